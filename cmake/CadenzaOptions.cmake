@@ -1,0 +1,45 @@
+# What every target is compiled with, and the switches of the build.
+option(CADENZA_TESTS "Build the tests" ON)
+option(CADENZA_WERROR "Treat warnings as errors" ON)
+option(CADENZA_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+set(CADENZA_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
+
+if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
+
+add_compile_definitions(_GNU_SOURCE)
+# No fused multiply-add unless it is written: the same bits from every compiler.
+add_compile_options(-ffp-contract=off -fno-math-errno
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wmissing-prototypes -Wstrict-prototypes
+    -Wpointer-arith -Wcast-qual -Wvla -Wformat=2 -Wundef)
+if(CADENZA_WERROR)
+    add_compile_options(-Werror)
+endif()
+if(CADENZA_SANITIZE)
+    add_compile_options(-fsanitize=${CADENZA_SANITIZE} -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${CADENZA_SANITIZE})
+    if(CADENZA_SANITIZE MATCHES "undefined")
+        add_compile_options(-fno-sanitize-recover=undefined)
+        add_link_options(-fno-sanitize-recover=undefined)
+    endif()
+endif()
+if(CADENZA_FUZZ)
+    add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+# A plugin: one shared object under lib/cadenza, built from the SDK alone.
+function(cadenza_plugin name)
+    add_library(${name} MODULE ${ARGN})
+    set_target_properties(${name} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/cadenza)
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/sdk/include)
+    target_link_libraries(${name} PRIVATE m)
+    install(TARGETS ${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cadenza)
+endfunction()

@@ -1,0 +1,62 @@
+/* pipeline.h - from ini, command line and request to the plan of one request. */
+#ifndef CDZ_HOST_PIPELINE_H
+#define CDZ_HOST_PIPELINE_H
+
+#include "config/generation.h"
+#include "plug/registry.h"
+
+/* An instance: a plugin with its parameter struct filled and checked (create has run). */
+typedef struct cdz_instance {
+    const char *name; /* section or list entry it was named by */
+    cdz_plugin_ref plugin;
+    const void *params;
+    cdz_origin origin; /* where it was asked for */
+    uint32_t place; /* 1-27: transformers' place in the processor order (processors.md section 3) */
+    bool custom;    /* named by the user rather than by the profile */
+} cdz_instance;
+
+/* What one request runs with. Immutable; freed whole. Holds references to its modules. */
+typedef struct cdz_plan {
+    cdz_arena arena;
+    cdz_generation generation;
+    const cdz_origin *origins; /* one per row of the generation table */
+    cdz_instance strategy;
+    cdz_instance
+        *processors; /* in order of application; idle ones are dropped by the engine at begin */
+    uint32_t n_processors;
+    cdz_instance *criteria;
+    uint32_t n_criteria;
+    const char **warnings; /* sentences for the user */
+    uint32_t n_warnings;
+} cdz_plan;
+
+struct cdz_pipeline; /* = cdz_pipeline of cadenza.h, reference-counted */
+
+/* name: how the text is called in sentences; also the folder relative paths start from is that of name. */
+cdz_status cdz_pipeline_create(cdz_registry *registry, const char *text, size_t len,
+                               const char *name, cdz_pipeline **out, cdz_error *err);
+cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *path,
+                                         cdz_pipeline **out, cdz_error *err);
+cdz_status cdz_pipeline_override(cdz_pipeline *pipeline, const char *name, const char *value,
+                                 cdz_error *err); /* -s */
+/* --custom-generate: replaces the strategy by a package folder, file or id; see settings of its declared parameters. */
+cdz_status cdz_pipeline_set_strategy(cdz_pipeline *pipeline, const char *path_or_id,
+                                     cdz_error *err);
+void cdz_pipeline_retain(cdz_pipeline *pipeline);
+void cdz_pipeline_release(cdz_pipeline *pipeline);
+
+/* Resolves everything for one request.
+ * model_generation: generation_config.json's object (or what config.json gives without one), may be NULL.
+ * kwargs: the request's "kwargs" object, may be NULL. Names that are no generation parameter are routed to the
+ * strategy's declared parameters, then refused by name.
+ * has_assistant: an assistant model was given. */
+cdz_status cdz_pipeline_plan(cdz_pipeline *pipeline, const cdz_json *model_generation,
+                             const cdz_json *kwargs, bool has_assistant, cdz_plan **out,
+                             cdz_error *err);
+void cdz_plan_free(cdz_plan *plan);
+
+/* The text of `cadenza explain`. model_generation may be NULL. */
+cdz_status cdz_pipeline_explain_text(cdz_pipeline *pipeline, const cdz_json *model_generation,
+                                     cdz_buf *out, cdz_error *err);
+
+#endif

@@ -1,0 +1,38 @@
+/* engine.h - one thread that runs every request's fibre and batches their forward passes. */
+#ifndef CDZ_HOST_ENGINE_H
+#define CDZ_HOST_ENGINE_H
+
+#include "load/model_files.h"
+#include "run/job.h"
+#include "token/tokenizer.h"
+
+typedef struct cdz_engine_options {
+    uint32_t n_threads;      /* kernels; 0: physical cores */
+    const char *cpu_variant; /* CADENZA_CPU, or NULL */
+    const char *fibres; /* "ucontext", "threads" or NULL: the build's default (CADENZA_FIBRES) */
+    uint64_t kv_bytes;  /* over all models; 0: a quarter of memory */
+    uint32_t max_queue, max_running; /* 0: no limit; 0: 256 */
+} cdz_engine_options;
+
+cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out, cdz_error *err);
+void cdz_engine_free(cdz_engine *engine); /* cancels, joins */
+
+/* Makes loaded weights runnable: KV pool on the backend. Takes ownership of weights and tokenizer (may be NULL). */
+cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_tokenizer *tokenizer,
+                                cdz_run_model **out, cdz_error *err);
+void cdz_run_model_retain(cdz_run_model *model);
+void cdz_run_model_release(cdz_run_model *model);
+const cdz_weights *cdz_run_model_weights(const cdz_run_model *model);
+const cdz_tokenizer *cdz_run_model_tokenizer(const cdz_run_model *model);
+
+/* [any] Queues a job (owned by the engine from now on, also on failure freed). on_done is called exactly once for an
+ * accepted job. Fails with CDZ_E_LIMIT when the queue is full or the request can never fit the KV memory. */
+cdz_status cdz_engine_submit(cdz_engine *engine, cdz_job *job, uint64_t *id, cdz_error *err);
+cdz_status cdz_engine_cancel(cdz_engine *engine, uint64_t id, cdz_error *err); /* [any] */
+/* Counters for tests and --profile: passes run, rows per pass, fibre switches, KV blocks used and peak. */
+typedef struct cdz_engine_stats {
+    uint64_t passes, pass_rows, switches, kv_blocks_used, kv_blocks_peak, requests_done;
+} cdz_engine_stats;
+void cdz_engine_get_stats(const cdz_engine *engine, cdz_engine_stats *out);
+
+#endif

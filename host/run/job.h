@@ -1,0 +1,90 @@
+/* job.h - what the engine is given and what it gives back. Prepared by prepare/, run by run/, shown by api/. */
+#ifndef CDZ_HOST_JOB_H
+#define CDZ_HOST_JOB_H
+
+#include "cadenza/strategy.h"
+#include "config/pipeline.h"
+
+typedef struct cdz_engine cdz_engine;
+typedef struct cdz_outcome cdz_outcome;
+typedef struct cdz_run_model
+    cdz_run_model; /* a model as the engine runs it: weights, KV pool, tokenizer (run/model.h) */
+
+/* One prompt row as transformers shows it to processors. */
+typedef struct cdz_job_row {
+    const int32_t *ids; /* prompt_len padded ids */
+    const uint8_t
+        *mask; /* prompt_len; 1 = visible. The KV cache holds the visible positions only */
+} cdz_job_row;
+
+/* One generate() call. Everything pointed to lives until on_done returned (the arena is the job's own). */
+typedef struct cdz_job {
+    cdz_arena arena;
+    cdz_plan *plan;                   /* owned */
+    cdz_run_model *model, *assistant; /* retained by the submitter; assistant may be NULL */
+    uint32_t n_prompts, n_rows, prompt_len;
+    cdz_job_row *rows; /* n_prompts; request row r starts as rows[r / (n_rows / n_prompts)] */
+    uint32_t max_length, min_length; /* resolved (processors.md 4.3) */
+    uint64_t seed;
+    cdz_ids eos;
+    int32_t pad, bos;                             /* -1: none */
+    double deadline_s;                            /* monotonic; 0: none */
+    bool keep_scores, keep_logits, keep_logprobs; /* what record() keeps */
+    uint32_t
+        keep_top; /* > 0: instead of whole rows keep the k best ids and values, the chosen and n_finite */
+    bool
+        prompt_logits; /* mode `logits`: one pass over rows, logits of every position, no strategy */
+
+    /* [engine thread] New ids of a row, whole, in order; never for pads of finished rows. Held back for CDZ_REWINDS. */
+    void (*on_tokens)(void *user, uint32_t row, const int32_t *ids, uint32_t n);
+    /* [engine thread] Once, at the end. outcome is owned by the callee. */
+    void (*on_done)(void *user, cdz_outcome *outcome);
+    void *user;
+} cdz_job;
+
+typedef struct cdz_outcome_row {
+    int32_t *
+        ids; /* padded prompt and what was generated, pads included, all rows equally long in lockstep */
+    uint32_t len;
+    uint32_t
+        n_new; /* generated tokens up to and including the one that ended the row, pads not counted */
+    cdz_stop stop;
+} cdz_outcome_row;
+
+/* A result of the strategy's own. */
+typedef struct cdz_named_result {
+    const char *name;
+    cdz_result_type type;
+    uint32_t n_dims;
+    uint64_t shape[8];
+    const void *data;
+} cdz_named_result;
+
+/* Recorded rows of one step: full matrices (n_rows, n_vocab) or, with keep_top, the best entries. */
+typedef struct cdz_recorded_step {
+    const float *scores, *logits; /* (n_rows, n_vocab) or NULL */
+    const float *chosen;          /* (n_rows) processed score of the appended token */
+    const float *chosen_logprob, *chosen_raw_logprob; /* (n_rows) or NULL */
+    const int32_t *top_ids; /* (n_rows, keep_top), by falling score, ties by lower id */
+    const float *top_values;
+    const uint32_t *n_finite; /* (n_rows) scores that are not -inf */
+} cdz_recorded_step;
+
+struct cdz_outcome {
+    cdz_arena arena;
+    cdz_error error; /* code CDZ_OK when all went well; rows hold what was produced in any case */
+    cdz_outcome_row *rows;
+    uint32_t n_rows, n_vocab;
+    cdz_recorded_step *steps;
+    uint32_t n_steps;
+    cdz_named_result *results;
+    uint32_t n_results;
+    const float *prompt_logits;             /* (n_prompts, prompt_len, n_vocab) when asked for */
+    double queued_s, prefill_s, decode_s;   /* durations */
+    uint32_t n_prompt_tokens, n_new_tokens; /* computed prompt positions; sum over rows */
+};
+
+void cdz_job_free(cdz_job *job);
+void cdz_outcome_free(cdz_outcome *outcome);
+
+#endif

@@ -1,0 +1,190 @@
+/* cadenza.h - run language models in your program.
+ *
+ *     cdz_runtime *rt;  cdz_model *model;  cdz_result *result;  cdz_error err;
+ *     cdz_open(NULL, &rt, &err);
+ *     cdz_model_open(rt, "models/pocket-dictionary", NULL, &model, &err);
+ *     cdz_request req = { .size = sizeof req, .model = model, .prompt = "river (noun):" };
+ *     cdz_generate(rt, &req, &result, &err);
+ *     puts(cdz_result_text(result, 0));
+ *     cdz_result_free(result);  cdz_model_close(model);  cdz_close(rt);
+ *
+ * The library is asynchronous at heart: cdz_submit gives an id at once, one engine thread decodes every
+ * submitted request together, and tokens arrive by callback or by cdz_poll. cdz_generate is submit and wait.
+ * Nothing here prints, exits, installs a signal handler or keeps a global: two runtimes, or two models in one
+ * runtime, are independent.
+ *
+ * Threads: every function may be called from any thread unless its line says otherwise. Callbacks run on the
+ * engine thread and must not block or call a function that waits.
+ * Strings are UTF-8. Every struct begins with its size: set it to sizeof, leave the rest zero for defaults. */
+#ifndef CADENZA_CADENZA_H
+#define CADENZA_CADENZA_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CDZ_VERSION    "0.1.0"
+#define CDZ_ERROR_TEXT 1024
+
+/* What went wrong, in one sentence: what, where, what was found and what was expected. Yours; any call that
+ * takes one overwrites it on failure and leaves it alone on success. May be NULL where you do not care. */
+typedef struct cdz_error {
+    cdz_status code;
+    char text[CDZ_ERROR_TEXT];
+} cdz_error;
+
+typedef struct cdz_runtime cdz_runtime; /* plugins, engine thread, thread pool, KV memory */
+typedef struct cdz_model cdz_model;     /* a loaded model: read-only, shared by requests */
+typedef struct cdz_pipeline
+    cdz_pipeline; /* strategy, processors, criteria and their settings; immutable once used */
+typedef struct cdz_result cdz_result; /* what one request gave; yours to free */
+
+const char *cdz_version(void);
+
+/* --- runtime ------------------------------------------------------------------------------------------ */
+
+typedef struct cdz_options {
+    uint32_t size;
+    uint32_t n_threads;   /* 0: the physical cores this process may use */
+    uint64_t kv_bytes;    /* memory for KV caches; 0: a quarter of the machine's */
+    uint32_t max_queue;   /* submitted requests that may wait; 0: no limit. Past it: CDZ_E_LIMIT */
+    uint32_t max_running; /* requests decoded together; 0: 256 */
+    const char *const
+        *plugins; /* extra plugin files and package folders, loaded with your consent */
+    uint32_t n_plugins;
+    const char
+        *plugin_dir; /* where the built-in plugins are; NULL: beside the library or program */
+    bool safe_mode;  /* built-in plugins only */
+} cdz_options;
+
+/* options may be NULL. */
+cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *err) CDZ_MUST_CHECK;
+
+/* Cancels what is running, waits for the engine thread, frees. Models, pipelines and results opened here must
+ * have been closed before. NULL is fine. */
+void cdz_close(cdz_runtime *runtime);
+
+/* --- models ------------------------------------------------------------------------------------------- */
+
+typedef struct cdz_model_options {
+    uint32_t size;
+    bool no_tokenizer; /* do not load tokenizer.json; prompts are ids then */
+} cdz_model_options;
+
+/* Opens a Hugging Face model folder. Weights are mapped from the file, not copied. The folder must not change while open. */
+cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
+                          const cdz_model_options *options, cdz_model **out,
+                          cdz_error *err) CDZ_MUST_CHECK;
+void cdz_model_close(cdz_model *model); /* requests that use it keep it alive; NULL is fine */
+uint32_t cdz_model_vocab_size(const cdz_model *model);
+uint32_t cdz_model_context(const cdz_model *model); /* positions the model was made for */
+/* Facts of `cadenza model info` as a JSON object; free with cdz_free. */
+char *cdz_model_info_json(const cdz_model *model);
+
+/* Text to ids. special: add what the tokenizer's post-processor adds, and read special tokens in the text as such.
+ * *ids is allocated, *n_ids long; free with cdz_free. */
+cdz_status cdz_tokenize(const cdz_model *model, const char *text, size_t len, bool special,
+                        int32_t **ids, size_t *n_ids, cdz_error *err) CDZ_MUST_CHECK;
+/* Ids to text (allocated; free with cdz_free). */
+cdz_status cdz_detokenize(const cdz_model *model, const int32_t *ids, size_t n_ids,
+                          bool skip_special, char **text, cdz_error *err) CDZ_MUST_CHECK;
+void cdz_free(void *memory);
+
+/* --- pipelines ---------------------------------------------------------------------------------------- */
+
+/* file: an ini file, or NULL for the profile `hf` as it is. */
+cdz_status cdz_pipeline_load(cdz_runtime *runtime, const char *file, cdz_pipeline **out,
+                             cdz_error *err) CDZ_MUST_CHECK;
+/* The same from text in memory; name stands for the file in error sentences. */
+cdz_status cdz_pipeline_parse(cdz_runtime *runtime, const char *text, size_t len, const char *name,
+                              cdz_pipeline **out, cdz_error *err) CDZ_MUST_CHECK;
+/* As `-s name=value` on the command line: a [generation] key, or section.key. Before the first use only. */
+cdz_status cdz_pipeline_set(cdz_pipeline *pipeline, const char *name, const char *value,
+                            cdz_error *err) CDZ_MUST_CHECK;
+/* Replaces the decode loop by a package folder (custom_generate), a .so or a .lua file, or a plugin id. */
+cdz_status cdz_pipeline_custom_generate(cdz_pipeline *pipeline, const char *folder,
+                                        cdz_error *err) CDZ_MUST_CHECK;
+/* What `cadenza explain` prints; model may be NULL. Free with cdz_free. */
+cdz_status cdz_pipeline_explain(cdz_pipeline *pipeline, const cdz_model *model, char **text,
+                                cdz_error *err) CDZ_MUST_CHECK;
+void cdz_pipeline_free(cdz_pipeline *pipeline); /* NULL is fine */
+
+/* --- requests ----------------------------------------------------------------------------------------- */
+
+typedef enum cdz_event_kind {
+    CDZ_EVENT_TOKENS = 1, /* new text and ids of one row */
+    CDZ_EVENT_DONE = 2,   /* the request ended; result holds everything */
+} cdz_event_kind;
+
+typedef struct cdz_event {
+    uint32_t size;
+    uint32_t kind; /* cdz_event_kind */
+    uint64_t request_id;
+    uint32_t row;
+    const char *text; /* new whole characters, NUL-terminated; "" while a character is incomplete */
+    const int32_t *ids; /* new ids */
+    uint32_t n_ids;
+    const cdz_result *result; /* CDZ_EVENT_DONE: borrowed; use cdz_wait to own it */
+} cdz_event;
+
+typedef struct cdz_request {
+    uint32_t size;
+    cdz_model *model;
+    cdz_pipeline *pipeline; /* NULL: profile `hf` */
+    /* The prompt: exactly one of these, or none (start from bos_token_id). */
+    const char *prompt; /* text */
+    const int32_t *ids; /* n_ids token ids */
+    uint32_t n_ids;
+    const char *
+        json; /* a request document: prompt, prompt_ids, attention_mask, kwargs, seed, assistant, record */
+    cdz_model *assistant; /* draft model, where a strategy wants one; NULL: none */
+    double timeout_s; /* 0: none. Past it the request ends with CDZ_E_DEADLINE and what it has */
+    /* [engine thread] Called for every event; NULL: events wait for cdz_poll only if `poll` is set. */
+    void (*on_event)(void *user, const cdz_event *event);
+    void *user;
+    bool poll;
+} cdz_request;
+
+/* Checks and queues a request. Everything the struct points to is copied, models and pipeline are kept alive. */
+cdz_status cdz_submit(cdz_runtime *runtime, const cdz_request *request, uint64_t *id,
+                      cdz_error *err) CDZ_MUST_CHECK;
+
+/* The next event of any request with `poll` set, waiting up to timeout_s (0: do not wait, < 0: for ever).
+ * CDZ_E_NOT_FOUND: nothing arrived. The event's pointers are valid until the next cdz_poll on this runtime. */
+cdz_status cdz_poll(cdz_runtime *runtime, double timeout_s, cdz_event *out,
+                    cdz_error *err) CDZ_MUST_CHECK;
+
+/* Waits until the request ended and hands its result over. A failed request gives its status and sentence here,
+ * and still a result with what was produced. Each id can be waited for once. */
+cdz_status cdz_wait(cdz_runtime *runtime, uint64_t id, cdz_result **out,
+                    cdz_error *err) CDZ_MUST_CHECK;
+
+/* The request ends at its next suspension with finish reason "cancelled". Unknown or ended ids: CDZ_E_NOT_FOUND. */
+cdz_status cdz_cancel(cdz_runtime *runtime, uint64_t id, cdz_error *err);
+
+/* Drops a finished request's result that nobody waited for. */
+cdz_status cdz_evict(cdz_runtime *runtime, uint64_t id, cdz_error *err);
+
+/* Submit and wait. */
+cdz_status cdz_generate(cdz_runtime *runtime, const cdz_request *request, cdz_result **out,
+                        cdz_error *err) CDZ_MUST_CHECK;
+
+/* --- results: borrowed pointers, valid until cdz_result_free ------------------------------------------ */
+
+uint32_t cdz_result_rows(const cdz_result *result);
+const char *cdz_result_text(const cdz_result *result,
+                            uint32_t row); /* new text, special tokens left out */
+const int32_t *cdz_result_ids(const cdz_result *result, uint32_t row,
+                              uint32_t *n_ids); /* new ids */
+const char *cdz_result_finish_reason(const cdz_result *result,
+                                     uint32_t row); /* "stop", "length", "time", ... */
+/* The whole result as `--json` prints it: ids, text, finish_reason, timings, sequences, and what was recorded. */
+const char *cdz_result_json(const cdz_result *result);
+void cdz_result_free(cdz_result *result); /* NULL is fine */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,244 @@
+/* strategy.h - strategies: the decode loop itself.
+ *
+ * run() is straight-line code on a fibre of its own. cdz_forward suspends it; the host gathers the rows of every
+ * suspended request into one pass over the model and resumes it with scores. A loop written for one request is
+ * batched with all others.
+ *
+ *     while (!cdz_done(dec)) {
+ *         CDZ_TRY(cdz_forward(dec, &scores));            whatever the KV cache lacks, for all rows
+ *         CDZ_TRY(cdz_process(dec, &scores));            the processors of the user's pipeline
+ *         CDZ_TRY(cdz_argmax_rows(dec, &scores, tokens));
+ *         CDZ_TRY(cdz_append_rows(dec, tokens));         pads finished rows, emits, asks the stop rules
+ *     }
+ *
+ * One invariant carries it: the KV cache of a sequence holds fewer tokens than its ids. Appending, rewinding and
+ * reordering edit ids and trim the cache; forward computes the difference, for one token or fifty.
+ *
+ * All functions here are [engine], on the strategy's own fibre. After cancellation or a passed deadline every verb
+ * returns CDZ_E_CANCELLED or CDZ_E_DEADLINE: pass it on. Scores and id pointers stay valid until the next verb that
+ * produces or edits what they point to. */
+#ifndef CADENZA_STRATEGY_H
+#define CADENZA_STRATEGY_H
+
+#include "criterion.h"
+#include "plugin.h"
+
+typedef struct cdz_decoder cdz_decoder;
+typedef struct cdz_seq cdz_seq; /* a token sequence with a KV cache of one model */
+
+typedef struct cdz_pick {
+    int32_t token;
+    float score; /* its score as it stands in the row */
+    float prob;  /* its share of the row's softmax */
+} cdz_pick;
+
+/* A candidate from several rows looked at as one flat row. */
+typedef struct cdz_candidate {
+    uint32_t row; /* within the group */
+    int32_t token;
+    float score; /* with the row's addend */
+} cdz_candidate;
+
+typedef enum cdz_positions {
+    CDZ_POSITIONS_NONE, /* fill the cache only */
+    CDZ_POSITIONS_LAST, /* scores of the last position of each sequence */
+    CDZ_POSITIONS_ALL,  /* scores of every position that was computed, sequence after sequence */
+} cdz_positions;
+
+typedef enum cdz_record_kind {
+    CDZ_RECORD_LOGITS, /* raw logits of this step, before processors */
+    CDZ_RECORD_SCORES, /* processed scores of this step */
+} cdz_record_kind;
+
+typedef enum cdz_result_type {
+    CDZ_RESULT_I64,
+    CDZ_RESULT_I32,
+    CDZ_RESULT_F32,
+    CDZ_RESULT_BOOL
+} cdz_result_type;
+
+typedef struct cdz_decoder_api {
+    uint32_t size;
+
+    /* -- the request's rows ------------------------------------------------------------------------------- */
+    uint32_t (*n_rows)(const cdz_decoder *dec);
+    cdz_ids (*input_ids)(const cdz_decoder *dec, uint32_t row);
+    bool (*done)(const cdz_decoder *dec); /* every row ended, or the request was cancelled */
+    bool (*row_done)(const cdz_decoder *dec, uint32_t row);
+    /* Suspends. out: (n_rows, n_vocab) scores of the next token of each row; rows that are done (and padded) are
+     * not run: theirs repeat what they last had. */
+    cdz_status (*forward)(cdz_decoder *dec, cdz_scores *out);
+    /* Runs the pipeline's processors on the rows of `scores`, which came from forward. */
+    cdz_status (*process)(cdz_decoder *dec, cdz_scores *scores);
+    /* Appends a token to one row: processors accept it, it is streamed, the stop rules are asked. */
+    cdz_status (*append)(cdz_decoder *dec, uint32_t row, int32_t token);
+    /* Appends one token to every row in lockstep. Rows that are done get pad instead when an end-of-sequence rule
+     * exists (tokens[] is updated to what was appended); without one they go on. */
+    cdz_status (*append_rows)(cdz_decoder *dec, int32_t *tokens);
+    uint32_t (*rewindable)(const cdz_decoder *dec,
+                           uint32_t row); /* generated tokens that can be taken back */
+    /* Takes back n tokens: ids, KV cache, processor state, held text; a done row may run again. */
+    cdz_status (*rewind)(cdz_decoder *dec, uint32_t row, uint32_t n);
+    /* Row r becomes a copy of row parents[r]: ids, KV cache (shared, copy-on-write), processor state. */
+    cdz_status (*reorder)(cdz_decoder *dec, const uint32_t *parents);
+
+    /* -- scores ------------------------------------------------------------------------------------------- */
+    cdz_status (*map)(cdz_decoder *dec, cdz_scores *scores);     /* data in host memory */
+    cdz_status (*softmax)(cdz_decoder *dec, cdz_scores *scores); /* in place, reference rounding */
+    cdz_status (*log_softmax)(cdz_decoder *dec, cdz_scores *scores); /* in place */
+    cdz_status (*ban)(cdz_decoder *dec, cdz_scores *scores, uint32_t row, int32_t token); /* -inf */
+    /* A matrix of n_rows scores owned by the request; survives further forwards, until the strategy returns. */
+    cdz_status (*scratch_scores)(cdz_decoder *dec, uint32_t n_rows, cdz_scores *out);
+
+    /* -- choice: draws consume the request's torch stream in program order -------------------------------- */
+    cdz_status (*argmax)(cdz_decoder *dec, const cdz_scores *scores, uint32_t row, cdz_pick *out);
+    cdz_status (*argmax_rows)(cdz_decoder *dec, const cdz_scores *scores, int32_t *tokens);
+    /* torch.multinomial(probs, 1) over all rows; an error when a row holds nan, inf or only zeros. */
+    cdz_status (*multinomial)(cdz_decoder *dec, const cdz_scores *probs, int32_t *tokens);
+    /* torch.topk over rows [first, first+n) as one flat row, addends[i] added to row first+i; m descending. */
+    cdz_status (*topk_flat)(cdz_decoder *dec, const cdz_scores *scores, uint32_t first, uint32_t n,
+                            const float *addends, uint32_t m, cdz_candidate *out);
+    /* torch.multinomial(flat probs, m) without replacement, in draw order; score is the probability. */
+    cdz_status (*multinomial_flat)(cdz_decoder *dec, const cdz_scores *probs, uint32_t first,
+                                   uint32_t n, uint32_t m, cdz_candidate *out);
+    cdz_status (*uniform)(cdz_decoder *dec, uint32_t n, float *out); /* torch.rand(n) */
+
+    /* -- sequences beyond the rows -------------------------------------------------------------------------- */
+    /* model: "target", "assistant"; NULL is the target. Sequences are freed with the request at the latest. */
+    cdz_status (*seq_new)(cdz_decoder *dec, const char *model, cdz_seq **out);
+    cdz_seq *(*seq_of_row)(cdz_decoder *dec,
+                           uint32_t row); /* borrowed; append and truncate by the row verbs */
+    cdz_status (*seq_fork)(cdz_decoder *dec, const cdz_seq *seq, cdz_seq **out);
+    void (*seq_free)(cdz_decoder *dec, cdz_seq *seq);
+    cdz_status (*seq_append)(cdz_decoder *dec, cdz_seq *seq, const int32_t *ids, uint32_t n);
+    cdz_status (*seq_truncate)(cdz_decoder *dec, cdz_seq *seq, uint32_t len);
+    cdz_ids (*seq_ids)(const cdz_decoder *dec, const cdz_seq *seq);
+    /* Suspends. One pass over what the caches of these sequences lack (same model). out may be NULL for NONE. */
+    cdz_status (*seq_forward)(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
+                              cdz_positions positions, cdz_scores *out);
+    /* The pipeline's processors on one score row per sequence, as if seqs[i] continued request row rows[i]. */
+    cdz_status (*seq_process)(cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows,
+                              uint32_t n, cdz_scores *scores);
+    /* Would these ids, as continuation of request row rows[i], stop? Asks every criterion. */
+    cdz_status (*stop_test)(cdz_decoder *dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n,
+                            cdz_stop *stops);
+
+    /* -- end ---------------------------------------------------------------------------------------------- */
+    /* The row ends here, for a reason of the strategy's own. text: constant. */
+    cdz_status (*finish)(cdz_decoder *dec, uint32_t row, cdz_stop_reason reason, const char *text);
+    /* Keeps a copy when the caller asked for it (output_scores, output_logits, logprobs), else does nothing. */
+    cdz_status (*record)(cdz_decoder *dec, cdz_record_kind what, const cdz_scores *scores);
+    /* A result of the strategy's own under `name`, copied; shape has n_dims entries. Appears in --json. */
+    cdz_status (*result)(cdz_decoder *dec, const char *name, cdz_result_type type, uint32_t n_dims,
+                         const uint64_t *shape, const void *data);
+
+    /* -- facts -------------------------------------------------------------------------------------------- */
+    bool (*cancelled)(const cdz_decoder *dec);
+    double (*deadline_s)(const cdz_decoder *dec); /* monotonic second; 0: none */
+    uint32_t (*vocab_size)(const cdz_decoder *dec, const char *model); /* 0: no such model */
+} cdz_decoder_api;
+
+struct cdz_decoder {
+    const cdz_decoder_api *api;
+};
+
+typedef enum cdz_strategy_cap {
+    CDZ_ONE_ROW =
+        1u
+        << 0, /* written for one row; the host runs more rows as child requests, seeded seed + row */
+    CDZ_REWINDS = 1u << 1, /* takes tokens back: the host holds streamed text until the row ends */
+    CDZ_SAMPLES = 1u << 2, /* draws: naming it implies do_sample = true */
+    CDZ_GREEDY = 1u << 3,  /* naming it implies do_sample = false */
+    CDZ_BEAMS = 1u << 4,   /* needs num_beams > 1 */
+} cdz_strategy_cap;
+
+typedef struct cdz_strategy {
+    cdz_plugin_base base;
+    uint32_t caps;                              /* cdz_strategy_cap */
+    cdz_status (*create)(const cdz_step *step); /* [load] Optional, as in processor.h */
+    cdz_status (*run)(cdz_decoder *dec, const cdz_step *step);
+} cdz_strategy;
+
+#define CDZ_STRATEGY_BASE .size = sizeof(cdz_strategy), .kind = CDZ_KIND_STRATEGY
+
+/* Plain call syntax: cdz_forward(dec, &scores) is dec->api->forward(dec, &scores). */
+#define CDZ_VERB_(ret, name, params, args)                                                         \
+    static inline ret cdz_##name params                                                            \
+    {                                                                                              \
+        return dec->api->name args;                                                                \
+    }
+CDZ_VERB_(uint32_t, n_rows, (const cdz_decoder *dec), (dec))
+CDZ_VERB_(cdz_ids, input_ids, (const cdz_decoder *dec, uint32_t row), (dec, row))
+CDZ_VERB_(bool, done, (const cdz_decoder *dec), (dec))
+CDZ_VERB_(bool, row_done, (const cdz_decoder *dec, uint32_t row), (dec, row))
+CDZ_VERB_(cdz_status, forward, (cdz_decoder * dec, cdz_scores *out), (dec, out))
+CDZ_VERB_(cdz_status, process, (cdz_decoder * dec, cdz_scores *scores), (dec, scores))
+CDZ_VERB_(cdz_status, append, (cdz_decoder * dec, uint32_t row, int32_t token), (dec, row, token))
+CDZ_VERB_(cdz_status, append_rows, (cdz_decoder * dec, int32_t *tokens), (dec, tokens))
+CDZ_VERB_(uint32_t, rewindable, (const cdz_decoder *dec, uint32_t row), (dec, row))
+CDZ_VERB_(cdz_status, rewind, (cdz_decoder * dec, uint32_t row, uint32_t n), (dec, row, n))
+CDZ_VERB_(cdz_status, reorder, (cdz_decoder * dec, const uint32_t *parents), (dec, parents))
+CDZ_VERB_(cdz_status, map, (cdz_decoder * dec, cdz_scores *scores), (dec, scores))
+CDZ_VERB_(cdz_status, softmax, (cdz_decoder * dec, cdz_scores *scores), (dec, scores))
+CDZ_VERB_(cdz_status, log_softmax, (cdz_decoder * dec, cdz_scores *scores), (dec, scores))
+CDZ_VERB_(cdz_status, ban, (cdz_decoder * dec, cdz_scores *s, uint32_t row, int32_t token),
+          (dec, s, row, token))
+CDZ_VERB_(cdz_status, scratch_scores, (cdz_decoder * dec, uint32_t n, cdz_scores *out),
+          (dec, n, out))
+CDZ_VERB_(cdz_status, argmax, (cdz_decoder * dec, const cdz_scores *s, uint32_t row, cdz_pick *out),
+          (dec, s, row, out))
+CDZ_VERB_(cdz_status, argmax_rows, (cdz_decoder * dec, const cdz_scores *s, int32_t *tokens),
+          (dec, s, tokens))
+CDZ_VERB_(cdz_status, multinomial, (cdz_decoder * dec, const cdz_scores *p, int32_t *tokens),
+          (dec, p, tokens))
+CDZ_VERB_(cdz_status, topk_flat,
+          (cdz_decoder * dec, const cdz_scores *s, uint32_t first, uint32_t n, const float *addends,
+           uint32_t m, cdz_candidate *out),
+          (dec, s, first, n, addends, m, out))
+CDZ_VERB_(cdz_status, multinomial_flat,
+          (cdz_decoder * dec, const cdz_scores *p, uint32_t first, uint32_t n, uint32_t m,
+           cdz_candidate *out),
+          (dec, p, first, n, m, out))
+CDZ_VERB_(cdz_status, uniform, (cdz_decoder * dec, uint32_t n, float *out), (dec, n, out))
+CDZ_VERB_(cdz_status, seq_new, (cdz_decoder * dec, const char *model, cdz_seq **out),
+          (dec, model, out))
+CDZ_VERB_(cdz_seq *, seq_of_row, (cdz_decoder * dec, uint32_t row), (dec, row))
+CDZ_VERB_(cdz_status, seq_fork, (cdz_decoder * dec, const cdz_seq *seq, cdz_seq **out),
+          (dec, seq, out))
+CDZ_VERB_(cdz_status, seq_append, (cdz_decoder * dec, cdz_seq *seq, const int32_t *ids, uint32_t n),
+          (dec, seq, ids, n))
+CDZ_VERB_(cdz_status, seq_truncate, (cdz_decoder * dec, cdz_seq *seq, uint32_t len),
+          (dec, seq, len))
+CDZ_VERB_(cdz_ids, seq_ids, (const cdz_decoder *dec, const cdz_seq *seq), (dec, seq))
+CDZ_VERB_(cdz_status, seq_forward,
+          (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, cdz_positions positions,
+           cdz_scores *out),
+          (dec, seqs, n, positions, out))
+CDZ_VERB_(cdz_status, seq_process,
+          (cdz_decoder * dec, cdz_seq *const *seqs, const uint32_t *rows, uint32_t n,
+           cdz_scores *scores),
+          (dec, seqs, rows, n, scores))
+CDZ_VERB_(cdz_status, stop_test,
+          (cdz_decoder * dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n,
+           cdz_stop *stops),
+          (dec, ids, rows, n, stops))
+CDZ_VERB_(cdz_status, finish,
+          (cdz_decoder * dec, uint32_t row, cdz_stop_reason reason, const char *text),
+          (dec, row, reason, text))
+CDZ_VERB_(cdz_status, record, (cdz_decoder * dec, cdz_record_kind what, const cdz_scores *scores),
+          (dec, what, scores))
+CDZ_VERB_(cdz_status, result,
+          (cdz_decoder * dec, const char *name, cdz_result_type type, uint32_t n_dims,
+           const uint64_t *shape, const void *data),
+          (dec, name, type, n_dims, shape, data))
+CDZ_VERB_(bool, cancelled, (const cdz_decoder *dec), (dec))
+CDZ_VERB_(double, deadline_s, (const cdz_decoder *dec), (dec))
+CDZ_VERB_(uint32_t, vocab_size, (const cdz_decoder *dec, const char *model), (dec, model))
+#undef CDZ_VERB_
+
+static inline void cdz_seq_free(cdz_decoder *dec, cdz_seq *seq)
+{
+    dec->api->seq_free(dec, seq);
+}
+
+#endif
