@@ -129,8 +129,8 @@ typedef struct cdz_decoder_api {
     /* Keeps a copy when the caller asked for it (output_scores, output_logits, logprobs), else does nothing. */
     cdz_status (*record)(cdz_decoder *dec, cdz_record_kind what, const cdz_scores *scores);
     /* A result of the strategy's own under `name`, copied; shape has n_dims entries. Appears in --json. */
-    cdz_status (*result)(cdz_decoder *dec, const char *name, cdz_result_type type, uint32_t n_dims,
-                         const uint64_t *shape, const void *data);
+    cdz_status (*put_result)(cdz_decoder *dec, const char *name, cdz_result_type type,
+                             uint32_t n_dims, const uint64_t *shape, const void *data);
 
     /* -- facts -------------------------------------------------------------------------------------------- */
     bool (*cancelled)(const cdz_decoder *dec);
@@ -227,7 +227,7 @@ CDZ_VERB_(cdz_status, finish,
           (dec, row, reason, text))
 CDZ_VERB_(cdz_status, record, (cdz_decoder * dec, cdz_record_kind what, const cdz_scores *scores),
           (dec, what, scores))
-CDZ_VERB_(cdz_status, result,
+CDZ_VERB_(cdz_status, put_result,
           (cdz_decoder * dec, const char *name, cdz_result_type type, uint32_t n_dims,
            const uint64_t *shape, const void *data),
           (dec, name, type, n_dims, shape, data))
