@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# The project's own rules, then the checkers. Prints each offence as file:line and fails if there is one.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+status=0
+
+say() { printf '%s\n' "$*"; }
+offend() {
+    printf '%s\n' "$*"
+    status=1
+}
+
+mapfile -t ours < <(git ls-files --cached --others --exclude-standard -- '*.c' '*.h' | while read -r f; do [ -f "$f" ] && echo "$f"; done)
+code() { printf '%s\n' "${ours[@]}" | grep -E "$1" || true; }
+
+say "lint: format"
+mapfile -t formatted < <(code '.' | grep -v -e 'unicode_tables' -e '^tests/zoo/')
+unformatted=$(clang-format --dry-run -Werror "${formatted[@]}" 2>&1 | grep -E 'error:' | cut -d: -f1 | sort | uniq -c || true)
+[ -z "$unformatted" ] || offend "$unformatted"
+
+say "lint: include direction"
+# folder | what its quoted or cadenza includes may begin with
+check_includes() { # files-regex allowed-regex
+    local bad
+    bad=$(code "$1" | xargs -r grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]+["<]' |
+        grep -E 'include[[:space:]]+("|<cadenza/)' | grep -vE "include[[:space:]]+[\"<]($2)" || true)
+    [ -z "$bad" ] || offend "$bad"
+}
+check_includes '^(processors|strategies|plugins)/' 'cadenza/'
+check_includes '^sdk/include/' '[a-z]+\.h"|\.\./plugin\.h"|\.\./[a-z]+\.h"'
+check_includes '^kernels/' 'kernels\.h"|cpu/|ref/|[a-z0-9_]+\.(h|inc)"'
+check_includes '^host/' 'cadenza/|kernels\.h"|(base|load|token|vec|random|config|plug|lua|run|prepare|api|cli)/|[a-z0-9_]+\.(h|inc)"'
+bad=$(code '^sdk/include/' | xargs -r grep -nHE '#include <' | grep -vE '<(stdbool|stddef|stdint)\.h>' || true)
+[ -z "$bad" ] || offend "$bad"
+# The host names no strategy or processor by a header, and only cli/ and config/ may read the environment.
+bad=$(code '^(host|kernels|processors|strategies|plugins)/' | grep -vE '^host/(cli|config)/' | xargs -r grep -nHE '\bgetenv\(' || true)
+[ -z "$bad" ] || offend "$bad"
+
+say "lint: banned functions"
+bad=$(code '^(host|kernels|processors|strategies|plugins|sdk|examples)/' |
+    xargs -r grep -nHE '\b(sprintf|vsprintf|strcpy|strcat|strncat|strtok|gets|alloca|atoi|atol|atof|system|tmpnam|mktemp)[[:space:]]*\(' |
+    grep -vE '^[^:]+:[0-9]+:[[:space:]]*(/?\*|//)' || true)
+[ -z "$bad" ] || offend "$bad"
+bad=$(code '^(host|kernels|processors|strategies|plugins)/' | grep -vE '^host/cli/' |
+    xargs -r grep -nHE '(^|[^_a-zA-Z.>])(exit|abort|printf|puts|perror)[[:space:]]*\(' |
+    grep -vE '^[^:]+:[0-9]+:[[:space:]]*(/?\*|//)|format\(printf' || true)
+[ -z "$bad" ] || offend "$bad"
+
+say "lint: cppcheck"
+cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
+    --suppressions-list=tools/lint/cppcheck.txt -j "$(nproc)" \
+    -Isdk/include -Ihost -Ikernels $(code '^(host|kernels|processors|strategies|plugins)/.*\.c$') || status=1
+
+say "lint: clang-tidy"
+mapfile -t tidied < <(code '^(host|processors|strategies|plugins)/.*\.c$')
+printf '%s\n' "${tidied[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy -p build --quiet 2>/dev/null >build/tidy.log || true
+if grep -E 'warning:|error:' build/tidy.log | sort -u; then status=1; fi
+
+[ $status -eq 0 ] && say "lint: clean"
+exit $status
