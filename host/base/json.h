@@ -26,6 +26,7 @@ typedef struct cdz_json_member cdz_json_member;
 struct cdz_json {
     uint8_t type; /* cdz_json_type */
     bool boolean;
+    bool indexed;          /* set by the reader on large objects: a lookup table lies before members */
     uint32_t line, column; /* where it starts, from 1; 0 when it did not come from a file */
     uint32_t len;          /* bytes of a string, items of an array, members of an object */
     union {
@@ -44,7 +45,7 @@ struct cdz_json_member {
 };
 
 typedef struct cdz_json_limits {
-    uint32_t depth;  /* 0: 64 */
+    uint32_t depth;  /* 0: 64; at most 1000 */
     uint64_t nodes;  /* 0: 50 million */
     bool duplicates; /* false: a repeated name in one object is an error; true: the last one wins */
 } cdz_json_limits;
