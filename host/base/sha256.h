@@ -1,0 +1,20 @@
+/* sha256.h - SHA-256 (FIPS 180-4) of bytes in memory, for the hashes that packages and lock files pin. */
+#ifndef CDZ_HOST_SHA256_H
+#define CDZ_HOST_SHA256_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CDZ_SHA256_BYTES 32
+#define CDZ_SHA256_HEX   65 /* with the terminating NUL */
+
+void cdz_sha256(const void *data, size_t len, uint8_t out[CDZ_SHA256_BYTES]);
+
+/* The digest as 64 lower-case hexadecimal digits. */
+void cdz_sha256_hex(const void *data, size_t len, char out[CDZ_SHA256_HEX]);
+
+/* 64 hexadecimal digits of either case, and nothing else. */
+bool cdz_sha256_is_hex(const char *text);
+
+#endif

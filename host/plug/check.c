@@ -1,0 +1,247 @@
+/* check.c - the refusals. Each says which file, what it has and what this host expects. */
+#include "plug/check.h"
+
+#include <string.h>
+
+#include "config/params.h"
+
+#define MAX_PARAMS 256u
+#define MAX_TEXT   4096u /* bytes of a name, help or summary */
+
+static const char *const kind_names[] = {
+    [CDZ_KIND_PROCESSOR] = "processor",
+    [CDZ_KIND_CRITERION] = "criterion",
+    [CDZ_KIND_STRATEGY] = "strategy",
+};
+
+const char *cdz_kind_name(uint32_t kind)
+{
+    return kind < sizeof kind_names / sizeof kind_names[0] ? kind_names[kind] : NULL;
+}
+
+uint32_t cdz_kind_of_name(const char *name)
+{
+    for (uint32_t kind = 1; kind < sizeof kind_names / sizeof kind_names[0]; kind++)
+        if (strcmp(name, kind_names[kind]) == 0) return kind;
+    return 0;
+}
+
+bool cdz_plugin_id_ok(const char *id)
+{
+    size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789._-");
+    return id[n] == '\0' && n >= 1 && n <= CDZ_MAX_ID;
+}
+
+bool cdz_plugin_version_ok(const char *version)
+{
+    size_t n = strspn(version, "0123456789.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-");
+    return version[n] == '\0' && n >= 1 && n <= 32 && version[0] >= '0' && version[0] <= '9';
+}
+
+cdz_status cdz_abi_refusal(const char *path, unsigned major, unsigned minor, cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_PLUGIN,
+                   "%s: built for ABI %u.%u, this host speaks %u.%u; rebuild it with this SDK",
+                   path, major, minor, (unsigned)CDZ_ABI_MAJOR, (unsigned)CDZ_ABI_MINOR);
+}
+
+static cdz_status check_fingerprint(const char *path, const cdz_fingerprint *theirs, cdz_error *err)
+{
+    static const char *const names[] = {
+        "a pointer",       "an enum",          "a bool",   "a size_t",   "cdz_param",
+        "cdz_plugin_base", "cdz_request_info", "cdz_step", "cdz_scores", "cdz_host"};
+    static const cdz_fingerprint expected = CDZ_FINGERPRINT;
+    uint32_t a[sizeof expected / sizeof(uint32_t)], b[sizeof expected / sizeof(uint32_t)];
+    _Static_assert(sizeof a / sizeof a[0] == sizeof names / sizeof names[0], "a name per field");
+    memcpy(a, theirs, sizeof a);
+    memcpy(b, &expected, sizeof b);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (a[i] != b[i])
+            return cdz_err(err, CDZ_E_PLUGIN,
+                           "%s: built where %s has %u bytes, in this host it has %u; rebuild it "
+                           "with this SDK",
+                           path, names[i], a[i], b[i]);
+    return CDZ_OK;
+}
+
+cdz_status cdz_entry_check(const char *path, const cdz_native *native, cdz_entry *out,
+                           cdz_error *err)
+{
+    /* The four fields that never move come first; the rest may be read once they agree. */
+    const size_t head = offsetof(cdz_entry, flags);
+    const void *at = cdz_native_symbol(native, "cdz_plugin", head);
+    if (!at)
+        return cdz_err(err, CDZ_E_PLUGIN,
+                       "%s: no symbol 'cdz_plugin': not a Cadenza plugin, or it lacks "
+                       "CDZ_EXPORT_PLUGINS",
+                       path);
+    *out = (cdz_entry){0};
+    memcpy(out, at, head);
+    if (out->magic != CDZ_ENTRY_MAGIC)
+        return cdz_err(err, CDZ_E_PLUGIN,
+                       "%s: 'cdz_plugin' is no Cadenza entry: magic 0x%08x, expected 0x%08x", path,
+                       out->magic, CDZ_ENTRY_MAGIC);
+    if (out->abi_major != CDZ_ABI_MAJOR || out->abi_minor != CDZ_ABI_MINOR)
+        return cdz_abi_refusal(path, out->abi_major, out->abi_minor, err);
+    if (out->size != sizeof *out || !cdz_native_holds(native, at, sizeof *out))
+        return cdz_err(
+            err, CDZ_E_PLUGIN,
+            "%s: its entry has %u bytes, this host expects %zu; rebuild it with this SDK", path,
+            out->size, sizeof *out);
+    memcpy(out, at, sizeof *out);
+    CDZ_TRY(check_fingerprint(path, &out->fingerprint, err));
+    if (out->n_plugins == 0 || out->n_plugins > CDZ_MAX_PLUGINS)
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: exports %u plugins; expected 1 to %u", path,
+                       out->n_plugins, CDZ_MAX_PLUGINS);
+    if (!cdz_native_holds(native, out->plugins, out->n_plugins * sizeof out->plugins[0]))
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: its list of %u plugins lies outside the file", path,
+                       out->n_plugins);
+    return CDZ_OK;
+}
+
+/* --- descriptors ------------------------------------------------------------------------------------------ */
+
+/* The bytes a descriptor of this kind must at least have, and those this host knows. */
+static bool kind_sizes(uint32_t kind, size_t *least, size_t *ours)
+{
+    switch (kind) {
+    case CDZ_KIND_PROCESSOR:
+        *least = offsetof(cdz_processor, apply) + sizeof(((cdz_processor *)0)->apply);
+        *ours = sizeof(cdz_processor);
+        return true;
+    case CDZ_KIND_CRITERION:
+        *least = offsetof(cdz_criterion, test) + sizeof(((cdz_criterion *)0)->test);
+        *ours = sizeof(cdz_criterion);
+        return true;
+    case CDZ_KIND_STRATEGY:
+        *least = offsetof(cdz_strategy, run) + sizeof(((cdz_strategy *)0)->run);
+        *ours = sizeof(cdz_strategy);
+        return true;
+    default: return false;
+    }
+}
+
+static bool text_ok(const cdz_native *native, const char *text)
+{
+    return text && (!native || cdz_native_holds_string(native, text, MAX_TEXT));
+}
+
+/* Size and kind, then the copy; nothing is read past the size the plugin states. */
+static cdz_status copy_descriptor(const char *path, const cdz_plugin_base *from,
+                                  const cdz_native *native, cdz_descriptor *out, cdz_error *err)
+{
+    const size_t head = offsetof(cdz_plugin_base, id);
+    if (!from || (native && !cdz_native_holds(native, from, head)))
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: lists a plugin that lies outside the file", path);
+    memset(out, 0, sizeof *out);
+    memcpy(&out->base, from, head);
+    const size_t size = out->base.size;
+    size_t least, ours;
+    if (!kind_sizes(out->base.kind, &least, &ours))
+        return cdz_err(
+            err, CDZ_E_PLUGIN,
+            "%s: has a plugin of kind %u; this host knows %u (processor), %u (criterion) "
+            "and %u (strategy)",
+            path, out->base.kind, (unsigned)CDZ_KIND_PROCESSOR, (unsigned)CDZ_KIND_CRITERION,
+            (unsigned)CDZ_KIND_STRATEGY);
+    if (size < least || (native && !cdz_native_holds(native, from, size)))
+        return cdz_err(
+            err, CDZ_E_PLUGIN,
+            "%s: a %s's descriptor has %zu bytes, expected at least %zu; rebuild it with "
+            "this SDK",
+            path, cdz_kind_name(out->base.kind), size, least);
+    memcpy(out, from, size < ours ? size : ours);
+    out->base.size = (uint32_t)ours;
+    return CDZ_OK;
+}
+
+static cdz_status check_names(const char *path, const cdz_native *native, cdz_plugin_base *base,
+                              cdz_error *err)
+{
+    if (!text_ok(native, base->id))
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: a %s has no id", path, cdz_kind_name(base->kind));
+    if (!cdz_plugin_id_ok(base->id))
+        return cdz_err(err, CDZ_E_PLUGIN,
+                       "%s: '%.80s' is no plugin id; expected 1 to %u of a-z 0-9 . _ -", path,
+                       base->id, CDZ_MAX_ID);
+    if (!text_ok(native, base->version) || !cdz_plugin_version_ok(base->version))
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: '%s' has no version; expected one as \"1.0.0\"",
+                       path, base->id);
+    if (!base->summary) base->summary = "";
+    if (!text_ok(native, base->summary))
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: '%s' has an unreadable summary", path, base->id);
+    return CDZ_OK;
+}
+
+/* The part of the table that decides what may be read; its meaning is params.h's business. */
+static cdz_status check_table(const char *path, const cdz_native *native,
+                              const cdz_plugin_base *base, cdz_error *err)
+{
+    if (base->n_params == 0) return CDZ_OK;
+    if (base->n_params > MAX_PARAMS)
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: '%s' declares %u parameters, more than %u", path,
+                       base->id, base->n_params, MAX_PARAMS);
+    if (base->param_size < sizeof(cdz_param) || base->param_size > 4096 || !base->params ||
+        (native &&
+         !cdz_native_holds(native, base->params, (size_t)base->n_params * base->param_size)))
+        return cdz_err(
+            err, CDZ_E_PLUGIN,
+            "%s: '%s' has an unreadable parameter table (rows of %u bytes, expected %zu)", path,
+            base->id, base->param_size, sizeof(cdz_param));
+    for (uint32_t i = 0; native && i < base->n_params; i++) {
+        cdz_param row;
+        memcpy(&row, (const char *)base->params + (size_t)i * base->param_size, sizeof row);
+        if (!text_ok(native, row.name) || (row.help && !text_ok(native, row.help)) ||
+            (row.text && !text_ok(native, row.text)))
+            return cdz_err(err, CDZ_E_PLUGIN,
+                           "%s: '%s' has an unreadable name or help in parameter %u", path,
+                           base->id, i + 1);
+    }
+    return CDZ_OK;
+}
+
+static cdz_status check_calls(const char *path, const cdz_descriptor *d, cdz_error *err)
+{
+    const char *missing = NULL;
+    uint32_t state_size = 0;
+    switch (d->base.kind) {
+    case CDZ_KIND_PROCESSOR:
+        if (!d->processor.apply) missing = "apply";
+        state_size = d->processor.state_size;
+        break;
+    case CDZ_KIND_CRITERION:
+        if (!d->criterion.test) missing = "test";
+        state_size = d->criterion.state_size;
+        break;
+    default:
+        if (!d->strategy.run) missing = "run";
+        break;
+    }
+    if (missing)
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: %s '%s' has no %s function", path,
+                       cdz_kind_name(d->base.kind), d->base.id, missing);
+    if (state_size > CDZ_MAX_STATE_SIZE)
+        return cdz_err(err, CDZ_E_PLUGIN,
+                       "%s: '%s' wants %u bytes of state per row; the limit is %u", path,
+                       d->base.id, state_size, CDZ_MAX_STATE_SIZE);
+    return CDZ_OK;
+}
+
+cdz_status cdz_descriptor_adopt(const char *path, const cdz_plugin_base *from,
+                                const cdz_native *native, cdz_descriptor *out, cdz_error *err)
+{
+    CDZ_TRY(copy_descriptor(path, from, native, out, err));
+    CDZ_TRY(check_names(path, native, &out->base, err));
+    CDZ_TRY(check_calls(path, out, err));
+    CDZ_TRY(check_table(path, native, &out->base, err));
+    const cdz_param_table table = {.at = out->base.params,
+                                   .n = out->base.n_params,
+                                   .param_size = out->base.param_size,
+                                   .params_size = out->base.params_size};
+    cdz_status st = cdz_param_table_check(&table, out->base.id, err);
+    if (st != CDZ_OK && err) {
+        err->code = CDZ_E_PLUGIN;
+        return cdz_err_prefix(err, "%s", path);
+    }
+    return st;
+}

@@ -1,0 +1,40 @@
+/* check.h - what a file must say about itself before its plugins are used: entry, descriptors, parameter tables. */
+#ifndef CDZ_HOST_CHECK_H
+#define CDZ_HOST_CHECK_H
+
+#include "cadenza/criterion.h"
+#include "cadenza/processor.h"
+#include "cadenza/strategy.h"
+#include "plug/native.h"
+
+/* The host's own copy of a descriptor: fields that an older plugin lacks read as zero. */
+typedef union cdz_descriptor {
+    cdz_plugin_base base;
+    cdz_processor processor;
+    cdz_criterion criterion;
+    cdz_strategy strategy;
+} cdz_descriptor;
+
+#define CDZ_MAX_PLUGINS    256u       /* plugins in one file */
+#define CDZ_MAX_STATE_SIZE (1u << 20) /* bytes of state per row */
+#define CDZ_MAX_ID         64u
+
+/* "processor", "criterion", "strategy"; NULL for anything else. */
+const char *cdz_kind_name(uint32_t kind);
+uint32_t cdz_kind_of_name(const char *name); /* 0: no such kind */
+bool cdz_plugin_id_ok(const char *id);       /* [a-z0-9._-]{1,64} */
+bool cdz_plugin_version_ok(const char *version);
+
+/* Reads the entry of an opened object: magic, versions, size, fingerprint, plugin list. out: the checked copy. */
+cdz_status cdz_entry_check(const char *path, const cdz_native *native, cdz_entry *out,
+                           cdz_error *err);
+
+/* The sentence for a file of another ABI. */
+cdz_status cdz_abi_refusal(const char *path, unsigned major, unsigned minor, cdz_error *err);
+
+/* Copies a descriptor into *out and checks it. native: the object it must lie in, or NULL for descriptors that a loader
+ * of our own made. */
+cdz_status cdz_descriptor_adopt(const char *path, const cdz_plugin_base *from,
+                                const cdz_native *native, cdz_descriptor *out, cdz_error *err);
+
+#endif

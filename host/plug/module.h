@@ -1,0 +1,37 @@
+/* module.h - one loaded file, whatever loaded it: its plugins' descriptors and who still uses them. */
+#ifndef CDZ_HOST_MODULE_H
+#define CDZ_HOST_MODULE_H
+
+#include <sys/stat.h>
+
+#include "plug/check.h"
+#include "plug/registry.h"
+
+/* Which file it was: a changed file is another module. */
+typedef struct cdz_file_id {
+    dev_t dev;
+    ino_t ino;
+    off_t size;
+    struct timespec mtime;
+} cdz_file_id;
+
+typedef struct cdz_module_source {
+    const char *path;         /* regular file */
+    const char *origin;       /* constant memory */
+    const cdz_loader *loader; /* NULL: a shared object */
+    const char *sha256;       /* hexadecimal, what the bytes must hash to; NULL: not pinned */
+} cdz_module_source;
+
+/* Opens, checks every descriptor, and gives one reference. */
+cdz_status cdz_module_open(const cdz_module_source *source, cdz_module **out, cdz_error *err);
+
+uint32_t cdz_module_count(const cdz_module *module);
+const cdz_plugin_base *cdz_module_plugin(const cdz_module *module, uint32_t i);
+
+/* Whether the bytes of path hash to sha256 (hexadecimal). */
+cdz_status cdz_module_check_hash(const char *path, const char *sha256, cdz_error *err);
+
+/* Whether path is still the file this module was made from. */
+bool cdz_module_is_current(const cdz_module *module, const char *path);
+
+#endif

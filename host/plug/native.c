@@ -1,0 +1,164 @@
+/* native.c - the private copy, dlopen, and which memory belongs to the object. */
+#include "plug/native.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fenv.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static bool write_all(int fd, const char *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, bytes, len);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        bytes += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+/* dlopen may run constructors that change the thread's floating-point mode; ours comes back. */
+static void *open_object(const char *name)
+{
+    fenv_t mode;
+    fegetenv(&mode);
+    void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    fesetenv(&mode);
+    return handle;
+}
+
+/* dlerror speaks of the copy's name; the sentence names the user's file. */
+static cdz_status loader_error(const char *path, const char *copy, cdz_error *err)
+{
+    const char *why = dlerror();
+    if (!why) why = "the dynamic loader refused it";
+    size_t n = strlen(copy);
+    if (strncmp(why, copy, n) == 0 && strncmp(why + n, ": ", 2) == 0) why += n + 2;
+    return cdz_err(err, CDZ_E_PLUGIN, "%s: cannot be loaded: %s", path, why);
+}
+
+static int memory_copy(const char *path, const char *bytes, size_t len)
+{
+    const char *slash = strrchr(path, '/');
+    char name[64];
+    snprintf(name, sizeof name, "cadenza:%.50s", slash ? slash + 1 : path);
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return -1;
+    if (write_all(fd, bytes, len) &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static cdz_status open_temporary(const char *path, const char *bytes, size_t len, cdz_native *out,
+                                 cdz_error *err)
+{
+    char name[] = P_tmpdir "/cadenza-XXXXXX.so";
+    int fd = mkostemps(name, 3, O_CLOEXEC);
+    if (fd < 0)
+        return cdz_err(err, CDZ_E_IO, "%s: no place for a private copy: %s: %s", path, name,
+                       strerror(errno));
+    cdz_status st = CDZ_OK;
+    if (!write_all(fd, bytes, len))
+        st = cdz_err(err, CDZ_E_IO, "%s: cannot write a private copy to %s: %s", path, name,
+                     strerror(errno));
+    else if (!(out->handle = open_object(name)))
+        st = loader_error(path, name, err);
+    close(fd);
+    unlink(name);
+    out->fd = -1;
+    return st;
+}
+
+static cdz_status open_copy(const char *path, const char *bytes, size_t len, cdz_native *out,
+                            cdz_error *err)
+{
+    out->fd = memory_copy(path, bytes, len);
+    if (out->fd < 0) return open_temporary(path, bytes, len, out, err);
+    char name[32];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", out->fd);
+    out->handle = open_object(name);
+    if (out->handle) return CDZ_OK;
+    if (access(name, R_OK) != 0) { /* no /proc here */
+        close(out->fd);
+        return open_temporary(path, bytes, len, out, err);
+    }
+    cdz_status st = loader_error(path, name, err);
+    close(out->fd);
+    return st;
+}
+
+cdz_status cdz_native_open(const char *path, const char *bytes, size_t len, cdz_native *out,
+                           cdz_error *err)
+{
+    *out = (cdz_native){.fd = -1};
+    CDZ_TRY(cdz_elf_check(path, bytes, len, &out->layout, err));
+    cdz_status st = open_copy(path, bytes, len, out, err);
+    if (st != CDZ_OK) {
+        *out = (cdz_native){0};
+        return st;
+    }
+    struct link_map *map = NULL;
+    if (dlinfo(out->handle, RTLD_DI_LINKMAP, &map) != 0 || !map) {
+        cdz_native_close(out, false);
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: the dynamic loader does not say where it lies",
+                       path);
+    }
+    out->base = map->l_addr;
+    return CDZ_OK;
+}
+
+/* After dlclose the object may still be mapped (unique C++ symbols, NODELETE). Then its name must not be used again, or
+ * glibc would hand out the old object: the descriptor stays open. */
+void cdz_native_close(cdz_native *native, bool resident)
+{
+    if (!native->handle) return;
+    bool mapped = resident;
+    if (!resident) {
+        dlclose(native->handle);
+        if (native->fd >= 0) {
+            char name[32];
+            snprintf(name, sizeof name, "/proc/self/fd/%d", native->fd);
+            void *still = dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
+            mapped = still != NULL;
+            if (still) dlclose(still);
+        }
+    }
+    if (native->fd >= 0 && !mapped) close(native->fd);
+    *native = (cdz_native){0};
+}
+
+const void *cdz_native_symbol(const cdz_native *native, const char *name, size_t min_bytes)
+{
+    const void *at = dlsym(native->handle, name);
+    return cdz_native_holds(native, at, min_bytes) ? at : NULL;
+}
+
+bool cdz_native_holds(const cdz_native *native, const void *at, size_t bytes)
+{
+    const uintptr_t offset = (uintptr_t)at - native->base;
+    if (!at) return false;
+    for (uint32_t i = 0; i < native->layout.n; i++) {
+        const uint64_t start = native->layout.start[i], size = native->layout.size[i];
+        if (offset >= start && offset - start <= size && bytes <= size - (offset - start))
+            return true;
+    }
+    return false;
+}
+
+bool cdz_native_holds_string(const cdz_native *native, const char *text, size_t max)
+{
+    for (size_t i = 0; i <= max; i++) {
+        if (!cdz_native_holds(native, text + i, 1)) return false;
+        if (text[i] == '\0') return true;
+    }
+    return false;
+}

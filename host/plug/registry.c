@@ -1,0 +1,575 @@
+/* registry.c - which plugins are known, in discovery order, and what became of the files that were refused.
+ *
+ * One array of entries, sorted by rank (named by the user, search path, built-in) and then by arrival; an id means the
+ * first entry that has it. Directories are read once, when an id is asked for that no named file has. Everything is under
+ * one lock; descriptors and paths handed out belong to modules, which outlive the registry while they are referenced. */
+#include "plug/registry.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "plug/locate.h"
+#include "plug/manifest.h"
+#include "plug/module.h"
+
+#define MAX_LOADERS 8
+
+typedef enum rank { RANK_NAMED, RANK_PATH, RANK_BUILTIN } rank;
+
+static const char *const origins[] = {
+    [RANK_NAMED] = "named by the user", [RANK_PATH] = "path", [RANK_BUILTIN] = "built-in"};
+
+/* A file: loaded, or refused. */
+typedef struct entry {
+    rank rank;
+    char *path;         /* as found or named: of the file, or of the package folder */
+    char *file;         /* canonical path of what was loaded; NULL when refused */
+    cdz_module *module; /* NULL: refused, problem says why */
+    char *id;           /* refused packages: the id of plugin.ini; may be NULL */
+    cdz_error *problem;
+} entry;
+
+struct cdz_registry {
+    pthread_mutex_t lock;
+    cdz_arena arena; /* options */
+    const char *builtin_dir, *search_path;
+    bool safe_mode, scanned;
+    cdz_loader loaders[MAX_LOADERS];
+    uint32_t n_loaders;
+    entry *entries;
+    size_t n_entries, cap;
+};
+
+/* --- life ------------------------------------------------------------------------------------------------- */
+
+cdz_status cdz_registry_create(const cdz_registry_options *options, cdz_registry **out,
+                               cdz_error *err)
+{
+    static const cdz_registry_options defaults;
+    if (!options) options = &defaults;
+    cdz_registry *r = calloc(1, sizeof *r);
+    if (!r) return cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
+    pthread_mutex_init(&r->lock, NULL);
+    r->safe_mode = options->safe_mode;
+    r->builtin_dir = options->builtin_dir ? cdz_arena_strdup(&r->arena, options->builtin_dir)
+                                          : cdz_locate_plugins(&r->arena);
+    if (options->search_path) r->search_path = cdz_arena_strdup(&r->arena, options->search_path);
+    if ((options->builtin_dir && !r->builtin_dir) || (options->search_path && !r->search_path)) {
+        cdz_registry_free(r);
+        return cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
+    }
+    *out = r;
+    return CDZ_OK;
+}
+
+static void clear_entry(entry *e)
+{
+    cdz_module_release(e->module);
+    free(e->path);
+    free(e->file);
+    free(e->id);
+    free(e->problem);
+    *e = (entry){0};
+}
+
+void cdz_registry_free(cdz_registry *registry)
+{
+    if (!registry) return;
+    for (size_t i = 0; i < registry->n_entries; i++) clear_entry(&registry->entries[i]);
+    free(registry->entries);
+    cdz_arena_free(&registry->arena);
+    pthread_mutex_destroy(&registry->lock);
+    free(registry);
+}
+
+cdz_status cdz_registry_add_loader(cdz_registry *registry, const cdz_loader *loader, cdz_error *err)
+{
+    cdz_status st = CDZ_OK;
+    pthread_mutex_lock(&registry->lock);
+    if (registry->n_loaders == MAX_LOADERS)
+        st = cdz_err(err, CDZ_E_LIMIT, "plugins: more than %d loaders", MAX_LOADERS);
+    else
+        registry->loaders[registry->n_loaders++] = *loader;
+    registry->scanned = false; /* directories may hold files that nobody could load so far */
+    pthread_mutex_unlock(&registry->lock);
+    return st;
+}
+
+/* --- entries ---------------------------------------------------------------------------------------------- */
+
+/* Makes room for one more and moves it to the end of its rank. Takes over what e points to, on failure too. */
+static cdz_status insert(cdz_registry *r, entry e, cdz_error *err)
+{
+    if (r->n_entries == r->cap) {
+        size_t cap = r->cap ? 2 * r->cap : 32;
+        entry *more = reallocarray(r->entries, cap, sizeof *more);
+        if (!more) {
+            clear_entry(&e);
+            return cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
+        }
+        r->entries = more;
+        r->cap = cap;
+    }
+    size_t at = r->n_entries;
+    while (at > 0 && r->entries[at - 1].rank > e.rank) at--;
+    memmove(r->entries + at + 1, r->entries + at, (r->n_entries - at) * sizeof *r->entries);
+    r->entries[at] = e;
+    r->n_entries++;
+    return CDZ_OK;
+}
+
+static entry *entry_of_file(cdz_registry *r, const char *file, rank at_rank)
+{
+    for (size_t i = 0; i < r->n_entries; i++)
+        if (r->entries[i].rank == at_rank && r->entries[i].file &&
+            strcmp(r->entries[i].file, file) == 0)
+            return &r->entries[i];
+    return NULL;
+}
+
+/* An unchanged file is loaded once, whoever asks. */
+static cdz_module *module_of_file(const cdz_registry *r, const char *file)
+{
+    for (size_t i = 0; i < r->n_entries; i++) {
+        const entry *e = &r->entries[i];
+        if (e->file && strcmp(e->file, file) == 0 && cdz_module_is_current(e->module, file))
+            return e->module;
+    }
+    return NULL;
+}
+
+/* --- from a path to a module ------------------------------------------------------------------------------- */
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), m = strlen(suffix);
+    return n > m && strcmp(path + n - m, suffix) == 0;
+}
+
+/* False: no loader for files of this name. *loader is NULL for shared objects. */
+static bool loader_of(const cdz_registry *r, const char *path, const cdz_loader **loader)
+{
+    *loader = NULL;
+    if (has_suffix(path, ".so")) return true;
+    for (uint32_t i = 0; i < r->n_loaders; i++)
+        if (has_suffix(path, r->loaders[i].suffix)) {
+            *loader = &r->loaders[i];
+            return true;
+        }
+    return false;
+}
+
+static cdz_status unknown_file(const cdz_registry *r, const char *path, cdz_error *err)
+{
+    cdz_buf known = {0};
+    cdz_buf_puts(&known, ".so");
+    for (uint32_t i = 0; i < r->n_loaders; i++)
+        cdz_buf_printf(&known, ", %s", r->loaders[i].suffix);
+    cdz_status st = cdz_err(err, CDZ_E_INPUT,
+                            "%s: not a plugin file: its name ends in none of %s, and it is no "
+                            "package folder",
+                            path, known.failed ? ".so" : known.data);
+    cdz_buf_free(&known);
+    return st;
+}
+
+/* Opens a regular file, or takes the module that is open already; a package's promises are checked either way. */
+static cdz_status open_file(cdz_registry *r, const char *path, const char *canonical, rank at_rank,
+                            const cdz_manifest *manifest, cdz_module **out, cdz_error *err)
+{
+    cdz_module_source source = {.path = path, .origin = origins[at_rank]};
+    if (!loader_of(r, path, &source.loader)) return unknown_file(r, path, err);
+    if (manifest) source.sha256 = manifest->sha256;
+    cdz_module *module = module_of_file(r, canonical);
+    if (module) {
+        if (source.sha256) CDZ_TRY(cdz_module_check_hash(path, source.sha256, err));
+        cdz_module_retain(module);
+    } else {
+        CDZ_TRY(cdz_module_open(&source, &module, err));
+    }
+    cdz_status st = CDZ_OK;
+    if (manifest)
+        st = cdz_manifest_match(manifest, cdz_module_plugin(module, 0), cdz_module_count(module),
+                                err);
+    if (st == CDZ_OK)
+        *out = module;
+    else
+        cdz_module_release(module);
+    return st;
+}
+
+/* Loads path at a rank and makes it known; an entry of the same file at that rank is replaced where it stands. */
+static cdz_status load_file(cdz_registry *r, const char *named, const char *path, rank at_rank,
+                            const cdz_manifest *manifest, cdz_module **out, cdz_error *err)
+{
+    char *canonical = realpath(path, NULL);
+    if (!canonical) return cdz_err(err, CDZ_E_NOT_FOUND, "%s: %s", path, strerror(errno));
+    cdz_module *module = NULL;
+    cdz_status st = open_file(r, path, canonical, at_rank, manifest, &module, err);
+    if (st != CDZ_OK) {
+        free(canonical);
+        return st;
+    }
+    *out = module;
+    entry *old = entry_of_file(r, canonical, at_rank);
+    if (old) {
+        cdz_module_release(old->module);
+        old->module = module;
+        free(canonical);
+        return CDZ_OK;
+    }
+    entry e = {.rank = at_rank, .path = strdup(named), .file = canonical, .module = module};
+    if (!e.path) {
+        clear_entry(&e);
+        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", named);
+    }
+    return insert(r, e, err);
+}
+
+static cdz_status load_package(cdz_registry *r, const char *folder, rank at_rank, cdz_module **out,
+                               cdz_error *err)
+{
+    cdz_manifest manifest;
+    CDZ_TRY(cdz_manifest_read(folder, &manifest, err));
+    cdz_status st = load_file(r, folder, manifest.entry_path, at_rank, &manifest, out, err);
+    cdz_manifest_free(&manifest);
+    return st;
+}
+
+static cdz_status load_path(cdz_registry *r, const char *path, cdz_module **out, cdz_error *err)
+{
+    struct stat s;
+    if (r->safe_mode)
+        return cdz_err(err, CDZ_E_DENIED, "%s: in safe mode only built-in plugins are loaded",
+                       path);
+    if (stat(path, &s) != 0)
+        return cdz_err(err, CDZ_E_NOT_FOUND, "%s: %s", path,
+                       errno == ENOENT ? "no such plugin file or folder" : strerror(errno));
+    if (S_ISDIR(s.st_mode)) return load_package(r, path, RANK_NAMED, out, err);
+    if (!S_ISREG(s.st_mode)) return cdz_err(err, CDZ_E_INPUT, "%s: not a regular file", path);
+    return load_file(r, path, path, RANK_NAMED, NULL, out, err);
+}
+
+/* --- directories ------------------------------------------------------------------------------------------ */
+
+static bool refused_before(const cdz_registry *r, const char *path, rank at_rank)
+{
+    for (size_t i = 0; i < r->n_entries; i++)
+        if (!r->entries[i].module && r->entries[i].rank == at_rank &&
+            strcmp(r->entries[i].path, path) == 0)
+            return true;
+    return false;
+}
+
+/* Remembers why a file of a directory is not used. */
+static cdz_status remember(cdz_registry *r, const char *path, rank at_rank, const char *id,
+                           const cdz_error *why, cdz_error *err)
+{
+    entry e = {.rank = at_rank, .path = strdup(path), .problem = malloc(sizeof *why)};
+    if (id) e.id = strdup(id);
+    if (!e.path || !e.problem) {
+        clear_entry(&e);
+        return cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
+    }
+    *e.problem = *why;
+    return insert(r, e, err);
+}
+
+static cdz_status deny_native(const char *path, cdz_error *why)
+{
+    return cdz_err(
+        why, CDZ_E_DENIED,
+        "%s: native code found in a directory is not loaded; name it with --plugin %s to "
+        "allow it",
+        path, path);
+}
+
+/* A package folder in a directory: what it is comes from plugin.ini, before any code. */
+static cdz_status found_package(cdz_registry *r, const char *path, rank at_rank, char **id,
+                                cdz_error *why)
+{
+    cdz_manifest manifest;
+    const cdz_loader *loader;
+    cdz_module *module;
+    CDZ_TRY(cdz_manifest_read(path, &manifest, why));
+    *id = strdup(manifest.id);
+    cdz_status st;
+    if (at_rank == RANK_PATH && loader_of(r, manifest.entry, &loader) && !loader)
+        st = deny_native(path, why);
+    else
+        st = load_file(r, path, manifest.entry_path, at_rank, &manifest, &module, why);
+    cdz_manifest_free(&manifest);
+    return st;
+}
+
+static cdz_status found(cdz_registry *r, const char *path, rank at_rank, cdz_error *err)
+{
+    struct stat s;
+    const cdz_loader *loader;
+    cdz_module *module;
+    cdz_error why = {0};
+    char *id = NULL;
+    cdz_status st = CDZ_OK;
+    if (refused_before(r, path, at_rank) || stat(path, &s) != 0) return CDZ_OK;
+    if (S_ISDIR(s.st_mode)) {
+        if (!cdz_manifest_present(path)) return CDZ_OK;
+        if (s.st_mode & S_IWOTH)
+            st = cdz_err(&why, CDZ_E_DENIED, "%s: anyone may write to this folder", path);
+        else
+            st = found_package(r, path, at_rank, &id, &why);
+    } else if (S_ISREG(s.st_mode) && loader_of(r, path, &loader)) {
+        if (at_rank == RANK_PATH && !loader)
+            st = deny_native(path, &why);
+        else
+            st = load_file(r, path, path, at_rank, NULL, &module, &why);
+    }
+    if (st != CDZ_OK) st = remember(r, path, at_rank, id, &why, err);
+    free(id);
+    return st;
+}
+
+static int visible(const struct dirent *d)
+{
+    return d->d_name[0] != '.';
+}
+
+/* Byte order, whatever the locale: discovery order is the same everywhere. */
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* One level, no recursion. A directory that does not exist is no error: search paths name what may be there. */
+static cdz_status scan_directory(cdz_registry *r, const char *directory, rank at_rank,
+                                 cdz_error *err)
+{
+    struct stat s;
+    if (stat(directory, &s) != 0 || !S_ISDIR(s.st_mode)) return CDZ_OK;
+    if (s.st_mode & S_IWOTH) {
+        cdz_error why;
+        (void)cdz_err(&why, CDZ_E_DENIED,
+                      "%s: anyone may write to this directory; no plugin is loaded from it",
+                      directory);
+        return refused_before(r, directory, at_rank)
+                   ? CDZ_OK
+                   : remember(r, directory, at_rank, NULL, &why, err);
+    }
+    struct dirent **names = NULL;
+    int n = scandir(directory, &names, visible, by_name);
+    if (n < 0) return CDZ_OK;
+    cdz_status st = CDZ_OK;
+    for (int i = 0; i < n; i++) {
+        cdz_buf path = {0};
+        cdz_buf_printf(&path, "%s/%s", directory, names[i]->d_name);
+        if (st == CDZ_OK)
+            st = path.failed ? cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory")
+                             : found(r, path.data, at_rank, err);
+        cdz_buf_free(&path);
+        free(names[i]);
+    }
+    free(names);
+    return st;
+}
+
+static cdz_status scan_all(cdz_registry *r, cdz_error *err)
+{
+    if (r->scanned) return CDZ_OK;
+    const char *rest = r->safe_mode ? NULL : r->search_path;
+    while (rest && *rest) {
+        size_t n = strcspn(rest, ":");
+        char *directory = strndup(rest, n);
+        if (!directory) return cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
+        cdz_status st = n ? scan_directory(r, directory, RANK_PATH, err) : CDZ_OK;
+        free(directory);
+        if (st != CDZ_OK) return st;
+        rest += n + (rest[n] == ':');
+    }
+    if (r->builtin_dir) CDZ_TRY(scan_directory(r, r->builtin_dir, RANK_BUILTIN, err));
+    r->scanned = true;
+    return CDZ_OK;
+}
+
+/* --- finding ---------------------------------------------------------------------------------------------- */
+
+static const cdz_plugin_base *plugin_of(const cdz_module *module, uint32_t kind, const char *id)
+{
+    for (uint32_t i = 0; module && i < cdz_module_count(module); i++) {
+        const cdz_plugin_base *base = cdz_module_plugin(module, i);
+        if ((kind == 0 || base->kind == kind) && (!id || strcmp(base->id, id) == 0)) return base;
+    }
+    return NULL;
+}
+
+static bool find_known(const cdz_registry *r, uint32_t kind, const char *id, cdz_plugin_ref *out)
+{
+    for (size_t i = 0; i < r->n_entries; i++) {
+        const cdz_plugin_base *base = plugin_of(r->entries[i].module, kind, id);
+        if (!base) continue;
+        *out = (cdz_plugin_ref){.base = base, .module = r->entries[i].module};
+        return true;
+    }
+    return false;
+}
+
+/* A refused file whose id or name without suffix is what was asked for. */
+static const cdz_error *refusal_of(const cdz_registry *r, const char *id)
+{
+    const size_t n = strlen(id);
+    for (size_t i = 0; i < r->n_entries; i++) {
+        const entry *e = &r->entries[i];
+        if (!e->problem) continue;
+        const char *slash = strrchr(e->path, '/'), *name = slash ? slash + 1 : e->path;
+        if ((e->id && strcmp(e->id, id) == 0) ||
+            (strncmp(name, id, n) == 0 && (name[n] == '.' || name[n] == '\0')))
+            return e->problem;
+    }
+    return NULL;
+}
+
+static const char *nearest_id(const cdz_registry *r, uint32_t kind, const char *id)
+{
+    cdz_arena arena = {0};
+    size_t n = 0, cap = 0;
+    for (size_t i = 0; i < r->n_entries; i++)
+        if (r->entries[i].module) cap += cdz_module_count(r->entries[i].module);
+    const char **names = cdz_arena_array(&arena, cap + 1, sizeof *names);
+    for (size_t i = 0; names && i < r->n_entries; i++) {
+        const cdz_module *module = r->entries[i].module;
+        for (uint32_t k = 0; module && k < cdz_module_count(module); k++)
+            if (kind == 0 || cdz_module_plugin(module, k)->kind == kind)
+                names[n++] = cdz_module_plugin(module, k)->id;
+    }
+    const char *near = names ? cdz_nearest_name(id, names, n) : NULL;
+    cdz_arena_free(&arena);
+    return near;
+}
+
+static cdz_status not_found(const cdz_registry *r, uint32_t kind, const char *id, cdz_error *err)
+{
+    cdz_plugin_ref other;
+    const char *what = kind ? cdz_kind_name(kind) : "plugin";
+    const cdz_error *refused = refusal_of(r, id);
+    if (refused) return cdz_err(err, refused->code, "%s", refused->text);
+    if (find_known(r, 0, id, &other))
+        return cdz_err(err, CDZ_E_NOT_FOUND, "'%s' is a %s, not a %s", id,
+                       cdz_kind_name(other.base->kind), what);
+    const char *near = nearest_id(r, kind, id);
+    if (near)
+        return cdz_err(err, CDZ_E_NOT_FOUND, "no %s '%s': did you mean '%s'?", what, id, near);
+    struct stat s;
+    if (!r->builtin_dir || stat(r->builtin_dir, &s) != 0)
+        return cdz_err(err, CDZ_E_NOT_FOUND,
+                       "no %s '%s', and the built-in plugins are not where they should be: %s",
+                       what, id, r->builtin_dir ? r->builtin_dir : "unknown place");
+    return cdz_err(err, CDZ_E_NOT_FOUND, "no %s '%s' among the named plugins and in %s", what, id,
+                   r->builtin_dir);
+}
+
+cdz_status cdz_registry_find(cdz_registry *registry, uint32_t kind, const char *id,
+                             cdz_plugin_ref *out, cdz_error *err)
+{
+    cdz_plugin_ref ref = {0};
+    cdz_status st = CDZ_OK;
+    pthread_mutex_lock(&registry->lock);
+    if (!find_known(registry, kind, id, &ref)) {
+        st = scan_all(registry, err);
+        if (st == CDZ_OK && !find_known(registry, kind, id, &ref))
+            st = not_found(registry, kind, id, err);
+    }
+    if (st == CDZ_OK) {
+        cdz_module_retain(ref.module);
+        *out = ref;
+    }
+    pthread_mutex_unlock(&registry->lock);
+    return st;
+}
+
+cdz_status cdz_registry_load(cdz_registry *registry, const char *path, uint32_t kind,
+                             cdz_plugin_ref *out, cdz_error *err)
+{
+    cdz_module *module = NULL;
+    pthread_mutex_lock(&registry->lock);
+    cdz_status st = load_path(registry, path, &module, err);
+    if (st == CDZ_OK && out) {
+        const cdz_plugin_base *base = plugin_of(module, kind, NULL);
+        if (base) {
+            cdz_module_retain(module);
+            *out = (cdz_plugin_ref){.base = base, .module = module};
+        } else {
+            base = cdz_module_plugin(module, 0);
+            st = cdz_err(err, CDZ_E_INPUT, "%s: holds no %s; it has the %s '%s'", path,
+                         cdz_kind_name(kind), cdz_kind_name(base->kind), base->id);
+        }
+    }
+    pthread_mutex_unlock(&registry->lock);
+    return st;
+}
+
+/* --- listing ---------------------------------------------------------------------------------------------- */
+
+/* One line of the listing, taken under the lock and shown without it. */
+typedef struct line {
+    cdz_plugin_ref ref; /* retained */
+    const char *path, *origin, *problem;
+} line;
+
+static size_t count_lines(const cdz_registry *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_entries; i++)
+        n += r->entries[i].module ? cdz_module_count(r->entries[i].module) : 1;
+    return n;
+}
+
+static void fill_line(const cdz_registry *r, const entry *e, uint32_t k, cdz_arena *arena,
+                      line *out)
+{
+    cdz_plugin_ref first = {0};
+    out->path = cdz_arena_strdup(arena, e->path);
+    out->origin = origins[e->rank];
+    if (e->problem) {
+        out->problem = cdz_arena_strdup(arena, e->problem->text);
+        return;
+    }
+    out->ref = (cdz_plugin_ref){.base = cdz_module_plugin(e->module, k), .module = e->module};
+    cdz_module_retain(e->module);
+    (void)find_known(r, out->ref.base->kind, out->ref.base->id, &first);
+    if (first.base != out->ref.base)
+        out->problem = cdz_arena_printf(arena, "shadowed by %s", cdz_module_path(first.module));
+}
+
+static line *take_lines(const cdz_registry *r, cdz_arena *arena, size_t *n)
+{
+    line *lines = cdz_arena_array(arena, count_lines(r) + 1, sizeof *lines);
+    *n = 0;
+    for (size_t i = 0; lines && i < r->n_entries; i++) {
+        const entry *e = &r->entries[i];
+        uint32_t count = e->module ? cdz_module_count(e->module) : 1;
+        for (uint32_t k = 0; k < count; k++) fill_line(r, e, k, arena, &lines[(*n)++]);
+    }
+    return lines;
+}
+
+cdz_status cdz_registry_visit(cdz_registry *registry, cdz_plugin_visit *visit, void *user,
+                              cdz_error *err)
+{
+    cdz_arena arena = {0};
+    line *lines = NULL;
+    size_t n = 0;
+    pthread_mutex_lock(&registry->lock);
+    cdz_status st = scan_all(registry, err);
+    if (st == CDZ_OK && !(lines = take_lines(registry, &arena, &n)))
+        st = cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
+    pthread_mutex_unlock(&registry->lock);
+    for (size_t i = 0; i < n; i++) {
+        visit(user, &lines[i].ref, lines[i].path, lines[i].origin, lines[i].problem);
+        cdz_module_release(lines[i].ref.module);
+    }
+    cdz_arena_free(&arena);
+    return st;
+}
