@@ -1,0 +1,59 @@
+/* model_files.h - a Hugging Face model folder: config.json, generation_config.json and the weights, checked against
+ * each other and ready to run in place. */
+#ifndef CDZ_HOST_MODEL_FILES_H
+#define CDZ_HOST_MODEL_FILES_H
+
+#include "load/arch.h"
+#include "load/safetensors.h"
+
+typedef struct cdz_linear {
+    cdz_weight w;    /* (outputs, inputs) */
+    cdz_weight bias; /* (1, outputs); data NULL: none */
+} cdz_linear;
+
+typedef struct cdz_layer_weights {
+    cdz_weight attn_norm, mlp_norm; /* (1, hidden) */
+    cdz_linear q, k, v, o; /* (heads * head_dim, hidden), kv twice, (hidden, heads * head_dim) */
+    cdz_linear gate, up, down; /* (intermediate, hidden) twice, (hidden, intermediate) */
+} cdz_layer_weights;
+
+/* What `cadenza model info` tells. */
+typedef struct cdz_weights_facts {
+    uint64_t n_parameters;        /* of the model; a tied head counts once */
+    uint64_t bytes[CDZ_BF16 + 1]; /* of weights in use, by cdz_dtype */
+    uint64_t kv_bytes_per_token;  /* keys and values in float32, all layers */
+    uint64_t file_bytes;          /* of the weight files */
+    uint32_t n_files;
+    uint32_t n_copied;     /* tensors that had to be copied because the file does not align them */
+    uint32_t n_unexpected; /* tensors in the files that the architecture does not have */
+    const char *first_unexpected; /* by name, or NULL */
+} cdz_weights_facts;
+
+typedef struct cdz_weights {
+    const char *folder;
+    cdz_arch arch;
+    cdz_weight embed;      /* (n_vocab, hidden) */
+    cdz_weight final_norm; /* (1, hidden) */
+    cdz_linear head;       /* (n_vocab, hidden); the same memory as embed when tied */
+    bool tied;
+    cdz_layer_weights *layers; /* (arch.n_layers) */
+    cdz_json config;
+    cdz_json generation_config; /* type CDZ_JSON_NULL: the folder has none */
+    cdz_weights_facts facts;
+    cdz_tensors tensors;
+    cdz_arena arena;
+} cdz_weights;
+
+/* Opens a folder. On failure *out is NULL and err says which file, key or tensor is wrong, and how. */
+cdz_status cdz_weights_open(const char *folder, cdz_weights **out, cdz_error *err);
+void cdz_weights_close(cdz_weights *weights); /* NULL is fine */
+
+const cdz_arch *cdz_weights_arch(const cdz_weights *weights);
+const cdz_json *cdz_weights_config(const cdz_weights *weights);
+const cdz_json *cdz_weights_generation_config(
+    const cdz_weights *weights); /* NULL: the folder has none */
+
+/* Are the mapped files still as they were? CDZ_E_IO when one was cut or rewritten; see file.h. */
+cdz_status cdz_weights_check(const cdz_weights *weights, cdz_error *err);
+
+#endif
