@@ -20,7 +20,8 @@ void cdz_param_suggest(const cdz_param_table *table, const char *name, char *out
 /* Checks that a plugin's table itself is sane (names, types, offsets inside params_size, min <= max, defaults in range). */
 cdz_status cdz_param_table_check(const cdz_param_table *table, const char *who, cdz_error *err);
 
-/* Fills a struct of params_size bytes with the defaults (lists unset, strings from text). */
+/* Fills a struct of params_size bytes with the defaults: lists unset, strings from text. An optional number is unset,
+ * unless its row has a `text`: then `def` is its default (a generation parameter that transformers fills in). */
 void cdz_params_defaults(const cdz_param_table *table, void *params);
 
 /* Writes one value into its field after checking type, range and finiteness; null means unset (or, for plain numbers,
@@ -32,6 +33,9 @@ cdz_status cdz_param_set(const cdz_param *param, void *params, const cdz_json *v
  * words; lists as JSON or separated by commas; strings as they are or in JSON quotes. */
 cdz_status cdz_param_from_text(const cdz_param *param, const char *text, cdz_arena *arena,
                                cdz_json *out, cdz_error *err);
+
+/* False for an optional field, string or list that is unset; true for plain fields. */
+bool cdz_param_is_set(const cdz_param *param, const void *params);
 
 /* A field's present value as JSON (for explain, --json, config). */
 void cdz_param_write(const cdz_param *param, const void *params, cdz_buf *out);
