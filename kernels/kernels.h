@@ -55,7 +55,8 @@ typedef struct cdz_kv_shape {
 
 /* One query row of an attention call: position p of a sequence sees positions [max(0, p - window + 1), p]. */
 typedef struct cdz_kv_row {
-    const int32_t *blocks; /* block ids of the sequence, position p is in blocks[p / CDZ_KV_BLOCK] */
+    const int32_t
+        *blocks; /* block ids of the sequence, position p is in blocks[p / CDZ_KV_BLOCK] */
     uint32_t position;
 } cdz_kv_row;
 
@@ -75,31 +76,36 @@ typedef struct cdz_backend_api {
     uint32_t (*n_threads)(const cdz_backend *b);
 
     /* n products over the same x (m, k), e.g. q, k, v. */
-    void (*matmul)(cdz_backend *b, const cdz_product *products, size_t n, const float *x, size_t ldx, size_t m);
+    void (*matmul)(cdz_backend *b, const cdz_product *products, size_t n, const float *x,
+                   size_t ldx, size_t m);
     /* y[r] = table[ids[r]] widened; ids are in range. */
-    void (*embed)(cdz_backend *b, float *y, size_t ldy, const cdz_weight *table, const int32_t *ids, size_t m);
+    void (*embed)(cdz_backend *b, float *y, size_t ldy, const cdz_weight *table, const int32_t *ids,
+                  size_t m);
     /* y = x / sqrt(dot(x, x) / n + eps) * (offset + w), product and rounding as LlamaRMSNorm: (x * rsqrt) * w. */
     void (*rmsnorm)(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
                     const cdz_weight *w, float eps, float offset);
     /* In place on (m, n_heads * head_dim); row r is at positions[r]. Angles are float32 position * inv_freq. */
     void (*rope)(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n_heads, size_t head_dim,
                  const uint32_t *positions, const cdz_rope *rope);
-    void (*silu_mul)(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up, size_t ldg,
-                     size_t m, size_t n); /* y = gate * sigmoid(gate) * up */
-    void (*add)(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m, size_t n); /* y += x */
+    void (*silu_mul)(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
+                     size_t ldg, size_t m, size_t n); /* y = gate * sigmoid(gate) * up */
+    void (*add)(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
+                size_t n); /* y += x */
 
     /* KV memory of n_blocks blocks; NULL: out of memory. */
     cdz_kv *(*kv_create)(cdz_backend *b, const cdz_kv_shape *shape, size_t n_blocks);
     void (*kv_destroy)(cdz_backend *b, cdz_kv *kv);
     size_t (*kv_block_bytes)(cdz_backend *b, const cdz_kv_shape *shape);
-    void (*kv_copy)(cdz_backend *b, cdz_kv *kv, int32_t to, int32_t from); /* a whole block, all layers */
+    void (*kv_copy)(cdz_backend *b, cdz_kv *kv, int32_t to,
+                    int32_t from); /* a whole block, all layers */
     /* Stores keys and values (m, n_kv_heads * head_dim) of one layer at their rows' positions. */
-    void (*kv_write)(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk, const float *v,
-                     size_t ldv, const cdz_kv_row *rows, size_t m);
+    void (*kv_write)(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,
+                     const float *v, size_t ldv, const cdz_kv_row *rows, size_t m);
     /* out and q (m, n_heads * head_dim); grouped-query: query head h reads kv head h / (n_heads / n_kv_heads).
      * window 0: everything. Scores are q.k * scale; softmax by absolute position in the order of the file head. */
-    void (*attention)(cdz_backend *b, float *out, size_t ldo, const float *q, size_t ldq, const cdz_kv *kv,
-                      size_t layer, const cdz_kv_row *rows, size_t m, size_t n_heads, float scale, uint32_t window);
+    void (*attention)(cdz_backend *b, float *out, size_t ldo, const float *q, size_t ldq,
+                      const cdz_kv *kv, size_t layer, const cdz_kv_row *rows, size_t m,
+                      size_t n_heads, float scale, uint32_t window);
 
     /* Runs task(arg, i) for i in [0, n) on the backend's threads; used for row-wise native processors. */
     void (*parallel)(cdz_backend *b, void (*task)(void *arg, size_t i), void *arg, size_t n);

@@ -1,0 +1,268 @@
+/* attention.c - paged attention: which query heads make a tile, and who computes it.
+ *
+ * A tile is up to eight query heads that read the same kv head of the same sequence: the heads of a group, and
+ * those of the rows next to it in a prompt. Its kernel reads every block of keys and values once for all of them.
+ * A tile is a chunk; a row's result hangs on its own positions only, so tiles may be cut anywhere. */
+#include <string.h>
+
+#include "cpu/cpu_backend.h"
+
+enum { ALONE_MACS = 65536, ROWS_AT_ONCE = 512 };
+
+/* The call's arguments, as the chunks see them: the caller's own, or copies in claimed memory. */
+typedef struct call {
+    const cdz_kernel_set *set;
+    const cdz_kv *kv;
+    size_t layer;
+    float *out;
+    size_t ldo;
+    const float *q;
+    size_t ldq;
+    const cdz_kv_row *rows;
+    size_t m, n_heads;
+    float scale;
+    uint32_t window;
+} call;
+
+typedef struct tile {
+    uint32_t row, n_rows; /* the rows of one sequence that it lies in */
+    uint32_t kv_head;
+    uint32_t first,
+        n; /* queries, counted through the sequence's rows: row * group + head of the group */
+} tile;
+
+typedef struct operands {
+    call call;
+    const tile *tiles;
+} operands;
+
+static size_t ceil_div(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static size_t group_of(const call *c)
+{
+    return c->n_heads / c->kv->shape.n_kv_heads;
+}
+
+static size_t first_seen(const call *c, size_t position)
+{
+    return c->window && position >= c->window ? position - c->window + 1 : 0;
+}
+
+/* Row and head of a tile's query. */
+static void locate(const call *c, const tile *t, size_t query, size_t *row, size_t *head)
+{
+    const size_t group = group_of(c), index = t->first + query;
+    *row = t->row + index / group;
+    *head = t->kv_head * group + index % group;
+}
+
+/* Rows from `row` on that belong to the same sequence, as far as their block lists tell. */
+static size_t run_length(const call *c, size_t row)
+{
+    size_t n = 1;
+    while (row + n < c->m && c->rows[row + n].blocks == c->rows[row].blocks) n++;
+    return n;
+}
+
+/* Calls visit for every tile of the call, none of more than `height` queries; returns how many there are. */
+static size_t each_tile(const call *c, size_t height, void (*visit)(void *arg, const tile *t),
+                        void *arg)
+{
+    size_t count = 0;
+    for (size_t row = 0, n; row < c->m; row += n) {
+        n = run_length(c, row);
+        const size_t queries = n * group_of(c);
+        for (size_t h = 0; h < c->kv->shape.n_kv_heads; h++)
+            for (size_t q = 0; q < queries; q += height, count++) {
+                const size_t left = queries - q;
+                const tile t = {(uint32_t)row, (uint32_t)n, (uint32_t)h, (uint32_t)q,
+                                (uint32_t)(left < height ? left : height)};
+                if (visit) visit(arg, &t);
+            }
+    }
+    return count;
+}
+
+/* The tile's kernel call; outputs are (n, head_dim) at `out`, or in place when that is NULL. */
+static void compute(const call *c, const tile *t, float *out, float *scores)
+{
+    const cdz_kv *kv = c->kv;
+    const size_t dim = kv->shape.head_dim;
+    cdz_attend a = {
+        .n_queries = t->n,
+        .head_dim = dim,
+        .base = kv->memory + (c->layer * kv->shape.n_kv_heads + t->kv_head) * kv->head_floats,
+        .block_stride = kv->block_floats,
+        .blocks = c->rows[t->row].blocks,
+        .scale = c->scale,
+        .scores = scores,
+    };
+    size_t begin = SIZE_MAX, end = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        size_t row, head;
+        locate(c, t, i, &row, &head);
+        cdz_attend_query *query = &a.query[i];
+        query->q = c->q + row * c->ldq + head * dim;
+        query->out = out ? out + i * dim : c->out + row * c->ldo + head * dim;
+        query->begin = first_seen(c, c->rows[row].position);
+        query->end = (size_t)c->rows[row].position + 1;
+        if (query->begin < begin) begin = query->begin;
+        if (query->end > end) end = query->end;
+    }
+    a.score_stride = (ceil_div(end, CDZ_KV_BLOCK) - begin / CDZ_KV_BLOCK) * CDZ_KV_BLOCK;
+    c->set->attend(&a);
+}
+
+/* ---- alone ---- */
+
+typedef struct alone_arg {
+    const call *call;
+    float *scores;
+} alone_arg;
+
+static void visit_alone(void *arg, const tile *t)
+{
+    const alone_arg *a = arg;
+    compute(a->call, t, NULL, a->scores);
+}
+
+static void alone(cpu_backend *cpu, const call *c)
+{
+    alone_arg arg = {c, cdz_pool_scratch(cpu->pool)};
+    each_tile(c, CDZ_ATTEND_QUERIES, visit_alone, &arg);
+}
+
+static bool is_small(const call *c)
+{
+    const size_t per_position = 2 * c->n_heads * c->kv->shape.head_dim;
+    size_t positions = 0;
+    for (size_t r = 0; r < c->m; r++) {
+        positions += c->rows[r].position + 1 - first_seen(c, c->rows[r].position);
+        if (positions * per_position > ALONE_MACS) return false;
+    }
+    return true;
+}
+
+/* ---- shared ---- */
+
+static void compute_chunk(const void *operand, size_t chunk, void *scratch)
+{
+    const operands *ops = operand;
+    float *out = scratch;
+    compute(&ops->call, &ops->tiles[chunk], out,
+            out + CDZ_ATTEND_QUERIES * ops->call.kv->shape.head_dim);
+}
+
+static void commit_chunk(const void *operand, size_t chunk, const void *scratch)
+{
+    const operands *ops = operand;
+    const call *c = &ops->call;
+    const size_t dim = c->kv->shape.head_dim;
+    const float *out = scratch;
+    for (size_t i = 0; i < ops->tiles[chunk].n; i++) {
+        size_t row, head;
+        locate(c, &ops->tiles[chunk], i, &row, &head);
+        memcpy(c->out + row * c->ldo + head * dim, out + i * dim, dim * sizeof *out);
+    }
+}
+
+/* Queries of a tile: eight, or fewer when the tiles would not go round. */
+static size_t tile_height(const call *c, uint32_t threads)
+{
+    size_t height = CDZ_ATTEND_QUERIES;
+    while (height > 1 && each_tile(c, height, NULL, NULL) < threads) height /= 2;
+    return height;
+}
+
+/* Blocks that a run of rows of one sequence reads. */
+static size_t blocks_of_run(const call *c, size_t row, size_t n)
+{
+    size_t last = 0;
+    for (size_t r = row; r < row + n; r++)
+        if (c->rows[r].position > last) last = c->rows[r].position;
+    return last / CDZ_KV_BLOCK + 1;
+}
+
+static size_t all_blocks(const call *c)
+{
+    size_t blocks = 0;
+    for (size_t row = 0, n; row < c->m; row += n) {
+        n = run_length(c, row);
+        blocks += blocks_of_run(c, row, n);
+    }
+    return blocks;
+}
+
+/* Copies rows and their block lists; rows that shared a list still do. */
+static void copy_rows(const call *c, cdz_kv_row *rows, int32_t *blocks)
+{
+    for (size_t row = 0, n; row < c->m; row += n) {
+        n = run_length(c, row);
+        const size_t count = blocks_of_run(c, row, n);
+        memcpy(blocks, c->rows[row].blocks, count * sizeof *blocks);
+        for (size_t r = row; r < row + n; r++) rows[r] = (cdz_kv_row){blocks, c->rows[r].position};
+        blocks += count;
+    }
+}
+
+static void append_tile(void *arg, const tile *t)
+{
+    tile **next = arg;
+    *(*next)++ = *t;
+}
+
+static void *take(char **memory, size_t bytes)
+{
+    void *start = *memory;
+    *memory += (bytes + 63) / 64 * 64;
+    return start;
+}
+
+/* Copies what the chunks read, but for the store, and runs them; false: no memory. */
+static bool shared(cpu_backend *cpu, const call *c)
+{
+    const size_t height = tile_height(c, cdz_pool_threads(cpu->pool));
+    const size_t n_tiles = each_tile(c, height, NULL, NULL),
+                 width = c->n_heads * c->kv->shape.head_dim;
+    const size_t rows_bytes = c->m * sizeof(cdz_kv_row),
+                 blocks_bytes = all_blocks(c) * sizeof(int32_t);
+    const size_t q_bytes = c->m * width * sizeof(float), tiles_bytes = n_tiles * sizeof(tile);
+    char *memory = cdz_pool_claim(cpu->pool,
+                                  sizeof(operands) + rows_bytes + blocks_bytes + q_bytes +
+                                      tiles_bytes + (size_t)5 * 64,
+                                  n_tiles);
+    if (!memory) return false;
+
+    operands *ops = take(&memory, sizeof *ops);
+    cdz_kv_row *rows = take(&memory, rows_bytes);
+    int32_t *blocks = take(&memory, blocks_bytes);
+    float *q = take(&memory, q_bytes);
+    tile *tiles = take(&memory, tiles_bytes), *next = tiles;
+    copy_rows(c, rows, blocks);
+    for (size_t r = 0; r < c->m; r++) memcpy(q + r * width, c->q + r * c->ldq, width * sizeof *q);
+    each_tile(c, height, append_tile, &next);
+    *ops = (operands){*c, tiles};
+    ops->call.rows = rows;
+    ops->call.q = q;
+    ops->call.ldq = width;
+    const cdz_job job = {compute_chunk, commit_chunk, n_tiles, c->kv->name | (c->layer + 1)};
+    cdz_pool_run(cpu->pool, &job);
+    return true;
+}
+
+void cdz_cpu_attention(cdz_backend *b, float *out, size_t ldo, const float *q, size_t ldq,
+                       const cdz_kv *kv, size_t layer, const cdz_kv_row *rows, size_t m,
+                       size_t n_heads, float scale, uint32_t window)
+{
+    cpu_backend *cpu = cdz_cpu(b);
+    for (size_t r = 0; r < m; r += ROWS_AT_ONCE) {
+        const call c = {cpu->set,      kv,       layer,
+                        out + r * ldo, ldo,      q + r * ldq,
+                        ldq,           rows + r, m - r < ROWS_AT_ONCE ? m - r : ROWS_AT_ONCE,
+                        n_heads,       scale,    window};
+        if (is_small(&c) || !shared(cpu, &c)) alone(cpu, &c);
+    }
+}

@@ -1,0 +1,124 @@
+/* avx2_dot.c - dot products of a few activation rows with many weight rows, at the speed of memory.
+ *
+ * A tile takes nr weight rows that lie far apart: the range is cut in nr parts that are walked in step, so the
+ * loads form nr streams in different pages. Neighbouring rows would share pages and halve the bandwidth. Each
+ * (activation row, weight row) pair has 16 lanes in two registers; a tile has six pairs, twelve chains. */
+#include "cpu/avx2.h"
+
+enum { MAX_PAIRS = 6 };
+
+typedef struct weights {
+    cdz_dtype dtype;
+    const char *row;   /* the first of nr rows */
+    size_t row_stride; /* bytes between them */
+} weights;
+
+/* Adds one group of 16 columns to every pair's accumulators. */
+CDZ_INLINE void add_group(int mr, int nr, cdz_dtype dtype, const char *w, size_t w_stride,
+                          size_t wk, const float *x, size_t ldx, __m256 *low, __m256 *high)
+{
+    CDZ_UNROLL
+    for (int j = 0; j < nr; j++) {
+        const __m256 w0 = load8(dtype, w + (size_t)j * w_stride, wk);
+        const __m256 w1 = load8(dtype, w + (size_t)j * w_stride, wk + 8);
+        CDZ_UNROLL
+        for (int r = 0; r < mr; r++) {
+            fma8(&low[r * nr + j], w0, _mm256_loadu_ps(x + (size_t)r * ldx));
+            fma8(&high[r * nr + j], w1, _mm256_loadu_ps(x + (size_t)r * ldx + 8));
+        }
+    }
+}
+
+/* The last n columns, copied out and padded with zeros. */
+CDZ_INLINE void add_tail(int mr, int nr, const weights *w, const float *x, size_t ldx, size_t k,
+                         size_t n, __m256 *low, __m256 *high)
+{
+    tail_group wt[MAX_PAIRS], xt[MAX_PAIRS];
+    for (int j = 0; j < nr; j++)
+        copy_tail(&wt[j], w->dtype, w->row + (size_t)j * w->row_stride, k, n);
+    for (int r = 0; r < mr; r++) copy_tail(&xt[r], CDZ_F32, x + (size_t)r * ldx, k, n);
+    add_group(mr, nr, w->dtype, (const char *)wt, sizeof *wt, 0, xt[0].f, CDZ_LANES, low, high);
+}
+
+/* y[r * ldy + j * y_step] for mr activation rows by nr weight rows over the whole k axis. */
+CDZ_INLINE void dot_tile(int mr, int nr, const weights *w, size_t k, const float *x, size_t ldx,
+                         float *y, size_t ldy, size_t y_step)
+{
+    size_t from = 0;
+    do {
+        const size_t to = k - from < CDZ_K_CHUNK ? k : from + CDZ_K_CHUNK;
+        const size_t whole = from + (to - from) / CDZ_LANES * CDZ_LANES;
+        __m256 low[MAX_PAIRS], high[MAX_PAIRS];
+        CDZ_UNROLL
+        for (int i = 0; i < mr * nr; i++) low[i] = high[i] = _mm256_setzero_ps();
+        for (size_t at = from; at < whole; at += CDZ_LANES)
+            add_group(mr, nr, w->dtype, w->row, w->row_stride, at, x + at, ldx, low, high);
+        if (whole < to) add_tail(mr, nr, w, x, ldx, whole, to - whole, low, high);
+        CDZ_UNROLL
+        for (int i = 0; i < mr * nr; i++) {
+            float *out = y + (size_t)(i / nr) * ldy + (size_t)(i % nr) * y_step;
+            const float sum = fold8(_mm256_add_ps(low[i], high[i]));
+            *out = from == 0 ? sum : *out + sum;
+        }
+        from = to;
+    } while (from < k);
+}
+
+/* All m activation rows, mr at a time, by one set of nr weight rows, which stay in the first-level cache. */
+CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx, size_t m,
+                         float *y, size_t ldy, size_t y_step)
+{
+    size_t r = 0;
+    if (nr <= 2)
+        for (; r + 3 <= m; r += 3)
+            dot_tile(3, nr, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
+    if (nr <= 3)
+        for (; r + 2 <= m; r += 2)
+            dot_tile(2, nr, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
+    for (; r < m; r++) dot_tile(1, nr, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
+}
+
+/* Walks n weight rows as nr far streams; returns how many rows that covered. */
+CDZ_INLINE size_t far_rows(int nr, cdz_dtype dtype, const char *w, size_t n, size_t k,
+                           const float *x, size_t ldx, size_t m, float *y, size_t ldy)
+{
+    const size_t part = n / (size_t)nr, row_bytes = k * element_bytes(dtype);
+    for (size_t i = 0; i < part; i++) {
+        const weights rows = {dtype, w + i * row_bytes, part * row_bytes};
+        all_rows(nr, &rows, k, x, ldx, m, y + i, ldy, part);
+    }
+    return part * (size_t)nr;
+}
+
+/* How many streams suit m activation rows: 1x6, 2x3 or 3x2 pairs; the rows left over go one by one. */
+CDZ_INLINE void dot_any(cdz_dtype dtype, float *y, size_t ldy, const void *w, size_t n, size_t k,
+                        const float *x, size_t ldx, size_t m)
+{
+    size_t done;
+    if (m == 1)
+        done = far_rows(6, dtype, w, n, k, x, ldx, m, y, ldy);
+    else if (m == 2)
+        done = far_rows(3, dtype, w, n, k, x, ldx, m, y, ldy);
+    else
+        done = far_rows(2, dtype, w, n, k, x, ldx, m, y, ldy);
+    const char *rest = (const char *)w + done * k * element_bytes(dtype);
+    far_rows(1, dtype, rest, n - done, k, x, ldx, m, y + done, ldy);
+}
+
+void cdz_avx2_dot_f32(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
+                      size_t ldx, size_t m)
+{
+    dot_any(CDZ_F32, y, ldy, w, n, k, x, ldx, m);
+}
+
+void cdz_avx2_dot_f16(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
+                      size_t ldx, size_t m)
+{
+    dot_any(CDZ_F16, y, ldy, w, n, k, x, ldx, m);
+}
+
+void cdz_avx2_dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
+                       size_t ldx, size_t m)
+{
+    dot_any(CDZ_BF16, y, ldy, w, n, k, x, ldx, m);
+}

@@ -1,0 +1,21 @@
+/* avx2_set.c - the kernel set for AVX2, FMA and F16C: its table, and the row operations vectorised. */
+#include "cpu/avx2.h"
+#include "ref/rows.h"
+
+const cdz_kernel_set cdz_avx2_set = {
+    .name = "avx2",
+    .dot = {cdz_avx2_dot_f32, cdz_avx2_dot_f16, cdz_avx2_dot_bf16},
+    .n_tile = 16,
+    .heights = {6, 4, 2},
+    .lane_min_rows = 17,
+    .pack_weights = {cdz_avx2_pack_f32, cdz_avx2_pack_f16, cdz_avx2_pack_bf16},
+    .pack_rows = cdz_avx2_pack_rows,
+    .lane_tile = cdz_avx2_lane_tile,
+    .widen = {widen_f32, widen_f16, widen_bf16},
+    .add = add,
+    .scale_norm = scale_norm,
+    .silu_mul = silu_mul,
+    .rotate = rotate,
+    .rotate_pairs = rotate_pairs,
+    .attend = cdz_avx2_attend,
+};

@@ -1,0 +1,52 @@
+/* avx512.h - what the AVX-512 kernels share. One register holds the 16 lanes of an output, so a group is one load;
+ * masks cut off the end of a row, and nothing past it is touched. Needs the F, VL, BW and DQ subsets. */
+#ifndef CDZ_AVX512_H
+#define CDZ_AVX512_H
+
+#include "cpu/avx2.h"
+
+/* As fma8. */
+CDZ_INLINE void fma16(__m512 *acc, __m512 a, __m512 b)
+{
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(*acc) : "v"(a), "vm"(b));
+}
+
+/* A group of weights from column k of a row, exactly widened. */
+CDZ_INLINE __m512 load16(cdz_dtype dtype, const void *row, size_t k)
+{
+    if (dtype == CDZ_F32) return _mm512_loadu_ps((const float *)row + k);
+    const __m256i half =
+        _mm256_loadu_si256((const __m256i *)(const void *)((const uint16_t *)row + k));
+    if (dtype == CDZ_F16) return _mm512_cvtph_ps(half);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+
+/* The columns of mask from column k on, zeros elsewhere. */
+CDZ_INLINE __m512 load16_masked(cdz_dtype dtype, const void *row, size_t k, __mmask16 mask)
+{
+    if (dtype == CDZ_F32) return _mm512_maskz_loadu_ps(mask, (const float *)row + k);
+    const __m256i half = _mm256_maskz_loadu_epi16(mask, (const uint16_t *)row + k);
+    if (dtype == CDZ_F16) return _mm512_cvtph_ps(half);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+
+/* The first n < 16 columns of a group. */
+CDZ_INLINE __mmask16 first_columns(size_t n)
+{
+    return (__mmask16)((1u << n) - 1u);
+}
+
+CDZ_INLINE float fold16(__m512 v)
+{
+    return fold8(_mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)));
+}
+
+void cdz_avx512_attend(const cdz_attend *tile);
+
+cdz_dot_fn cdz_avx512_dot_f32, cdz_avx512_dot_f16, cdz_avx512_dot_bf16;
+cdz_pack_weights_fn cdz_avx512_pack_f32, cdz_avx512_pack_f16, cdz_avx512_pack_bf16;
+void cdz_avx512_pack_rows(float *packed, const float *x, size_t ldx, size_t rows, size_t height,
+                          size_t kc);
+void cdz_avx512_lane_tile(const cdz_lane_tile *tile);
+
+#endif

@@ -1,0 +1,169 @@
+/* avx512_gemm.c - the matrix product by lane passes, as avx2_gemm.c, with a 12 x 32 microkernel: 24 accumulators,
+ * two weight registers and one broadcast, so that each pass of a panel of weights serves twelve activation rows. */
+#include "cpu/avx512.h"
+
+enum { PANEL = 32, TALL = 12 };
+
+/* 16 rows by 16 columns, transposed in place: in[c] becomes column c of the rows. */
+CDZ_INLINE void transpose16(__m512 in[16])
+{
+    __m512 t[16];
+    CDZ_UNROLL
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps(in[i], in[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(in[i], in[i + 1]);
+    }
+    CDZ_UNROLL
+    for (int i = 0; i < 16; i += 4) { /* in[i + c]: columns c, c+4, c+8, c+12 of rows i..i+3 */
+        in[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
+        in[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xee);
+        in[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        in[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+    CDZ_UNROLL
+    for (int c = 0; c < 4; c++) { /* pairs of row quarters: even and odd 128-bit parts */
+        t[c] = _mm512_shuffle_f32x4(in[c], in[c + 4], 0x88);
+        t[c + 4] = _mm512_shuffle_f32x4(in[c], in[c + 4], 0xdd);
+        t[c + 8] = _mm512_shuffle_f32x4(in[c + 8], in[c + 12], 0x88);
+        t[c + 12] = _mm512_shuffle_f32x4(in[c + 8], in[c + 12], 0xdd);
+    }
+    CDZ_UNROLL
+    for (int c = 0; c < 4; c++) {
+        in[c] = _mm512_shuffle_f32x4(t[c], t[c + 8], 0x88);
+        in[c + 4] = _mm512_shuffle_f32x4(t[c + 4], t[c + 12], 0x88);
+        in[c + 8] = _mm512_shuffle_f32x4(t[c], t[c + 8], 0xdd);
+        in[c + 12] = _mm512_shuffle_f32x4(t[c + 4], t[c + 12], 0xdd);
+    }
+}
+
+/* 16 rows (n of them real) of kc columns into their half of a panel. */
+CDZ_INLINE void pack_half_panel(float *packed, cdz_dtype dtype, const char *w, size_t stride,
+                                size_t n, size_t kc)
+{
+    const size_t groups = (kc + CDZ_LANES - 1) / CDZ_LANES, lane_stride = groups * PANEL;
+    for (size_t j = 0; j < groups; j++) {
+        const size_t k = j * CDZ_LANES;
+        const __mmask16 mask = kc - k < CDZ_LANES ? first_columns(kc - k) : (__mmask16)0xffff;
+        __m512 v[16];
+        CDZ_UNROLL
+        for (int i = 0; i < 16; i++)
+            v[i] = (size_t)i < n ? load16_masked(dtype, w + (size_t)i * stride, k, mask)
+                                 : _mm512_setzero_ps();
+        transpose16(v);
+        CDZ_UNROLL
+        for (int i = 0; i < 16; i++)
+            _mm512_storeu_ps(packed + (size_t)i * lane_stride + j * PANEL, v[i]);
+    }
+}
+
+CDZ_INLINE void pack_any(cdz_dtype dtype, float *packed, const void *w, size_t n, size_t k,
+                         size_t kc)
+{
+    const size_t stride = k * element_bytes(dtype);
+    const size_t panel_floats = (kc + CDZ_LANES - 1) / CDZ_LANES * CDZ_LANES * PANEL;
+    const char *row = w;
+    for (size_t done = 0; done < n; done += PANEL, row += PANEL * stride, packed += panel_floats) {
+        const size_t left = n - done, low = left < 16 ? left : 16,
+                     high = left < 32 ? left - low : 16;
+        pack_half_panel(packed, dtype, row, stride, low, kc);
+        pack_half_panel(packed + 16, dtype, high ? row + 16 * stride : row, stride, high, kc);
+    }
+}
+
+void cdz_avx512_pack_f32(float *packed, const void *w, size_t n, size_t k, size_t kc)
+{
+    pack_any(CDZ_F32, packed, w, n, k, kc);
+}
+
+void cdz_avx512_pack_f16(float *packed, const void *w, size_t n, size_t k, size_t kc)
+{
+    pack_any(CDZ_F16, packed, w, n, k, kc);
+}
+
+void cdz_avx512_pack_bf16(float *packed, const void *w, size_t n, size_t k, size_t kc)
+{
+    pack_any(CDZ_BF16, packed, w, n, k, kc);
+}
+
+/* Rows of 16 columns are transposed; the first `height` floats of a column are stored. */
+void cdz_avx512_pack_rows(float *packed, const float *x, size_t ldx, size_t rows, size_t height,
+                          size_t kc)
+{
+    const size_t groups = (kc + CDZ_LANES - 1) / CDZ_LANES;
+    const __mmask16 stored = first_columns(height);
+    for (size_t j = 0; j < groups; j++) {
+        const size_t k = j * CDZ_LANES;
+        const __mmask16 mask = kc - k < CDZ_LANES ? first_columns(kc - k) : (__mmask16)0xffff;
+        __m512 v[16];
+        CDZ_UNROLL
+        for (int i = 0; i < 16; i++)
+            v[i] = (size_t)i < rows ? load16_masked(CDZ_F32, x + (size_t)i * ldx, k, mask)
+                                    : _mm512_setzero_ps();
+        transpose16(v);
+        CDZ_UNROLL
+        for (int i = 0; i < 16; i++)
+            _mm512_mask_storeu_ps(packed + ((size_t)i * groups + j) * height, stored, v[i]);
+    }
+}
+
+typedef float lane_sums[CDZ_LANES][TALL * PANEL];
+
+/* One lane's columns: height x 32 sums, each one chain of multiply-adds. */
+CDZ_INLINE void lane_pass(int height, const float *w, const float *x, size_t groups, float *sums)
+{
+    __m512 acc[2 * TALL];
+    CDZ_UNROLL
+    for (int i = 0; i < 2 * height; i++) acc[i] = _mm512_setzero_ps();
+    for (size_t j = 0; j < groups; j++, w += PANEL, x += height) {
+        const __m512 w0 = _mm512_loadu_ps(w), w1 = _mm512_loadu_ps(w + 16);
+        CDZ_UNROLL
+        for (int r = 0; r < height; r++) {
+            const __m512 xr = _mm512_set1_ps(x[r]);
+            fma16(&acc[2 * r], w0, xr);
+            fma16(&acc[2 * r + 1], w1, xr);
+        }
+    }
+    CDZ_UNROLL
+    for (int i = 0; i < 2 * height; i++) _mm512_store_ps(sums + 16 * i, acc[i]);
+}
+
+/* The written tree over the 16 lanes of sixteen outputs. */
+CDZ_INLINE __m512 fold_lanes(const float *sums)
+{
+    __m512 s[8];
+    CDZ_UNROLL
+    for (int l = 0; l < 8; l++)
+        s[l] = _mm512_add_ps(_mm512_load_ps(sums + l * TALL * PANEL),
+                             _mm512_load_ps(sums + (l + 8) * TALL * PANEL));
+    CDZ_UNROLL
+    for (int l = 0; l < 4; l++) s[l] = _mm512_add_ps(s[l], s[l + 4]);
+    return _mm512_add_ps(_mm512_add_ps(s[0], s[1]), _mm512_add_ps(s[2], s[3]));
+}
+
+static void fold_tile(const cdz_lane_tile *tile, const float *sums)
+{
+    for (size_t r = 0; r < tile->rows; r++)
+        for (size_t c = 0; c < PANEL; c += 16) {
+            float *y = tile->y + r * tile->ldy + c;
+            const __m512 sum = fold_lanes(sums + r * PANEL + c);
+            _mm512_storeu_ps(y, tile->first ? sum : _mm512_add_ps(_mm512_loadu_ps(y), sum));
+        }
+}
+
+CDZ_INLINE void tile_of(int height, const cdz_lane_tile *tile)
+{
+    _Alignas(64) lane_sums sums;
+    for (size_t l = 0; l < CDZ_LANES; l++)
+        lane_pass(height, tile->w + l * tile->groups * PANEL,
+                  tile->x + l * tile->groups * (size_t)height, tile->groups, sums[l]);
+    fold_tile(tile, sums[0]);
+}
+
+void cdz_avx512_lane_tile(const cdz_lane_tile *tile)
+{
+    switch (tile->height) {
+    case 12: tile_of(12, tile); break;
+    case 8: tile_of(8, tile); break;
+    default: tile_of(4, tile); break;
+    }
+}

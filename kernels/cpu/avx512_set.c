@@ -1,0 +1,21 @@
+/* avx512_set.c - the kernel set for AVX-512 (F, VL, BW, DQ): its table, and the row operations vectorised. */
+#include "cpu/avx512.h"
+#include "ref/rows.h"
+
+const cdz_kernel_set cdz_avx512_set = {
+    .name = "avx512",
+    .dot = {cdz_avx512_dot_f32, cdz_avx512_dot_f16, cdz_avx512_dot_bf16},
+    .n_tile = 32,
+    .heights = {12, 8, 4},
+    .lane_min_rows = 17,
+    .pack_weights = {cdz_avx512_pack_f32, cdz_avx512_pack_f16, cdz_avx512_pack_bf16},
+    .pack_rows = cdz_avx512_pack_rows,
+    .lane_tile = cdz_avx512_lane_tile,
+    .widen = {widen_f32, widen_f16, widen_bf16},
+    .add = add,
+    .scale_norm = scale_norm,
+    .silu_mul = silu_mul,
+    .rotate = rotate,
+    .rotate_pairs = rotate_pairs,
+    .attend = cdz_avx512_attend,
+};

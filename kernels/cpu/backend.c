@@ -1,0 +1,161 @@
+/* backend.c - makes a CPU backend: picks the kernel set, starts the threads, fills the table of operations.
+ * Everything hangs off the object, so any number of backends may live in one process. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cpu/aligned.h"
+#include "cpu/cpu_backend.h"
+#include "cpu/machine.h"
+
+static bool anywhere(void)
+{
+    return true;
+}
+
+/* Best first. */
+static const struct variant {
+    const char *name;
+    const cdz_kernel_set *set;
+    bool (*runs_here)(void);
+} variants[] = {
+#if defined(CDZ_HAVE_X86)
+    {"avx512", &cdz_avx512_set, cdz_machine_has_avx512},
+    {"avx2", &cdz_avx2_set, cdz_machine_has_avx2},
+#endif
+    {"scalar", &cdz_scalar_set, anywhere},
+};
+
+enum { N_VARIANTS = sizeof variants / sizeof *variants };
+
+const char *const *cdz_cpu_variants(void)
+{
+    static const char *const names[] = {
+#if defined(CDZ_HAVE_X86)
+        "avx512",
+        "avx2",
+#endif
+        "scalar",
+        NULL
+    };
+    return names;
+}
+
+static const struct variant *find_variant(const char *name)
+{
+    for (size_t i = 0; i < N_VARIANTS; i++)
+        if (strcmp(variants[i].name, name) == 0) return &variants[i];
+    return NULL;
+}
+
+static const struct variant *best_variant(void)
+{
+    size_t i = 0;
+    while (!variants[i].runs_here()) i++; /* the last one does */
+    return &variants[i];
+}
+
+bool cdz_cpu_variant_runs_here(const char *variant)
+{
+    const struct variant *v = find_variant(variant);
+    return v && v->runs_here();
+}
+
+cpu_backend *cdz_cpu(cdz_backend *b)
+{
+    return (cpu_backend *)b;
+}
+
+static void *alloc(cdz_backend *b, size_t bytes)
+{
+    (void)b;
+    return cdz_aligned_zeroed(bytes);
+}
+
+static void release(cdz_backend *b, void *memory)
+{
+    (void)b;
+    cdz_aligned_free(memory);
+}
+
+/* Results are there when an operation returns; what may go on is the reading of weights by a late worker. */
+static void sync(cdz_backend *b)
+{
+    cdz_pool_await_readers(cdz_cpu(b)->pool, 0, 0);
+}
+
+static uint32_t n_threads(const cdz_backend *b)
+{
+    return cdz_pool_threads(((const cpu_backend *)b)->pool);
+}
+
+static void parallel(cdz_backend *b, void (*task)(void *arg, size_t i), void *arg, size_t n)
+{
+    cdz_pool_tasks(cdz_cpu(b)->pool, task, arg, n);
+}
+
+static void destroy(cdz_backend *b)
+{
+    if (!b) return;
+    cpu_backend *cpu = cdz_cpu(b);
+    cdz_pool_destroy(cpu->pool);
+    cdz_aligned_free(cpu);
+}
+
+static const cdz_backend_api operations = {
+    .size = sizeof(cdz_backend_api),
+    .name = "cpu",
+    .alloc = alloc,
+    .free = release,
+    .sync = sync,
+    .n_threads = n_threads,
+    .matmul = cdz_cpu_matmul,
+    .embed = cdz_cpu_embed,
+    .rmsnorm = cdz_cpu_rmsnorm,
+    .rope = cdz_cpu_rope,
+    .silu_mul = cdz_cpu_silu_mul,
+    .add = cdz_cpu_add,
+    .kv_create = cdz_cpu_kv_create,
+    .kv_destroy = cdz_cpu_kv_destroy,
+    .kv_block_bytes = cdz_cpu_kv_block_bytes,
+    .kv_copy = cdz_cpu_kv_copy,
+    .kv_write = cdz_cpu_kv_write,
+    .attention = cdz_cpu_attention,
+    .parallel = parallel,
+    .destroy = destroy,
+};
+
+static const struct variant *choose(const char *name, char *why, size_t why_bytes)
+{
+    if (!name) return best_variant();
+    const struct variant *v = find_variant(name);
+    if (!v)
+        snprintf(why, why_bytes,
+                 "CPU variant '%s' is unknown; expected one of avx512, avx2, scalar", name);
+    else if (!v->runs_here())
+        snprintf(why, why_bytes,
+                 "CPU variant '%s' does not run on this machine: the processor or the system lacks "
+                 "it; the best "
+                 "that runs here is '%s'",
+                 name, best_variant()->name);
+    return v && v->runs_here() ? v : NULL;
+}
+
+cdz_backend *cdz_cpu_backend_create(const cdz_cpu_options *options, char *why, size_t why_bytes)
+{
+    const struct variant *v = choose(options->variant, why, why_bytes);
+    if (!v) return NULL;
+    const uint32_t threads = options->n_threads ? options->n_threads : cdz_machine_cores();
+    cpu_backend *cpu = cdz_aligned_zeroed(sizeof *cpu);
+    if (cpu) cpu->pool = cdz_pool_create(threads, cdz_matmul_scratch_bytes());
+    if (!cpu || !cpu->pool) {
+        snprintf(why, why_bytes, "out of memory for a CPU backend of %u threads",
+                 (unsigned)threads);
+        cdz_aligned_free(cpu);
+        return NULL;
+    }
+    cpu->set = v->set;
+    cpu->api = operations;
+    cpu->api.variant = v->name;
+    cpu->base.api = &cpu->api;
+    return &cpu->base;
+}

@@ -1,0 +1,62 @@
+/* cpu_backend.h - the CPU backend's own structure, for the files that implement its operations. */
+#ifndef CDZ_CPU_BACKEND_H
+#define CDZ_CPU_BACKEND_H
+
+#include "cpu/pool.h"
+#include "kernel_set.h"
+
+typedef struct cpu_backend {
+    cdz_backend base; /* first: a cdz_backend * is a cpu_backend * */
+    cdz_backend_api api;
+    const cdz_kernel_set *set;
+    cdz_pool *pool;
+    uint32_t n_kv; /* stores made so far: names them for await_readers */
+} cpu_backend;
+
+enum {
+    CDZ_M_BLOCK = 504, /* activation rows of one packed block; 12 and 6 divide it */
+    CDZ_OUT_FLOATS = CDZ_M_BLOCK * CDZ_BLOCK_ROWS, /* outputs of a chunk, in scratch */
+    CDZ_ALONE_WORK = 65536 /* bytes of weights times rows below which no thread is called */
+};
+
+/* Scratch of a thread: outputs, then packed weights; or outputs, then attention scores. */
+size_t cdz_matmul_scratch_bytes(void);
+
+cpu_backend *cdz_cpu(cdz_backend *b);
+
+void cdz_cpu_matmul(cdz_backend *b, const cdz_product *products, size_t n, const float *x,
+                    size_t ldx, size_t m);
+
+cdz_kv *cdz_cpu_kv_create(cdz_backend *b, const cdz_kv_shape *shape, size_t n_blocks);
+void cdz_cpu_kv_destroy(cdz_backend *b, cdz_kv *kv);
+size_t cdz_cpu_kv_block_bytes(cdz_backend *b, const cdz_kv_shape *shape);
+void cdz_cpu_kv_copy(cdz_backend *b, cdz_kv *kv, int32_t to, int32_t from);
+void cdz_cpu_kv_write(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,
+                      const float *v, size_t ldv, const cdz_kv_row *rows, size_t m);
+void cdz_cpu_attention(cdz_backend *b, float *out, size_t ldo, const float *q, size_t ldq,
+                       const cdz_kv *kv, size_t layer, const cdz_kv_row *rows, size_t m,
+                       size_t n_heads, float scale, uint32_t window);
+
+/* The store as kv.c lays it out. */
+struct cdz_kv {
+    cdz_kv_shape shape;
+    size_t n_blocks;
+    size_t head_floats;  /* keys and values of one head of one layer in a block */
+    size_t block_floats; /* all heads of all layers */
+    uint64_t name;       /* for await_readers: << 32, the layer + 1 below it */
+    float *
+        memory; /* (n_blocks, n_layers, n_kv_heads, keys [4][head_dim][8] then values [32][head_dim]) */
+};
+
+void cdz_cpu_embed(cdz_backend *b, float *y, size_t ldy, const cdz_weight *table,
+                   const int32_t *ids, size_t m);
+void cdz_cpu_rmsnorm(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
+                     const cdz_weight *w, float eps, float offset);
+void cdz_cpu_rope(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n_heads, size_t head_dim,
+                  const uint32_t *positions, const cdz_rope *rope);
+void cdz_cpu_silu_mul(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
+                      size_t ldg, size_t m, size_t n);
+void cdz_cpu_add(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
+                 size_t n);
+
+#endif

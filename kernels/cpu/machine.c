@@ -1,0 +1,113 @@
+/* machine.c - cpuid, the affinity mask and the topology files of Linux. */
+#include "cpu/machine.h"
+
+#include <fenv.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#if defined(CDZ_HAVE_X86)
+#include <cpuid.h>
+#include <xmmintrin.h>
+
+typedef struct cpu_features {
+    unsigned ecx1, ebx7; /* leaf 1 and leaf 7 */
+    uint64_t saved;      /* XCR0: register states the system saves */
+} cpu_features;
+
+static uint64_t saved_states(void)
+{
+    unsigned low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+static cpu_features features(void)
+{
+    cpu_features f = {0};
+    unsigned eax, ebx, ecx, edx;
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_OSXSAVE)) return f;
+    f.ecx1 = ecx;
+    f.saved = saved_states();
+    if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) f.ebx7 = ebx;
+    return f;
+}
+
+bool cdz_machine_has_avx2(void)
+{
+    const cpu_features f = features();
+    const unsigned leaf1 = bit_AVX | bit_FMA | bit_F16C;
+    return (f.saved & 0x6) == 0x6 && (f.ecx1 & leaf1) == leaf1 && (f.ebx7 & bit_AVX2);
+}
+
+bool cdz_machine_has_avx512(void)
+{
+    const cpu_features f = features();
+    const unsigned leaf7 = bit_AVX512F | bit_AVX512VL | bit_AVX512BW | bit_AVX512DQ;
+    return cdz_machine_has_avx2() && (f.saved & 0xe6) == 0xe6 && (f.ebx7 & leaf7) == leaf7;
+}
+
+void cdz_machine_set_rounding(void)
+{
+    _mm_setcsr(
+        0x1f80); /* nearest, exceptions masked, no flush to zero, subnormals read as they are */
+}
+#else
+bool cdz_machine_has_avx2(void)
+{
+    return false;
+}
+
+bool cdz_machine_has_avx512(void)
+{
+    return false;
+}
+
+void cdz_machine_set_rounding(void)
+{
+    fesetenv(FE_DFL_ENV);
+}
+#endif
+
+/* The lowest processor that shares a core with this one, or itself when the system does not say. */
+static size_t core_of(size_t cpu)
+{
+    char path[96];
+    unsigned long first = cpu;
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list",
+             cpu);
+    FILE *file = fopen(path, "re");
+    if (!file) return cpu;
+    if (fscanf(file, "%lu", &first) != 1) first = cpu;
+    fclose(file);
+    return first;
+}
+
+static uint32_t distinct_cores(const cpu_set_t *allowed, size_t bytes, size_t n)
+{
+    cpu_set_t *cores = CPU_ALLOC(n);
+    if (!cores) return 1;
+    CPU_ZERO_S(bytes, cores);
+    for (size_t cpu = 0; cpu < n; cpu++) {
+        if (!CPU_ISSET_S(cpu, bytes, allowed)) continue;
+        const size_t core = core_of(cpu);
+        CPU_SET_S(core < n ? core : cpu, bytes, cores);
+    }
+    const int count = CPU_COUNT_S(bytes, cores);
+    CPU_FREE(cores);
+    return count > 0 ? (uint32_t)count : 1;
+}
+
+uint32_t cdz_machine_cores(void)
+{
+    for (size_t n = 1024; n <= 1u << 20; n *= 4) { /* the call fails while the mask is too short */
+        cpu_set_t *allowed = CPU_ALLOC(n);
+        if (!allowed) return 1;
+        const size_t bytes = CPU_ALLOC_SIZE(n);
+        const bool known = sched_getaffinity(0, bytes, allowed) == 0;
+        const uint32_t cores = known ? distinct_cores(allowed, bytes, n) : 0;
+        CPU_FREE(allowed);
+        if (known) return cores;
+    }
+    return 1;
+}

@@ -1,0 +1,18 @@
+/* machine.h - what this machine can do: instruction sets and physical cores. */
+#ifndef CDZ_MACHINE_H
+#define CDZ_MACHINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Both ask the processor and whether the operating system saves the registers. */
+bool cdz_machine_has_avx2(void);   /* AVX2, FMA, F16C */
+bool cdz_machine_has_avx512(void); /* also F, VL, BW, DQ */
+
+/* Physical cores among the processors this process may run on; at least 1. */
+uint32_t cdz_machine_cores(void);
+
+/* Rounding to nearest, subnormals kept: the arithmetic every kernel counts on, for the calling thread. */
+void cdz_machine_set_rounding(void);
+
+#endif

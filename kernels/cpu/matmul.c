@@ -1,0 +1,376 @@
+/* matmul.c - products of activations with weights: how they are cut in chunks, and which kernel computes a chunk.
+ *
+ * Outputs are split, never k, so no cut can show in the result. Up to a dozen activation rows a chunk is a range
+ * of weight rows for the dot kernel (64 to 128 KiB of weights); above, it is 64 weight rows by a run of packed
+ * activation tiles for the lane passes. All products of a set share one dispatch. Small ones are done by the caller
+ * alone, straight from its operands; that is also the way out when there is no memory for a copy of them. */
+#include <string.h>
+
+#include "cpu/cpu_backend.h"
+
+enum {
+    CHUNK_BYTES = 98304,   /* of weights, for the dot kernel */
+    ROW_MULTIPLE = 12,     /* chunks of whole far-row groups: 6, 4, 3 and 2 divide it */
+    DOT_ROWS = 64,         /* activation rows of one dispatch of the dot kernel */
+    CHUNKS_PER_THREAD = 4, /* wanted at least */
+    PACK_ALONE = 65536     /* floats of activations that the caller packs by itself */
+};
+
+/* A product of a set, copied: the caller's may be gone while a late worker still looks. */
+typedef struct part {
+    cdz_weight w, bias; /* bias.data NULL: none */
+    float *y;           /* (m, n) */
+    size_t ldy;
+    size_t first_chunk;
+} part;
+
+/* Operands of either kind of job, at the head of the claimed memory; parts and activations follow. */
+typedef struct operands {
+    const cdz_kernel_set *set;
+    size_t m, k;
+    part *parts;
+    size_t n_parts, n_chunks;
+    size_t rows;  /* weight rows of a chunk */
+    float *x;     /* dot: (m, ldx) rows; lane passes: packed */
+    size_t ldx;   /* dot */
+    size_t tiles; /* lane passes: tiles of activation rows */
+    size_t run;   /* of them in one chunk */
+    size_t n_runs;
+} operands;
+
+size_t cdz_matmul_scratch_bytes(void)
+{
+    return sizeof(float) * (CDZ_OUT_FLOATS + CDZ_BLOCK_ROWS * CDZ_K_CHUNK);
+}
+
+static size_t ceil_div(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static const void *weight_at(const cdz_weight *w, size_t row, size_t column)
+{
+    return (const char *)w->data + (row * w->k + column) * cdz_dtype_bytes(w->dtype);
+}
+
+/* y (m, n) += bias[from, from + n) on every row. */
+static void add_bias(const cdz_kernel_set *set, float *y, size_t ldy, size_t m,
+                     const cdz_weight *bias, size_t from, size_t n)
+{
+    float piece[256];
+    for (size_t j = 0; bias->data && j < n; j += 256) {
+        const size_t count = smaller(n - j, 256);
+        set->widen[bias->dtype](piece, weight_at(bias, 0, from + j), count);
+        for (size_t r = 0; r < m; r++) set->add(y + r * ldy + j, piece, count);
+    }
+}
+
+/* ---- alone ---- */
+
+static void alone(const cdz_kernel_set *set, const cdz_product *p, const float *x, size_t ldx,
+                  size_t m)
+{
+    set->dot[p->w->dtype](p->y, p->ldy, p->w->data, p->w->n, p->w->k, x, ldx, m);
+    if (p->bias) add_bias(set, p->y, p->ldy, m, p->bias, 0, p->w->n);
+}
+
+static bool is_small(const cdz_product *products, size_t n, size_t m)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += products[i].w->n * products[i].w->k * cdz_dtype_bytes(products[i].w->dtype);
+    return bytes <= CDZ_ALONE_WORK / m;
+}
+
+/* ---- what both kinds of job share ---- */
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Claims memory for n parts and x_floats of activations, and fills in the parts; every
+ * `rows` weight rows of a part make `per_block` chunks. */
+static operands *claim(cpu_backend *cpu, const cdz_product *products, size_t n, size_t x_floats,
+                       size_t rows, size_t per_block)
+{
+    size_t chunks = 0;
+    for (size_t i = 0; i < n; i++) chunks += ceil_div(products[i].w->n, rows) * per_block;
+    const size_t head = aligned(sizeof(operands)), list = aligned(n * sizeof(part));
+    operands *ops = cdz_pool_claim(cpu->pool, head + list + x_floats * sizeof(float), chunks);
+    if (!ops) return NULL;
+    char *memory = (char *)ops;
+    *ops = (operands){.set = cpu->set,
+                      .n_parts = n,
+                      .n_chunks = chunks,
+                      .rows = rows,
+                      .k = products[0].w->k,
+                      .parts = (part *)(void *)(memory + head),
+                      .x = (float *)(void *)(memory + head + list)};
+    for (size_t i = 0, first = 0; i < n; i++) {
+        part *p = &ops->parts[i];
+        *p = (part){*products[i].w, {0}, products[i].y, products[i].ldy, first};
+        if (products[i].bias) p->bias = *products[i].bias;
+        first += ceil_div(p->w.n, rows) * per_block;
+    }
+    return ops;
+}
+
+static const part *part_of(const operands *ops, size_t chunk)
+{
+    const part *p = &ops->parts[ops->n_parts - 1];
+    while (p->first_chunk > chunk || p->w.n == 0) p--;
+    return p;
+}
+
+/* ---- dot kernel ---- */
+
+static void dot_compute(const void *operand, size_t chunk, void *scratch)
+{
+    const operands *ops = operand;
+    const part *p = part_of(ops, chunk);
+    const size_t from = (chunk - p->first_chunk) * ops->rows, n = smaller(ops->rows, p->w.n - from);
+    ops->set->dot[p->w.dtype](scratch, n, weight_at(&p->w, from, 0), n, ops->k, ops->x, ops->ldx,
+                              ops->m);
+    add_bias(ops->set, scratch, n, ops->m, &p->bias, from, n);
+}
+
+static void dot_commit(const void *operand, size_t chunk, const void *scratch)
+{
+    const operands *ops = operand;
+    const part *p = part_of(ops, chunk);
+    const size_t from = (chunk - p->first_chunk) * ops->rows, n = smaller(ops->rows, p->w.n - from);
+    const float *out = scratch;
+    for (size_t r = 0; r < ops->m; r++)
+        memcpy(p->y + r * p->ldy + from, out + r * n, n * sizeof *out);
+}
+
+/* Weight rows of a chunk: by bytes, but leaving work for all threads, and whole groups of far rows. */
+static size_t dot_chunk_rows(const cdz_product *products, size_t n, uint32_t threads)
+{
+    size_t rows = 0, bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        rows += products[i].w->n;
+        bytes += products[i].w->n * products[i].w->k * cdz_dtype_bytes(products[i].w->dtype);
+    }
+    const size_t chunks = ceil_div(bytes, CHUNK_BYTES),
+                 wanted = (size_t)CHUNKS_PER_THREAD * threads;
+    const size_t each =
+        smaller(rows / (chunks > wanted ? chunks : wanted), CDZ_OUT_FLOATS / DOT_ROWS);
+    return each < ROW_MULTIPLE ? ROW_MULTIPLE : each / ROW_MULTIPLE * ROW_MULTIPLE;
+}
+
+/* Copies everything that a chunk reads but weights, then runs; false: no memory. */
+static bool dot_job(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
+                    size_t ldx, size_t m)
+{
+    const size_t k = products[0].w->k, stride = ceil_div(k, CDZ_LANES) * CDZ_LANES;
+    const size_t rows = dot_chunk_rows(products, n, cdz_pool_threads(cpu->pool));
+    operands *ops = claim(cpu, products, n, m * stride, rows, 1);
+    if (!ops) return false;
+    ops->m = m;
+    ops->ldx = stride;
+    for (size_t r = 0; r < m; r++) memcpy(ops->x + r * stride, x + r * ldx, k * sizeof *x);
+    const cdz_job job = {dot_compute, dot_commit, ops->n_chunks, 0};
+    cdz_pool_run(cpu->pool, &job);
+    return true;
+}
+
+/* ---- lane passes ---- */
+
+/* The height of tile i: the tallest but for the last, which takes the lowest that holds what is left. */
+static size_t tile_height(const operands *ops, size_t tile)
+{
+    const size_t *heights = ops->set->heights;
+    const size_t left = ops->m - tile * heights[0];
+    if (left > heights[1]) return heights[0];
+    return left > heights[2] ? heights[1] : heights[2];
+}
+
+/* Rows that the tiles take, with the last one's padding. */
+static size_t padded_rows(const operands *ops)
+{
+    return (ops->tiles - 1) * ops->set->heights[0] + tile_height(ops, ops->tiles - 1);
+}
+
+static size_t chunk_groups(size_t k, size_t from)
+{
+    return ceil_div(smaller(k - from, CDZ_K_CHUNK), CDZ_LANES);
+}
+
+/* Packed activations: [chunk of k][tile][16][groups][height]. */
+static float *packed_tile(const operands *ops, size_t from, size_t tile)
+{
+    return ops->x + from * padded_rows(ops) +
+           tile * ops->set->heights[0] * chunk_groups(ops->k, from) * CDZ_LANES;
+}
+
+typedef struct packing {
+    const operands *ops;
+    const float *x;
+    size_t ldx;
+} packing;
+
+/* Task i packs tile i % tiles of chunk i / tiles of the k axis. */
+static void pack_task(void *argument, size_t i)
+{
+    const packing *p = argument;
+    const operands *ops = p->ops;
+    const size_t tile = i % ops->tiles, from = i / ops->tiles * CDZ_K_CHUNK;
+    const size_t row = tile * ops->set->heights[0], height = tile_height(ops, tile);
+    ops->set->pack_rows(packed_tile(ops, from, tile), p->x + row * p->ldx + from, p->ldx,
+                        smaller(height, ops->m - row), height, smaller(ops->k - from, CDZ_K_CHUNK));
+}
+
+static void pack_activations(cpu_backend *cpu, const operands *ops, const float *x, size_t ldx)
+{
+    packing p = {ops, x, ldx};
+    const size_t n = ops->tiles * ceil_div(ops->k, CDZ_K_CHUNK);
+    if (ops->m * ops->k > PACK_ALONE)
+        cdz_pool_tasks(cpu->pool, pack_task, &p, n);
+    else
+        for (size_t i = 0; i < n; i++) pack_task(&p, i);
+}
+
+/* What a chunk number means: 64 weight rows from `row` on, tiles [tile, last). */
+typedef struct block {
+    const part *p;
+    size_t row, n;     /* weight rows */
+    size_t tile, last; /* tiles of activations */
+    size_t first, m;   /* their rows */
+} block;
+
+static block block_of(const operands *ops, size_t chunk)
+{
+    const part *p = part_of(ops, chunk);
+    const size_t index = chunk - p->first_chunk, tall = ops->set->heights[0];
+    block b = {
+        .p = p, .row = index / ops->n_runs * ops->rows, .tile = index % ops->n_runs * ops->run};
+    b.n = smaller(ops->rows, p->w.n - b.row);
+    b.last = smaller(b.tile + ops->run, ops->tiles);
+    b.first = b.tile * tall;
+    b.m = smaller(b.last * tall, ops->m) - b.first;
+    return b;
+}
+
+/* Adds the columns [from, from + 1024) to the outputs (b->m, 64). */
+static void add_columns(const operands *ops, const block *b, size_t from, float *out, float *packed)
+{
+    const cdz_kernel_set *set = ops->set;
+    const size_t groups = chunk_groups(ops->k, from), panel = groups * CDZ_LANES * set->n_tile;
+    set->pack_weights[b->p->w.dtype](packed, weight_at(&b->p->w, b->row, from), b->n, ops->k,
+                                     smaller(ops->k - from, CDZ_K_CHUNK));
+    for (size_t tile = b->tile; tile < b->last; tile++) {
+        const size_t at = tile * set->heights[0], height = tile_height(ops, tile);
+        cdz_lane_tile t = {.x = packed_tile(ops, from, tile),
+                           .groups = groups,
+                           .height = height,
+                           .rows = smaller(height, ops->m - at),
+                           .ldy = CDZ_BLOCK_ROWS,
+                           .first = from == 0};
+        for (size_t column = 0; column < b->n; column += set->n_tile) {
+            t.w = packed + column / set->n_tile * panel;
+            t.y = out + (at - b->first) * CDZ_BLOCK_ROWS + column;
+            set->lane_tile(&t);
+        }
+    }
+}
+
+static void lanes_compute(const void *operand, size_t chunk, void *scratch)
+{
+    const operands *ops = operand;
+    const block b = block_of(ops, chunk);
+    float *out = scratch, *packed = out + CDZ_OUT_FLOATS;
+    for (size_t from = 0; from < ops->k; from += CDZ_K_CHUNK)
+        add_columns(ops, &b, from, out, packed);
+    add_bias(ops->set, out, CDZ_BLOCK_ROWS, b.m, &b.p->bias, b.row, b.n);
+}
+
+static void lanes_commit(const void *operand, size_t chunk, const void *scratch)
+{
+    const block b = block_of(operand, chunk);
+    const float *out = scratch;
+    float *y = b.p->y + b.first * b.p->ldy + b.row;
+    for (size_t r = 0; r < b.m; r++)
+        memcpy(y + r * b.p->ldy, out + r * CDZ_BLOCK_ROWS, b.n * sizeof *out);
+}
+
+/* Tiles of a chunk: all of them, unless the weight rows alone make too few chunks for the threads. Every run
+ * packs the weights again, so one is kept to four tiles at least. */
+static size_t tiles_per_run(const cdz_product *products, size_t n, size_t tiles, uint32_t threads)
+{
+    size_t blocks = 0;
+    for (size_t i = 0; i < n; i++) blocks += ceil_div(products[i].w->n, CDZ_BLOCK_ROWS);
+    size_t run = tiles;
+    while (run > 8 && blocks * ceil_div(tiles, run) < 2 * (size_t)threads) run = ceil_div(run, 2);
+    return run;
+}
+
+static bool lanes_job(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
+                      size_t ldx, size_t m)
+{
+    const size_t k = products[0].w->k, tall = cpu->set->heights[0], tiles = ceil_div(m, tall);
+    const size_t run = tiles_per_run(products, n, tiles, cdz_pool_threads(cpu->pool));
+    const size_t n_runs = ceil_div(tiles, run), k_padded = ceil_div(k, CDZ_LANES) * CDZ_LANES;
+    operands *ops = claim(cpu, products, n, tiles * tall * k_padded, CDZ_BLOCK_ROWS, n_runs);
+    if (!ops) return false;
+    ops->m = m;
+    ops->tiles = tiles;
+    ops->run = run;
+    ops->n_runs = n_runs;
+    pack_activations(cpu, ops, x, ldx);
+    const cdz_job job = {lanes_compute, lanes_commit, ops->n_chunks, 0};
+    cdz_pool_run(cpu->pool, &job);
+    return true;
+}
+
+/* ---- the operation ---- */
+
+/* Activation rows that one job takes of the m that are left: equal blocks, whole tiles. */
+static size_t block_rows(const cdz_kernel_set *set, size_t m)
+{
+    if (set->n_tile == 0 || m < set->lane_min_rows) return smaller(m, DOT_ROWS);
+    const size_t blocks = ceil_div(m, CDZ_M_BLOCK);
+    return smaller(m, ceil_div(ceil_div(m, blocks), set->heights[0]) * set->heights[0]);
+}
+
+static void some_rows(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
+                      size_t ldx, size_t m)
+{
+    const bool lanes =
+        cpu->set->n_tile != 0 && m >= cpu->set->lane_min_rows && products[0].w->k > 0;
+    if (!is_small(products, n, m) && (lanes ? lanes_job : dot_job)(cpu, products, n, x, ldx, m))
+        return;
+    for (size_t i = 0; i < n; i++) alone(cpu->set, &products[i], x, ldx, m);
+}
+
+enum { SET_PRODUCTS = 8 }; /* products of one dispatch; more make several */
+
+/* Outputs of activation rows from `row` on. */
+static size_t advance(cdz_product *to, const cdz_product *products, size_t n, size_t row)
+{
+    const size_t count = smaller(n, SET_PRODUCTS);
+    for (size_t i = 0; i < count; i++) {
+        to[i] = products[i];
+        to[i].y += row * products[i].ldy;
+    }
+    return count;
+}
+
+void cdz_cpu_matmul(cdz_backend *b, const cdz_product *products, size_t n, const float *x,
+                    size_t ldx, size_t m)
+{
+    cpu_backend *cpu = cdz_cpu(b);
+    cdz_product some[SET_PRODUCTS];
+    for (size_t i = 0; i < n; i += SET_PRODUCTS)
+        for (size_t row = 0, rows; row < m; row += rows) {
+            const size_t count = advance(some, products + i, n - i, row);
+            rows = block_rows(cpu->set, m - row);
+            some_rows(cpu, some, count, x + row * ldx, ldx, rows);
+        }
+}

@@ -1,0 +1,151 @@
+/* row_ops.c - the operations that treat every activation row alone: shared among the threads by rows when there is
+ * enough of it, otherwise done by the caller. */
+#include <math.h>
+
+#include "cpu/cpu_backend.h"
+#include "ref/ref.h"
+
+enum {
+    ALONE_FLOATS = 32768, /* outputs that the caller computes by itself */
+    PIECE = 256           /* weights widened, or angles tabulated, at a time */
+};
+
+static void each_row(cdz_backend *b, void (*task)(void *arg, size_t i), void *arg, size_t m,
+                     size_t row_floats)
+{
+    if (m > 1 && m * row_floats > ALONE_FLOATS)
+        cdz_pool_tasks(cdz_cpu(b)->pool, task, arg, m);
+    else
+        for (size_t i = 0; i < m; i++) task(arg, i);
+}
+
+/* ---- embed ---- */
+
+typedef struct embed_rows {
+    const cdz_kernel_set *set;
+    float *y;
+    size_t ldy;
+    const cdz_weight *table;
+    const int32_t *ids;
+} embed_rows;
+
+static void embed_row(void *arg, size_t i)
+{
+    const embed_rows *e = arg;
+    const size_t row = (size_t)e->ids[i] * e->table->k * cdz_dtype_bytes(e->table->dtype);
+    e->set->widen[e->table->dtype](e->y + i * e->ldy, (const char *)e->table->data + row,
+                                   e->table->k);
+}
+
+void cdz_cpu_embed(cdz_backend *b, float *y, size_t ldy, const cdz_weight *table,
+                   const int32_t *ids, size_t m)
+{
+    embed_rows e = {cdz_cpu(b)->set, y, ldy, table, ids};
+    each_row(b, embed_row, &e, m, table->k);
+}
+
+/* ---- rmsnorm ---- */
+
+typedef struct norm_rows {
+    const cdz_kernel_set *set;
+    float *y;
+    size_t ldy;
+    const float *x;
+    size_t ldx;
+    const cdz_weight *w;
+    float eps, offset;
+} norm_rows;
+
+static void norm_row(void *arg, size_t i)
+{
+    const norm_rows *r = arg;
+    const size_t n = r->w->k, bytes = cdz_dtype_bytes(r->w->dtype);
+    const float *x = r->x + i * r->ldx;
+    float squares, piece[PIECE];
+    r->set->dot[CDZ_F32](&squares, 1, x, 1, n, x, n, 1);
+    const float inverse = 1.0f / sqrtf(squares / (float)n + r->eps);
+    for (size_t j = 0; j < n; j += PIECE) {
+        const size_t count = n - j < PIECE ? n - j : PIECE;
+        r->set->widen[r->w->dtype](piece, (const char *)r->w->data + j * bytes, count);
+        r->set->scale_norm(r->y + i * r->ldy + j, x + j, piece, inverse, r->offset, count);
+    }
+}
+
+void cdz_cpu_rmsnorm(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
+                     const cdz_weight *w, float eps, float offset)
+{
+    norm_rows r = {cdz_cpu(b)->set, y, ldy, x, ldx, w, eps, offset};
+    each_row(b, norm_row, &r, m, w->k);
+}
+
+/* ---- rope ---- */
+
+typedef struct rope_rows {
+    const cdz_kernel_set *set;
+    float *x;
+    size_t ldx, n_heads, head_dim;
+    const uint32_t *positions;
+    const cdz_rope *rope;
+} rope_rows;
+
+/* The angles of a position are tabulated once and used for all heads, PIECE pairs at a time. */
+static void rope_row(void *arg, size_t i)
+{
+    const rope_rows *r = arg;
+    const size_t half = r->rope->n_rotated / 2;
+    float cosine[PIECE], sine[PIECE];
+    for (size_t j = 0; j < half; j += PIECE) {
+        const size_t n = half - j < PIECE ? half - j : PIECE;
+        cdz_ref_rope_table(cosine, sine, r->rope->inv_freq + j, n, r->positions[i], r->rope->scale);
+        for (size_t h = 0; h < r->n_heads; h++) {
+            float *head = r->x + i * r->ldx + h * r->head_dim;
+            if (r->rope->interleaved)
+                r->set->rotate_pairs(head + 2 * j, cosine, sine, n);
+            else
+                r->set->rotate(head + j, head + half + j, cosine, sine, n);
+        }
+    }
+}
+
+void cdz_cpu_rope(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n_heads, size_t head_dim,
+                  const uint32_t *positions, const cdz_rope *rope)
+{
+    rope_rows r = {cdz_cpu(b)->set, x, ldx, n_heads, head_dim, positions, rope};
+    each_row(b, rope_row, &r, m, n_heads * head_dim);
+}
+
+/* ---- silu_mul, add ---- */
+
+typedef struct pair_rows {
+    const cdz_kernel_set *set;
+    float *y;
+    size_t ldy;
+    const float *a, *b;
+    size_t ld, n;
+} pair_rows;
+
+static void silu_mul_row(void *arg, size_t i)
+{
+    const pair_rows *r = arg;
+    r->set->silu_mul(r->y + i * r->ldy, r->a + i * r->ld, r->b + i * r->ld, r->n);
+}
+
+void cdz_cpu_silu_mul(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
+                      size_t ldg, size_t m, size_t n)
+{
+    pair_rows r = {cdz_cpu(b)->set, y, ldy, gate, up, ldg, n};
+    each_row(b, silu_mul_row, &r, m, n);
+}
+
+static void add_row(void *arg, size_t i)
+{
+    const pair_rows *r = arg;
+    r->set->add(r->y + i * r->ldy, r->a + i * r->ld, r->n);
+}
+
+void cdz_cpu_add(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
+                 size_t n)
+{
+    pair_rows r = {cdz_cpu(b)->set, y, ldy, x, NULL, ldx, n};
+    each_row(b, add_row, &r, m, n);
+}

@@ -1,0 +1,94 @@
+/* kernel_set.h - what one instruction set has to supply: a table of kernels, all with the same bits.
+ *
+ * Private to kernels/. A set computes; it allocates nothing, knows no threads and no backend. ref/ holds the
+ * scalar set, which is the definition; cpu/ holds the sets that are faster and must equal it under memcmp. */
+#ifndef CDZ_KERNEL_SET_H
+#define CDZ_KERNEL_SET_H
+
+#include "kernels.h"
+
+enum {
+    CDZ_LANES = 16,         /* partial sums of one dot product */
+    CDZ_K_CHUNK = 1024,     /* the k axis is cut at absolute multiples of this */
+    CDZ_N_DTYPES = 3,       /* f32, f16, bf16: the first index of every per-type table */
+    CDZ_BLOCK_ROWS = 64,    /* weight rows a lane-pass block packs at once */
+    CDZ_ATTEND_QUERIES = 8, /* query heads one attention tile carries along a sequence */
+    CDZ_POSITION_GROUP = 8  /* positions whose keys lie side by side */
+};
+
+/* y[r * ldy + j] = dot(w row j, x row r) for j < n, r < m. w has rows of k elements, no gap between them, and is
+ * never read past its last element. A row counts as padded with zeros to a multiple of 16 on both sides. */
+typedef void cdz_dot_fn(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
+                        size_t ldx, size_t m);
+
+/* Packs rows [0, n) by columns [0, kc) of w (row stride k elements; kc <= 1024) as
+ * [panel][16 lanes][groups of 16 in kc][n_tile], rows past n and columns past kc as zeros. */
+typedef void cdz_pack_weights_fn(float *packed, const void *w, size_t n, size_t k, size_t kc);
+
+/* A lane-pass product of one packed panel by one packed tile of activations: y (rows, n_tile), stride ldy, is
+ * set when first and added to otherwise. */
+typedef struct cdz_lane_tile {
+    const float *w; /* [16][groups][n_tile] */
+    const float *x; /* [16][groups][height] */
+    size_t groups;  /* of 16 columns */
+    size_t height;  /* rows of the packed tile, one of the set's heights */
+    size_t rows;    /* rows to store, <= height */
+    float *y;
+    size_t ldy;
+    bool first;
+} cdz_lane_tile;
+
+/* Attention of up to CDZ_ATTEND_QUERIES query heads of one sequence that read the same kv head. */
+typedef struct cdz_attend_query {
+    const float *q;    /* (head_dim) */
+    float *out;        /* (head_dim) */
+    size_t begin, end; /* positions seen: [begin, end) */
+} cdz_attend_query;
+
+typedef struct cdz_attend {
+    cdz_attend_query query[CDZ_ATTEND_QUERIES];
+    size_t n_queries, head_dim;
+    const float *base;     /* keys of block 0 for this layer and kv head; the values follow them */
+    size_t block_stride;   /* floats from a block to the next */
+    const int32_t *blocks; /* of the sequence */
+    float scale;
+    float *scores;       /* (n_queries, score_stride); column 0 is position score_begin */
+    size_t score_stride; /* holds the widest range of the queries, rounded out to whole blocks */
+} cdz_attend;
+
+typedef struct cdz_kernel_set {
+    const char *name;
+    cdz_dot_fn *dot[CDZ_N_DTYPES];
+
+    /* Lane passes: the general matrix product with the bits of dot. n_tile 0: the set has none. */
+    size_t n_tile; /* weight rows of a panel; divides CDZ_BLOCK_ROWS */
+    size_t
+        heights[3]; /* tile heights, tallest first; what is left takes the lowest that holds it */
+    size_t lane_min_rows; /* from this many activation rows on they beat dot */
+    cdz_pack_weights_fn *pack_weights[CDZ_N_DTYPES];
+    /* Packs x (rows, kc) as [16 lanes][groups][height], zeros past rows and kc. */
+    void (*pack_rows)(float *packed, const float *x, size_t ldx, size_t rows, size_t height,
+                      size_t kc);
+    void (*lane_tile)(const cdz_lane_tile *tile);
+
+    /* Row operations: one value in, one value out, no sums. */
+    void (*widen[CDZ_N_DTYPES])(float *y, const void *x, size_t n);
+    void (*add)(float *y, const float *x, size_t n);
+    void (*scale_norm)(float *y, const float *x, const float *w, float inverse, float offset,
+                       size_t n);
+    void (*silu_mul)(float *y, const float *gate, const float *up, size_t n);
+    /* Pairs (a[i], b[i]), or (x[2i], x[2i + 1]), turned by cosine[i] and sine[i]. */
+    void (*rotate)(float *restrict a, float *restrict b, const float *cosine, const float *sine,
+                   size_t n);
+    void (*rotate_pairs)(float *x, const float *cosine, const float *sine, size_t n);
+
+    void (*attend)(const cdz_attend *tile);
+} cdz_kernel_set;
+
+extern const cdz_kernel_set cdz_scalar_set;
+#if defined(CDZ_HAVE_X86)
+extern const cdz_kernel_set cdz_avx2_set;
+extern const cdz_kernel_set cdz_avx512_set;
+#endif
+
+#endif

@@ -1,0 +1,61 @@
+/* ref_attention.c - attention of one query head over a paged sequence, the definition.
+ *
+ * score(p) = (sum over d ascending, by fused multiply-add from +0, of k[p][d] * q[d]) * scale
+ * weight(p) = exp(score(p) - largest score)
+ * sum: 8 lanes, lane p mod 8 takes its positions ascending, then folded 8->4 and (s0+s1)+(s2+s3)
+ * out[d] = (sum over p ascending, by fused multiply-add from +0, of weight(p) * v[p][d]) * (1 / sum)
+ * Lanes and order hang on absolute positions only. */
+#include "ref/ref.h"
+#include "ref/scalar_math.h"
+
+/* Keys of a block lie as [4 groups][head_dim][8], its values after them as [32][head_dim]. */
+static const float *block_of(const cdz_attend *tile, size_t position)
+{
+    return tile->base + (size_t)tile->blocks[position / CDZ_KV_BLOCK] * tile->block_stride;
+}
+
+static float score(const cdz_attend *tile, const float *q, size_t position)
+{
+    const size_t within = position % CDZ_KV_BLOCK, group = within / CDZ_POSITION_GROUP;
+    const float *key = block_of(tile, position) + group * tile->head_dim * CDZ_POSITION_GROUP +
+                       within % CDZ_POSITION_GROUP;
+    float s = 0.0f;
+    for (size_t d = 0; d < tile->head_dim; d++) s = fmaf(key[d * CDZ_POSITION_GROUP], q[d], s);
+    return s * tile->scale;
+}
+
+/* Scores to weights, in place; returns 1 / sum. Element i is position begin + i. */
+static float softmax(float *s, size_t begin, size_t n)
+{
+    float largest = s[0], lanes[CDZ_POSITION_GROUP] = {0};
+    for (size_t i = 1; i < n; i++) largest = s[i] > largest ? s[i] : largest;
+    for (size_t i = 0; i < n; i++) {
+        s[i] = cdz_exp(s[i] - largest);
+        lanes[(begin + i) % CDZ_POSITION_GROUP] += s[i];
+    }
+    for (size_t l = 0; l < 4; l++) lanes[l] += lanes[l + 4];
+    return 1.0f / ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]));
+}
+
+static void attend_one(const cdz_attend *tile, const cdz_attend_query *query)
+{
+    const size_t n = query->end - query->begin, dim = tile->head_dim;
+    float *weights = tile->scores, *out = query->out;
+
+    for (size_t i = 0; i < n; i++) weights[i] = score(tile, query->q, query->begin + i);
+    const float inverse = softmax(weights, query->begin, n);
+
+    for (size_t d = 0; d < dim; d++) out[d] = 0.0f;
+    for (size_t i = 0; i < n; i++) {
+        const size_t position = query->begin + i;
+        const float *value =
+            block_of(tile, position) + (CDZ_KV_BLOCK + position % CDZ_KV_BLOCK) * dim;
+        for (size_t d = 0; d < dim; d++) out[d] = fmaf(weights[i], value[d], out[d]);
+    }
+    for (size_t d = 0; d < dim; d++) out[d] *= inverse;
+}
+
+void cdz_ref_attend(const cdz_attend *tile)
+{
+    for (size_t i = 0; i < tile->n_queries; i++) attend_one(tile, &tile->query[i]);
+}

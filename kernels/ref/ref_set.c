@@ -1,0 +1,91 @@
+/* ref_set.c - the scalar kernel set: what the numbers are. Obvious loops in the written order; every other set
+ * is compared with this one bit for bit. It needs no instruction beyond the compiler's baseline: where the
+ * machine has no fused multiply-add, libm's fmaf still rounds once. */
+#include "kernel_set.h"
+#include "ref/ref.h"
+#include "ref/rows.h"
+
+static float load_f32(const void *w, size_t i)
+{
+    float f; /* weights are aligned to their element only by promise of a file */
+    memcpy(&f, (const float *)w + i, sizeof f);
+    return f;
+}
+
+static float load_f16(const void *w, size_t i)
+{
+    return cdz_widen_f16(((const uint16_t *)w)[i]);
+}
+
+static float load_bf16(const void *w, size_t i)
+{
+    return cdz_widen_bf16(((const uint16_t *)w)[i]);
+}
+
+/* 16 -> 8 -> 4, then (s0 + s1) + (s2 + s3). */
+static float fold(float s[CDZ_LANES])
+{
+    for (size_t l = 0; l < 8; l++) s[l] += s[l + 8];
+    for (size_t l = 0; l < 4; l++) s[l] += s[l + 4];
+    return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+/* Columns [from, to) of one chunk, from a multiple of 16. The last group is filled up with products of zeros. */
+static float dot_chunk(float (*load)(const void *, size_t), const void *w, const float *x,
+                       size_t from, size_t to)
+{
+    float s[CDZ_LANES] = {0};
+    for (size_t k = from; k < to; k += CDZ_LANES)
+        for (size_t l = 0; l < CDZ_LANES; l++) {
+            const bool inside = k + l < to;
+            s[l] = fmaf(inside ? load(w, k + l) : 0.0f, inside ? x[k + l] : 0.0f, s[l]);
+        }
+    return fold(s);
+}
+
+static float dot_row(float (*load)(const void *, size_t), const void *w, const float *x, size_t k)
+{
+    float y = dot_chunk(load, w, x, 0, k < CDZ_K_CHUNK ? k : CDZ_K_CHUNK);
+    for (size_t from = CDZ_K_CHUNK; from < k; from += CDZ_K_CHUNK)
+        y += dot_chunk(load, w, x, from, k - from < CDZ_K_CHUNK ? k : from + CDZ_K_CHUNK);
+    return y;
+}
+
+static void dot_any(cdz_dtype dtype, float *y, size_t ldy, const void *w, size_t n, size_t k,
+                    const float *x, size_t ldx, size_t m)
+{
+    static float (*const loads[])(const void *, size_t) = {load_f32, load_f16, load_bf16};
+    const char *row = w;
+    for (size_t j = 0; j < n; j++, row += k * cdz_dtype_bytes(dtype))
+        for (size_t r = 0; r < m; r++) y[r * ldy + j] = dot_row(loads[dtype], row, x + r * ldx, k);
+}
+
+static void dot_f32(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
+                    size_t ldx, size_t m)
+{
+    dot_any(CDZ_F32, y, ldy, w, n, k, x, ldx, m);
+}
+
+static void dot_f16(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
+                    size_t ldx, size_t m)
+{
+    dot_any(CDZ_F16, y, ldy, w, n, k, x, ldx, m);
+}
+
+static void dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
+                     size_t ldx, size_t m)
+{
+    dot_any(CDZ_BF16, y, ldy, w, n, k, x, ldx, m);
+}
+
+const cdz_kernel_set cdz_scalar_set = {
+    .name = "scalar",
+    .dot = {dot_f32, dot_f16, dot_bf16},
+    .widen = {widen_f32, widen_f16, widen_bf16},
+    .add = add,
+    .scale_norm = scale_norm,
+    .silu_mul = silu_mul,
+    .rotate = rotate,
+    .rotate_pairs = rotate_pairs,
+    .attend = cdz_ref_attend,
+};

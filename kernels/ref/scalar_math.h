@@ -1,0 +1,65 @@
+/* scalar_math.h - the scalar functions whose bits every kernel set must reproduce: widening and exp.
+ *
+ * Branch-free on values, so that a loop around them vectorises; FMA only where fmaf is written. */
+#ifndef CDZ_SCALAR_MATH_H
+#define CDZ_SCALAR_MATH_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline float cdz_float_of_bits(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static inline uint32_t cdz_bits_of_float(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+static inline float cdz_widen_bf16(uint16_t h)
+{
+    return cdz_float_of_bits((uint32_t)h << 16);
+}
+
+/* Half to float, exact: the exponent is re-biased by a multiplication, which also makes subnormals right;
+ * exponent 31 lands at 65536 and above and becomes infinity or NaN. */
+static inline float cdz_widen_f16(uint16_t h)
+{
+    const float magnitude = cdz_float_of_bits((uint32_t)(h & 0x7fff) << 13) * 0x1p112f;
+    const uint32_t special = magnitude >= 65536.0f ? 0x7f800000u : 0u;
+    const uint32_t sign = (uint32_t)(h & 0x8000) << 16;
+    return cdz_float_of_bits(cdz_bits_of_float(magnitude) | special | sign);
+}
+
+/* e^x, at most 1.4 ulp away; +0 below -104, +inf above 88.73, NaN for NaN. x = n ln2 + r with |r| <= ln2 / 2; ln2 in two
+ * parts so that n * high is exact; a polynomial of degree 6 for e^r; 2^n in two factors so that the end of the
+ * range, subnormals included, is reached without leaving float. n is rounded by adding 1.5 * 2^23. */
+static inline float cdz_exp(float x)
+{
+    const float magic = 12582912.0f;
+    float t = -104.0f > x ? -104.0f : x;
+    t = 89.0f < t ? 89.0f : t;
+    const float shifted = fmaf(t, 1.44269504f, magic);
+    const float n = shifted - magic;
+    float r = fmaf(n, -0.693145752f, t);
+    r = fmaf(n, -1.42860677e-6f, r);
+    float p = 1.38319808e-3f;
+    p = fmaf(p, r, 8.37550033e-3f);
+    p = fmaf(p, r, 4.16694112e-2f);
+    p = fmaf(p, r, 1.66664466e-1f);
+    p = fmaf(p, r, 4.99999851e-1f);
+    p = fmaf(r * r, p, r + 1.0f);
+    const int32_t i = (int32_t)(cdz_bits_of_float(shifted) - 0x4b400000u);
+    const int32_t low = i >> 1;
+    const float a = cdz_float_of_bits((uint32_t)(low + 127) << 23);
+    const float b = cdz_float_of_bits((uint32_t)(i - low + 127) << 23);
+    return p * a * b;
+}
+
+#endif
