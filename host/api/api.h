@@ -1,0 +1,53 @@
+/* api.h - what the parts of the embedding interface share. */
+#ifndef CDZ_HOST_API_H
+#define CDZ_HOST_API_H
+
+#include <pthread.h>
+
+#include "prepare/prepare.h"
+
+typedef struct cdz_entry_request cdz_entry_request; /* one submitted request (requests.c) */
+typedef struct cdz_queued_event cdz_queued_event;   /* an event waiting for cdz_poll (requests.c) */
+
+struct cdz_runtime {
+    cdz_registry *registry;
+    cdz_engine *engine;
+    cdz_pipeline *hf; /* the profile as it is, for requests without a pipeline */
+
+    pthread_mutex_t
+        lock; /* guards what follows; never held while calling the engine or a callback */
+    pthread_cond_t changed;
+    cdz_entry_request *requests; /* newest first */
+    uint64_t next_id;
+    cdz_queued_event *events, **events_end; /* oldest first */
+    cdz_queued_event *polled;               /* what the last cdz_poll lent out */
+};
+
+struct cdz_model {
+    cdz_runtime *runtime;
+    cdz_run_model *run;
+    cdz_arena arena;     /* of generation */
+    cdz_json generation; /* the model's generation parameters */
+    char *folder;
+};
+
+struct cdz_result {
+    cdz_outcome *outcome;
+    cdz_run_model *model; /* retained: texts are decoded from its tokenizer */
+    cdz_record_spec record;
+    uint32_t prompt_len;
+    cdz_buf *texts; /* n_rows: new text without special tokens */
+    char *json;     /* made when first asked for */
+    uint64_t seed;
+    char **warnings; /* sentences of preparation */
+    uint32_t n_warnings;
+};
+
+/* Takes the outcome. NULL when memory is out (the outcome is freed). */
+cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const cdz_job *job,
+                              const cdz_record_spec *record);
+
+/* The answer document of a result (result_json.c). */
+void cdz_result_write_json(const cdz_result *result, cdz_buf *out);
+
+#endif

@@ -1,0 +1,130 @@
+/* result.c - one request's result: texts decoded once, everything else read from the outcome. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+
+/* The new ids of a row: what was generated, without the pads that fill a finished row. */
+static const int32_t *new_ids(const cdz_result *result, uint32_t row, uint32_t *n)
+{
+    const cdz_outcome_row *r = &result->outcome->rows[row];
+    *n = r->n_new;
+    return r->ids + (r->len < result->prompt_len ? r->len : result->prompt_len);
+}
+
+static bool decode_texts(cdz_result *result)
+{
+    const cdz_tokenizer *tok = cdz_run_model_tokenizer(result->model);
+    uint32_t n_rows = result->outcome->n_rows;
+    result->texts = calloc(n_rows ? n_rows : 1, sizeof *result->texts);
+    if (!result->texts) return false;
+    for (uint32_t r = 0; r < n_rows; r++) {
+        uint32_t n;
+        const int32_t *ids = new_ids(result, r, &n);
+        cdz_buf_add(&result->texts[r], "", 0);
+        if (tok)
+            cdz_tokenizer_decode(tok, ids, n, CDZ_DECODE_SKIP_SPECIAL, &result->texts[r], NULL);
+        if (result->texts[r].failed) return false;
+    }
+    return true;
+}
+
+static bool copy_warnings(cdz_result *result, const cdz_plan *plan)
+{
+    if (!plan || plan->n_warnings == 0) return true;
+    result->warnings = calloc(plan->n_warnings, sizeof *result->warnings);
+    if (!result->warnings) return false;
+    for (uint32_t i = 0; i < plan->n_warnings; i++) {
+        result->warnings[i] = strdup(plan->warnings[i]);
+        if (!result->warnings[i]) return false;
+        result->n_warnings++;
+    }
+    return true;
+}
+
+cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const cdz_job *job,
+                              const cdz_record_spec *record)
+{
+    cdz_result *result = calloc(1, sizeof *result);
+    if (!result) {
+        cdz_outcome_free(outcome);
+        return NULL;
+    }
+    result->outcome = outcome;
+    result->model = model;
+    cdz_run_model_retain(model);
+    result->record = *record;
+    result->prompt_len = job->prompt_len;
+    result->seed = job->seed;
+    if (!decode_texts(result) || !copy_warnings(result, job->plan)) {
+        cdz_result_free(result);
+        return NULL;
+    }
+    return result;
+}
+
+void cdz_result_free(cdz_result *result)
+{
+    if (!result) return;
+    for (uint32_t r = 0; result->texts && r < result->outcome->n_rows; r++)
+        cdz_buf_free(&result->texts[r]);
+    free(result->texts);
+    for (uint32_t i = 0; i < result->n_warnings; i++) free(result->warnings[i]);
+    free(result->warnings);
+    free(result->json);
+    cdz_outcome_free(result->outcome);
+    cdz_run_model_release(result->model);
+    free(result);
+}
+
+uint32_t cdz_result_rows(const cdz_result *result)
+{
+    return result->outcome->n_rows;
+}
+
+const char *cdz_result_text(const cdz_result *result, uint32_t row)
+{
+    return row < result->outcome->n_rows ? result->texts[row].data : "";
+}
+
+const int32_t *cdz_result_ids(const cdz_result *result, uint32_t row, uint32_t *n_ids)
+{
+    if (row < result->outcome->n_rows) return new_ids(result, row, n_ids);
+    *n_ids = 0;
+    return NULL;
+}
+
+const char *cdz_result_finish_reason(const cdz_result *result, uint32_t row)
+{
+    if (row >= result->outcome->n_rows) return "";
+    switch (result->outcome->error.code) {
+    case CDZ_OK: break;
+    case CDZ_E_CANCELLED: return "cancelled";
+    case CDZ_E_DEADLINE: return "time";
+    default: return "error";
+    }
+    const cdz_stop *stop = &result->outcome->rows[row].stop;
+    switch ((cdz_stop_reason)stop->reason) {
+    case CDZ_GO_ON: break;
+    case CDZ_STOP_EOS: return "stop";
+    case CDZ_STOP_LENGTH: return "length";
+    case CDZ_STOP_TIME: return "time";
+    case CDZ_STOP_STRING: return "stop_string";
+    case CDZ_STOP_CUSTOM: return stop->text.at ? stop->text.at : "custom";
+    }
+    return "strategy"; /* the decode loop returned before any rule said stop */
+}
+
+const char *cdz_result_json(const cdz_result *result)
+{
+    if (result->json) return result->json;
+    cdz_buf buf = {0};
+    cdz_result_write_json(result, &buf);
+    if (buf.failed) {
+        cdz_buf_free(&buf);
+        return "{}";
+    }
+    /* Made once, on first use: the only thing that changes in a result. */
+    ((cdz_result *)(uintptr_t)result)->json = buf.data;
+    return buf.data;
+}

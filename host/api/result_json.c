@@ -1,0 +1,372 @@
+/* result_json.c - the answer document: what `--json` prints and cdz_result_json gives.
+ *
+ * User form: "text", "ids" and "finish_reason" are plain for one row and lists for several. Recorded form (the request
+ * had "record"): the fields of a golden case's "expect", rows always as lists, "text" with special tokens. */
+#include <string.h>
+
+#include "api/api.h"
+
+static void key(cdz_buf *out, const char *name)
+{
+    char last = out->len ? out->data[out->len - 1] : '{';
+    if (last != '{') cdz_buf_puts(out, ", ");
+    cdz_json_write_string(out, name, strlen(name));
+    cdz_buf_puts(out, ": ");
+}
+
+static void write_ids(cdz_buf *out, const int32_t *ids, size_t n)
+{
+    cdz_buf_putc(out, '[');
+    for (size_t i = 0; i < n; i++) cdz_buf_printf(out, "%s%d", i ? ", " : "", ids[i]);
+    cdz_buf_putc(out, ']');
+}
+
+static void write_floats(cdz_buf *out, const float *x, size_t n)
+{
+    cdz_buf_putc(out, '[');
+    for (size_t i = 0; i < n; i++) {
+        if (i) cdz_buf_puts(out, ", ");
+        cdz_json_write_f32(out, x[i]);
+    }
+    cdz_buf_putc(out, ']');
+}
+
+/* --- user form ------------------------------------------------------------------------------------------ */
+
+typedef void write_row(const cdz_result *result, uint32_t row, cdz_buf *out);
+
+static void row_text(const cdz_result *result, uint32_t row, cdz_buf *out)
+{
+    cdz_json_write_string(out, result->texts[row].data, result->texts[row].len);
+}
+
+static void row_ids(const cdz_result *result, uint32_t row, cdz_buf *out)
+{
+    uint32_t n;
+    const int32_t *ids = cdz_result_ids(result, row, &n);
+    write_ids(out, ids, n);
+}
+
+static void row_reason(const cdz_result *result, uint32_t row, cdz_buf *out)
+{
+    const char *reason = cdz_result_finish_reason(result, row);
+    cdz_json_write_string(out, reason, strlen(reason));
+}
+
+static void row_stop_text(const cdz_result *result, uint32_t row, cdz_buf *out)
+{
+    const cdz_stop *stop = &result->outcome->rows[row].stop;
+    if (stop->text.at && stop->reason == CDZ_STOP_STRING)
+        cdz_json_write_string(out, stop->text.at, stop->text.len);
+    else
+        cdz_buf_puts(out, "null");
+}
+
+static void per_row(const cdz_result *result, const char *name, write_row *write, cdz_buf *out)
+{
+    uint32_t n = result->outcome->n_rows;
+    key(out, name);
+    if (n == 1) {
+        write(result, 0, out);
+        return;
+    }
+    cdz_buf_putc(out, '[');
+    for (uint32_t r = 0; r < n; r++) {
+        if (r) cdz_buf_puts(out, ", ");
+        write(result, r, out);
+    }
+    cdz_buf_putc(out, ']');
+}
+
+static void write_timings(const cdz_outcome *o, cdz_buf *out)
+{
+    key(out, "timings");
+    cdz_buf_printf(
+        out,
+        "{\"queued_ms\": %.3f, \"prefill_ms\": %.3f, \"decode_ms\": %.3f, \"prompt_tokens\": %u, "
+        "\"new_tokens\": %u}",
+        o->queued_s * 1e3, o->prefill_s * 1e3, o->decode_s * 1e3, o->n_prompt_tokens,
+        o->n_new_tokens);
+}
+
+/* --- what was recorded ------------------------------------------------------------------------------------ */
+
+/* Steps at which row r was still running: later entries mean nothing and are written as null. */
+static uint32_t live_steps(const cdz_result *result, uint32_t row)
+{
+    return result->outcome->rows[row].n_new;
+}
+
+/* [step][row] of one float, null once a row has ended. */
+static void step_floats(const cdz_result *result, size_t offset, cdz_buf *out)
+{
+    const cdz_outcome *o = result->outcome;
+    cdz_buf_putc(out, '[');
+    for (uint32_t s = 0; s < o->n_steps; s++) {
+        const float *x = *(const float *const *)(const void *)((const char *)&o->steps[s] + offset);
+        cdz_buf_puts(out, s ? ", [" : "[");
+        for (uint32_t r = 0; r < o->n_rows; r++) {
+            if (r) cdz_buf_puts(out, ", ");
+            if (s < live_steps(result, r))
+                cdz_json_write_f32(out, x[r]);
+            else
+                cdz_buf_puts(out, "null");
+        }
+        cdz_buf_putc(out, ']');
+    }
+    cdz_buf_putc(out, ']');
+}
+
+static void write_top(const cdz_result *result, bool values, cdz_buf *out)
+{
+    const cdz_outcome *o = result->outcome;
+    uint32_t k = result->record.top < o->n_vocab ? result->record.top : o->n_vocab;
+    cdz_buf_putc(out, '[');
+    for (uint32_t s = 0; s < o->n_steps; s++) {
+        cdz_buf_puts(out, s ? ", [" : "[");
+        for (uint32_t r = 0; r < o->n_rows; r++) {
+            if (r) cdz_buf_puts(out, ", ");
+            if (values)
+                write_floats(out, o->steps[s].top_values + (size_t)r * k, k);
+            else
+                write_ids(out, o->steps[s].top_ids + (size_t)r * k, k);
+        }
+        cdz_buf_putc(out, ']');
+    }
+    cdz_buf_putc(out, ']');
+}
+
+static void write_n_finite(const cdz_outcome *o, cdz_buf *out)
+{
+    cdz_buf_putc(out, '[');
+    for (uint32_t s = 0; s < o->n_steps; s++) {
+        cdz_buf_puts(out, s ? ", [" : "[");
+        for (uint32_t r = 0; r < o->n_rows; r++)
+            cdz_buf_printf(out, "%s%u", r ? ", " : "", o->steps[s].n_finite[r]);
+        cdz_buf_putc(out, ']');
+    }
+    cdz_buf_putc(out, ']');
+}
+
+static void recorded_scores(const cdz_result *result, cdz_buf *out)
+{
+    const cdz_outcome *o = result->outcome;
+    if (o->n_steps == 0 || !o->steps[0].chosen) return;
+    key(out, "scores");
+    cdz_buf_putc(out, '{');
+    key(out, "chosen");
+    step_floats(result, offsetof(cdz_recorded_step, chosen), out);
+    if (result->record.top && o->steps[0].top_ids) {
+        key(out, "top_ids");
+        write_top(result, false, out);
+        key(out, "top_vals");
+        write_top(result, true, out);
+    }
+    if (o->steps[0].n_finite) {
+        key(out, "n_finite");
+        write_n_finite(o, out);
+    }
+    cdz_buf_putc(out, '}');
+}
+
+/* transition_scores[row][step]: processed scores of the chosen tokens, raw or as log-probabilities. */
+static void write_transition(const cdz_result *result, bool normalised, cdz_buf *out)
+{
+    const cdz_outcome *o = result->outcome;
+    cdz_buf_putc(out, '[');
+    for (uint32_t r = 0; r < o->n_rows; r++) {
+        cdz_buf_puts(out, r ? ", [" : "[");
+        for (uint32_t s = 0; s < o->n_steps; s++) {
+            if (s) cdz_buf_puts(out, ", ");
+            if (s < live_steps(result, r))
+                cdz_json_write_f32(out, normalised ? o->steps[s].chosen_logprob[r]
+                                                   : o->steps[s].chosen[r]);
+            else
+                cdz_buf_puts(out, "null");
+        }
+        cdz_buf_putc(out, ']');
+    }
+    cdz_buf_putc(out, ']');
+}
+
+/* Full matrices [step][row][vocabulary]. */
+static void write_matrices(const cdz_outcome *o, bool logits, cdz_buf *out)
+{
+    cdz_buf_putc(out, '[');
+    for (uint32_t s = 0; s < o->n_steps; s++) {
+        const float *m = logits ? o->steps[s].logits : o->steps[s].scores;
+        cdz_buf_puts(out, s ? ", [" : "[");
+        for (uint32_t r = 0; r < o->n_rows; r++) {
+            if (r) cdz_buf_puts(out, ", ");
+            write_floats(out, m + (size_t)r * o->n_vocab, o->n_vocab);
+        }
+        cdz_buf_putc(out, ']');
+    }
+    cdz_buf_putc(out, ']');
+}
+
+static void write_sequences(const cdz_outcome *o, cdz_buf *out)
+{
+    key(out, "sequences");
+    cdz_buf_putc(out, '[');
+    for (uint32_t r = 0; r < o->n_rows; r++) {
+        if (r) cdz_buf_puts(out, ", ");
+        write_ids(out, o->rows[r].ids, o->rows[r].len);
+    }
+    cdz_buf_putc(out, ']');
+}
+
+/* --- results of the strategy's own ---------------------------------------------------------------------- */
+
+static void write_element(const cdz_named_result *res, size_t i, cdz_buf *out)
+{
+    switch (res->type) {
+    case CDZ_RESULT_I64:
+        cdz_buf_printf(out, "%lld", (long long)((const int64_t *)res->data)[i]);
+        break;
+    case CDZ_RESULT_I32: cdz_buf_printf(out, "%d", ((const int32_t *)res->data)[i]); break;
+    case CDZ_RESULT_F32: cdz_json_write_f32(out, ((const float *)res->data)[i]); break;
+    case CDZ_RESULT_BOOL: cdz_buf_puts(out, ((const bool *)res->data)[i] ? "true" : "false"); break;
+    }
+}
+
+/* Nested lists by shape; n_dims is at most 8. */
+static size_t write_dims(const cdz_named_result *res, uint32_t dim, size_t at, cdz_buf *out)
+{
+    if (dim == res->n_dims) {
+        write_element(res, at, out);
+        return at + 1;
+    }
+    cdz_buf_putc(out, '[');
+    for (uint64_t i = 0; i < res->shape[dim]; i++) {
+        if (i) cdz_buf_puts(out, ", ");
+        at = write_dims(res, dim + 1, at, out);
+    }
+    cdz_buf_putc(out, ']');
+    return at;
+}
+
+static void write_results(const cdz_outcome *o, cdz_buf *out)
+{
+    if (o->n_results == 0) return;
+    key(out, "results");
+    cdz_buf_putc(out, '{');
+    for (uint32_t i = 0; i < o->n_results; i++) {
+        key(out, o->results[i].name);
+        write_dims(&o->results[i], 0, 0, out);
+    }
+    cdz_buf_putc(out, '}');
+}
+
+/* --- the two forms ---------------------------------------------------------------------------------------- */
+
+/* Argmax of each prompt position, for mode `logits`. */
+static void write_prompt_argmax(const cdz_result *result, cdz_buf *out)
+{
+    const cdz_outcome *o = result->outcome;
+    key(out, "argmax");
+    cdz_buf_putc(out, '[');
+    for (uint32_t p = 0; p < result->prompt_len; p++) {
+        const float *row = o->prompt_logits + (size_t)p * o->n_vocab;
+        uint32_t best = 0;
+        for (uint32_t v = 1; v < o->n_vocab; v++)
+            if (row[v] > row[best]) best = v;
+        cdz_buf_printf(out, "%s%u", p ? ", " : "", best);
+    }
+    cdz_buf_putc(out, ']');
+}
+
+static void recorded_text(const cdz_result *result, cdz_buf *out)
+{
+    const cdz_tokenizer *tok = cdz_run_model_tokenizer(result->model);
+    if (!tok) return;
+    key(out, "text");
+    cdz_buf_putc(out, '[');
+    for (uint32_t r = 0; r < result->outcome->n_rows; r++) {
+        const cdz_outcome_row *row = &result->outcome->rows[r];
+        uint32_t from = row->len < result->prompt_len ? row->len : result->prompt_len;
+        cdz_buf text = {0};
+        cdz_buf_add(&text, "", 0);
+        cdz_tokenizer_decode(tok, row->ids + from, row->len - from, 0, &text, NULL);
+        if (r) cdz_buf_puts(out, ", ");
+        if (text.failed)
+            out->failed = true;
+        else
+            cdz_json_write_string(out, text.data, text.len);
+        cdz_buf_free(&text);
+    }
+    cdz_buf_putc(out, ']');
+}
+
+static void recorded_form(const cdz_result *result, cdz_buf *out)
+{
+    const cdz_outcome *o = result->outcome;
+    write_sequences(o, out);
+    recorded_scores(result, out);
+    if (result->record.transition && o->n_steps && o->steps[0].chosen_logprob) {
+        key(out, "transition_scores");
+        write_transition(result, false, out);
+        key(out, "transition_scores_normalized");
+        write_transition(result, true, out);
+    }
+    recorded_text(result, out);
+}
+
+static void user_form(const cdz_result *result, cdz_buf *out)
+{
+    const cdz_outcome *o = result->outcome;
+    per_row(result, "text", row_text, out);
+    per_row(result, "ids", row_ids, out);
+    per_row(result, "finish_reason", row_reason, out);
+    bool stop_string = false;
+    for (uint32_t r = 0; r < o->n_rows; r++)
+        stop_string |= o->rows[r].stop.reason == CDZ_STOP_STRING;
+    if (stop_string) per_row(result, "stop_string", row_stop_text, out);
+    write_sequences(o, out);
+    if (o->n_steps && o->steps[0].scores) {
+        key(out, "scores");
+        write_matrices(o, false, out);
+    }
+    if (o->n_steps && o->steps[0].logits) {
+        key(out, "logits");
+        write_matrices(o, true, out);
+    }
+    if (o->n_steps && o->steps[0].chosen_logprob && o->steps[0].chosen_raw_logprob) {
+        key(out, "logprobs");
+        step_floats(result, offsetof(cdz_recorded_step, chosen_logprob), out);
+        key(out, "raw_logprobs");
+        step_floats(result, offsetof(cdz_recorded_step, chosen_raw_logprob), out);
+    }
+}
+
+void cdz_result_write_json(const cdz_result *result, cdz_buf *out)
+{
+    const cdz_outcome *o = result->outcome;
+    cdz_buf_putc(out, '{');
+    if (o->prompt_logits)
+        write_prompt_argmax(result, out);
+    else if (result->record.present)
+        recorded_form(result, out);
+    else
+        user_form(result, out);
+    write_results(o, out);
+    if (!result->record.present) {
+        key(out, "seed");
+        cdz_buf_printf(out, "%llu", (unsigned long long)result->seed);
+        write_timings(o, out);
+    }
+    if (result->n_warnings) {
+        key(out, "warnings");
+        cdz_buf_putc(out, '[');
+        for (uint32_t i = 0; i < result->n_warnings; i++) {
+            if (i) cdz_buf_puts(out, ", ");
+            cdz_json_write_string(out, result->warnings[i], strlen(result->warnings[i]));
+        }
+        cdz_buf_putc(out, ']');
+    }
+    if (o->error.code != CDZ_OK) {
+        key(out, "error");
+        cdz_json_write_string(out, o->error.text, strlen(o->error.text));
+    }
+    cdz_buf_putc(out, '}');
+}

@@ -1,0 +1,246 @@
+/* runtime.c - opening and closing: the runtime, its models and pipelines. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "config/environment.h"
+#include "load/model_files.h"
+#include "lua/lua_loader.h"
+
+const char *cdz_version(void)
+{
+    return CDZ_VERSION;
+}
+
+void cdz_free(void *memory)
+{
+    free(memory);
+}
+
+static cdz_status open_registry(const cdz_options *options, cdz_registry **out, cdz_error *err)
+{
+    cdz_registry_options want = {
+        .builtin_dir = options->plugin_dir ? options->plugin_dir : cdz_env_plugin_dir(),
+        .search_path = options->safe_mode ? NULL : cdz_env_plugin_path(),
+        .safe_mode = options->safe_mode,
+    };
+    CDZ_TRY(cdz_registry_create(&want, out, err));
+    CDZ_TRY(cdz_registry_add_loader(*out, &cdz_lua_loader, err));
+    for (uint32_t i = 0; i < options->n_plugins; i++) {
+        cdz_plugin_ref ref;
+        CDZ_TRY(cdz_registry_load(*out, options->plugins[i], 0, &ref, err));
+        cdz_module_release(ref.module); /* the registry keeps it */
+    }
+    return CDZ_OK;
+}
+
+static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_error *err)
+{
+    uint32_t n_threads = options->n_threads;
+    const char *text = cdz_env_threads();
+    if (n_threads == 0 && text) {
+        char *end;
+        unsigned long value = strtoul(text, &end, 10);
+        if (*end || value < 1 || value > 1024)
+            return cdz_err(err, CDZ_E_USAGE, "CADENZA_THREADS=%s: expected a number from 1 to 1024",
+                           text);
+        n_threads = (uint32_t)value;
+    }
+    cdz_engine_options want = {
+        .n_threads = n_threads,
+        .cpu_variant = cdz_env_cpu(),
+        .fibres = cdz_env_fibres(),
+        .kv_bytes = options->kv_bytes,
+        .max_queue = options->max_queue,
+        .max_running = options->max_running,
+    };
+    return cdz_engine_create(&want, out, err);
+}
+
+cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *err)
+{
+    cdz_options given = {0};
+    if (options) {
+        if (options->size < sizeof(uint32_t) * 2)
+            return cdz_err(err, CDZ_E_USAGE,
+                           "cdz_options.size is %u: set it to sizeof(cdz_options)", options->size);
+        memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
+    }
+    cdz_runtime *rt = calloc(1, sizeof *rt);
+    if (!rt) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the runtime");
+    pthread_mutex_init(&rt->lock, NULL);
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&rt->changed, &clock);
+    pthread_condattr_destroy(&clock);
+    rt->events_end = &rt->events;
+    rt->next_id = 1;
+
+    cdz_status status = open_registry(&given, &rt->registry, err);
+    if (status == CDZ_OK) status = open_engine(&given, &rt->engine, err);
+    if (status == CDZ_OK) status = cdz_pipeline_create(rt->registry, "", 0, "hf", &rt->hf, err);
+    if (status != CDZ_OK) {
+        cdz_close(rt);
+        return status;
+    }
+    *out = rt;
+    return CDZ_OK;
+}
+
+/* --- models ------------------------------------------------------------------------------------------- */
+
+/* The tokenizer is optional: a folder without tokenizer.json takes ids only. */
+static cdz_status open_tokenizer(const char *folder, cdz_tokenizer **out, cdz_error *err)
+{
+    cdz_error why = {0};
+    cdz_status status = cdz_tokenizer_open(folder, out, &why);
+    if (status == CDZ_E_NOT_FOUND) {
+        *out = NULL;
+        return CDZ_OK;
+    }
+    if (status != CDZ_OK) cdz_err(err, why.code, "%s", why.text);
+    return status;
+}
+
+cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
+                          const cdz_model_options *options, cdz_model **out, cdz_error *err)
+{
+    bool no_tokenizer = options && options->size >= sizeof *options && options->no_tokenizer;
+    cdz_weights *weights = NULL;
+    cdz_tokenizer *tokenizer = NULL;
+    cdz_model *model = calloc(1, sizeof *model);
+    if (!model) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
+    model->runtime = runtime;
+    model->folder = strdup(folder);
+
+    cdz_status status =
+        model->folder ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
+    if (status == CDZ_OK) status = cdz_weights_open(folder, &weights, err);
+    if (status == CDZ_OK)
+        status = cdz_model_generation(cdz_weights_generation_config(weights),
+                                      cdz_weights_config(weights), &model->arena,
+                                      &model->generation, err);
+    if (status == CDZ_OK && !no_tokenizer) status = open_tokenizer(folder, &tokenizer, err);
+    if (status != CDZ_OK) {
+        cdz_weights_close(weights);
+        cdz_model_close(model);
+        return status;
+    }
+    /* From here on both belong to the run model, also when it cannot be made. */
+    status = cdz_run_model_create(runtime->engine, weights, tokenizer, &model->run, err);
+    if (status != CDZ_OK) {
+        cdz_model_close(model);
+        return status;
+    }
+    *out = model;
+    return CDZ_OK;
+}
+
+void cdz_model_close(cdz_model *model)
+{
+    if (!model) return;
+    if (model->run) cdz_run_model_release(model->run);
+    cdz_arena_free(&model->arena);
+    free(model->folder);
+    free(model);
+}
+
+uint32_t cdz_model_vocab_size(const cdz_model *model)
+{
+    return (uint32_t)cdz_weights_arch(cdz_run_model_weights(model->run))->n_vocab;
+}
+
+uint32_t cdz_model_context(const cdz_model *model)
+{
+    return (uint32_t)cdz_weights_arch(cdz_run_model_weights(model->run))->context;
+}
+
+static cdz_status the_tokenizer(const cdz_model *model, const cdz_tokenizer **out, cdz_error *err)
+{
+    *out = cdz_run_model_tokenizer(model->run);
+    return *out ? CDZ_OK
+                : cdz_err(err, CDZ_E_NOT_FOUND, "%s: the model has no tokenizer.json",
+                          model->folder);
+}
+
+cdz_status cdz_tokenize(const cdz_model *model, const char *text, size_t len, bool special,
+                        int32_t **ids, size_t *n_ids, cdz_error *err)
+{
+    const cdz_tokenizer *tok;
+    CDZ_TRY(the_tokenizer(model, &tok, err));
+    cdz_encoding encoding = {0};
+    cdz_status status = cdz_tokenizer_encode(
+        tok, NULL, text, len, special ? CDZ_ENCODE_SPECIAL : CDZ_ENCODE_PLAIN, &encoding, err);
+    if (status == CDZ_OK) {
+        *ids = encoding.ids; /* allocated by realloc: the caller frees it */
+        *n_ids = encoding.n;
+        encoding.ids = NULL;
+    }
+    cdz_encoding_free(&encoding);
+    return status;
+}
+
+cdz_status cdz_detokenize(const cdz_model *model, const int32_t *ids, size_t n_ids,
+                          bool skip_special, char **text, cdz_error *err)
+{
+    const cdz_tokenizer *tok;
+    CDZ_TRY(the_tokenizer(model, &tok, err));
+    cdz_buf buf = {0};
+    cdz_buf_add(&buf, "", 0);
+    cdz_status status = cdz_tokenizer_decode(tok, ids, n_ids,
+                                             skip_special ? CDZ_DECODE_SKIP_SPECIAL : 0, &buf, err);
+    if (status == CDZ_OK && buf.failed)
+        status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the text");
+    if (status == CDZ_OK)
+        *text = buf.data;
+    else
+        cdz_buf_free(&buf);
+    return status;
+}
+
+/* --- pipelines ---------------------------------------------------------------------------------------- */
+
+cdz_status cdz_pipeline_load(cdz_runtime *runtime, const char *file, cdz_pipeline **out,
+                             cdz_error *err)
+{
+    if (!file) return cdz_pipeline_create(runtime->registry, "", 0, "hf", out, err);
+    return cdz_pipeline_create_from_file(runtime->registry, file, out, err);
+}
+
+cdz_status cdz_pipeline_parse(cdz_runtime *runtime, const char *text, size_t len, const char *name,
+                              cdz_pipeline **out, cdz_error *err)
+{
+    return cdz_pipeline_create(runtime->registry, text, len, name, out, err);
+}
+
+cdz_status cdz_pipeline_set(cdz_pipeline *pipeline, const char *name, const char *value,
+                            cdz_error *err)
+{
+    return cdz_pipeline_override(pipeline, name, value, err);
+}
+
+cdz_status cdz_pipeline_custom_generate(cdz_pipeline *pipeline, const char *folder, cdz_error *err)
+{
+    return cdz_pipeline_set_strategy(pipeline, folder, err);
+}
+
+cdz_status cdz_pipeline_explain(cdz_pipeline *pipeline, const cdz_model *model, char **text,
+                                cdz_error *err)
+{
+    cdz_buf buf = {0};
+    cdz_status status =
+        cdz_pipeline_explain_text(pipeline, model ? &model->generation : NULL, &buf, err);
+    if (status == CDZ_OK && buf.failed)
+        status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the text");
+    if (status == CDZ_OK)
+        *text = buf.data;
+    else
+        cdz_buf_free(&buf);
+    return status;
+}
+
+void cdz_pipeline_free(cdz_pipeline *pipeline)
+{
+    if (pipeline) cdz_pipeline_release(pipeline);
+}

@@ -1,0 +1,302 @@
+/* batch.c - cadenza run --input: hundreds of requests, decoded together, answered in order.
+ *
+ * A window of requests is in flight; the oldest is waited for and written, which makes room for the next line. A line
+ * that is wrong, or a request that fails, gives {"error": ...} in its place and exit status 1 at the end. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "cli/cmd_run.h"
+
+enum { WINDOW = 512 };
+static const size_t max_line = (size_t)64 << 20;
+
+typedef struct slot {
+    uint64_t id; /* of the request; 0: refused, see error */
+    char *error; /* the sentence of a line that was refused */
+} slot;
+
+/* A pipeline file that some line named; loaded once. */
+typedef struct named_pipeline {
+    char *file;
+    cdz_pipeline *pipeline;
+} named_pipeline;
+
+typedef struct batch {
+    const cdz_run_options *options;
+    cdz_session *session;
+    FILE *in, *out;
+    slot slots[WINDOW]; /* ring: [done, submitted) are in flight */
+    uint64_t submitted, done, failed, n_lines;
+    named_pipeline *pipelines;
+    size_t n_pipelines;
+    pthread_mutex_t lock; /* of the ring, against the interrupt's thread */
+    bool stop;            /* interrupted: submit no more */
+    bool show_progress;
+    double shown_at;
+} batch;
+
+/* --- progress ----------------------------------------------------------------------------------------------- */
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void show_progress(batch *b, bool last)
+{
+    enum { WIDTH = 30 };
+    if (!b->show_progress || (!last && now_s() - b->shown_at < 0.1)) return;
+    b->shown_at = now_s();
+    int filled = b->n_lines ? (int)(b->done * WIDTH / b->n_lines) : 0;
+    char bar[WIDTH + 1];
+    for (int i = 0; i < WIDTH; i++) bar[i] = i < filled ? '#' : '.';
+    bar[WIDTH] = '\0';
+    fprintf(stderr, "\r[%s] %llu of %llu%s", bar, (unsigned long long)b->done,
+            (unsigned long long)b->n_lines, last ? "\n" : "");
+}
+
+/* Lines of a regular file, for the bar; 0 when they cannot be counted. */
+static uint64_t count_lines(FILE *in)
+{
+    if (fseek(in, 0, SEEK_END) != 0 || ftell(in) <= 0 || fseek(in, 0, SEEK_SET) != 0) return 0;
+    uint64_t n = 0;
+    bool blank = true;
+    for (int c; (c = getc(in)) != EOF;) {
+        if (c == '\n') {
+            n += !blank;
+            blank = true;
+        } else if (c != ' ' && c != '\t' && c != '\r') {
+            blank = false;
+        }
+    }
+    rewind(in);
+    return n + !blank;
+}
+
+/* --- submitting --------------------------------------------------------------------------------------------- */
+
+/* The pipeline that a line asks for: its own, or the command's. */
+static cdz_status line_pipeline(batch *b, const cdz_json *document, cdz_pipeline **out,
+                                cdz_error *err)
+{
+    const cdz_json *name = cdz_json_get(document, "pipeline");
+    *out = b->session->pipeline;
+    if (!name || name->type == CDZ_JSON_NULL) return CDZ_OK;
+    if (name->type != CDZ_JSON_STRING)
+        return cdz_err(err, CDZ_E_USAGE, "\"pipeline\" must be the path of an ini file, found %s",
+                       cdz_json_type_name(name));
+    for (size_t i = 0; i < b->n_pipelines; i++) {
+        if (strcmp(b->pipelines[i].file, name->string) != 0) continue;
+        *out = b->pipelines[i].pipeline;
+        return CDZ_OK;
+    }
+    named_pipeline *grown = realloc(b->pipelines, (b->n_pipelines + 1) * sizeof *grown);
+    if (!grown) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    b->pipelines = grown;
+    named_pipeline *added = &grown[b->n_pipelines];
+    added->file = strdup(name->string);
+    if (!added->file) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    cdz_status status =
+        cdz_session_pipeline(b->session, &b->options->common, name->string, &added->pipeline, err);
+    if (status != CDZ_OK) {
+        free(added->file);
+        return status;
+    }
+    b->n_pipelines++;
+    *out = added->pipeline;
+    return CDZ_OK;
+}
+
+static cdz_status submit_line(batch *b, const char *line, size_t len, uint64_t line_number,
+                              uint64_t *id, cdz_error *err)
+{
+    char name[64];
+    snprintf(name, sizeof name, "line %llu", (unsigned long long)line_number);
+    cdz_arena arena = {0};
+    cdz_json document;
+    cdz_pipeline *pipeline = NULL;
+    cdz_status status = cdz_json_parse(line, len, name, NULL, &arena, &document, err);
+    if (status == CDZ_OK) {
+        status = line_pipeline(b, &document, &pipeline, err);
+        if (status == CDZ_OK) {
+            cdz_request request = {
+                .size = sizeof request,
+                .model = b->session->model,
+                .assistant = b->session->assistant,
+                .pipeline = pipeline,
+                .json = line,
+                .timeout_s = b->options->common.timeout_s,
+            };
+            status = cdz_submit(b->session->runtime, &request, id, err);
+        }
+        if (status != CDZ_OK) cdz_err_prefix(err, "%s", name);
+    }
+    cdz_arena_free(&arena);
+    return status;
+}
+
+/* --- answers -------------------------------------------------------------------------------------------------- */
+
+static void write_error(batch *b, const char *sentence)
+{
+    cdz_buf buf = {0};
+    cdz_buf_puts(&buf, "{\"error\": ");
+    cdz_json_write_string(&buf, sentence, strlen(sentence));
+    cdz_buf_puts(&buf, "}\n");
+    if (!buf.failed) fputs(buf.data, b->out);
+    cdz_buf_free(&buf);
+    b->failed++;
+}
+
+static void write_oldest(batch *b)
+{
+    slot *s = &b->slots[b->done % WINDOW];
+    cdz_error err = {0};
+    if (s->id == 0) {
+        write_error(b, s->error ? s->error : "out of memory");
+        free(s->error);
+    } else {
+        cdz_result *result = NULL;
+        cdz_status status = cdz_wait(b->session->runtime, s->id, &result, &err);
+        if (result)
+            fprintf(b->out, "%s\n", cdz_result_json(result));
+        else
+            write_error(b, err.text);
+        if (result && status != CDZ_OK && status != CDZ_E_DEADLINE) b->failed++;
+        cdz_result_free(result);
+    }
+    pthread_mutex_lock(&b->lock);
+    *s = (slot){0};
+    b->done++;
+    pthread_mutex_unlock(&b->lock);
+    show_progress(b, false);
+}
+
+/* Ctrl-C: no more lines, and what runs ends with what it has. */
+static void stop_batch(void *user)
+{
+    batch *b = user;
+    pthread_mutex_lock(&b->lock);
+    b->stop = true;
+    for (uint64_t i = b->done; i < b->submitted; i++) {
+        slot *s = &b->slots[i % WINDOW];
+        if (s->id) cdz_cancel(b->session->runtime, s->id, NULL);
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void add_slot(batch *b, const char *line, size_t len, uint64_t line_number)
+{
+    cdz_error err = {0};
+    slot s = {0};
+    if (submit_line(b, line, len, line_number, &s.id, &err) != CDZ_OK) {
+        s.id = 0;
+        s.error = strdup(err.text);
+    }
+    pthread_mutex_lock(&b->lock);
+    b->slots[b->submitted % WINDOW] = s;
+    b->submitted++;
+    if (b->stop && s.id) cdz_cancel(b->session->runtime, s.id, NULL);
+    pthread_mutex_unlock(&b->lock);
+}
+
+static bool stopped(batch *b)
+{
+    pthread_mutex_lock(&b->lock);
+    bool stop = b->stop;
+    pthread_mutex_unlock(&b->lock);
+    return stop;
+}
+
+static cdz_status run_lines(batch *b, cdz_error *err)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    uint64_t line_number = 0;
+    cdz_status status = CDZ_OK;
+    for (ssize_t len; !stopped(b) && (len = getline(&line, &cap, b->in)) >= 0;) {
+        line_number++;
+        if ((size_t)len > max_line) {
+            status = cdz_err(err, CDZ_E_LIMIT, "line %llu is longer than %zu bytes",
+                             (unsigned long long)line_number, max_line);
+            break;
+        }
+        if (strspn(line, " \t\r\n") == (size_t)len) continue;
+        if (b->submitted - b->done == WINDOW) write_oldest(b);
+        add_slot(b, line, (size_t)len, line_number);
+    }
+    while (b->done < b->submitted) write_oldest(b);
+    free(line);
+    return status;
+}
+
+static int open_files(batch *b)
+{
+    const cdz_run_options *o = b->options;
+    b->in = strcmp(o->input, "-") == 0 ? stdin : fopen(o->input, "rbe");
+    if (!b->in) {
+        cdz_cli_say("%s: cannot be opened: %s", o->input, strerror(errno));
+        return CDZ_EXIT_FAILURE;
+    }
+    b->out = o->output ? fopen(o->output, "wbe") : stdout;
+    if (!b->out) {
+        cdz_cli_say("%s: cannot be written: %s", o->output, strerror(errno));
+        return CDZ_EXIT_FAILURE;
+    }
+    b->show_progress = isatty(STDERR_FILENO) && !isatty(fileno(b->out));
+    if (b->show_progress) b->n_lines = count_lines(b->in);
+    if (b->n_lines == 0) b->show_progress = false;
+    return CDZ_EXIT_OK;
+}
+
+static int close_files(batch *b)
+{
+    int status = CDZ_EXIT_OK;
+    if (b->in && b->in != stdin) fclose(b->in);
+    if (b->out && (b->out == stdout ? fflush(b->out) : fclose(b->out)) != 0) {
+        cdz_cli_say("%s: %s", b->options->output ? b->options->output : "standard output",
+                    strerror(errno));
+        status = CDZ_EXIT_FAILURE;
+    }
+    return status;
+}
+
+int cdz_run_batch(const cdz_run_options *options, cdz_session *session)
+{
+    batch *b = calloc(1, sizeof *b);
+    if (!b) return CDZ_EXIT_FAILURE;
+    b->options = options;
+    b->session = session;
+    pthread_mutex_init(&b->lock, NULL);
+    cdz_error err = {0};
+    int status = open_files(b);
+    if (status == CDZ_EXIT_OK) {
+        cdz_cli_on_interrupt(stop_batch, b);
+        if (run_lines(b, &err) != CDZ_OK) status = cdz_cli_fail(&err);
+        cdz_cli_on_interrupt(NULL, NULL);
+        show_progress(b, true);
+    }
+    int closed = close_files(b);
+    if (status == CDZ_EXIT_OK) status = closed;
+    if (status == CDZ_EXIT_OK && b->stop) status = CDZ_EXIT_INTERRUPTED;
+    if (b->failed) {
+        cdz_cli_say("%llu of %llu requests failed; see \"error\" in their lines",
+                    (unsigned long long)b->failed, (unsigned long long)b->done);
+        if (status == CDZ_EXIT_OK) status = CDZ_EXIT_FAILURE;
+    }
+    for (size_t i = 0; i < b->n_pipelines; i++) {
+        free(b->pipelines[i].file);
+        cdz_pipeline_free(b->pipelines[i].pipeline);
+    }
+    free(b->pipelines);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+    return status;
+}

@@ -1,0 +1,53 @@
+/* chat.h - the parts of `cadenza chat`: reading lines, laying out a conversation. */
+#ifndef CDZ_HOST_CHAT_H
+#define CDZ_HOST_CHAT_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "token/tokenizer.h"
+
+/* --- reading (chat_line.c) ---------------------------------------------------------------------------- */
+
+typedef struct cdz_line_reader cdz_line_reader;
+
+/* Line editing with history on a terminal where libedit is built in; plain lines otherwise. NULL: out of memory. */
+cdz_line_reader *cdz_line_reader_new(const char *prompt);
+void cdz_line_reader_free(cdz_line_reader *reader);
+/* A message without its newline, or NULL at the end of input; valid until the next call. A line that ends in a
+ * backslash goes on in the next; a line of three double quotes begins a block that another such line ends. */
+const char *cdz_line_reader_next(cdz_line_reader *reader);
+
+/* --- the conversation (chat_turns.c) -------------------------------------------------------------------- */
+
+typedef enum cdz_role { CDZ_ROLE_SYSTEM, CDZ_ROLE_USER, CDZ_ROLE_ASSISTANT } cdz_role;
+
+typedef struct cdz_turn {
+    cdz_role role;
+    char *text; /* owned */
+} cdz_turn;
+
+typedef struct cdz_turns {
+    cdz_turn *at;
+    size_t n, cap;
+} cdz_turns;
+
+bool cdz_turns_add(cdz_turns *turns, cdz_role role, const char *text);
+void cdz_turns_cut(cdz_turns *turns, size_t n); /* keeps the first n */
+void cdz_turns_free(cdz_turns *turns);
+const char *cdz_role_name(cdz_role role);
+
+/* How a family of models marks turns. */
+typedef struct cdz_chat_format cdz_chat_format;
+
+/* The format whose marks the model's chat template uses, or of that name; NULL: none. */
+const cdz_chat_format *cdz_chat_format_of(const cdz_tokenizer *tok);
+const cdz_chat_format *cdz_chat_format_named(const char *name);
+const char *cdz_chat_format_name(const cdz_chat_format *format);
+void cdz_chat_format_names(cdz_buf *out); /* "chatml, llama3, ..." */
+
+/* The conversation as ids, ending where the assistant's answer begins. Marks are read as special tokens; text never
+ * is, so no message can forge a turn. */
+cdz_status cdz_chat_ids(const cdz_chat_format *format, const cdz_tokenizer *tok,
+                        const cdz_turns *turns, int32_t **ids, uint32_t *n, cdz_error *err);
+
+#endif

@@ -1,0 +1,134 @@
+/* chat_line.c - one message at a time, from a terminal with editing or from a pipe. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#ifdef CADENZA_HAVE_EDIT
+#include <histedit.h>
+#endif
+
+#include "cli/chat.h"
+
+struct cdz_line_reader {
+    const char *prompt, *shown; /* "> ", and what is shown now: that or the continuation mark */
+    cdz_buf message;
+    char *line; /* of getline */
+    size_t cap;
+    bool terminal;
+#ifdef CADENZA_HAVE_EDIT
+    EditLine *edit;
+    History *history;
+    HistEvent event;
+#endif
+};
+
+static const char more[] = ". ";
+
+#ifdef CADENZA_HAVE_EDIT
+static char *show_prompt(EditLine *edit)
+{
+    cdz_line_reader *reader = NULL;
+    el_get(edit, EL_CLIENTDATA, &reader);
+    static char text[64]; /* libedit wants a char * */
+    snprintf(text, sizeof text, "%s", reader ? reader->shown : "");
+    return text;
+}
+
+static void open_editor(cdz_line_reader *reader)
+{
+    reader->edit = el_init("cadenza", stdin, stdout, stderr);
+    reader->history = history_init();
+    if (!reader->edit || !reader->history) return;
+    history(reader->history, &reader->event, H_SETSIZE, 1000);
+    el_set(reader->edit, EL_CLIENTDATA, reader);
+    el_set(reader->edit, EL_PROMPT, show_prompt);
+    el_set(reader->edit, EL_EDITOR, "emacs");
+    el_set(reader->edit, EL_HIST, history, reader->history);
+    el_set(reader->edit, EL_SIGNAL, 0);
+}
+#endif
+
+cdz_line_reader *cdz_line_reader_new(const char *prompt)
+{
+    cdz_line_reader *reader = calloc(1, sizeof *reader);
+    if (!reader) return NULL;
+    reader->prompt = prompt;
+    reader->terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+#ifdef CADENZA_HAVE_EDIT
+    if (reader->terminal) open_editor(reader);
+#endif
+    return reader;
+}
+
+void cdz_line_reader_free(cdz_line_reader *reader)
+{
+    if (!reader) return;
+#ifdef CADENZA_HAVE_EDIT
+    if (reader->edit) el_end(reader->edit);
+    if (reader->history) history_end(reader->history);
+#endif
+    cdz_buf_free(&reader->message);
+    free(reader->line);
+    free(reader);
+}
+
+/* One line without its newline, or NULL at the end. */
+static const char *read_line(cdz_line_reader *reader, size_t *len)
+{
+#ifdef CADENZA_HAVE_EDIT
+    if (reader->edit && reader->history) {
+        int n;
+        const char *text = el_gets(reader->edit, &n);
+        if (!text || n <= 0) return NULL;
+        if (strspn(text, " \n") != (size_t)n)
+            history(reader->history, &reader->event, H_ENTER, text);
+        *len = (size_t)n - (text[n - 1] == '\n');
+        return text;
+    }
+#endif
+    if (reader->terminal) {
+        fputs(reader->shown, stdout);
+        fflush(stdout);
+    }
+    ssize_t n = getline(&reader->line, &reader->cap, stdin);
+    if (n < 0) return NULL;
+    *len = (size_t)n - (n > 0 && reader->line[n - 1] == '\n');
+    return reader->line;
+}
+
+static bool is_quotes(const char *line, size_t len)
+{
+    return len == 3 && memcmp(line, "\"\"\"", 3) == 0;
+}
+
+/* The lines of a block, up to the closing quotes or the end. */
+static void read_block(cdz_line_reader *reader)
+{
+    size_t len;
+    for (const char *line; (line = read_line(reader, &len)) != NULL && !is_quotes(line, len);) {
+        if (reader->message.len) cdz_buf_putc(&reader->message, '\n');
+        cdz_buf_add(&reader->message, line, len);
+    }
+}
+
+const char *cdz_line_reader_next(cdz_line_reader *reader)
+{
+    size_t len;
+    cdz_buf_clear(&reader->message);
+    cdz_buf_add(&reader->message, "", 0);
+    reader->shown = reader->prompt;
+    const char *line = read_line(reader, &len);
+    if (!line) return NULL;
+    reader->shown = more;
+    if (is_quotes(line, len)) {
+        read_block(reader);
+        return reader->message.failed ? NULL : reader->message.data;
+    }
+    while (line && len && line[len - 1] == '\\') {
+        cdz_buf_add(&reader->message, line, len - 1);
+        cdz_buf_putc(&reader->message, '\n');
+        line = read_line(reader, &len);
+    }
+    if (line) cdz_buf_add(&reader->message, line, len);
+    return reader->message.failed ? NULL : reader->message.data;
+}

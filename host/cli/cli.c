@@ -1,0 +1,194 @@
+/* cli.c - sentences, common options, small readers. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void cdz_cli_say(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fputs("cadenza: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+int cdz_cli_fail(const cdz_error *err)
+{
+    cdz_cli_say("%s", err->text);
+    if (err->code == CDZ_E_USAGE) return CDZ_EXIT_USAGE;
+    return err->code == CDZ_E_CANCELLED ? CDZ_EXIT_INTERRUPTED : CDZ_EXIT_FAILURE;
+}
+
+int cdz_cli_misuse(const char *command, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fprintf(stderr, "cadenza: %s: ", command);
+    vfprintf(stderr, fmt, args);
+    fprintf(stderr, "; see `cadenza %s --help`\n", command);
+    va_end(args);
+    return CDZ_EXIT_USAGE;
+}
+
+const char cdz_cli_common_help[] =
+    "Decoding:\n"
+    "  --pipeline FILE          an ini file: strategy, processors, stopping, settings\n"
+    "  -s, --set NAME=VALUE     a generation parameter (temperature=0.7) or SECTION.NAME=VALUE;\n"
+    "                           wins over the file; may be repeated\n"
+    "  --seed N                 short for -s seed=N\n"
+    "  --custom-generate PATH   replace the decode loop by a package folder, a .so or a .lua file\n"
+    "  --assistant FOLDER       a draft model for strategies that use one\n"
+    "  --plugin PATH            load a plugin file or package folder; may be repeated\n"
+    "  --safe-mode              built-in plugins only\n"
+    "  --timeout SECONDS        end each request after that time, with what it has\n"
+    "Machine:\n"
+    "  --threads N              threads for the kernels; default: the physical cores\n"
+    "  --kv-memory SIZE         memory for KV caches, as 512M or 2G; default: a quarter of all\n";
+
+bool cdz_cli_parse_size(const char *text, uint64_t *bytes)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (end == text || errno || text[0] == '-') return false;
+    unsigned shift = 0;
+    switch (*end) {
+    case 'k':
+    case 'K':
+        shift = 10;
+        end++;
+        break;
+    case 'm':
+    case 'M':
+        shift = 20;
+        end++;
+        break;
+    case 'g':
+    case 'G':
+        shift = 30;
+        end++;
+        break;
+    default: break;
+    }
+    if (*end == 'B') end++;
+    if (*end || value > UINT64_MAX >> shift) return false;
+    *bytes = (uint64_t)value << shift;
+    return true;
+}
+
+static bool push(const char ***list, uint32_t *n, const char *value)
+{
+    const char **grown = realloc((void *)*list, (*n + 1) * sizeof *grown);
+    if (!grown) return false;
+    grown[(*n)++] = value;
+    *list = grown;
+    return true;
+}
+
+static bool take_number(const char *value, double low, double high, double *out)
+{
+    char *end;
+    *out = strtod(value, &end);
+    return end != value && !*end && isfinite(*out) && *out >= low && *out <= high;
+}
+
+/* "seed=N" lives as long as the program: options are read once. */
+static const char *seed_setting(const char *value)
+{
+    size_t len = strlen(value) + sizeof "seed=";
+    char *text = malloc(len);
+    if (text) snprintf(text, len, "seed=%s", value);
+    return text;
+}
+
+bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const char *command,
+                         int *status)
+{
+    double number;
+    *status = CDZ_EXIT_OK;
+    switch (opt) {
+    case CDZ_OPT_PIPELINE: o->pipeline = value; return true;
+    case CDZ_OPT_CUSTOM_GENERATE: o->custom_generate = value; return true;
+    case CDZ_OPT_ASSISTANT: o->assistant = value; return true;
+    case CDZ_OPT_SAFE_MODE: o->safe_mode = true; return true;
+    case CDZ_OPT_PLUGIN: return push(&o->plugins, &o->n_plugins, value);
+    case CDZ_OPT_SEED:
+        value = seed_setting(value);
+        return value && push(&o->settings, &o->n_settings, value);
+    case 's':
+        if (!strchr(value, '=') || value[0] == '=') {
+            *status = cdz_cli_misuse(command, "-s %s: expected NAME=VALUE", value);
+            return false;
+        }
+        return push(&o->settings, &o->n_settings, value);
+    case CDZ_OPT_THREADS:
+        if (take_number(value, 1, 1024, &number) && number == floor(number)) {
+            o->n_threads = (uint32_t)number;
+            return true;
+        }
+        *status = cdz_cli_misuse(command, "--threads %s: expected a number from 1 to 1024", value);
+        return false;
+    case CDZ_OPT_KV_MEMORY:
+        if (cdz_cli_parse_size(value, &o->kv_bytes) && o->kv_bytes > 0) return true;
+        *status =
+            cdz_cli_misuse(command, "--kv-memory %s: expected a size such as 512M or 2G", value);
+        return false;
+    case CDZ_OPT_TIMEOUT:
+        if (take_number(value, 0.001, 1e9, &o->timeout_s)) return true;
+        *status = cdz_cli_misuse(command, "--timeout %s: expected seconds above 0", value);
+        return false;
+    case '?': /* getopt has said what is wrong */
+        fprintf(stderr, "see `cadenza %s --help`\n", command);
+        *status = CDZ_EXIT_USAGE;
+        return false;
+    default: return false;
+    }
+}
+
+void cdz_cli_options_free(cdz_cli_options *options)
+{
+    free((void *)options->settings);
+    free((void *)options->plugins);
+    *options = (cdz_cli_options){0};
+}
+
+cdz_status cdz_cli_read_stream(FILE *file, const char *name, size_t max, char **text, size_t *len,
+                               cdz_error *err)
+{
+    size_t cap = 65536, n = 0;
+    char *data = malloc(cap + 1);
+    while (data) {
+        size_t got = fread(data + n, 1, cap - n, file);
+        n += got;
+        if (n < cap || n > max) break;
+        char *grown = realloc(data, cap * 2 + 1);
+        if (!grown) free(data);
+        data = grown;
+        cap *= 2;
+    }
+    cdz_status status = CDZ_OK;
+    if (!data) {
+        status = CDZ_E_NOMEM;
+        snprintf(err->text, sizeof err->text, "%s: out of memory", name);
+    } else if (ferror(file)) {
+        status = CDZ_E_IO;
+        snprintf(err->text, sizeof err->text, "%s: cannot be read: %s", name, strerror(errno));
+    } else if (n > max) {
+        status = CDZ_E_LIMIT;
+        snprintf(err->text, sizeof err->text, "%s: longer than %zu bytes", name, max);
+    }
+    if (status != CDZ_OK) {
+        err->code = status;
+        free(data);
+        return status;
+    }
+    data[n] = '\0';
+    *text = data;
+    *len = n;
+    return CDZ_OK;
+}

@@ -1,0 +1,114 @@
+/* cli.h - what the commands of the program share: options, the session, signals, sentences. */
+#ifndef CDZ_HOST_CLI_H
+#define CDZ_HOST_CLI_H
+
+#include <getopt.h>
+#include <stdio.h>
+
+#include "cadenza/cadenza.h"
+
+enum { CDZ_EXIT_OK = 0, CDZ_EXIT_FAILURE = 1, CDZ_EXIT_USAGE = 2, CDZ_EXIT_INTERRUPTED = 130 };
+
+/* One command of the program; argv[0] is its name. Returns the exit status. */
+typedef int cdz_command(int argc, char **argv);
+
+cdz_command cdz_cmd_run, cdz_cmd_chat, cdz_cmd_explain, cdz_cmd_plugin, cdz_cmd_model,
+    cdz_cmd_tokenize, cdz_cmd_parity, cdz_cmd_version;
+
+/* Writes "cadenza: sentence" to stderr. */
+void cdz_cli_say(const char *fmt, ...) CDZ_PRINTF(1, 2);
+/* The same for err; returns the exit status that fits its code: 2 for usage, 130 when cancelled, else 1. */
+int cdz_cli_fail(const cdz_error *err);
+/* The same for a command used wrongly: adds where to find help. Returns 2. */
+int cdz_cli_misuse(const char *command, const char *fmt, ...) CDZ_PRINTF(2, 3);
+
+/* --- options that run, chat and parity have in common ------------------------------------------------- */
+
+typedef struct cdz_cli_options {
+    const char *model;     /* NULL: the shipped one */
+    const char *assistant; /* NULL: none */
+    const char *pipeline;  /* ini file or NULL */
+    const char *custom_generate;
+    const char **settings; /* "name=value" */
+    uint32_t n_settings;
+    const char **plugins;
+    uint32_t n_plugins;
+    uint32_t n_threads;
+    uint64_t kv_bytes;
+    double timeout_s;
+    bool safe_mode;
+} cdz_cli_options;
+
+/* The getopt_long rows and letters of the common options; val from 256 on. Terminate your own table with
+ * CDZ_CLI_COMMON_OPTIONS, {0}. */
+enum {
+    CDZ_OPT_PIPELINE = 256,
+    CDZ_OPT_CUSTOM_GENERATE,
+    CDZ_OPT_PLUGIN,
+    CDZ_OPT_THREADS,
+    CDZ_OPT_KV_MEMORY,
+    CDZ_OPT_SEED,
+    CDZ_OPT_TIMEOUT,
+    CDZ_OPT_SAFE_MODE,
+    CDZ_OPT_ASSISTANT,
+    CDZ_OPT_OWN = 512, /* a command's own options start here */
+};
+#define CDZ_CLI_COMMON_OPTIONS                                                                     \
+    {"pipeline", required_argument, NULL, CDZ_OPT_PIPELINE},                                       \
+        {"custom-generate", required_argument, NULL, CDZ_OPT_CUSTOM_GENERATE},                     \
+        {"set", required_argument, NULL, 's'},                                                     \
+        {"plugin", required_argument, NULL, CDZ_OPT_PLUGIN},                                       \
+        {"threads", required_argument, NULL, CDZ_OPT_THREADS},                                     \
+        {"kv-memory", required_argument, NULL, CDZ_OPT_KV_MEMORY},                                 \
+        {"seed", required_argument, NULL, CDZ_OPT_SEED},                                           \
+        {"timeout", required_argument, NULL, CDZ_OPT_TIMEOUT},                                     \
+        {"safe-mode", no_argument, NULL, CDZ_OPT_SAFE_MODE},                                       \
+        {"assistant", required_argument, NULL, CDZ_OPT_ASSISTANT},                                 \
+    {                                                                                              \
+        "help", no_argument, NULL, 'h'                                                             \
+    }
+extern const char cdz_cli_common_help[];
+
+/* Takes one common option. False: not one of them, or its value is wrong (then *status is the exit status). */
+bool cdz_cli_take_option(cdz_cli_options *options, int opt, const char *value, const char *command,
+                         int *status);
+void cdz_cli_options_free(cdz_cli_options *options);
+
+/* --- a session: runtime, model, pipeline ----------------------------------------------------------------- */
+
+typedef struct cdz_session {
+    cdz_runtime *runtime;
+    cdz_model *model, *assistant;
+    cdz_pipeline *pipeline;
+} cdz_session;
+
+/* Opens all three with progress on a terminal; on failure says why and returns the exit status, else 0. */
+int cdz_session_open(const cdz_cli_options *options, cdz_session *session);
+void cdz_session_close(cdz_session *session);
+/* A pipeline as the options say (file, settings, custom generate), or with another file instead of theirs. */
+cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_options *options,
+                                const char *file, cdz_pipeline **out, cdz_error *err);
+
+/* The folder of the shipped model into path; false when it is not there. */
+bool cdz_cli_shipped_model(char *path, size_t bytes);
+/* Resolves NULL to the shipped model and says so when there is none. Returns NULL after having spoken. */
+const char *cdz_cli_model_folder(const char *model, char *path, size_t bytes);
+
+/* --- interrupts ------------------------------------------------------------------------------------------ */
+
+/* From now on Ctrl-C and SIGTERM call handler(user) on a thread of their own instead of ending the program; a second
+ * one within a second ends it. Call before any other thread exists. */
+bool cdz_cli_catch_interrupts(void);
+void cdz_cli_on_interrupt(void (*handler)(void *user), void *user); /* NULL: none */
+bool cdz_cli_interrupted(void);                                     /* since the last clear */
+void cdz_cli_clear_interrupt(void);
+
+/* --- small things ---------------------------------------------------------------------------------------- */
+
+/* A whole stream into *text (allocated, NUL-terminated), at most max bytes. */
+cdz_status cdz_cli_read_stream(FILE *file, const char *name, size_t max, char **text, size_t *len,
+                               cdz_error *err);
+/* "512M", "2G", "1048576" to bytes; false when it is none of these. */
+bool cdz_cli_parse_size(const char *text, uint64_t *bytes);
+
+#endif

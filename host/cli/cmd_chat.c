@@ -1,0 +1,349 @@
+/* cmd_chat.c - cadenza chat: a conversation in the terminal. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "cli/chat.h"
+#include "cli/cli.h"
+
+static const char help[] =
+    "usage: cadenza chat [MODEL] [options]\n"
+    "\n"
+    "Talks with a model; without MODEL with the shipped one. Ctrl-C stops an answer, Ctrl-D "
+    "leaves.\n"
+    "A line that ends in a backslash goes on; a line of \"\"\" begins and ends a block of lines.\n"
+    "\n"
+    "  --system TEXT            what the conversation begins with\n"
+    "  --format NAME            how turns are marked, when the model's template is not "
+    "recognised\n";
+static const char examples[] =
+    "\n"
+    "Examples:\n"
+    "  cadenza chat\n"
+    "  cadenza chat my-model --system 'Answer briefly.' -s temperature=0.7\n"
+    "  echo 'What does river mean?' | cadenza chat -s do_sample=no\n";
+static const char commands_help[] = "  /set NAME=VALUE    change a setting; /set alone shows them\n"
+                                    "  /pipeline FILE     use another pipeline\n"
+                                    "  /reload            read the pipeline and its scripts again\n"
+                                    "  /system TEXT       begin anew with this system message\n"
+                                    "  /undo              take back the last question and answer\n"
+                                    "  /regen             answer the last question again\n"
+                                    "  /save FILE         write the conversation as JSON\n"
+                                    "  /clear             begin anew\n"
+                                    "  /help, /quit\n";
+
+typedef struct chat {
+    cdz_cli_options options; /* settings grow by /set */
+    cdz_session session;
+    const cdz_chat_format *format;
+    cdz_turns turns;
+    bool interactive;
+    uint64_t running; /* the request Ctrl-C cancels */
+    cdz_buf answer;
+} chat;
+
+/* --- an answer ------------------------------------------------------------------------------------------------ */
+
+static void on_event(void *user, const cdz_event *event)
+{
+    chat *c = user;
+    if (event->kind != CDZ_EVENT_TOKENS || event->row != 0) return;
+    cdz_buf_puts(&c->answer, event->text);
+    fputs(event->text, stdout);
+    fflush(stdout);
+}
+
+static void cancel(void *user)
+{
+    chat *c = user;
+    cdz_cancel(c->session.runtime, c->running, NULL);
+}
+
+/* Runs the conversation so far; what came of it is in c->answer. */
+static cdz_status generate(chat *c, cdz_error *err)
+{
+    int32_t *ids;
+    uint32_t n;
+    cdz_result *result = NULL;
+    cdz_buf_clear(&c->answer);
+    cdz_buf_add(&c->answer, "", 0);
+    CDZ_TRY(cdz_chat_ids(c->format, cdz_run_model_tokenizer(c->session.model->run), &c->turns, &ids,
+                         &n, err));
+    cdz_request request = {
+        .size = sizeof request,
+        .model = c->session.model,
+        .assistant = c->session.assistant,
+        .pipeline = c->session.pipeline,
+        .ids = ids,
+        .n_ids = n,
+        .timeout_s = c->options.timeout_s,
+        .on_event = on_event,
+        .user = c,
+    };
+    cdz_status status = cdz_submit(c->session.runtime, &request, &c->running, err);
+    if (status == CDZ_OK) {
+        cdz_cli_on_interrupt(cancel, c);
+        status = cdz_wait(c->session.runtime, c->running, &result, err);
+        cdz_cli_on_interrupt(NULL, NULL);
+        cdz_cli_clear_interrupt();
+    }
+    free(ids);
+    cdz_result_free(result);
+    return status;
+}
+
+/* Answers the last user turn. On failure that turn is taken back. */
+static int answer(chat *c)
+{
+    cdz_error err = {0};
+    cdz_status status = generate(c, &err);
+    bool stopped = status == CDZ_E_CANCELLED || status == CDZ_E_DEADLINE;
+    if (status == CDZ_OK || stopped) {
+        puts(stopped ? " [stopped]" : "");
+        if (!cdz_turns_add(&c->turns, CDZ_ROLE_ASSISTANT, c->answer.data)) return CDZ_EXIT_FAILURE;
+        return CDZ_EXIT_OK;
+    }
+    cdz_turns_cut(&c->turns, c->turns.n - 1);
+    return cdz_cli_fail(&err);
+}
+
+/* --- commands --------------------------------------------------------------------------------------------------- */
+
+/* A new pipeline from the present options; the old one serves on when that fails. */
+static bool rebuild_pipeline(chat *c)
+{
+    cdz_error err = {0};
+    cdz_pipeline *pipeline;
+    if (cdz_session_pipeline(&c->session, &c->options, NULL, &pipeline, &err) != CDZ_OK) {
+        cdz_cli_fail(&err);
+        return false;
+    }
+    cdz_pipeline_free(c->session.pipeline);
+    c->session.pipeline = pipeline;
+    return true;
+}
+
+static void command_set(chat *c, const char *argument)
+{
+    if (!argument[0]) {
+        for (uint32_t i = 0; i < c->options.n_settings; i++) printf("%s\n", c->options.settings[i]);
+        return;
+    }
+    int status;
+    char *copy = strdup(argument); /* lives as long as the options */
+    if (!copy || !cdz_cli_take_option(&c->options, 's', copy, "chat", &status)) {
+        free(copy);
+        return;
+    }
+    if (rebuild_pipeline(c)) return;
+    free(copy);
+    c->options.n_settings--;
+}
+
+static void command_pipeline(chat *c, const char *argument)
+{
+    const char *before = c->options.pipeline;
+    char *copy = argument[0] ? strdup(argument) : NULL; /* lives as long as the options */
+    c->options.pipeline = copy;
+    if (rebuild_pipeline(c)) return;
+    free(copy);
+    c->options.pipeline = before;
+}
+
+static void command_undo(chat *c)
+{
+    size_t n = c->turns.n;
+    if (n && c->turns.at[n - 1].role == CDZ_ROLE_ASSISTANT) n--;
+    if (n && c->turns.at[n - 1].role == CDZ_ROLE_USER) n--;
+    if (n == c->turns.n)
+        cdz_cli_say("there is nothing to undo");
+    else
+        cdz_turns_cut(&c->turns, n);
+}
+
+static void command_regen(chat *c)
+{
+    if (c->turns.n < 2 || c->turns.at[c->turns.n - 1].role != CDZ_ROLE_ASSISTANT) {
+        cdz_cli_say("there is no answer to generate again");
+        return;
+    }
+    cdz_turns_cut(&c->turns, c->turns.n - 1);
+    answer(c);
+}
+
+static void command_save(chat *c, const char *path)
+{
+    cdz_buf out = {0};
+    cdz_buf_puts(&out, "[");
+    for (size_t i = 0; i < c->turns.n; i++) {
+        const cdz_turn *turn = &c->turns.at[i];
+        cdz_buf_printf(&out, "%s\n  {\"role\": \"%s\", \"content\": ", i ? "," : "",
+                       cdz_role_name(turn->role));
+        cdz_json_write_string(&out, turn->text, strlen(turn->text));
+        cdz_buf_putc(&out, '}');
+    }
+    cdz_buf_puts(&out, "\n]\n");
+    FILE *file = path[0] && !out.failed ? fopen(path, "wbe") : NULL;
+    bool written = file && fwrite(out.data, 1, out.len, file) == out.len;
+    if (file && fclose(file) != 0) written = false;
+    if (!path[0])
+        cdz_cli_say("/save: expected a file name");
+    else if (!written)
+        cdz_cli_say("%s: cannot be written: %s", path, strerror(errno));
+    cdz_buf_free(&out);
+}
+
+static void command_system(chat *c, const char *text)
+{
+    cdz_turns_cut(&c->turns, 0);
+    if (text[0]) cdz_turns_add(&c->turns, CDZ_ROLE_SYSTEM, text);
+}
+
+static void unknown_command(const char *name)
+{
+    static const char *const names[] = {"set",   "pipeline", "reload", "system", "undo",
+                                        "regen", "save",     "clear",  "help",   "quit"};
+    const char *near = cdz_nearest_name(name, names, sizeof names / sizeof names[0]);
+    cdz_cli_say("unknown command /%s%s%s%s; /help lists them", name, near ? ": did you mean /" : "",
+                near ? near : "", near ? "?" : "");
+}
+
+/* False: leave. */
+static bool run_command(chat *c, const char *line)
+{
+    char name[32];
+    size_t len = strcspn(line + 1, " ");
+    snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1), line + 1);
+    const char *argument = line + 1 + len;
+    argument += strspn(argument, " ");
+    if (strcmp(name, "quit") == 0 || strcmp(name, "exit") == 0) return false;
+    if (strcmp(name, "help") == 0)
+        fputs(commands_help, stdout);
+    else if (strcmp(name, "set") == 0)
+        command_set(c, argument);
+    else if (strcmp(name, "pipeline") == 0)
+        command_pipeline(c, argument);
+    else if (strcmp(name, "reload") == 0)
+        rebuild_pipeline(c);
+    else if (strcmp(name, "undo") == 0)
+        command_undo(c);
+    else if (strcmp(name, "regen") == 0)
+        command_regen(c);
+    else if (strcmp(name, "save") == 0)
+        command_save(c, argument);
+    else if (strcmp(name, "system") == 0)
+        command_system(c, argument);
+    else if (strcmp(name, "clear") == 0)
+        cdz_turns_cut(&c->turns, 0);
+    else
+        unknown_command(name);
+    return true;
+}
+
+/* --- the loop ----------------------------------------------------------------------------------------------------- */
+
+static int converse(chat *c)
+{
+    cdz_line_reader *reader = cdz_line_reader_new("> ");
+    if (!reader) return CDZ_EXIT_FAILURE;
+    int status = CDZ_EXIT_OK;
+    for (const char *line; (line = cdz_line_reader_next(reader)) != NULL;) {
+        if (strspn(line, " \t\n") == strlen(line)) continue;
+        if (line[0] == '/') {
+            if (!run_command(c, line)) break;
+            continue;
+        }
+        if (!cdz_turns_add(&c->turns, CDZ_ROLE_USER, line)) {
+            status = CDZ_EXIT_FAILURE;
+            break;
+        }
+        int answered = answer(c);
+        if (!c->interactive && answered != CDZ_EXIT_OK) {
+            status = answered;
+            break;
+        }
+    }
+    if (c->interactive) putchar('\n');
+    cdz_line_reader_free(reader);
+    return status;
+}
+
+static bool choose_format(chat *c, const char *name)
+{
+    const cdz_tokenizer *tok = cdz_run_model_tokenizer(c->session.model->run);
+    if (!tok) {
+        cdz_cli_say("%s: the model has no tokenizer.json, so it cannot chat",
+                    c->session.model->folder);
+        return false;
+    }
+    c->format = name ? cdz_chat_format_named(name) : cdz_chat_format_of(tok);
+    if (c->format) return true;
+    cdz_buf names = {0};
+    cdz_chat_format_names(&names);
+    if (name)
+        cdz_cli_say("--format %s: not known; known: %s", name, names.data);
+    else
+        cdz_cli_say("%s: its chat template is not one of the recognised ones; name one with "
+                    "--format (%s), or use "
+                    "`cadenza run`",
+                    c->session.model->folder, names.data);
+    cdz_buf_free(&names);
+    return false;
+}
+
+static bool take_options(int argc, char **argv, chat *c, const char **system, const char **format,
+                         int *status)
+{
+    static const struct option options[] = {
+        CDZ_CLI_COMMON_OPTIONS,
+        {"system", required_argument, NULL, CDZ_OPT_OWN},
+        {"format", required_argument, NULL, CDZ_OPT_OWN + 1},
+        {0},
+    };
+    int opt;
+    while ((opt = getopt_long(argc, argv, "s:h", options, NULL)) != -1) {
+        switch (opt) {
+        case 'h':
+            printf("%s%s%s\nIn the conversation:\n%s", help, cdz_cli_common_help, examples,
+                   commands_help);
+            *status = CDZ_EXIT_OK;
+            return false;
+        case CDZ_OPT_OWN: *system = optarg; break;
+        case CDZ_OPT_OWN + 1: *format = optarg; break;
+        default:
+            if (!cdz_cli_take_option(&c->options, opt, optarg, "chat", status)) return false;
+        }
+    }
+    if (optind < argc) c->options.model = argv[optind++];
+    if (optind == argc) return true;
+    *status =
+        cdz_cli_misuse("chat", "unexpected argument '%s' after the model folder", argv[optind]);
+    return false;
+}
+
+int cdz_cmd_chat(int argc, char **argv)
+{
+    chat c = {.interactive = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
+    const char *system = NULL, *format = NULL;
+    int status;
+    if (take_options(argc, argv, &c, &system, &format, &status)) {
+        status = cdz_session_open(&c.options, &c.session);
+        if (status == CDZ_EXIT_OK) {
+            status = CDZ_EXIT_FAILURE;
+            if (choose_format(&c, format)) {
+                if (system) command_system(&c, system);
+                if (c.interactive) puts("Ask something; /help lists the commands, Ctrl-D leaves.");
+                status = converse(&c);
+            } else if (format) {
+                status = CDZ_EXIT_USAGE;
+            }
+            cdz_session_close(&c.session);
+        }
+    }
+    cdz_turns_free(&c.turns);
+    cdz_buf_free(&c.answer);
+    cdz_cli_options_free(&c.options);
+    return status;
+}

@@ -1,0 +1,168 @@
+/* cmd_model.c - cadenza model info: what a careful user wants to know before running a model. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+#include "config/pipeline.h"
+#include "load/model_files.h"
+#include "token/tokenizer.h"
+
+static const char help[] = "usage: cadenza model info [MODEL] [--context N]\n"
+                           "\n"
+                           "Describes a model folder: architecture, parameters, types, memory, "
+                           "tokenizer, generation defaults.\n"
+                           "Without MODEL: the shipped one.\n"
+                           "\n"
+                           "  --context N              positions to compute the KV memory for; "
+                           "default: the model's context\n"
+                           "\n"
+                           "Examples:\n"
+                           "  cadenza model info\n"
+                           "  cadenza model info my-model --context 4096\n";
+
+static void print_bytes(const char *label, double bytes)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+    while (bytes >= 1024 && unit < 4) {
+        bytes /= 1024;
+        unit++;
+    }
+    printf("%-18s %.*f %s\n", label, unit ? 1 : 0, bytes, units[unit]);
+}
+
+static void print_count(const char *label, uint64_t n)
+{
+    if (n >= 1000000)
+        printf("%-18s %.1f million\n", label, (double)n / 1e6);
+    else
+        printf("%-18s %llu\n", label, (unsigned long long)n);
+}
+
+static void print_windows(const cdz_arch *arch)
+{
+    if (!arch->has_window) return;
+    uint32_t n = 0, window = 0;
+    for (uint32_t l = 0; l < arch->n_layers; l++) {
+        if (!arch->window[l]) continue;
+        n++;
+        window = arch->window[l];
+    }
+    printf("%-18s %u positions in %u of %u layers\n", "sliding window", window, n, arch->n_layers);
+}
+
+static void print_arch(const cdz_weights *w)
+{
+    static const char *const ropes[] = {"default", "linear", "llama3"};
+    const cdz_arch *a = cdz_weights_arch(w);
+    printf("%-18s %s (%s)\n", "architecture", a->model_type, a->architecture);
+    print_count("parameters", w->facts.n_parameters);
+    printf("%-18s %u layers, width %u, feed-forward %u\n", "shape", a->n_layers, a->hidden,
+           a->intermediate);
+    printf("%-18s %u query heads, %u key-value heads of %u\n", "attention", a->n_heads,
+           a->n_kv_heads, a->head_dim);
+    print_windows(a);
+    printf("%-18s %s, theta %g%s\n", "rope", ropes[a->rope_type], a->rope_theta,
+           a->rope_factor != 1.0 ? ", scaled" : "");
+    printf("%-18s %u tokens%s\n", "vocabulary", a->n_vocab,
+           w->tied ? ", head tied to the embedding" : "");
+    printf("%-18s %u positions\n", "context", a->context);
+}
+
+static void print_memory(const cdz_weights *w, uint64_t context)
+{
+    static const char *const types[] = {"float32", "float16", "bfloat16"};
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+        if (w->facts.bytes[t]) print_bytes(types[t], (double)w->facts.bytes[t]);
+    char label[32];
+    snprintf(label, sizeof label, "KV at %llu", (unsigned long long)context);
+    double kv = (double)w->facts.kv_bytes_per_token * (double)context;
+    print_bytes(label, kv);
+    double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
+    double need = (double)w->facts.file_bytes + kv;
+    printf("%-18s %s (%.1f of %.1f GiB)\n", "runs here",
+           need < 0.9 * have ? "yes" : "memory is short", need / 1073741824.0, have / 1073741824.0);
+    if (w->facts.n_unexpected)
+        printf("%-18s %u tensors the architecture does not have, first %s\n", "ignored",
+               w->facts.n_unexpected, w->facts.first_unexpected);
+}
+
+static cdz_status print_tokenizer(const char *folder, cdz_error *err)
+{
+    cdz_tokenizer *tok = NULL;
+    cdz_error why = {0};
+    cdz_status status = cdz_tokenizer_open(folder, &tok, &why);
+    if (status == CDZ_E_NOT_FOUND) {
+        printf("%-18s none: prompts are ids\n", "tokenizer");
+        return CDZ_OK;
+    }
+    if (status != CDZ_OK) return cdz_err(err, why.code, "%s", why.text);
+    printf("%-18s byte-level BPE, %u tokens, %u added to each text\n", "tokenizer",
+           cdz_tokenizer_n_tokens(tok), cdz_tokenizer_n_special_added(tok));
+    printf("%-18s %s\n", "chat template",
+           cdz_tokenizer_get_config(tok)->chat_template ? "yes" : "none");
+    cdz_tokenizer_free(tok);
+    return CDZ_OK;
+}
+
+static cdz_status print_generation(const cdz_weights *w, cdz_error *err)
+{
+    cdz_arena arena = {0};
+    cdz_json generation;
+    cdz_status status = cdz_model_generation(cdz_weights_generation_config(w),
+                                             cdz_weights_config(w), &arena, &generation, err);
+    cdz_buf buf = {0};
+    for (uint32_t i = 0; status == CDZ_OK && i < generation.len; i++) {
+        const cdz_json_member *m = &generation.members[i];
+        if (strcmp(m->key, "transformers_version") == 0) continue;
+        cdz_buf_printf(&buf, "%s%s = ", buf.len ? ", " : "", m->key);
+        cdz_json_write(&buf, &m->value);
+    }
+    if (status == CDZ_OK)
+        printf("%-18s %s\n", "generation", buf.len ? buf.data : "transformers' defaults");
+    cdz_buf_free(&buf);
+    cdz_arena_free(&arena);
+    return status;
+}
+
+static int info(const char *folder, uint64_t context)
+{
+    cdz_error err = {0};
+    cdz_weights *weights;
+    if (cdz_weights_open(folder, &weights, &err) != CDZ_OK) return cdz_cli_fail(&err);
+    printf("%-18s %s\n", "folder", folder);
+    print_arch(weights);
+    print_memory(weights, context ? context : cdz_weights_arch(weights)->context);
+    cdz_status status = print_tokenizer(folder, &err);
+    if (status == CDZ_OK) status = print_generation(weights, &err);
+    cdz_weights_close(weights);
+    return status == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
+}
+
+int cdz_cmd_model(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"context", required_argument, NULL, 'c'}, {"help", no_argument, NULL, 'h'}, {0}};
+    uint64_t context = 0;
+    int opt;
+    while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (opt == 'h') {
+            fputs(help, stdout);
+            return CDZ_EXIT_OK;
+        }
+        if (opt != 'c') return cdz_cli_misuse("model", "wrong option");
+        if (!cdz_cli_parse_size(optarg, &context) || context == 0 || context > UINT32_MAX)
+            return cdz_cli_misuse("model", "--context %s: expected a number of positions", optarg);
+    }
+    if (optind >= argc || strcmp(argv[optind], "info") != 0)
+        return cdz_cli_misuse("model", "expected `info`%s%s", optind < argc ? ", found " : "",
+                              optind < argc ? argv[optind] : "");
+    if (argc - optind > 2)
+        return cdz_cli_misuse("model", "unexpected argument '%s'", argv[optind + 2]);
+    char path[4096];
+    const char *folder =
+        cdz_cli_model_folder(argc - optind == 2 ? argv[optind + 1] : NULL, path, sizeof path);
+    return folder ? info(folder, context) : CDZ_EXIT_FAILURE;
+}

@@ -1,0 +1,330 @@
+/* cmd_parity.c - cadenza parity: replays the recorded cases of model folders and compares.
+ *
+ * A case is a request document with "expect"; it takes the same way as any request. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "cli/parity.h"
+#include "load/safetensors.h"
+
+static const char help[] =
+    "usage: cadenza parity PATH... [options]\n"
+    "\n"
+    "Replays recorded cases and compares. PATH is a model folder with cases.json (and "
+    "logits.safetensors), or a\n"
+    "file of processor vectors. Prints a table; exit status 1 if any case failed.\n"
+    "\n"
+    "  --batch one|all          run cases one after the other (default), or all of a folder "
+    "together\n"
+    "  --case TEXT              only cases whose id contains TEXT\n"
+    "  --optional               also run the cases that document a quirk of the reference\n"
+    "  -v, --verbose            name what is not supported\n";
+static const char examples[] = "\n"
+                               "Examples:\n"
+                               "  cadenza parity tests/golden/llama_gqa\n"
+                               "  cadenza parity tests/golden/llama_* --batch all -v\n"
+                               "  cadenza parity tests/processors/processor_vectors.json\n";
+
+typedef struct parity {
+    cdz_cli_options options;
+    bool all, optional, verbose;
+    const char *only;
+    cdz_runtime *runtime;
+    cdz_pipeline *pipeline;
+    cdz_parity_count total;
+} parity;
+
+/* A folder being replayed. */
+typedef struct folder {
+    const char *path;
+    cdz_model *model;
+    cdz_json cases;
+    cdz_tensors logits; /* n 0: none */
+    cdz_parity_count count;
+    cdz_arena arena;
+} folder;
+
+static const char *case_id(const cdz_json *c)
+{
+    const cdz_json *id = cdz_json_get(c, "id");
+    return cdz_json_is(id, CDZ_JSON_STRING) ? id->string : "(no id)";
+}
+
+static void fail_case(folder *f, const cdz_json *c, const char *why)
+{
+    f->count.failed++;
+    printf("FAILED %s: %s\n", case_id(c), why);
+}
+
+/* --- comparing -------------------------------------------------------------------------------------------------- */
+
+static bool compare_logits(folder *f, const cdz_json *c, const cdz_result *result,
+                           cdz_buf *difference)
+{
+    const cdz_json *name = cdz_json_get(cdz_json_get(c, "expect"), "tensor");
+    const cdz_tensor *tensor =
+        cdz_json_is(name, CDZ_JSON_STRING) ? cdz_tensors_find(&f->logits, name->string) : NULL;
+    const cdz_outcome *o = result->outcome;
+    if (!tensor || strcmp(tensor->dtype, "F32") != 0 || tensor->n_dims != 2 ||
+        tensor->shape[0] != result->prompt_len || tensor->shape[1] != o->n_vocab) {
+        cdz_buf_puts(difference, "logits.safetensors has no fitting tensor");
+        return false;
+    }
+    const char *bytes = tensor->data; /* aligned to nothing */
+    for (size_t i = 0; i < (size_t)result->prompt_len * o->n_vocab; i++) {
+        float want;
+        memcpy(&want, bytes + i * sizeof want, sizeof want);
+        if (cdz_parity_close((double)o->prompt_logits[i], (double)want)) continue;
+        cdz_buf_printf(difference, "logits[%zu][%zu]: expected %.7g, got %.7g", i / o->n_vocab,
+                       i % o->n_vocab, (double)want, (double)o->prompt_logits[i]);
+        return false;
+    }
+    return true;
+}
+
+static bool compare(folder *f, const cdz_json *c, const cdz_result *result, cdz_buf *difference)
+{
+    cdz_arena arena = {0};
+    cdz_json answer, expect = *cdz_json_get(c, "expect");
+    const char *text = cdz_result_json(result);
+    cdz_error err = {0};
+    bool good = cdz_json_parse(text, strlen(text), "answer", NULL, &arena, &answer, &err) == CDZ_OK;
+    if (!good) cdz_buf_puts(difference, err.text);
+    if (good && result->outcome->prompt_logits) {
+        cdz_json_member argmax = {.key = "argmax", .key_len = 6};
+        const cdz_json *want = cdz_json_get(&expect, "argmax");
+        if (want) argmax.value = *want;
+        cdz_json only = {.type = CDZ_JSON_OBJECT, .len = 1};
+        only.members = &argmax;
+        good = compare_logits(f, c, result, difference) &&
+               cdz_parity_compare(&only, &answer, difference);
+    } else if (good) {
+        good = cdz_parity_compare(&expect, &answer, difference);
+    }
+    cdz_arena_free(&arena);
+    return good;
+}
+
+/* --- running ----------------------------------------------------------------------------------------------------- */
+
+/* Modes that no strategy of this version runs; their cases would otherwise be taken for plain ones. */
+static bool mode_is_known(const cdz_json *c)
+{
+    const cdz_json *mode = cdz_json_get(c, "mode");
+    return cdz_json_eq(mode, "greedy") || cdz_json_eq(mode, "sample") ||
+           cdz_json_eq(mode, "logits");
+}
+
+static cdz_status submit_case(parity *p, folder *f, const cdz_json *c, uint64_t *id, cdz_error *err)
+{
+    const cdz_json *mode = cdz_json_get(c, "mode");
+    if (!mode_is_known(c))
+        return cdz_err(err, CDZ_E_UNSUPPORTED, "mode %s is not supported by this version",
+                       cdz_json_is(mode, CDZ_JSON_STRING) ? mode->string : "(none)");
+    cdz_buf text = {0};
+    cdz_json_write(&text, c);
+    cdz_request request = {
+        .size = sizeof request, .model = f->model, .pipeline = p->pipeline, .json = text.data};
+    cdz_status status = text.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory")
+                                    : cdz_submit(p->runtime, &request, id, err);
+    cdz_buf_free(&text);
+    return status;
+}
+
+static void unsupported(const parity *p, folder *f, const cdz_json *c, const char *why)
+{
+    f->count.unsupported++;
+    if (p->verbose) printf("unsupported %s: %s\n", case_id(c), why);
+}
+
+static void finish_case(parity *p, folder *f, const cdz_json *c, uint64_t id)
+{
+    cdz_error err = {0};
+    cdz_result *result = NULL;
+    cdz_buf difference = {0};
+    cdz_status status = cdz_wait(p->runtime, id, &result, &err);
+    if (status == CDZ_E_UNSUPPORTED)
+        unsupported(p, f, c, err.text);
+    else if (status != CDZ_OK)
+        fail_case(f, c, err.text);
+    else if (!compare(f, c, result, &difference))
+        fail_case(f, c, difference.data ? difference.data : "differs");
+    else
+        f->count.passed++;
+    cdz_buf_free(&difference);
+    cdz_result_free(result);
+}
+
+static bool wanted(parity *p, folder *f, const cdz_json *c)
+{
+    if (p->only && !strstr(case_id(c), p->only)) return false;
+    const cdz_json *optional = cdz_json_get(c, "optional");
+    if (p->optional || !cdz_json_is(optional, CDZ_JSON_BOOL) || !optional->boolean) return true;
+    f->count.optional++;
+    return false;
+}
+
+static void run_cases(parity *p, folder *f)
+{
+    bool progress = isatty(STDERR_FILENO);
+    uint32_t n = f->cases.len;
+    uint64_t *ids = calloc(n ? n : 1, sizeof *ids);
+    for (uint32_t i = 0; ids && i < n; i++) {
+        const cdz_json *c = &f->cases.items[i];
+        cdz_error err = {0};
+        if (!wanted(p, f, c)) continue;
+        if (progress) fprintf(stderr, "\r%s: %u of %u\033[K", f->path, i + 1, n);
+        cdz_status status = cdz_json_is(cdz_json_get(c, "expect"), CDZ_JSON_OBJECT)
+                                ? submit_case(p, f, c, &ids[i], &err)
+                                : cdz_err(&err, CDZ_E_INPUT, "the case has no \"expect\"");
+        if (status == CDZ_E_UNSUPPORTED)
+            unsupported(p, f, c, err.text);
+        else if (status != CDZ_OK)
+            fail_case(f, c, err.text);
+        else if (!p->all)
+            finish_case(p, f, c, ids[i]);
+    }
+    for (uint32_t i = 0; ids && p->all && i < n; i++)
+        if (ids[i]) finish_case(p, f, &f->cases.items[i], ids[i]);
+    if (progress) fputs("\r\033[K", stderr);
+    free(ids);
+}
+
+/* --- folders ------------------------------------------------------------------------------------------------------ */
+
+static cdz_status open_folder(parity *p, folder *f, cdz_error *err)
+{
+    char path[4096];
+    cdz_json_limits limits = {.nodes = 100u << 20};
+    snprintf(path, sizeof path, "%s/cases.json", f->path);
+    CDZ_TRY(cdz_json_read_file(path, 0, &limits, &f->arena, &f->cases, err));
+    if (f->cases.type != CDZ_JSON_ARRAY)
+        return cdz_err(err, CDZ_E_INPUT, "%s: expected a list of cases, found %s", path,
+                       cdz_json_type_name(&f->cases));
+    snprintf(path, sizeof path, "%s/logits.safetensors", f->path);
+    if (access(path, F_OK) == 0) CDZ_TRY(cdz_tensors_open(path, &f->logits, err));
+    return cdz_model_open(p->runtime, f->path, NULL, &f->model, err);
+}
+
+static void print_row(const char *name, const cdz_parity_count *c)
+{
+    printf("%-40s %7u %7u %12u %9u\n", name, c->passed, c->failed, c->unsupported, c->optional);
+}
+
+static void add(cdz_parity_count *total, const cdz_parity_count *c)
+{
+    total->passed += c->passed;
+    total->failed += c->failed;
+    total->unsupported += c->unsupported;
+    total->optional += c->optional;
+}
+
+static int replay_folder(parity *p, const char *path)
+{
+    folder f = {.path = path};
+    cdz_error err = {0};
+    int status = CDZ_EXIT_OK;
+    if (open_folder(p, &f, &err) == CDZ_OK) {
+        run_cases(p, &f);
+        print_row(path, &f.count);
+        add(&p->total, &f.count);
+    } else if (err.code == CDZ_E_UNSUPPORTED) {
+        f.count.unsupported = f.cases.len;
+        print_row(path, &f.count);
+        if (p->verbose) printf("unsupported %s\n", err.text);
+        add(&p->total, &f.count);
+    } else {
+        status = cdz_cli_fail(&err);
+    }
+    cdz_model_close(f.model);
+    cdz_tensors_close(&f.logits);
+    cdz_arena_free(&f.arena);
+    return status;
+}
+
+static int replay(parity *p, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+        cdz_parity_count count = {0};
+        int status = cdz_parity_vectors(path, &p->options, p->verbose, &count);
+        if (status == CDZ_EXIT_OK) print_row(path, &count);
+        add(&p->total, &count);
+        return status;
+    }
+    return replay_folder(p, path);
+}
+
+static int replay_all(parity *p, char **paths, int n)
+{
+    cdz_error err = {0};
+    cdz_options options = {.size = sizeof options,
+                           .n_threads = p->options.n_threads,
+                           .kv_bytes = p->options.kv_bytes,
+                           .plugins = p->options.plugins,
+                           .n_plugins = p->options.n_plugins};
+    cdz_status opened = cdz_open(&options, &p->runtime, &err);
+    cdz_session session = {.runtime = p->runtime};
+    if (opened == CDZ_OK)
+        opened = cdz_session_pipeline(&session, &p->options, NULL, &p->pipeline, &err);
+    if (opened == CDZ_OK) opened = cdz_pipeline_set(p->pipeline, "quirks", "yes", &err);
+    int status = opened == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
+    if (opened == CDZ_OK)
+        printf("%-40s %7s %7s %12s %9s\n", "cases of", "passed", "failed", "unsupported",
+               "optional");
+    for (int i = 0; opened == CDZ_OK && i < n; i++) {
+        int one = replay(p, paths[i]);
+        if (status == CDZ_EXIT_OK) status = one;
+    }
+    if (opened == CDZ_OK && n > 1) print_row("all", &p->total);
+    cdz_pipeline_free(p->pipeline);
+    cdz_close(p->runtime);
+    return status == CDZ_EXIT_OK && p->total.failed ? CDZ_EXIT_FAILURE : status;
+}
+
+static bool take_options(int argc, char **argv, parity *p, int *status)
+{
+    static const struct option options[] = {
+        CDZ_CLI_COMMON_OPTIONS,
+        {"batch", required_argument, NULL, CDZ_OPT_OWN},
+        {"case", required_argument, NULL, CDZ_OPT_OWN + 1},
+        {"optional", no_argument, NULL, CDZ_OPT_OWN + 2},
+        {"verbose", no_argument, NULL, 'v'},
+        {0},
+    };
+    int opt;
+    while ((opt = getopt_long(argc, argv, "s:vh", options, NULL)) != -1) {
+        switch (opt) {
+        case 'h':
+            printf("%s%s%s", help, cdz_cli_common_help, examples);
+            *status = CDZ_EXIT_OK;
+            return false;
+        case 'v': p->verbose = true; break;
+        case CDZ_OPT_OWN:
+            p->all = strcmp(optarg, "all") == 0;
+            if (p->all || strcmp(optarg, "one") == 0) break;
+            *status = cdz_cli_misuse("parity", "--batch %s: expected one or all", optarg);
+            return false;
+        case CDZ_OPT_OWN + 1: p->only = optarg; break;
+        case CDZ_OPT_OWN + 2: p->optional = true; break;
+        default:
+            if (!cdz_cli_take_option(&p->options, opt, optarg, "parity", status)) return false;
+        }
+    }
+    if (optind < argc) return true;
+    *status = cdz_cli_misuse("parity", "expected model folders or a file of vectors");
+    return false;
+}
+
+int cdz_cmd_parity(int argc, char **argv)
+{
+    parity p = {0};
+    int status;
+    if (take_options(argc, argv, &p, &status))
+        status = replay_all(&p, argv + optind, argc - optind);
+    cdz_cli_options_free(&p.options);
+    return status;
+}

@@ -1,0 +1,254 @@
+/* cmd_run.c - cadenza run: text, ids or a request document in; text or JSON out. */
+#include "cli/cmd_run.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: cadenza run [MODEL] [-p TEXT | --ids 1,2,3 | --request FILE | --input FILE] [options]\n"
+    "\n"
+    "Continues a prompt. MODEL is a Hugging Face model folder; without one the shipped model runs. "
+    "Without a\n"
+    "prompt the text comes from standard input. The answer is streamed to standard output.\n"
+    "\n"
+    "Prompt:\n"
+    "  -p, --prompt TEXT        continue this text\n"
+    "  --ids LIST               continue these token ids, separated by commas\n"
+    "  --request FILE           a request document (JSON): prompt or prompt_ids, attention_mask, "
+    "kwargs,\n"
+    "                           seed, record; - is standard input\n"
+    "  --input FILE             many requests, one JSON object per line, run together; answers as "
+    "one JSON\n"
+    "                           object per line, in order. A line may have a \"pipeline\" of its "
+    "own\n"
+    "  --output FILE            where answers to --input go; default: standard output\n"
+    "Answer:\n"
+    "  --json                   one JSON object: text, ids, finish_reason, timings, and what was "
+    "asked for\n"
+    "                           (-s output_scores=yes, output_logits=yes, output_logprobs=yes)\n";
+static const char examples[] = "\n"
+                               "Examples:\n"
+                               "  cadenza run -p 'river (noun): a'\n"
+                               "  cadenza run models/pocket-dictionary -s temperature=0.7 -s "
+                               "top_p=0.9 --seed 1 -p 'music is'\n"
+                               "  echo 'dog (noun):' | cadenza run --pipeline story.ini\n"
+                               "  cadenza run --custom-generate plugins/simple_sample -s "
+                               "max_tokens=20 -p 'A dog is a kind of' --json\n"
+                               "  cadenza run --input prompts.jsonl --output answers.jsonl\n";
+
+static const struct option long_options[] = {
+    CDZ_CLI_COMMON_OPTIONS,
+    {"prompt", required_argument, NULL, 'p'},
+    {"ids", required_argument, NULL, CDZ_OPT_OWN},
+    {"request", required_argument, NULL, CDZ_OPT_OWN + 1},
+    {"input", required_argument, NULL, CDZ_OPT_OWN + 2},
+    {"output", required_argument, NULL, CDZ_OPT_OWN + 3},
+    {"json", no_argument, NULL, CDZ_OPT_OWN + 4},
+    {0},
+};
+
+/* False: stop with *status. */
+static bool take_options(int argc, char **argv, cdz_run_options *o, int *status)
+{
+    int opt;
+    while ((opt = getopt_long(argc, argv, "s:p:h", long_options, NULL)) != -1) {
+        switch (opt) {
+        case 'h':
+            printf("%s%s%s", help, cdz_cli_common_help, examples);
+            *status = CDZ_EXIT_OK;
+            return false;
+        case 'p': o->prompt = optarg; break;
+        case CDZ_OPT_OWN: o->ids = optarg; break;
+        case CDZ_OPT_OWN + 1: o->request = optarg; break;
+        case CDZ_OPT_OWN + 2: o->input = optarg; break;
+        case CDZ_OPT_OWN + 3: o->output = optarg; break;
+        case CDZ_OPT_OWN + 4: o->json = true; break;
+        default:
+            if (!cdz_cli_take_option(&o->common, opt, optarg, "run", status)) return false;
+        }
+    }
+    if (optind < argc) o->common.model = argv[optind++];
+    *status = CDZ_EXIT_USAGE;
+    if (optind < argc) {
+        cdz_cli_misuse("run", "unexpected argument '%s' after the model folder", argv[optind]);
+        return false;
+    }
+    if ((o->prompt != NULL) + (o->ids != NULL) + (o->request != NULL) + (o->input != NULL) > 1) {
+        cdz_cli_misuse("run", "give only one of -p, --ids, --request and --input");
+        return false;
+    }
+    if (o->output && !o->input) {
+        cdz_cli_misuse("run", "--output goes with --input");
+        return false;
+    }
+    return true;
+}
+
+/* --- the prompt ------------------------------------------------------------------------------------------- */
+
+/* What one request is made of; owned. */
+typedef struct prompt {
+    char *text, *json;
+    int32_t *ids;
+    uint32_t n_ids;
+} prompt;
+
+static int parse_ids(const char *list, prompt *p)
+{
+    size_t max = strlen(list) / 2 + 1;
+    p->ids = malloc(max * sizeof *p->ids);
+    if (!p->ids) return CDZ_EXIT_FAILURE;
+    const char *at = list;
+    while (*at) {
+        char *end;
+        errno = 0;
+        long id = strtol(at, &end, 10);
+        if (end == at || errno || id < 0 || id > INT32_MAX || (*end && *end != ',') ||
+            (*end == ',' && !end[1]))
+            return cdz_cli_misuse("run", "--ids %s: expected token ids from 0, separated by commas",
+                                  list);
+        p->ids[p->n_ids++] = (int32_t)id;
+        at = *end ? end + 1 : end;
+    }
+    return p->n_ids ? CDZ_EXIT_OK : cdz_cli_misuse("run", "--ids: expected at least one token id");
+}
+
+static int read_file(const char *path, char **text)
+{
+    cdz_error err = {0};
+    size_t len;
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rbe");
+    if (!file) {
+        cdz_cli_say("%s: cannot be opened: %s", path, strerror(errno));
+        return CDZ_EXIT_FAILURE;
+    }
+    cdz_status status = cdz_cli_read_stream(file, path, (size_t)64 << 20, text, &len, &err);
+    if (file != stdin) fclose(file);
+    if (status != CDZ_OK) return cdz_cli_fail(&err);
+    if (strlen(*text) != len) {
+        cdz_cli_say("%s: holds a NUL byte at offset %zu; expected text", path, strlen(*text));
+        return CDZ_EXIT_FAILURE;
+    }
+    return CDZ_EXIT_OK;
+}
+
+static int read_prompt(const cdz_run_options *o, prompt *p)
+{
+    if (o->ids) return parse_ids(o->ids, p);
+    if (o->request) return read_file(o->request, &p->json);
+    if (o->prompt) {
+        p->text = strdup(o->prompt);
+        return p->text ? CDZ_EXIT_OK : CDZ_EXIT_FAILURE;
+    }
+    if (isatty(STDIN_FILENO)) fputs("Type a prompt; Ctrl-D ends it.\n", stderr);
+    int status = read_file("-", &p->text);
+    /* The newline that ends the last line of a pipe or terminal is not part of the prompt. */
+    size_t len = status == CDZ_EXIT_OK ? strlen(p->text) : 0;
+    if (len && p->text[len - 1] == '\n') p->text[len - 1] = '\0';
+    return status;
+}
+
+static void free_prompt(prompt *p)
+{
+    free(p->text);
+    free(p->json);
+    free(p->ids);
+}
+
+/* --- running ------------------------------------------------------------------------------------------------ */
+
+/* What the callback writes to. Rows after the first are printed at the end: two streams in one terminal are none. */
+typedef struct stream {
+    bool wrote, newline;
+} stream;
+
+static void on_event(void *user, const cdz_event *event)
+{
+    stream *out = user;
+    if (event->kind != CDZ_EVENT_TOKENS || event->row != 0 || !event->text[0]) return;
+    fputs(event->text, stdout);
+    fflush(stdout);
+    out->wrote = true;
+    out->newline = event->text[strlen(event->text) - 1] == '\n';
+}
+
+typedef struct cancellation {
+    cdz_runtime *runtime;
+    uint64_t id;
+} cancellation;
+
+static void cancel(void *user)
+{
+    cancellation *c = user;
+    cdz_cancel(c->runtime, c->id, NULL);
+}
+
+static void print_rows(const cdz_result *result, const stream *out)
+{
+    if (out->wrote && !out->newline) putchar('\n');
+    for (uint32_t r = 1; r < cdz_result_rows(result); r++)
+        printf("---\n%s\n", cdz_result_text(result, r));
+}
+
+static int run_one(const cdz_run_options *o, cdz_session *session)
+{
+    prompt p = {0};
+    stream out = {0};
+    int status = read_prompt(o, &p);
+    if (status != CDZ_EXIT_OK) {
+        free_prompt(&p);
+        return status;
+    }
+    cdz_request request = {
+        .size = sizeof request,
+        .model = session->model,
+        .assistant = session->assistant,
+        .pipeline = session->pipeline,
+        .prompt = p.text,
+        .ids = p.ids,
+        .n_ids = p.n_ids,
+        .json = p.json,
+        .timeout_s = o->common.timeout_s,
+        .on_event = o->json ? NULL : on_event,
+        .user = &out,
+    };
+    cdz_error err = {0};
+    cdz_result *result = NULL;
+    cancellation c = {.runtime = session->runtime};
+    cdz_status run = cdz_submit(session->runtime, &request, &c.id, &err);
+    if (run == CDZ_OK) {
+        cdz_cli_on_interrupt(cancel, &c);
+        run = cdz_wait(session->runtime, c.id, &result, &err);
+        cdz_cli_on_interrupt(NULL, NULL);
+    }
+    if (result && o->json) puts(cdz_result_json(result));
+    if (result && !o->json) print_rows(result, &out);
+    if (run == CDZ_E_DEADLINE && result) run = CDZ_OK; /* --timeout: the answer is what it has */
+    status = run == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
+    if (fflush(stdout) != 0 && status == CDZ_EXIT_OK) {
+        cdz_cli_say("standard output: %s", strerror(errno));
+        status = CDZ_EXIT_FAILURE;
+    }
+    cdz_result_free(result);
+    free_prompt(&p);
+    return status;
+}
+
+int cdz_cmd_run(int argc, char **argv)
+{
+    cdz_run_options o = {0};
+    cdz_session session;
+    int status;
+    if (take_options(argc, argv, &o, &status)) {
+        status = cdz_session_open(&o.common, &session);
+        if (status == CDZ_EXIT_OK) {
+            status = o.input ? cdz_run_batch(&o, &session) : run_one(&o, &session);
+            cdz_session_close(&session);
+        }
+    }
+    cdz_cli_options_free(&o.common);
+    return status;
+}

@@ -1,0 +1,59 @@
+/* cmd_version.c - cadenza version: what this build is, and what this machine can run. */
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "cadenza/plugin.h"
+#include "cli/cli.h"
+#include "kernels.h"
+
+static const char help[] =
+    "usage: cadenza version [--verbose]\n"
+    "\n"
+    "Shows the version. With --verbose also the plugin ABI, the compiler, the libraries, and\n"
+    "which kernel variants were built and run on this machine.\n"
+    "\n"
+    "Examples:\n"
+    "  cadenza version\n"
+    "  cadenza version --verbose\n";
+
+#ifdef CADENZA_HAVE_EDIT
+static const char edit[] = "libedit";
+#else
+static const char edit[] = "none";
+#endif
+
+static void print_details(void)
+{
+    struct utsname system;
+    printf("plugin ABI %d.%d\n", CDZ_ABI_MAJOR, CDZ_ABI_MINOR);
+    printf("compiler %s\n", __VERSION__);
+    printf("line editing %s\n", edit);
+    if (uname(&system) == 0) printf("system %s %s\n", system.sysname, system.machine);
+    bool chosen = false;
+    for (const char *const *v = cdz_cpu_variants(); *v; v++) {
+        bool runs = cdz_cpu_variant_runs_here(*v);
+        printf("cpu %s: %s%s\n", *v, runs ? "runs here" : "not on this machine",
+               runs && !chosen ? ", used" : "");
+        chosen |= runs;
+    }
+}
+
+int cdz_cmd_version(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"verbose", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'}, {0}};
+    bool verbose = false;
+    int opt;
+    while ((opt = getopt_long(argc, argv, "vh", options, NULL)) != -1) {
+        if (opt == 'h') {
+            fputs(help, stdout);
+            return CDZ_EXIT_OK;
+        }
+        if (opt != 'v') return CDZ_EXIT_USAGE;
+        verbose = true;
+    }
+    if (optind < argc) return cdz_cli_misuse("version", "unexpected argument '%s'", argv[optind]);
+    printf("cadenza %s\n", cdz_version());
+    if (verbose) print_details();
+    return CDZ_EXIT_OK;
+}

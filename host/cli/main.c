@@ -1,0 +1,77 @@
+/* main.c - the program: finds the command and hands over. */
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "config/environment.h"
+
+static const struct {
+    const char *name;
+    cdz_command *run;
+    const char *summary;
+} commands[] = {
+    {"run", cdz_cmd_run, "continue a prompt, or a file of them"},
+    {"chat", cdz_cmd_chat, "talk with a model"},
+    {"explain", cdz_cmd_explain, "show what a pipeline does, and where each value came from"},
+    {"plugin", cdz_cmd_plugin, "list the plugins, or describe one"},
+    {"model", cdz_cmd_model, "describe a model folder"},
+    {"tokenize", cdz_cmd_tokenize, "text to token ids and back"},
+    {"parity", cdz_cmd_parity, "replay recorded cases and compare"},
+    {"version", cdz_cmd_version, "show the version and what this machine runs"},
+};
+
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+
+static void print_help(void)
+{
+    puts("Cadenza: run language models with a decode loop of your choice.\n\n"
+         "usage: cadenza COMMAND [arguments]\n");
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        printf("  %-10s %s\n", commands[i].name, commands[i].summary);
+    puts("\n`cadenza COMMAND --help` explains a command and shows examples.\n\nEnvironment:");
+    size_t n;
+    const cdz_env_variable *variables = cdz_env_variables(&n);
+    for (size_t i = 0; i < n; i++) printf("  %-20s %s\n", variables[i].name, variables[i].help);
+    puts("\nExit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n\nExamples:\n"
+         "  cadenza run -p 'river (noun): a'\n"
+         "  cadenza chat\n"
+         "  cadenza run my-model --pipeline story.ini -p 'Once upon a time'\n"
+         "  cadenza explain story.ini my-model");
+}
+
+static int unknown_command(const char *name)
+{
+    const char *names[N_COMMANDS];
+    for (size_t i = 0; i < N_COMMANDS; i++) names[i] = commands[i].name;
+    const char *near = cdz_nearest_name(name, names, N_COMMANDS);
+    if (near)
+        cdz_cli_say("unknown command '%s': did you mean '%s'? `cadenza --help` lists them", name,
+                    near);
+    else
+        cdz_cli_say("unknown command '%s'; `cadenza --help` lists them", name);
+    return CDZ_EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help();
+        return CDZ_EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_help();
+        return CDZ_EXIT_OK;
+    }
+    if (strcmp(name, "--version") == 0) name = "version";
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(commands[i].name, name) != 0) continue;
+        if (!cdz_cli_catch_interrupts())
+            cdz_cli_say("Ctrl-C cannot be caught here; it will end the program");
+        /* getopt's sentences begin with argv[0]; make them begin like ours. */
+        static char program[] = "cadenza";
+        argv[1] = program;
+        return commands[i].run(argc - 1, argv + 1);
+    }
+    return unknown_command(name);
+}

@@ -1,0 +1,168 @@
+/* session.c - the runtime, model and pipeline a command works with, and Ctrl-C. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+/* --- the shipped model ------------------------------------------------------------------------------------ */
+
+bool cdz_cli_shipped_model(char *path, size_t bytes)
+{
+    static const char relative[] = "../share/cadenza/models/pocket-dictionary";
+    char exe[4096];
+    ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (len <= 0) return false;
+    exe[len] = '\0';
+    char *slash = strrchr(exe, '/');
+    if (!slash) return false;
+    slash[1] = '\0';
+    int n = snprintf(path, bytes, "%s%s", exe, relative);
+    struct stat st;
+    return n > 0 && (size_t)n < bytes && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+const char *cdz_cli_model_folder(const char *model, char *path, size_t bytes)
+{
+    if (model) return model;
+    if (cdz_cli_shipped_model(path, bytes)) return path;
+    cdz_cli_say("no MODEL was given, and the shipped one is not in ../share/cadenza/models beside "
+                "the program");
+    return NULL;
+}
+
+/* --- opening ---------------------------------------------------------------------------------------------- */
+
+cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_options *options,
+                                const char *file, cdz_pipeline **out, cdz_error *err)
+{
+    cdz_pipeline *pipeline;
+    CDZ_TRY(cdz_pipeline_load(session->runtime, file ? file : options->pipeline, &pipeline, err));
+    cdz_status status = CDZ_OK;
+    if (options->custom_generate)
+        status = cdz_pipeline_custom_generate(pipeline, options->custom_generate, err);
+    for (uint32_t i = 0; status == CDZ_OK && i < options->n_settings; i++) {
+        const char *equals = strchr(options->settings[i], '=');
+        char *name = strndup(options->settings[i], (size_t)(equals - options->settings[i]));
+        status = name ? cdz_pipeline_set(pipeline, name, equals + 1, err) : CDZ_E_NOMEM;
+        free(name);
+    }
+    if (status == CDZ_OK)
+        *out = pipeline;
+    else
+        cdz_pipeline_free(pipeline);
+    return status;
+}
+
+static cdz_status open_all(const cdz_cli_options *o, const char *folder, cdz_session *s,
+                           cdz_error *err)
+{
+    cdz_options options = {
+        .size = sizeof options,
+        .n_threads = o->n_threads,
+        .kv_bytes = o->kv_bytes,
+        .plugins = o->plugins,
+        .n_plugins = o->n_plugins,
+        .safe_mode = o->safe_mode,
+    };
+    CDZ_TRY(cdz_open(&options, &s->runtime, err));
+    /* The pipeline first: its mistakes are the likelier ones, and quicker to find than a model is to load. */
+    CDZ_TRY(cdz_session_pipeline(s, o, NULL, &s->pipeline, err));
+    CDZ_TRY(cdz_model_open(s->runtime, folder, NULL, &s->model, err));
+    if (o->assistant) CDZ_TRY(cdz_model_open(s->runtime, o->assistant, NULL, &s->assistant, err));
+    return CDZ_OK;
+}
+
+int cdz_session_open(const cdz_cli_options *options, cdz_session *session)
+{
+    char path[4096];
+    cdz_error err = {0};
+    *session = (cdz_session){0};
+    const char *folder = cdz_cli_model_folder(options->model, path, sizeof path);
+    if (!folder) return CDZ_EXIT_FAILURE;
+    if (open_all(options, folder, session, &err) == CDZ_OK) return CDZ_EXIT_OK;
+    cdz_session_close(session);
+    return cdz_cli_fail(&err);
+}
+
+void cdz_session_close(cdz_session *session)
+{
+    cdz_pipeline_free(session->pipeline);
+    cdz_model_close(session->assistant);
+    cdz_model_close(session->model);
+    cdz_close(session->runtime);
+    *session = (cdz_session){0};
+}
+
+/* --- interrupts ------------------------------------------------------------------------------------------
+ * SIGINT and SIGTERM are blocked in every thread and taken by one that waits for them, so that the handler is
+ * ordinary code. These are the program's only globals; the library has none. */
+
+static struct {
+    pthread_mutex_t lock;
+    void (*handler)(void *user);
+    void *user;
+    atomic_bool interrupted;
+} interrupts = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void *wait_for_signals(void *set)
+{
+    double last = -10;
+    for (;;) {
+        int signal_number;
+        if (sigwait(set, &signal_number) != 0) continue;
+        bool again = now_s() - last < 1.0;
+        last = now_s();
+        pthread_mutex_lock(&interrupts.lock);
+        bool handled = interrupts.handler != NULL;
+        atomic_store(&interrupts.interrupted, true);
+        if (handled) interrupts.handler(interrupts.user);
+        pthread_mutex_unlock(&interrupts.lock);
+        if (again || !handled || signal_number == SIGTERM) _exit(128 + signal_number);
+    }
+    return NULL;
+}
+
+bool cdz_cli_catch_interrupts(void)
+{
+    static sigset_t set; /* the thread reads it for as long as the program runs */
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0) return false;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, wait_for_signals, &set) != 0) return false;
+    pthread_detach(thread);
+    return true;
+}
+
+void cdz_cli_on_interrupt(void (*handler)(void *user), void *user)
+{
+    pthread_mutex_lock(&interrupts.lock);
+    interrupts.handler = handler;
+    interrupts.user = user;
+    pthread_mutex_unlock(&interrupts.lock);
+}
+
+bool cdz_cli_interrupted(void)
+{
+    return atomic_load(&interrupts.interrupted);
+}
+
+void cdz_cli_clear_interrupt(void)
+{
+    atomic_store(&interrupts.interrupted, false);
+}

@@ -1,0 +1,49 @@
+/* environment.c - the one place that calls getenv. */
+#include "config/environment.h"
+
+#include <stdlib.h>
+
+static const cdz_env_variable variables[] = {
+    {"CADENZA_CPU", "force a kernel variant: scalar, avx2 or avx512"},
+    {"CADENZA_THREADS", "threads for the kernels; default: the physical cores"},
+    {"CADENZA_FIBRES", "how requests are suspended: ucontext or threads"},
+    {"CADENZA_PLUGIN_DIR", "folder of the built-in plugins; default: beside the program"},
+    {"CADENZA_PLUGIN_PATH", "further plugin folders, separated by ':'"},
+};
+
+static const char *read_variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && value[0] ? value : NULL;
+}
+
+const cdz_env_variable *cdz_env_variables(size_t *n)
+{
+    *n = sizeof variables / sizeof variables[0];
+    return variables;
+}
+
+const char *cdz_env_cpu(void)
+{
+    return read_variable("CADENZA_CPU");
+}
+
+const char *cdz_env_threads(void)
+{
+    return read_variable("CADENZA_THREADS");
+}
+
+const char *cdz_env_fibres(void)
+{
+    return read_variable("CADENZA_FIBRES");
+}
+
+const char *cdz_env_plugin_dir(void)
+{
+    return read_variable("CADENZA_PLUGIN_DIR");
+}
+
+const char *cdz_env_plugin_path(void)
+{
+    return read_variable("CADENZA_PLUGIN_PATH");
+}

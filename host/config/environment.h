@@ -1,0 +1,21 @@
+/* environment.h - the environment variables Cadenza listens to; nothing else in the library reads any. */
+#ifndef CDZ_HOST_ENVIRONMENT_H
+#define CDZ_HOST_ENVIRONMENT_H
+
+#include <stddef.h>
+
+typedef struct cdz_env_variable {
+    const char *name, *help;
+} cdz_env_variable;
+
+/* For --help: n rows. */
+const cdz_env_variable *cdz_env_variables(size_t *n);
+
+/* Each NULL when unset or empty. */
+const char *cdz_env_cpu(void);         /* CADENZA_CPU: force a kernel variant */
+const char *cdz_env_fibres(void);      /* CADENZA_FIBRES: ucontext or threads */
+const char *cdz_env_plugin_dir(void);  /* CADENZA_PLUGIN_DIR: the built-in plugins */
+const char *cdz_env_plugin_path(void); /* CADENZA_PLUGIN_PATH: further plugin folders */
+const char *cdz_env_threads(void);     /* CADENZA_THREADS: kernel threads */
+
+#endif

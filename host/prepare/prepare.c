@@ -1,0 +1,265 @@
+/* prepare.c - a request resolved step by step, in transformers' order: configuration, input, special tokens, mask,
+ * expansion, lengths, checks. */
+#include "prepare/prepare.h"
+
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "cadenza/criterion.h"
+
+typedef struct preparation {
+    const cdz_prepare_input *in;
+    const cdz_arch *arch;
+    cdz_job *job;
+    cdz_prompt_rows rows;
+    cdz_error *err;
+} preparation;
+
+static cdz_status no_memory(cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* --- configuration ------------------------------------------------------------------------------------------ */
+
+static cdz_status make_plan(preparation *p)
+{
+    const cdz_json *doc = p->in->document;
+    const cdz_json *kwargs = doc ? cdz_json_get(doc, "kwargs") : NULL;
+    return cdz_pipeline_plan(p->in->pipeline, p->in->model_generation, kwargs,
+                             p->in->assistant != NULL, &p->job->plan, p->err);
+}
+
+/* The document's seed, else the parameter, else one from the system; reported with the result either way. */
+static cdz_status choose_seed(preparation *p)
+{
+    const cdz_json *doc = p->in->document;
+    const cdz_json *seed = doc ? cdz_json_get(doc, "seed") : NULL;
+    const cdz_opt_int *param = &p->job->plan->generation.seed;
+    if (seed)
+        p->job->seed = (uint64_t)seed->integer;
+    else if (param->set)
+        p->job->seed = (uint64_t)param->value;
+    else {
+        uint32_t word; /* torch keeps the low 32 bits of a seed */
+        if (getrandom(&word, sizeof word, 0) != sizeof word)
+            return cdz_err(p->err, CDZ_E_IO, "the system gave no random seed; set one with seed=N");
+        p->job->seed = word;
+    }
+    return CDZ_OK;
+}
+
+/* eos as a list; pad falls back to the first of them. */
+static cdz_status special_tokens(preparation *p)
+{
+    const cdz_generation *g = &p->job->plan->generation;
+    cdz_job *job = p->job;
+    int32_t *eos = cdz_arena_array(&job->arena, g->eos_token_id.len, sizeof *eos);
+    if (!eos) return no_memory(p->err);
+    for (uint32_t i = 0; i < g->eos_token_id.len; i++) eos[i] = (int32_t)g->eos_token_id.at[i];
+    job->eos = (cdz_ids){eos, g->eos_token_id.len};
+    job->bos = g->bos_token_id.set ? (int32_t)g->bos_token_id.value : -1;
+    job->pad = g->pad_token_id.set ? (int32_t)g->pad_token_id.value : job->eos.len ? eos[0] : -1;
+    return CDZ_OK;
+}
+
+/* --- input ---------------------------------------------------------------------------------------------------- */
+
+/* No prompt: one row that holds bos_token_id. */
+static cdz_status start_from_bos(preparation *p)
+{
+    cdz_prompt_rows *rows = &p->rows;
+    if (p->job->bos < 0)
+        return cdz_err(
+            p->err, CDZ_E_USAGE,
+            "there is no prompt, and bos_token_id is not set to start from; give a prompt");
+    rows->ids = cdz_arena_array(&p->job->arena, 1, sizeof *rows->ids);
+    rows->lens = cdz_arena_array(&p->job->arena, 1, sizeof *rows->lens);
+    int32_t *ids = cdz_arena_array(&p->job->arena, 1, sizeof *ids);
+    if (!rows->ids || !rows->lens || !ids) return no_memory(p->err);
+    ids[0] = p->job->bos;
+    rows->ids[0] = ids;
+    rows->lens[0] = 1;
+    rows->n = 1;
+    return CDZ_OK;
+}
+
+static cdz_status check_ids(preparation *p)
+{
+    for (uint32_t r = 0; r < p->rows.n; r++) {
+        for (uint32_t i = 0; i < p->rows.lens[r]; i++) {
+            int32_t id = p->rows.ids[r][i];
+            if (id >= 0 && (uint32_t)id < p->arch->n_vocab) continue;
+            return cdz_err(
+                p->err, CDZ_E_USAGE,
+                "prompt row %u holds token id %d at place %u; the vocabulary has ids 0 to %u", r,
+                id, i, p->arch->n_vocab - 1);
+        }
+    }
+    return CDZ_OK;
+}
+
+static bool is_eos(const cdz_job *job, int32_t id)
+{
+    for (uint32_t i = 0; i < job->eos.len; i++)
+        if (job->eos.at[i] == id) return true;
+    return false;
+}
+
+/* Inferred as transformers does: ids != pad, only if pad is set, occurs in the prompt and is no eos. */
+static void infer_mask(const preparation *p, uint32_t row, uint8_t *mask)
+{
+    const cdz_job *job = p->job;
+    bool pads = job->pad >= 0 && !is_eos(job, job->pad);
+    for (uint32_t i = 0; i < p->rows.lens[row]; i++)
+        mask[i] = !(pads && p->rows.ids[row][i] == job->pad);
+}
+
+/* One row of prompt_len: padded on the left where it is shorter, which only a batch of texts or a ragged list is. */
+static cdz_status pad_row(preparation *p, uint32_t row)
+{
+    cdz_job *job = p->job;
+    uint32_t len = p->rows.lens[row], missing = job->prompt_len - len;
+    int32_t *ids = cdz_arena_array(&job->arena, job->prompt_len, sizeof *ids);
+    uint8_t *mask = cdz_arena_array(&job->arena, job->prompt_len, 1);
+    if (!ids || !mask) return no_memory(p->err);
+    for (uint32_t i = 0; i < missing; i++) ids[i] = job->pad < 0 ? 0 : job->pad;
+    if (len) memcpy(ids + missing, p->rows.ids[row], len * sizeof *ids);
+    if (p->rows.masks && p->rows.masks[row])
+        memcpy(mask + missing, p->rows.masks[row], len);
+    else
+        infer_mask(p, row, mask + missing);
+    job->rows[row] = (cdz_job_row){.ids = ids, .mask = mask};
+    return CDZ_OK;
+}
+
+/* The last position must be visible: its logits choose the first token. Holes change what a window or a relative
+ * distance means, so models that have those refuse them. */
+static cdz_status check_mask(preparation *p, uint32_t row)
+{
+    const uint8_t *mask = p->job->rows[row].mask;
+    uint32_t len = p->job->prompt_len, first = 0;
+    while (first < len && !mask[first]) first++;
+    if (first == len || !mask[len - 1])
+        return cdz_err(
+            p->err, CDZ_E_USAGE,
+            "prompt row %u ends in a masked position; pad decoder-only prompts on the left", row);
+    for (uint32_t i = first; i < len; i++) {
+        if (mask[i] || !p->arch->has_window) continue;
+        return cdz_err(
+            p->err, CDZ_E_UNSUPPORTED,
+            "prompt row %u has a hole in its attention mask at place %u; %s models with a sliding "
+            "window refuse that",
+            row, i, p->arch->model_type);
+    }
+    uint32_t visible = 0;
+    for (uint32_t i = first; i < len; i++) visible += mask[i];
+    if (visible > p->arch->context)
+        return cdz_err(p->err, CDZ_E_USAGE, "the prompt has %u tokens; the model's context is %u",
+                       visible, p->arch->context);
+    return CDZ_OK;
+}
+
+static cdz_status make_rows(preparation *p)
+{
+    cdz_job *job = p->job;
+    CDZ_TRY(cdz_prompt_rows_read(p->in, &job->arena, &p->rows, p->err));
+    if (p->rows.n == 0) CDZ_TRY(start_from_bos(p));
+    CDZ_TRY(check_ids(p));
+    job->n_prompts = p->rows.n;
+    for (uint32_t r = 0; r < p->rows.n; r++)
+        if (p->rows.lens[r] > job->prompt_len) job->prompt_len = p->rows.lens[r];
+    if (job->prompt_len == 0)
+        return cdz_err(p->err, CDZ_E_USAGE, "the prompt is empty: it has no tokens to start from");
+    job->rows = cdz_arena_array(&job->arena, job->n_prompts, sizeof *job->rows);
+    if (!job->rows) return no_memory(p->err);
+    for (uint32_t r = 0; r < job->n_prompts; r++) {
+        CDZ_TRY(pad_row(p, r));
+        CDZ_TRY(check_mask(p, r));
+    }
+    return CDZ_OK;
+}
+
+/* --- expansion, lengths, what to keep ---------------------------------------------------------------------------- */
+
+static cdz_status expand(preparation *p)
+{
+    enum { MAX_ROWS = 65536 };
+    const cdz_generation *g = &p->job->plan->generation;
+    int64_t each = g->num_beams > g->num_return_sequences ? g->num_beams : g->num_return_sequences;
+    if (each < 1) each = 1;
+    if (each > MAX_ROWS / p->job->n_prompts)
+        return cdz_err(p->err, CDZ_E_LIMIT, "%u prompts times %lld sequences are more than %d rows",
+                       p->job->n_prompts, (long long)each, MAX_ROWS);
+    p->job->n_rows = p->job->n_prompts * (uint32_t)each;
+    return CDZ_OK;
+}
+
+static cdz_status resolve_lengths(preparation *p)
+{
+    cdz_lengths lengths;
+    CDZ_TRY(cdz_resolve_lengths(&p->job->plan->generation, p->job->prompt_len, p->arch->context,
+                                &lengths, p->err));
+    p->job->max_length = lengths.max_length;
+    p->job->min_length = lengths.min_length;
+    return CDZ_OK;
+}
+
+static void choose_records(preparation *p, const cdz_record_spec *record)
+{
+    const cdz_generation *g = &p->job->plan->generation;
+    p->job->keep_scores = g->output_scores && !record->present;
+    p->job->keep_logits = g->output_logits && !record->present;
+    p->job->keep_logprobs = g->output_logprobs || record->present;
+    p->job->keep_top = record->top < p->arch->n_vocab ? record->top : p->arch->n_vocab;
+}
+
+static cdz_status prepare(preparation *p, cdz_record_spec *record)
+{
+    const cdz_json *doc = p->in->document;
+    if (doc) CDZ_TRY(cdz_request_check(doc, p->err));
+    CDZ_TRY(cdz_record_read(doc, record, p->err));
+    CDZ_TRY(make_plan(p));
+    CDZ_TRY(choose_seed(p));
+    CDZ_TRY(special_tokens(p));
+    CDZ_TRY(make_rows(p));
+    p->job->prompt_logits = doc && cdz_json_eq(cdz_json_get(doc, "mode"), "logits");
+    if (p->job->prompt_logits) {
+        p->job->n_rows = p->job->n_prompts;
+        p->job->max_length = p->job->prompt_len;
+        return CDZ_OK;
+    }
+    CDZ_TRY(expand(p));
+    CDZ_TRY(resolve_lengths(p));
+    choose_records(p, record);
+    return CDZ_OK;
+}
+
+cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_job **out, cdz_record_spec *record,
+                           cdz_error *err)
+{
+    cdz_record_spec own = {0};
+    cdz_job *job = cdz_job_new();
+    if (!job) return no_memory(err);
+    job->model = in->model;
+    job->assistant = in->assistant;
+    if (in->timeout_s > 0) job->deadline_s = now_s() + in->timeout_s;
+    preparation p = {.in = in,
+                     .job = job,
+                     .err = err,
+                     .arch = cdz_weights_arch(cdz_run_model_weights(in->model))};
+    cdz_status status = prepare(&p, record ? record : &own);
+    if (status == CDZ_OK)
+        *out = job;
+    else
+        cdz_job_free(job);
+    return status;
+}

@@ -1,0 +1,58 @@
+/* prepare.h - standard input preparation: from a request document to a job the engine can run.
+ *
+ * A request document is a JSON object; a golden case is one. Fields:
+ *   prompt            text, or a list of texts (a batch, padded on the left)
+ *   prompt_ids        ids, or a list of rows of ids; null: start from bos_token_id
+ *   attention_mask    rows of 0 and 1, as prompt_ids
+ *   kwargs            generation parameters and arguments of the strategy, by name
+ *   seed              torch.manual_seed(seed) before the call
+ *   record            what to keep: {"top": k, "transition": true}; asks for an answer in recorded form
+ *   mode              "logits": scores of every prompt position instead of generation; others are ignored
+ *   pipeline          a pipeline file (the caller resolves it)
+ *   assistant         a draft model (the caller resolves it)
+ *   id, expect, ...   for the caller; listed in request_fields below, anything else is refused by name
+ * Order of events and rules: docs/design.md "A request"; reference: transformers 5.3.0 generation/utils.py. */
+#ifndef CDZ_HOST_PREPARE_H
+#define CDZ_HOST_PREPARE_H
+
+#include "run/engine.h"
+
+/* What the caller wants recorded, from "record". */
+typedef struct cdz_record_spec {
+    bool present; /* the document has "record": answer in recorded form */
+    uint32_t top;
+    bool transition;
+} cdz_record_spec;
+
+typedef struct cdz_prepare_input {
+    cdz_run_model *model, *assistant; /* assistant may be NULL */
+    cdz_pipeline *pipeline;
+    const cdz_json
+        *model_generation;    /* generation_config.json's object or its stand-in; may be NULL */
+    const cdz_json *document; /* a request document, or NULL */
+    const char *prompt;       /* used when the document has no prompt; may be NULL */
+    const int32_t *ids;
+    uint32_t n_ids; /* the same for ids */
+    double timeout_s;
+} cdz_prepare_input;
+
+/* Builds a job: everything resolved and checked, nothing run. record may be NULL. */
+cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_job **out, cdz_record_spec *record,
+                           cdz_error *err);
+
+/* Refuses unknown fields and fields of the wrong type; name begins the sentences. */
+cdz_status cdz_request_check(const cdz_json *document, cdz_error *err);
+cdz_status cdz_record_read(const cdz_json *document, cdz_record_spec *out, cdz_error *err);
+
+/* The prompt rows of a document or input, before padding. Built by rows.c. */
+typedef struct cdz_prompt_rows {
+    int32_t **ids;   /* n rows */
+    uint8_t **masks; /* n rows, or NULL: none was given */
+    uint32_t *lens;
+    uint32_t n;
+} cdz_prompt_rows;
+
+cdz_status cdz_prompt_rows_read(const cdz_prepare_input *in, cdz_arena *arena, cdz_prompt_rows *out,
+                                cdz_error *err);
+
+#endif

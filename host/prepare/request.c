@@ -1,0 +1,86 @@
+/* request.c - the request document: which fields there are and what they hold. */
+#include <stdio.h>
+#include <string.h>
+
+#include "prepare/prepare.h"
+
+/* The fields of a request. `use` says who reads it: 'p' preparation, 'c' the caller, 'n' nobody (notes of a golden
+ * case), 'x' a field of golden cases whose feature is not built yet. */
+static const struct {
+    const char *name;
+    char use;
+} request_fields[] = {
+    {"prompt", 'p'},        {"prompt_ids", 'p'}, {"attention_mask", 'p'}, {"kwargs", 'p'},
+    {"seed", 'p'},          {"record", 'p'},     {"mode", 'p'},           {"pipeline", 'c'},
+    {"assistant", 'c'},     {"id", 'c'},         {"expect", 'n'},         {"min_margin", 'n'},
+    {"margins", 'n'},       {"optional", 'n'},   {"prompt_text", 'n'},    {"reference", 'n'},
+    {"inputs_embeds", 'x'}, {"calls", 'x'},
+};
+
+enum { N_FIELDS = sizeof request_fields / sizeof request_fields[0] };
+
+static char field_use(const char *name)
+{
+    for (size_t i = 0; i < N_FIELDS; i++)
+        if (strcmp(request_fields[i].name, name) == 0) return request_fields[i].use;
+    return '\0';
+}
+
+static cdz_status unknown_field(const char *name, cdz_error *err)
+{
+    const char *names[N_FIELDS];
+    for (size_t i = 0; i < N_FIELDS; i++) names[i] = request_fields[i].name;
+    const char *near = cdz_nearest_name(name, names, N_FIELDS);
+    return cdz_err(err, CDZ_E_USAGE, "request: unknown field \"%s\"%s%s%s", name,
+                   near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+cdz_status cdz_request_check(const cdz_json *document, cdz_error *err)
+{
+    if (!cdz_json_is(document, CDZ_JSON_OBJECT))
+        return cdz_err(err, CDZ_E_USAGE, "request: expected an object, found %s",
+                       cdz_json_type_name(document));
+    for (uint32_t i = 0; i < document->len; i++) {
+        const cdz_json_member *member = &document->members[i];
+        char use = field_use(member->key);
+        if (use == '\0') return unknown_field(member->key, err);
+        if (use == 'x')
+            return cdz_err(err, CDZ_E_UNSUPPORTED,
+                           "request: \"%s\" is not supported by this version", member->key);
+    }
+    const cdz_json *kwargs = cdz_json_get(document, "kwargs");
+    if (kwargs && !cdz_json_is(kwargs, CDZ_JSON_OBJECT))
+        return cdz_err(err, CDZ_E_USAGE, "request: \"kwargs\" must be an object, found %s",
+                       cdz_json_type_name(kwargs));
+    const cdz_json *seed = cdz_json_get(document, "seed");
+    if (seed && !cdz_json_is(seed, CDZ_JSON_INT))
+        return cdz_err(err, CDZ_E_USAGE, "request: \"seed\" must be an integer, found %s",
+                       cdz_json_type_name(seed));
+    return CDZ_OK;
+}
+
+cdz_status cdz_record_read(const cdz_json *document, cdz_record_spec *out, cdz_error *err)
+{
+    *out = (cdz_record_spec){0};
+    const cdz_json *record = document ? cdz_json_get(document, "record") : NULL;
+    if (!record || record->type == CDZ_JSON_NULL) return CDZ_OK;
+    if (!cdz_json_is(record, CDZ_JSON_OBJECT))
+        return cdz_err(err, CDZ_E_USAGE, "request: \"record\" must be an object, found %s",
+                       cdz_json_type_name(record));
+    out->present = true;
+    for (uint32_t i = 0; i < record->len; i++) {
+        const cdz_json_member *member = &record->members[i];
+        if (strcmp(member->key, "top") == 0 && member->value.type == CDZ_JSON_INT &&
+            member->value.integer >= 0 && member->value.integer <= 1000)
+            out->top = (uint32_t)member->value.integer;
+        else if (strcmp(member->key, "transition") == 0 && member->value.type == CDZ_JSON_BOOL)
+            out->transition = member->value.boolean;
+        else
+            return cdz_err(
+                err, CDZ_E_UNSUPPORTED,
+                "request: record \"%s\" is not supported by this version; known: \"top\" "
+                "(an integer from 0 to 1000), \"transition\" (true or false)",
+                member->key);
+    }
+    return CDZ_OK;
+}

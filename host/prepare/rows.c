@@ -1,0 +1,169 @@
+/* rows.c - prompts as rows of ids: from text, from ids, or from nothing. */
+#include <limits.h>
+#include <string.h>
+
+#include "prepare/prepare.h"
+
+enum { MAX_ROWS = 4096, MAX_ROW_LEN = 1 << 24 };
+
+static cdz_status no_memory(cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the prompt");
+}
+
+static cdz_status make_rows(cdz_arena *arena, uint32_t n, bool masks, cdz_prompt_rows *out,
+                            cdz_error *err)
+{
+    out->n = n;
+    out->ids = cdz_arena_array(arena, n, sizeof *out->ids);
+    out->lens = cdz_arena_array(arena, n, sizeof *out->lens);
+    out->masks = masks ? cdz_arena_array(arena, n, sizeof *out->masks) : NULL;
+    return out->ids && out->lens && (!masks || out->masks) ? CDZ_OK : no_memory(err);
+}
+
+static cdz_status encode_row(const cdz_prepare_input *in, const char *text, size_t len,
+                             cdz_arena *arena, cdz_prompt_rows *rows, uint32_t row, cdz_error *err)
+{
+    const cdz_tokenizer *tok = cdz_run_model_tokenizer(in->model);
+    if (!tok)
+        return cdz_err(err, CDZ_E_USAGE,
+                       "the model has no tokenizer.json, so it cannot read text; give ids instead "
+                       "(--ids, \"prompt_ids\")");
+    cdz_encoding encoding = {0};
+    cdz_status status =
+        cdz_tokenizer_encode(tok, NULL, text, len, CDZ_ENCODE_SPECIAL, &encoding, err);
+    if (status == CDZ_OK && encoding.n > MAX_ROW_LEN)
+        status = cdz_err(err, CDZ_E_LIMIT, "the prompt has %zu tokens; at most %d are accepted",
+                         encoding.n, MAX_ROW_LEN);
+    if (status == CDZ_OK) {
+        rows->ids[row] = cdz_arena_array(arena, encoding.n, sizeof(int32_t));
+        if (!rows->ids[row]) {
+            status = no_memory(err);
+        } else {
+            if (encoding.n) memcpy(rows->ids[row], encoding.ids, encoding.n * sizeof(int32_t));
+            rows->lens[row] = (uint32_t)encoding.n;
+        }
+    }
+    cdz_encoding_free(&encoding);
+    return status;
+}
+
+static cdz_status rows_from_texts(const cdz_prepare_input *in, const cdz_json *prompt,
+                                  cdz_arena *arena, cdz_prompt_rows *out, cdz_error *err)
+{
+    bool one = prompt->type == CDZ_JSON_STRING;
+    if (!one && (prompt->type != CDZ_JSON_ARRAY || prompt->len == 0 || prompt->len > MAX_ROWS))
+        return cdz_err(err, CDZ_E_USAGE,
+                       "request: \"prompt\" must be text or a list of 1 to %d texts", MAX_ROWS);
+    CDZ_TRY(make_rows(arena, one ? 1 : prompt->len, false, out, err));
+    for (uint32_t r = 0; r < out->n; r++) {
+        const cdz_json *text = one ? prompt : &prompt->items[r];
+        if (text->type != CDZ_JSON_STRING)
+            return cdz_err(err, CDZ_E_USAGE, "request: \"prompt\" item %u must be text, found %s",
+                           r, cdz_json_type_name(text));
+        CDZ_TRY(encode_row(in, text->string, text->len, arena, out, r, err));
+    }
+    return CDZ_OK;
+}
+
+static cdz_status ids_row(const cdz_json *row, cdz_arena *arena, int32_t **ids, uint32_t *len,
+                          cdz_error *err)
+{
+    if (row->type != CDZ_JSON_ARRAY || row->len > MAX_ROW_LEN)
+        return cdz_err(err, CDZ_E_USAGE,
+                       "request: a row of \"prompt_ids\" must be a list of ids, found %s",
+                       cdz_json_type_name(row));
+    *ids = cdz_arena_array(arena, row->len, sizeof **ids);
+    if (!*ids) return no_memory(err);
+    for (uint32_t i = 0; i < row->len; i++) {
+        const cdz_json *id = &row->items[i];
+        if (id->type != CDZ_JSON_INT || id->integer < 0 || id->integer > INT32_MAX)
+            return cdz_err(
+                err, CDZ_E_USAGE,
+                "request: \"prompt_ids\" holds %s at place %u; expected token ids from 0",
+                id->type == CDZ_JSON_INT ? "a number out of range" : cdz_json_type_name(id), i);
+        (*ids)[i] = (int32_t)id->integer;
+    }
+    *len = row->len;
+    return CDZ_OK;
+}
+
+static cdz_status mask_row(const cdz_json *row, uint32_t len, cdz_arena *arena, uint8_t **mask,
+                           cdz_error *err)
+{
+    if (row->type != CDZ_JSON_ARRAY || row->len != len)
+        return cdz_err(err, CDZ_E_USAGE,
+                       "request: a row of \"attention_mask\" must be a list as long as its row of "
+                       "\"prompt_ids\" (%u)",
+                       len);
+    *mask = cdz_arena_array(arena, len, 1);
+    if (!*mask) return no_memory(err);
+    for (uint32_t i = 0; i < len; i++) {
+        const cdz_json *bit = &row->items[i];
+        if (bit->type != CDZ_JSON_INT || (bit->integer != 0 && bit->integer != 1))
+            return cdz_err(err, CDZ_E_USAGE, "request: \"attention_mask\" may hold only 0 and 1");
+        (*mask)[i] = (uint8_t)bit->integer;
+    }
+    return CDZ_OK;
+}
+
+/* A flat list of ids is one row. */
+static bool is_flat(const cdz_json *list)
+{
+    return list->len == 0 || list->items[0].type != CDZ_JSON_ARRAY;
+}
+
+static cdz_status rows_from_ids(const cdz_json *ids, const cdz_json *mask, cdz_arena *arena,
+                                cdz_prompt_rows *out, cdz_error *err)
+{
+    if (ids->type != CDZ_JSON_ARRAY || ids->len > (is_flat(ids) ? MAX_ROW_LEN : MAX_ROWS))
+        return cdz_err(err, CDZ_E_USAGE,
+                       "request: \"prompt_ids\" must be a list of ids or of at most %d rows",
+                       MAX_ROWS);
+    bool masked = mask && mask->type != CDZ_JSON_NULL, flat = is_flat(ids);
+    if (masked &&
+        (mask->type != CDZ_JSON_ARRAY || is_flat(mask) != flat || (!flat && mask->len != ids->len)))
+        return cdz_err(err, CDZ_E_USAGE,
+                       "request: \"attention_mask\" must have the shape of \"prompt_ids\"");
+    CDZ_TRY(make_rows(arena, flat ? 1 : ids->len, masked, out, err));
+    for (uint32_t r = 0; r < out->n; r++) {
+        CDZ_TRY(ids_row(flat ? ids : &ids->items[r], arena, &out->ids[r], &out->lens[r], err));
+        if (masked)
+            CDZ_TRY(
+                mask_row(flat ? mask : &mask->items[r], out->lens[r], arena, &out->masks[r], err));
+    }
+    return CDZ_OK;
+}
+
+static cdz_status rows_from_input(const cdz_prepare_input *in, cdz_arena *arena,
+                                  cdz_prompt_rows *out, cdz_error *err)
+{
+    CDZ_TRY(make_rows(arena, 1, false, out, err));
+    if (in->prompt) return encode_row(in, in->prompt, strlen(in->prompt), arena, out, 0, err);
+    if (!in->ids || in->n_ids == 0) {
+        out->n = 0; /* no prompt: start from bos_token_id */
+        return CDZ_OK;
+    }
+    out->ids[0] = cdz_arena_array(arena, in->n_ids, sizeof(int32_t));
+    if (!out->ids[0]) return no_memory(err);
+    memcpy(out->ids[0], in->ids, in->n_ids * sizeof(int32_t));
+    out->lens[0] = in->n_ids;
+    return CDZ_OK;
+}
+
+cdz_status cdz_prompt_rows_read(const cdz_prepare_input *in, cdz_arena *arena, cdz_prompt_rows *out,
+                                cdz_error *err)
+{
+    *out = (cdz_prompt_rows){0};
+    const cdz_json *doc = in->document;
+    const cdz_json *prompt = doc ? cdz_json_get(doc, "prompt") : NULL;
+    const cdz_json *ids = doc ? cdz_json_get(doc, "prompt_ids") : NULL;
+    if (prompt && ids)
+        return cdz_err(err, CDZ_E_USAGE,
+                       "request: \"prompt\" and \"prompt_ids\" together; give one of them");
+    if (prompt) return rows_from_texts(in, prompt, arena, out, err);
+    if (ids && ids->type != CDZ_JSON_NULL)
+        return rows_from_ids(ids, cdz_json_get(doc, "attention_mask"), arena, out, err);
+    if (ids) return CDZ_OK;
+    return rows_from_input(in, arena, out, err);
+}
