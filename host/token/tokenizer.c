@@ -1,0 +1,208 @@
+/* tokenizer.c - opening a tokenizer: which parts the file names, and the look-ups on what was read. */
+#include "token/tokenizer.h"
+
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "token/parts.h"
+
+#define MAX_FILE_BYTES ((size_t)256 << 20)
+
+/* --- parts ------------------------------------------------------------------------------------------------ */
+
+static cdz_status unsupported(const cdz_json *part, const char *what, const char *supported,
+                              cdz_error *err)
+{
+    const cdz_json *type = cdz_json_get(part, "type");
+    if (!cdz_json_is(type, CDZ_JSON_STRING))
+        return cdz_err(err, CDZ_E_INPUT,
+                       "%s is %s, expected an object with a \"type\"; supported: %s", what,
+                       cdz_json_type_name(part), supported);
+    return cdz_err(err, CDZ_E_UNSUPPORTED, "line %u: %s of type \"%.60s\"; supported: %s",
+                   type->line, what, type->string, supported);
+}
+
+static cdz_status read_normalizer(const cdz_json *part, bool *nfc, cdz_error *err)
+{
+    const cdz_json *type = cdz_json_get(part, "type"), *list = cdz_json_get(part, "normalizers");
+    if (!part || cdz_json_is(part, CDZ_JSON_NULL)) return CDZ_OK;
+    if (cdz_json_eq(type, "NFC")) {
+        *nfc = true;
+        return CDZ_OK;
+    }
+    if (!cdz_json_eq(type, "Sequence") || !cdz_json_is(list, CDZ_JSON_ARRAY))
+        return unsupported(part, "normalizer", "NFC, Sequence", err);
+    for (uint32_t i = 0; i < list->len; i++) CDZ_TRY(read_normalizer(&list->items[i], nfc, err));
+    return CDZ_OK;
+}
+
+/* Files of early versions leave the type of a BPE model out. */
+static bool is_bpe(const cdz_json *model)
+{
+    const cdz_json *type = cdz_json_get(model, "type");
+    return type ? cdz_json_eq(type, "BPE") : cdz_json_get(model, "merges") != NULL;
+}
+
+static cdz_status read_parts(cdz_tokenizer *tok, const cdz_json *root, cdz_error *err)
+{
+    const cdz_json *model = cdz_json_get(root, "model"), *decoder = cdz_json_get(root, "decoder");
+    if (!cdz_json_is(root, CDZ_JSON_OBJECT) || !model)
+        return cdz_err(err, CDZ_E_INPUT, "the file is %s without a \"model\", not a tokenizer",
+                       cdz_json_type_name(root));
+    if (!is_bpe(model)) return unsupported(model, "model", "BPE", err);
+    CDZ_TRY(read_normalizer(cdz_json_get(root, "normalizer"), &tok->nfc, err));
+    CDZ_TRY(cdz_pretok_read(cdz_json_get(root, "pre_tokenizer"), &tok->pretok, &tok->arena, err));
+    if (!cdz_json_eq(cdz_json_get(decoder, "type"), "ByteLevel"))
+        return unsupported(decoder, "decoder", "ByteLevel", err);
+    CDZ_TRY(cdz_vocab_read_model(&tok->vocab, cdz_json_get(model, "vocab"), &tok->arena, err));
+    CDZ_TRY(cdz_bpe_read(&tok->bpe, model, &tok->vocab, &tok->arena, err));
+    CDZ_TRY(cdz_vocab_read_added(&tok->vocab, cdz_json_get(root, "added_tokens"), tok->nfc,
+                                 &tok->arena, err));
+    return cdz_postproc_read(cdz_json_get(root, "post_processor"), &tok->postproc, &tok->arena,
+                             err);
+}
+
+static cdz_status read_tokenizer(cdz_tokenizer *tok, const char *json, size_t len, const char *name,
+                                 cdz_error *err)
+{
+    cdz_arena arena = {0};
+    cdz_json root;
+    cdz_status st = cdz_json_parse(json, len, name, NULL, &arena, &root, err);
+    if (st == CDZ_OK) {
+        st = read_parts(tok, &root, err);
+        if (st != CDZ_OK) cdz_err_prefix(err, "%s", name);
+    }
+    cdz_arena_free(&arena);
+    return st;
+}
+
+/* --- opening ---------------------------------------------------------------------------------------------- */
+
+cdz_status cdz_tokenizer_parse(const char *json, size_t len, const char *config, size_t config_len,
+                               const char *name, cdz_tokenizer **out, cdz_error *err)
+{
+    *out = NULL;
+    cdz_tokenizer *tok = calloc(1, sizeof *tok);
+    if (!tok) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
+    cdz_status st = read_tokenizer(tok, json, len, name, err);
+    if (st == CDZ_OK) st = cdz_tokenizer_read_config(tok, config, config_len, name, err);
+    if (st != CDZ_OK) {
+        cdz_tokenizer_free(tok);
+        return st;
+    }
+    *out = tok;
+    return CDZ_OK;
+}
+
+static char *join_path(const char *folder, const char *file)
+{
+    cdz_buf path = {0};
+    cdz_buf_printf(&path, "%s/%s", folder, file);
+    if (path.failed) cdz_buf_free(&path);
+    return path.data;
+}
+
+/* Reads a file of the folder; one that is not there leaves *text NULL when `optional`. */
+static cdz_status read_file(const char *folder, const char *file, bool optional, char **text,
+                            size_t *len, cdz_error *err)
+{
+    char *path = join_path(folder, file);
+    cdz_error own = {0};
+    if (!path) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
+    cdz_status st = cdz_file_read(path, MAX_FILE_BYTES, text, len, &own);
+    free(path);
+    if (st == CDZ_OK) return CDZ_OK;
+    *text = NULL;
+    *len = 0;
+    if (optional && st == CDZ_E_NOT_FOUND) return CDZ_OK;
+    return cdz_err(err, st, "%s", own.text);
+}
+
+static cdz_status take_template(cdz_tokenizer *tok, const char *text, size_t len, cdz_error *err)
+{
+    if (!text) return CDZ_OK;
+    tok->config.chat_template = cdz_arena_strndup(&tok->arena, text, len);
+    return tok->config.chat_template ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory");
+}
+
+cdz_status cdz_tokenizer_open(const char *folder, cdz_tokenizer **out, cdz_error *err)
+{
+    char *json = NULL, *config = NULL, *jinja = NULL, *name = join_path(folder, "tokenizer.json");
+    size_t json_len, config_len = 0, jinja_len = 0;
+    *out = NULL;
+    cdz_status st = name ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
+    if (st == CDZ_OK) st = read_file(folder, "tokenizer.json", false, &json, &json_len, err);
+    if (st == CDZ_OK)
+        st = read_file(folder, "tokenizer_config.json", true, &config, &config_len, err);
+    if (st == CDZ_OK) st = read_file(folder, "chat_template.jinja", true, &jinja, &jinja_len, err);
+    if (st == CDZ_OK) st = cdz_tokenizer_parse(json, json_len, config, config_len, name, out, err);
+    if (st == CDZ_OK) st = take_template(*out, jinja, jinja_len, err);
+    if (st != CDZ_OK) {
+        cdz_tokenizer_free(*out);
+        *out = NULL;
+    }
+    free(name);
+    free(json);
+    free(config);
+    free(jinja);
+    return st;
+}
+
+void cdz_tokenizer_free(cdz_tokenizer *tok)
+{
+    if (!tok) return;
+    cdz_vocab_free(&tok->vocab);
+    cdz_arena_free(&tok->arena);
+    free(tok);
+}
+
+/* --- look-ups --------------------------------------------------------------------------------------------- */
+
+uint32_t cdz_tokenizer_n_ids(const cdz_tokenizer *tok)
+{
+    return tok->vocab.n_ids;
+}
+
+uint32_t cdz_tokenizer_n_model_tokens(const cdz_tokenizer *tok)
+{
+    return tok->vocab.model.n;
+}
+
+uint32_t cdz_tokenizer_n_tokens(const cdz_tokenizer *tok)
+{
+    const cdz_strmap *added = &tok->vocab.added_ids;
+    uint32_t n = tok->vocab.model.n;
+    for (uint32_t i = 0; i < added->n; i++)
+        if (cdz_strmap_get(&tok->vocab.model, added->entries[i].text, added->entries[i].len) < 0)
+            n++;
+    return n;
+}
+
+uint32_t cdz_tokenizer_n_special_added(const cdz_tokenizer *tok)
+{
+    return tok->postproc.n_special;
+}
+
+const char *cdz_tokenizer_token(const cdz_tokenizer *tok, int32_t id, size_t *len)
+{
+    const cdz_token *token = cdz_vocab_token(&tok->vocab, id);
+    if (len) *len = token ? token->len : 0;
+    return token ? token->text : NULL;
+}
+
+int32_t cdz_tokenizer_id(const cdz_tokenizer *tok, const char *token, size_t len)
+{
+    return cdz_vocab_id(&tok->vocab, token, len);
+}
+
+bool cdz_tokenizer_is_added(const cdz_tokenizer *tok, int32_t id)
+{
+    const cdz_token *token = cdz_vocab_token(&tok->vocab, id);
+    return token && token->added >= 0;
+}
+
+bool cdz_tokenizer_is_special(const cdz_tokenizer *tok, int32_t id)
+{
+    const cdz_token *token = cdz_vocab_token(&tok->vocab, id);
+    return token && token->special;
+}

@@ -1,0 +1,265 @@
+/* vocab.c - reading the vocabulary and the added tokens. */
+#include "token/vocab.h"
+
+#include "token/nfc.h"
+#include "token/unicode.h"
+
+/* --- the byte alphabet ----------------------------------------------------------------------------------- */
+
+/* Bytes that print as themselves; the others are U+0100, U+0101, ... in order. */
+static bool prints_itself(unsigned byte)
+{
+    return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+}
+
+uint32_t cdz_byte_to_code(uint8_t byte)
+{
+    if (prints_itself(byte)) return byte;
+    if (byte <= 0x20) return 0x100u + byte;
+    if (byte <= 0xA0) return 0x100u + 0x21 + (byte - 0x7Fu);
+    return 0x100u + 0x21 + 0x22;
+}
+
+int cdz_code_to_byte(uint32_t code)
+{
+    if (code < 0x100) return prints_itself(code) ? (int)code : -1;
+    if (code <= 0x120) return (int)(code - 0x100);
+    if (code <= 0x142) return (int)(code - 0x121 + 0x7F);
+    return code == 0x143 ? 0xAD : -1;
+}
+
+bool cdz_byte_level_decode(const char *text, size_t len, char *out, size_t *n_out)
+{
+    size_t n = 0, size;
+    for (size_t i = 0; i < len; i += size) {
+        const int byte = cdz_code_to_byte(cdz_uc_code((const uint8_t *)text + i, &size));
+        if (byte < 0) return false;
+        out[n++] = (char)byte;
+    }
+    *n_out = n;
+    return true;
+}
+
+/* --- the model's vocabulary ------------------------------------------------------------------------------ */
+
+static cdz_status check_entry(const cdz_json_member *m, uint32_t n_tokens, cdz_error *err)
+{
+    if (!cdz_json_is(&m->value, CDZ_JSON_INT) || m->value.integer < 0)
+        return cdz_err(err, CDZ_E_INPUT,
+                       "line %u: model.vocab: the id of \"%.80s\" must be a whole number from 0",
+                       m->value.line, m->key);
+    if (m->value.integer >= (int64_t)n_tokens + CDZ_VOCAB_MAX_HOLES ||
+        m->value.integer > INT32_MAX - 1)
+        return cdz_err(err, CDZ_E_LIMIT,
+                       "line %u: model.vocab: the id %lld of \"%.80s\" is far past the %u tokens "
+                       "of the vocabulary; "
+                       "at most %u ids may be unused",
+                       m->value.line, (long long)m->value.integer, m->key, n_tokens,
+                       CDZ_VOCAB_MAX_HOLES);
+    return CDZ_OK;
+}
+
+cdz_status cdz_vocab_read_model(cdz_vocab *vocab, const cdz_json *tokens, cdz_arena *arena,
+                                cdz_error *err)
+{
+    if (!cdz_json_is(tokens, CDZ_JSON_OBJECT))
+        return cdz_err(err, CDZ_E_INPUT, "model.vocab is %s, expected an object of tokens and ids",
+                       cdz_json_type_name(tokens));
+    size_t bytes = 1;
+    for (uint32_t i = 0; i < tokens->len; i++) bytes += (size_t)tokens->members[i].key_len + 1;
+    char *pool = cdz_arena_alloc(arena, bytes);
+    if (!pool || !cdz_strmap_init(&vocab->model, arena, tokens->len))
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory for %u tokens", tokens->len);
+    for (uint32_t i = 0; i < tokens->len; i++) {
+        const cdz_json_member *m = &tokens->members[i];
+        bool found;
+        CDZ_TRY(check_entry(m, tokens->len, err));
+        memcpy(pool, m->key, m->key_len); /* the pool is zeroed: it ends in a NUL */
+        cdz_strmap_put(&vocab->model, pool, m->key_len, (int32_t)m->value.integer, &found);
+        if (found)
+            return cdz_err(err, CDZ_E_INPUT, "line %u: model.vocab: \"%.80s\" is there twice",
+                           m->value.line, m->key);
+        if (m->value.integer >= vocab->n_ids) vocab->n_ids = (uint32_t)m->value.integer + 1;
+        pool += m->key_len + 1;
+    }
+    return CDZ_OK;
+}
+
+/* --- added tokens ---------------------------------------------------------------------------------------- */
+
+static cdz_status read_flag(const cdz_json *entry, const char *key, bool *out, cdz_error *err)
+{
+    const cdz_json *v = cdz_json_get(entry, key);
+    if (v && !cdz_json_is(v, CDZ_JSON_BOOL))
+        return cdz_err(err, CDZ_E_INPUT,
+                       "line %u: added_tokens: \"%s\" is %s, expected true or false", v->line, key,
+                       cdz_json_type_name(v));
+    *out = v && v->boolean;
+    return CDZ_OK;
+}
+
+static cdz_status read_added_token(const cdz_json *entry, cdz_added_token *out, cdz_arena *arena,
+                                   cdz_error *err)
+{
+    const cdz_json *content = cdz_json_get(entry, "content");
+    if (!cdz_json_is(content, CDZ_JSON_STRING))
+        return cdz_err(err, CDZ_E_INPUT,
+                       "line %u: added_tokens: an entry is %s without a \"content\" string",
+                       entry->line, cdz_json_type_name(entry));
+    if (content->len > CDZ_ADDED_MAX_BYTES)
+        return cdz_err(err, CDZ_E_LIMIT,
+                       "line %u: added_tokens: a token of %u bytes; at most %d are supported",
+                       content->line, content->len, CDZ_ADDED_MAX_BYTES);
+    CDZ_TRY(read_flag(entry, "special", &out->special, err));
+    CDZ_TRY(read_flag(entry, "normalized", &out->normalized, err));
+    CDZ_TRY(read_flag(entry, "lstrip", &out->lstrip, err));
+    CDZ_TRY(read_flag(entry, "rstrip", &out->rstrip, err));
+    CDZ_TRY(read_flag(entry, "single_word", &out->single_word, err));
+    out->len = content->len;
+    out->text = cdz_arena_strndup(arena, content->string, content->len);
+    return out->text ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory");
+}
+
+/* A token of the vocabulary keeps its id; others follow the highest added id, past the count of the vocabulary. */
+static int32_t assign_id(const cdz_vocab *vocab, const cdz_added_token *token,
+                         int64_t highest_added)
+{
+    const int32_t known = cdz_vocab_id(vocab, token->text, token->len);
+    if (known >= 0) return known;
+    return (int32_t)(highest_added >= vocab->model.n ? highest_added + 1 : vocab->model.n);
+}
+
+/* Reads the list into vocab->added and gives ids. Entries of one text share the id, and the last one's flags. */
+static cdz_status list_added(cdz_vocab *vocab, const cdz_json *list, cdz_arena *arena,
+                             cdz_error *err)
+{
+    int64_t highest = -1;
+    vocab->added = cdz_arena_array(arena, list->len + 1u, sizeof *vocab->added);
+    if (!vocab->added || !cdz_strmap_init(&vocab->added_ids, arena, list->len))
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory for %u added tokens", list->len);
+    for (uint32_t i = 0; i < list->len; i++) {
+        cdz_added_token *token = &vocab->added[vocab->n_added];
+        bool found;
+        CDZ_TRY(read_added_token(&list->items[i], token, arena, err));
+        if (token->len == 0) continue;
+        token->id = assign_id(vocab, token, highest);
+        if (token->id > highest) highest = token->id;
+        if ((uint32_t)token->id >= vocab->n_ids) vocab->n_ids = (uint32_t)token->id + 1;
+        cdz_strmap_put(&vocab->added_ids, token->text, token->len, token->id, &found);
+        vocab->n_added++;
+    }
+    return CDZ_OK;
+}
+
+/* Fills vocab->tokens: the model's, then the added ones over them. */
+static cdz_status index_tokens(cdz_vocab *vocab, cdz_arena *arena, cdz_error *err)
+{
+    vocab->tokens = cdz_arena_array(arena, vocab->n_ids + 1u, sizeof *vocab->tokens);
+    if (!vocab->tokens)
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory for %u token ids", vocab->n_ids);
+    for (uint32_t i = 0; i < vocab->model.n; i++) {
+        const cdz_strmap_entry *e = &vocab->model.entries[i];
+        cdz_token *token = &vocab->tokens[e->id];
+        if (token->text)
+            return cdz_err(err, CDZ_E_INPUT,
+                           "model.vocab: \"%.80s\" and \"%.80s\" have the same id %d", token->text,
+                           e->text, e->id);
+        *token = (cdz_token){.text = e->text, .len = e->len, .added = -1};
+    }
+    for (uint32_t i = 0; i < vocab->n_added; i++) {
+        const cdz_added_token *a = &vocab->added[i];
+        vocab->tokens[a->id] = (cdz_token){.text = a->text, .len = a->len, .added = (int32_t)i};
+    }
+    return CDZ_OK;
+}
+
+/* A token is special when any entry of its text is; the model's token of that text too. */
+static void mark_special(cdz_vocab *vocab)
+{
+    for (uint32_t i = 0; i < vocab->n_added; i++) {
+        const cdz_added_token *a = &vocab->added[i];
+        const int32_t model_id = cdz_strmap_get(&vocab->model, a->text, a->len);
+        if (!a->special) continue;
+        vocab->tokens[a->id].special = true;
+        if (model_id >= 0 && vocab->tokens[model_id].added < 0)
+            vocab->tokens[model_id].special = true;
+    }
+}
+
+static cdz_status decode_tokens(cdz_vocab *vocab, cdz_arena *arena, cdz_error *err)
+{
+    size_t bytes = 1;
+    for (uint32_t id = 0; id < vocab->n_ids; id++) bytes += vocab->tokens[id].len;
+    char *pool = cdz_arena_alloc(arena, bytes);
+    if (!pool) return cdz_err(err, CDZ_E_NOMEM, "out of memory for %u tokens", vocab->n_ids);
+    for (uint32_t id = 0; id < vocab->n_ids; id++) {
+        cdz_token *token = &vocab->tokens[id];
+        size_t n;
+        if (!token->text) continue;
+        const bool mapped = cdz_byte_level_decode(token->text, token->len, pool, &n);
+        token->bytes = mapped ? pool : token->text;
+        token->n_bytes = mapped ? (uint32_t)n : token->len;
+        if (mapped) pool += n;
+    }
+    return CDZ_OK;
+}
+
+/* Puts a token into the trie that searches for it; flags are those of the last entry of its text. */
+static bool add_to_search(cdz_vocab *vocab, cdz_added_token *token, bool nfc, cdz_nfc *work)
+{
+    const int32_t last = vocab->tokens[token->id].added;
+    if (!token->normalized) return cdz_trie_add(&vocab->raw, token->text, token->len, last);
+    if (!nfc) return cdz_trie_add(&vocab->normalized, token->text, token->len, last);
+    return cdz_nfc_run(work, (const uint8_t *)token->text, token->len, false) &&
+           cdz_trie_add(&vocab->normalized, (const char *)work->text, work->len, last);
+}
+
+static cdz_status build_search(cdz_vocab *vocab, bool nfc, cdz_error *err)
+{
+    cdz_nfc work = {0};
+    bool ok = true;
+    for (uint32_t i = 0; i < vocab->n_added && ok; i++) {
+        cdz_added_token *token = &vocab->added[i];
+        /* An entry that is not special does not search for a text that another entry makes special. */
+        if (!token->special && vocab->tokens[token->id].special) continue;
+        ok = add_to_search(vocab, token, nfc, &work);
+    }
+    cdz_nfc_free(&work);
+    return ok ? CDZ_OK
+              : cdz_err(err, CDZ_E_NOMEM, "out of memory for %u added tokens", vocab->n_added);
+}
+
+cdz_status cdz_vocab_read_added(cdz_vocab *vocab, const cdz_json *list, bool nfc, cdz_arena *arena,
+                                cdz_error *err)
+{
+    static const cdz_json none = {.type = CDZ_JSON_ARRAY};
+    if (!list || cdz_json_is(list, CDZ_JSON_NULL)) list = &none;
+    if (!cdz_json_is(list, CDZ_JSON_ARRAY))
+        return cdz_err(err, CDZ_E_INPUT, "added_tokens is %s, expected a list",
+                       cdz_json_type_name(list));
+    CDZ_TRY(list_added(vocab, list, arena, err));
+    CDZ_TRY(index_tokens(vocab, arena, err));
+    mark_special(vocab);
+    CDZ_TRY(decode_tokens(vocab, arena, err));
+    return build_search(vocab, nfc, err);
+}
+
+void cdz_vocab_free(cdz_vocab *vocab)
+{
+    cdz_trie_free(&vocab->raw);
+    cdz_trie_free(&vocab->normalized);
+}
+
+/* --- look-ups -------------------------------------------------------------------------------------------- */
+
+int32_t cdz_vocab_id(const cdz_vocab *vocab, const char *text, size_t len)
+{
+    const int32_t added = cdz_strmap_get(&vocab->added_ids, text, len);
+    return added >= 0 ? added : cdz_strmap_get(&vocab->model, text, len);
+}
+
+const cdz_token *cdz_vocab_token(const cdz_vocab *vocab, int32_t id)
+{
+    if (id < 0 || (uint32_t)id >= vocab->n_ids || !vocab->tokens[id].text) return NULL;
+    return &vocab->tokens[id];
+}
