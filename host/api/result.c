@@ -29,13 +29,13 @@ static bool decode_texts(cdz_result *result)
     return true;
 }
 
-static bool copy_warnings(cdz_result *result, const cdz_plan *plan)
+static bool copy_warnings(cdz_result *result, const cdz_job *job)
 {
-    if (!plan || plan->n_warnings == 0) return true;
-    result->warnings = calloc(plan->n_warnings, sizeof *result->warnings);
+    if (job->n_warnings == 0) return true;
+    result->warnings = calloc(job->n_warnings, sizeof *result->warnings);
     if (!result->warnings) return false;
-    for (uint32_t i = 0; i < plan->n_warnings; i++) {
-        result->warnings[i] = strdup(plan->warnings[i]);
+    for (uint32_t i = 0; i < job->n_warnings; i++) {
+        result->warnings[i] = strdup(job->warnings[i]);
         if (!result->warnings[i]) return false;
         result->n_warnings++;
     }
@@ -56,7 +56,7 @@ cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const 
     result->record = *record;
     result->prompt_len = job->prompt_len;
     result->seed = job->seed;
-    if (!decode_texts(result) || !copy_warnings(result, job->plan)) {
+    if (!decode_texts(result) || !copy_warnings(result, job)) {
         cdz_result_free(result);
         return NULL;
     }

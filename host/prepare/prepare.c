@@ -203,14 +203,35 @@ static cdz_status expand(preparation *p)
     return CDZ_OK;
 }
 
+/* What the user should hear: the plan's warnings, then those of the lengths. */
+static cdz_status gather_warnings(preparation *p, const cdz_lengths *lengths)
+{
+    const cdz_plan *plan = p->job->plan;
+    uint32_t n = plan->n_warnings + lengths->n_warnings;
+    p->job->warnings = cdz_arena_array(&p->job->arena, n, sizeof *p->job->warnings);
+    if (!p->job->warnings) return no_memory(p->err);
+    for (uint32_t i = 0; i < plan->n_warnings; i++)
+        p->job->warnings[p->job->n_warnings++] = plan->warnings[i];
+    for (uint32_t i = 0; i < lengths->n_warnings; i++) {
+        const char *copy = cdz_arena_strdup(&p->job->arena, lengths->warnings[i]);
+        if (!copy) return no_memory(p->err);
+        p->job->warnings[p->job->n_warnings++] = copy;
+    }
+    return CDZ_OK;
+}
+
 static cdz_status resolve_lengths(preparation *p)
 {
-    cdz_lengths lengths;
-    CDZ_TRY(cdz_resolve_lengths(&p->job->plan->generation, p->job->prompt_len, p->arch->context,
+    cdz_lengths lengths = {0};
+    CDZ_TRY(cdz_resolve_lengths(&p->job->plan->generation, p->job->prompt_len, p->arch->context, 0,
                                 &lengths, p->err));
-    p->job->max_length = lengths.max_length;
-    p->job->min_length = lengths.min_length;
-    return CDZ_OK;
+    if (lengths.max_length > UINT32_MAX / 2)
+        return cdz_err(p->err, CDZ_E_USAGE, "max_length is %lld; at most %u is possible",
+                       (long long)lengths.max_length, UINT32_MAX / 2);
+    p->job->max_length = (uint32_t)lengths.max_length;
+    p->job->min_length =
+        lengths.min_length < lengths.max_length ? (uint32_t)lengths.min_length : p->job->max_length;
+    return gather_warnings(p, &lengths);
 }
 
 static void choose_records(preparation *p, const cdz_record_spec *record)

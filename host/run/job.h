@@ -35,6 +35,9 @@ typedef struct cdz_job {
     bool
         prompt_logits; /* mode `logits`: one pass over rows, logits of every position, no strategy */
 
+    const char **warnings; /* (n_warnings) sentences for the user; the engine does not look */
+    uint32_t n_warnings;
+
     /* [engine thread] New ids of a row, whole, in order; never for pads of finished rows. Held back for CDZ_REWINDS. */
     void (*on_tokens)(void *user, uint32_t row, const int32_t *ids, uint32_t n);
     /* [engine thread] Once, at the end. outcome is owned by the callee. */
@@ -84,6 +87,9 @@ struct cdz_outcome {
     uint32_t n_prompt_tokens, n_new_tokens; /* computed prompt positions; sum over rows */
 };
 
+/* A zeroed job, pad and bos -1. NULL: out of memory. */
+cdz_job *cdz_job_new(void);
+/* Frees the plan, the arena and the job, not the models; NULL is fine. */
 void cdz_job_free(cdz_job *job);
 void cdz_outcome_free(cdz_outcome *outcome);
 
