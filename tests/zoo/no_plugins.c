@@ -1,0 +1,3 @@
+/* An empty list. */
+#define ZOO_COUNT 0
+#include "zoo.h"

@@ -1,0 +1,3 @@
+/* A processor that processes nothing. */
+#define ZOO_APPLY NULL
+#include "zoo.h"

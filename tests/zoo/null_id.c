@@ -1,0 +1,3 @@
+/* No name. */
+#define ZOO_ID NULL
+#include "zoo.h"

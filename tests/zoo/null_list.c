@@ -1,0 +1,3 @@
+/* No list at all. */
+#define ZOO_PLUGINS NULL
+#include "zoo.h"

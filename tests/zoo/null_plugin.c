@@ -1,0 +1,3 @@
+/* A list with a hole. */
+#define ZOO_LIST NULL
+#include "zoo.h"

@@ -1,0 +1,3 @@
+/* No version. */
+#define ZOO_VERSION NULL
+#include "zoo.h"

@@ -1,0 +1,3 @@
+/* A descriptor that ends before apply. */
+#define ZOO_SIZE 40
+#include "zoo.h"

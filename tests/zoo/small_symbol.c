@@ -1,0 +1,3 @@
+/* Something else of the right name. */
+extern const int cdz_plugin;
+__attribute__((visibility("default"))) const int cdz_plugin = 42;
