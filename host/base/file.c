@@ -52,8 +52,8 @@ static cdz_status open_regular(const char *path, int *fd, struct stat *info, cdz
     return st;
 }
 
-/* Descriptor 0 means "nothing open" in a zeroed cdz_file, so a file that got it (the host closed its standard input)
- * moves to another. */
+/* Descriptor 0 means "nothing open" in a zeroed cdz_file, so a file that got it (the host closed
+ * its standard input) moves to another. */
 static int off_zero(int fd)
 {
     if (fd != 0) return fd;
@@ -119,7 +119,8 @@ cdz_status cdz_file_check(const cdz_file *file, cdz_error *err)
     return CDZ_OK;
 }
 
-/* read or pread until len bytes or the end of the file; *got tells how many came. offset < 0: read on. */
+/* read or pread until len bytes or the end of the file; *got tells how many came. offset < 0:
+ * read on. */
 static cdz_status read_fully(int fd, const char *path, char *to, size_t len, int64_t offset,
                              size_t *got, cdz_error *err)
 {
@@ -152,7 +153,8 @@ cdz_status cdz_file_read_at(const cdz_file *file, uint64_t offset, void *to, siz
     return CDZ_OK;
 }
 
-/* The size that fstat gives is where reading starts, not what is believed: a file may grow, and those of /proc say 0. */
+/* The size that fstat gives is where reading starts, not what is believed: a file may grow, and
+ * those of /proc say 0. */
 static cdz_status read_growing(int fd, const char *path, size_t expected, size_t max_bytes,
                                char **text, size_t *len, cdz_error *err)
 {

@@ -1,12 +1,13 @@
 /* file.h - reading regular files: mapped in place, or whole into memory.
  *
- * A path is opened without blocking and examined through the open descriptor, so a FIFO cannot hang the program, a
- * device is not read, and what was checked is what is used. Symbolic links are followed: model caches are made of them.
+ * A path is opened without blocking and examined through the open descriptor, so a FIFO cannot
+ * hang the program, a device is not read, and what was checked is what is used. Symbolic links
+ * are followed: model caches are made of them.
  *
- * A mapped file must not be cut short while it is in use: touching a page past its new end kills the process (SIGBUS),
- * and a library may not install the handler that would prevent it. What can be done is done: parsers read headers with
- * cdz_file_read_at, which fails in words, and cdz_file_check tells, before a pass over the mapping, whether the file is
- * still as it was. */
+ * A mapped file must not be cut short while it is in use: touching a page past its new end kills
+ * the process (SIGBUS), and a library may not install the handler that would prevent it. What
+ * can be done is done: parsers read headers with cdz_file_read_at, which fails in words, and
+ * cdz_file_check tells, before a pass over the mapping, whether the file is still as it was. */
 #ifndef CDZ_HOST_FILE_H
 #define CDZ_HOST_FILE_H
 
@@ -28,15 +29,16 @@ typedef struct cdz_file {
 cdz_status cdz_file_map(const char *path, cdz_file *out, cdz_error *err);
 void cdz_file_unmap(cdz_file *file); /* zeroed or NULL is fine */
 
-/* CDZ_E_IO when the mapped file has been shortened or rewritten since it was mapped. One system call. */
+/* CDZ_E_IO when the mapped file has been shortened or rewritten since it was mapped. One system
+ * call. */
 cdz_status cdz_file_check(const cdz_file *file, cdz_error *err);
 
 /* Copies bytes [offset, offset + len) of the file; CDZ_E_IO when it does not hold them any more. */
 cdz_status cdz_file_read_at(const cdz_file *file, uint64_t offset, void *to, size_t len,
                             cdz_error *err);
 
-/* The whole file, allocated (free it) and followed by a NUL that *len does not count. A file of more than max_bytes is
- * CDZ_E_LIMIT. */
+/* The whole file, allocated (free it) and followed by a NUL that *len does not count. A file of
+ * more than max_bytes is CDZ_E_LIMIT. */
 cdz_status cdz_file_read(const char *path, size_t max_bytes, char **text, size_t *len,
                          cdz_error *err);
 

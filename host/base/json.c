@@ -1,9 +1,10 @@
 /* json.c - the strict reader, and questions about what was read.
  *
- * One pass over the text. Children of an open array or object collect on one growing stack and move to the arena in one
- * piece when it closes, so there is no allocation per node. Objects with many members get a hash table, keyed with
- * random bytes so that nobody can choose names that collide; it finds repeated names and serves cdz_json_get.
- * Columns count bytes. Writing is in json_write.c. */
+ * One pass over the text. Children of an open array or object collect on one growing stack and
+ * move to the arena in one piece when it closes, so there is no allocation per node. Objects
+ * with many members get a hash table, keyed with random bytes so that nobody can choose names
+ * that collide; it finds repeated names and serves cdz_json_get. Columns count bytes. Writing is
+ * in json_write.c. */
 #include "base/json.h"
 
 #include <locale.h>
@@ -26,8 +27,8 @@ enum {
 static const uint64_t DEFAULT_NODES = 50000000;
 static const size_t DEFAULT_FILE_BYTES = (size_t)256 << 20;
 
-/* Lies directly before the members of an indexed object, and its slots directly before it. A slot holds a member's
- * index + 1, or 0. */
+/* Lies directly before the members of an indexed object, and its slots directly before it. A
+ * slot holds a member's index + 1, or 0. */
 typedef struct index_head {
     uint64_t key[2];
     uint64_t n_slots; /* a power of two, at least twice the members */
@@ -46,7 +47,7 @@ typedef struct reader {
     cdz_error *err;
 } reader;
 
-/* --- sentences ------------------------------------------------------------------------------------------ */
+/* --- sentences ----------------------------------------------------------------------------- */
 
 #define FAIL_AT(r, where, ...)                                                                     \
     fail((r), CDZ_E_INPUT, (r)->line, (size_t)((where) - (r)->line_start) + 1, __VA_ARGS__)
@@ -89,7 +90,7 @@ static cdz_status expected(reader *r, const char *what)
     return FAIL_AT(r, r->at, "expected %s, found %s", what, found(r->at, r->end, buf));
 }
 
-/* --- the stack of open containers ----------------------------------------------------------------------- */
+/* --- the stack of open containers ---------------------------------------------------------- */
 
 static void *push(reader *r, size_t bytes)
 {
@@ -107,7 +108,7 @@ static void *push(reader *r, size_t bytes)
     return slot;
 }
 
-/* --- white space, literals, numbers --------------------------------------------------------------------- */
+/* --- white space, literals, numbers -------------------------------------------------------- */
 
 static void skip_space(reader *r)
 {
@@ -143,7 +144,8 @@ static cdz_status read_word(reader *r, const char *word, cdz_json *out, cdz_json
     return CDZ_OK;
 }
 
-/* strtod wants a terminator, and reads the decimal point of the program's locale unless told not to. */
+/* strtod wants a terminator, and reads the decimal point of the program's locale unless told not
+ * to. */
 static cdz_status real_of(reader *r, const char *start, size_t len, double *out)
 {
     char small[64];
@@ -220,7 +222,7 @@ static cdz_status read_number(reader *r, cdz_json *out)
     return read_real(r, start, r->at, out);
 }
 
-/* --- strings -------------------------------------------------------------------------------------------- */
+/* --- strings ------------------------------------------------------------------------------- */
 
 /* Four hex digits, or UINT32_MAX. */
 static uint32_t hex4(const char *at, const char *end)
@@ -287,7 +289,8 @@ static cdz_status unescape(reader *r, const char *at, const char *end, char *to,
     return CDZ_OK;
 }
 
-/* Finds the closing quote, checking every byte; r->at is after the opening one and ends on the closing one. */
+/* Finds the closing quote, checking every byte; r->at is after the opening one and ends on the
+ * closing one. */
 static cdz_status scan_string(reader *r, bool *escaped)
 {
     const char *at = r->at, *const end = r->end, *const open = at - 1;
@@ -332,7 +335,7 @@ static cdz_status read_string(reader *r, const char **string, uint32_t *string_l
     return CDZ_OK;
 }
 
-/* --- the table of a large object ------------------------------------------------------------------------ */
+/* --- the table of a large object ----------------------------------------------------------- */
 
 static uint64_t rotate(uint64_t x, int bits)
 {
@@ -397,7 +400,7 @@ static uint32_t *slot_of(const index_head *head, uint32_t *slots, const cdz_json
     return &slots[at];
 }
 
-/* --- arrays and objects --------------------------------------------------------------------------------- */
+/* --- arrays and objects -------------------------------------------------------------------- */
 
 static cdz_status read_value(reader *r, cdz_json *out);
 
@@ -410,7 +413,8 @@ static cdz_status enter(reader *r)
     return CDZ_OK;
 }
 
-/* After an item: true and past the comma when another must follow, false and past the closing bracket. */
+/* After an item: true and past the comma when another must follow, false and past the closing
+ * bracket. */
 static cdz_status next_item(reader *r, char close, bool *more)
 {
     skip_space(r);
@@ -539,7 +543,8 @@ static cdz_status read_object(reader *r, cdz_json *out)
     }
     r->depth_left++;
 
-    /* The stack's memory is malloc's and holds whole members below any open arrays' items of 8-byte multiples. */
+    /* The stack's memory is malloc's and holds whole members below any open arrays' items of
+     * 8-byte multiples. */
     size_t n = (r->stack_len - base) / sizeof(cdz_json_member);
     const cdz_json_member *from = n ? (const void *)(r->stack + base) : NULL;
     out->type = CDZ_JSON_OBJECT;
@@ -632,7 +637,7 @@ cdz_status cdz_json_read_file(const char *path, size_t max_bytes, const cdz_json
     return st;
 }
 
-/* --- questions ------------------------------------------------------------------------------------------ */
+/* --- questions ----------------------------------------------------------------------------- */
 
 static const cdz_json *get_indexed(const cdz_json *object, const char *key, size_t len)
 {

@@ -1,4 +1,5 @@
-/* json_write.c - values to text. Numbers read back as what they were; strings come out as valid UTF-8 whatever went in. */
+/* json_write.c - values to text. Numbers read back as what they were; strings come out as valid
+ * UTF-8 whatever went in. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,8 @@
 #include "base/json.h"
 #include "base/utf8.h"
 
-/* printf writes the decimal point of the program's locale, which may be several bytes; JSON wants '.'. */
+/* printf writes the decimal point of the program's locale, which may be several bytes; JSON
+ * wants '.'. */
 static void fix_point(char *text)
 {
     size_t plain = strspn(text, "-0123456789");

@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* What a lead byte announces: the sequence's length and the range of its second byte, which alone excludes overlong
- * forms, surrogates and code points past U+10FFFF. bytes is 0 for a byte that cannot lead. */
+/* What a lead byte announces: the sequence's length and the range of its second byte, which
+ * alone excludes overlong forms, surrogates and code points past U+10FFFF. bytes is 0 for a byte
+ * that cannot lead. */
 typedef struct lead {
     size_t bytes;
     unsigned char low, high;

@@ -1,5 +1,5 @@
-/* utf8.h - strict UTF-8: what RFC 3629 allows and nothing else (no overlong forms, surrogates, or code points past
- * U+10FFFF). Works on bytes with a length; text may hold NUL bytes. */
+/* utf8.h - strict UTF-8: what RFC 3629 allows and nothing else (no overlong forms, surrogates,
+ * or code points past U+10FFFF). Works on bytes with a length; text may hold NUL bytes. */
 #ifndef CDZ_HOST_UTF8_H
 #define CDZ_HOST_UTF8_H
 
@@ -9,15 +9,16 @@
 
 #define CDZ_UTF8_REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
 
-/* Decodes the code point at text and returns its bytes (1 to 4); 0 when they are malformed or cut off by len. */
+/* Decodes the code point at text and returns its bytes (1 to 4); 0 when they are malformed or
+ * cut off by len. */
 size_t cdz_utf8_decode(const char *text, size_t len, uint32_t *code);
 
 /* Writes a code point and returns its bytes; 0 for surrogates and past U+10FFFF. */
 size_t cdz_utf8_encode(uint32_t code, char out[4]);
 
-/* Where cdz_utf8_decode gave 0: how many bytes one U+FFFD replaces. This is the "maximal subpart" that Rust, Python
- * and the WHATWG decoder agree on. *cut (may be NULL) tells that the bytes are the beginning of a character that more
- * text could complete. len must not be 0. */
+/* Where cdz_utf8_decode gave 0: how many bytes one U+FFFD replaces. This is the "maximal
+ * subpart" that Rust, Python and the WHATWG decoder agree on. *cut (may be NULL) tells that the
+ * bytes are the beginning of a character that more text could complete. len must not be 0. */
 size_t cdz_utf8_bad(const char *text, size_t len, bool *cut);
 
 /* The number of leading bytes that are whole, valid characters; len when all is. */

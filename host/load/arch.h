@@ -1,7 +1,9 @@
-/* arch.h - an architecture as data: what config.json says, checked, in the words of the decoder block.
+/* arch.h - an architecture as data: what config.json says, checked, in the words of the decoder
+ * block.
  *
- * One decoder block runs every family; a family is a row of the table in arch.c (how its keys are read, how its tensors
- * are called). What transformers would take as a default is taken here too, except for the sizes, which must be given. */
+ * One decoder block runs every family; a family is a row of the table in arch.c (how its keys
+ * are read, how its tensors are called). What transformers would take as a default is taken here
+ * too, except for the sizes, which must be given. */
 #ifndef CDZ_HOST_ARCH_H
 #define CDZ_HOST_ARCH_H
 
@@ -10,7 +12,8 @@
 #include "base/json.h"
 #include "kernels.h"
 
-/* The tensors of a model by role. A family's name map gives the stem; ".weight" and ".bias" follow it. */
+/* The tensors of a model by role. A family's name map gives the stem; ".weight" and ".bias"
+ * follow it. */
 typedef enum cdz_part {
     CDZ_PART_EMBED,
     CDZ_PART_FINAL_NORM,
@@ -57,11 +60,13 @@ typedef struct cdz_arch {
     cdz_rope rope;                  /* frequencies in the arena */
 } cdz_arch;
 
-/* Reads a parsed config.json. path: the file in sentences. Strings and arrays live in the arena (or in config). */
+/* Reads a parsed config.json. path: the file in sentences. Strings and arrays live in the arena
+ * (or in config). */
 cdz_status cdz_arch_read(const cdz_json *config, const char *path, cdz_arena *arena, cdz_arch *out,
                          cdz_error *err);
 
-/* A part's stem with '#' replaced by the layer, and suffix after it: "model.layers.3.mlp.up_proj.weight". Returns buf. */
+/* A part's stem with '#' replaced by the layer, and suffix after it:
+ * "model.layers.3.mlp.up_proj.weight". Returns buf. */
 const char *cdz_arch_tensor_name(const cdz_arch *arch, cdz_part part, uint32_t layer,
                                  const char *suffix, char *buf, size_t size);
 
@@ -71,7 +76,8 @@ bool cdz_arch_tensor_is_harmless(const cdz_arch *arch, const char *name);
 /* The supported model types, NULL-terminated. */
 const char *const *cdz_arch_model_types(void);
 
-/* inv_freq[i] = 1 / theta^(2i / n_rotated) in float32, as transformers computes it; scaled by the rope type later. */
+/* inv_freq[i] = 1 / theta^(2i / n_rotated) in float32, as transformers computes it; scaled by
+ * the rope type later. */
 void cdz_rope_frequencies(float *inv_freq, size_t n_rotated, double theta);
 
 #endif
