@@ -1,8 +1,10 @@
 /* registry.h - which plugins exist, where they came from, and what keeps them loaded.
  *
  * A plugin comes from a .so (dlopen of a private copy), a .lua file (the Lua host is a loader) or a package folder
- * with plugin.ini that names one of these. Ids are looked up in discovery order, first wins: files the user named,
- * CADENZA_PLUGIN_PATH, the built-in directory. Thread: loading and finding are [load], serialised by the registry's lock. */
+ * with plugin.ini that names one of these. Ids are looked up in discovery order, first wins: files the user named, the
+ * search path, the built-in directory. Naming a file is consent to run it; native code merely found on the search path is
+ * refused, and directories that anyone may write to are not looked into.
+ * Thread: every function may be called from any thread; the registry's lock serialises them. */
 #ifndef CDZ_HOST_REGISTRY_H
 #define CDZ_HOST_REGISTRY_H
 
@@ -10,8 +12,8 @@
 #include "cadenza/plugin.h"
 
 typedef struct cdz_registry cdz_registry;
-typedef struct cdz_module
-    cdz_module; /* one loaded file, reference-counted; unloaded with its last reference */
+/* One loaded file, reference-counted; unloaded with its last reference. */
+typedef struct cdz_module cdz_module;
 
 /* A plugin and what keeps its code in memory. Copying takes no reference: see retain. */
 typedef struct cdz_plugin_ref {
@@ -20,8 +22,8 @@ typedef struct cdz_plugin_ref {
 } cdz_plugin_ref;
 
 typedef struct cdz_registry_options {
-    const char
-        *builtin_dir; /* NULL: CADENZA_PLUGIN_DIR or beside the library/program: ../lib/cadenza */
+    /* Where the built-in plugins are; NULL: beside libcadenza or the program (plug/locate.h). */
+    const char *builtin_dir;
     const char *search_path; /* further directories separated by ':'; NULL: none */
     bool safe_mode;          /* built-in directory only */
 } cdz_registry_options;
@@ -38,29 +40,30 @@ typedef struct cdz_loader {
 
 cdz_status cdz_registry_create(const cdz_registry_options *options, cdz_registry **out,
                                cdz_error *err);
-void cdz_registry_free(
-    cdz_registry *registry); /* modules still referenced stay alive until released */
+/* Modules still referenced stay alive until released. */
+void cdz_registry_free(cdz_registry *registry);
 cdz_status cdz_registry_add_loader(cdz_registry *registry, const cdz_loader *loader,
                                    cdz_error *err);
 
 /* Loads a .so, .lua or package folder that the user named (that is consent) and makes its ids findable.
- * out: its first plugin (of `kind` when kind is not 0), retained. A file already loaded and unchanged is shared; a
+ * out: its first plugin (of `kind` when kind is not 0), retained; NULL: only make it known. A file already loaded and unchanged is shared; a
  * changed one is loaded anew beside the old. */
 cdz_status cdz_registry_load(cdz_registry *registry, const char *path, uint32_t kind,
                              cdz_plugin_ref *out, cdz_error *err);
 
-/* Finds a plugin by id; retained. CDZ_E_NOT_FOUND with the nearest known id in the sentence. */
+/* Finds a plugin by id, of any kind when kind is 0; retained. CDZ_E_NOT_FOUND with the nearest known id in the sentence. */
 cdz_status cdz_registry_find(cdz_registry *registry, uint32_t kind, const char *id,
                              cdz_plugin_ref *out, cdz_error *err);
 
 void cdz_module_retain(cdz_module *module);
 void cdz_module_release(cdz_module *module); /* NULL is fine */
 const char *cdz_module_path(const cdz_module *module);
-const char *cdz_module_origin(
-    const cdz_module *module); /* "built-in", "path", "named by the user" */
+/* "built-in", "path", "named by the user" */
+const char *cdz_module_origin(const cdz_module *module);
 
 /* Calls visit for every known plugin (loading what the directories hold) in discovery order; for `plugin list`.
- * problem: NULL, or why the file was refused or is shadowed (then ref.base may be NULL). */
+ * problem: NULL, why the file was refused (then ref.base is NULL), or which file shadows the plugin. No lock is held:
+ * visit may call the registry. */
 typedef void cdz_plugin_visit(void *user, const cdz_plugin_ref *ref, const char *path,
                               const char *origin, const char *problem);
 cdz_status cdz_registry_visit(cdz_registry *registry, cdz_plugin_visit *visit, void *user,

@@ -1,0 +1,324 @@
+/* cmd_plugin.c - `cadenza plugin`: which plugins there are, and what one of them takes and promises. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cadenza/criterion.h"
+#include "cadenza/processor.h"
+#include "cadenza/strategy.h"
+#include "cli/cli.h"
+#include "config/environment.h"
+#include "config/params.h"
+#include "lua/lua_loader.h"
+#include "plug/check.h"
+#include "plug/manifest.h"
+#include "plug/registry.h"
+
+static const char help[] =
+    "usage: cadenza plugin list [-v]\n"
+    "       cadenza plugin info ID|PATH\n"
+    "\n"
+    "Shows the strategies, processors and stopping criteria that pipelines can use.\n"
+    "\n"
+    "  list           every plugin: id, kind, version and what it does\n"
+    "  info ID|PATH   one plugin: its parameters with ranges, its capabilities, its file;\n"
+    "                 PATH is a package folder, a .so or a .lua file\n"
+    "\n"
+    "Options:\n"
+    "  -v, --verbose  list: where each comes from, what is shadowed, what was refused and why\n"
+    "  --plugin PATH  load a plugin file or package folder too; may be repeated\n"
+    "  --safe-mode    built-in plugins only\n"
+    "  -h, --help     this text\n"
+    "\n"
+    "Examples:\n"
+    "  cadenza plugin list\n"
+    "  cadenza plugin info top_p\n"
+    "  cadenza plugin info ./my_package\n"
+    "  CADENZA_PLUGIN_PATH=~/plugins cadenza plugin list -v\n";
+
+typedef struct options {
+    bool verbose, safe_mode, help;
+    const char **plugins;
+    uint32_t n_plugins;
+} options;
+
+/* --- opening ---------------------------------------------------------------------------------------------- */
+
+static cdz_status open_registry(const options *o, cdz_registry **out, cdz_error *err)
+{
+    const cdz_registry_options want = {.builtin_dir = cdz_env_plugin_dir(),
+                                       .search_path = cdz_env_plugin_path(),
+                                       .safe_mode = o->safe_mode};
+    CDZ_TRY(cdz_registry_create(&want, out, err));
+    cdz_status st = cdz_registry_add_loader(*out, &cdz_lua_loader, err);
+    for (uint32_t i = 0; st == CDZ_OK && i < o->n_plugins; i++)
+        st = cdz_registry_load(*out, o->plugins[i], 0, NULL, err);
+    if (st != CDZ_OK) {
+        cdz_registry_free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+/* --- list ------------------------------------------------------------------------------------------------- */
+
+typedef struct lister {
+    bool verbose;
+    uint32_t kind; /* the kind to show now; 0: what was refused */
+    unsigned shown, refused;
+} lister;
+
+static void show_line(void *user, const cdz_plugin_ref *ref, const char *path, const char *origin,
+                      const char *problem)
+{
+    lister *l = user;
+    if (l->kind == 0) {
+        if (ref->base) return;
+        l->refused++;
+        if (l->verbose) printf("  %s\n", problem);
+        return;
+    }
+    if (!ref->base || ref->base->kind != l->kind || (problem && !l->verbose)) return;
+    l->shown++;
+    printf("  %-34s %-8s %s\n", ref->base->id, ref->base->version, ref->base->summary);
+    if (l->verbose) printf("  %34s %s: %s\n", "", origin, path);
+    if (problem) printf("  %34s %s\n", "", problem);
+}
+
+static cdz_status list_all(cdz_registry *registry, lister *l, cdz_error *err)
+{
+    static const struct {
+        uint32_t kind;
+        const char *title;
+    } groups[] = {{CDZ_KIND_STRATEGY, "strategies"},
+                  {CDZ_KIND_PROCESSOR, "processors"},
+                  {CDZ_KIND_CRITERION, "stopping criteria"}};
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        printf("%s%s\n", i ? "\n" : "", groups[i].title);
+        l->kind = groups[i].kind;
+        CDZ_TRY(cdz_registry_visit(registry, show_line, l, err));
+    }
+    l->kind = 0;
+    if (l->verbose) printf("\nrefused\n");
+    return cdz_registry_visit(registry, show_line, l, err);
+}
+
+static int list_command(const options *o)
+{
+    cdz_registry *registry = NULL;
+    cdz_error err = {0};
+    lister l = {.verbose = o->verbose};
+    cdz_status st = open_registry(o, &registry, &err);
+    if (st == CDZ_OK) st = list_all(registry, &l, &err);
+    cdz_registry_free(registry);
+    if (st != CDZ_OK) return cdz_cli_fail(&err);
+    if (l.refused && !l.verbose)
+        cdz_cli_say("%u file%s or director%s not used; `cadenza plugin list -v` says why",
+                    l.refused, l.refused == 1 ? "" : "s", l.refused == 1 ? "y was" : "ies were");
+    return CDZ_EXIT_OK;
+}
+
+/* --- info ------------------------------------------------------------------------------------------------- */
+
+typedef struct cap_name {
+    uint32_t bit;
+    const char *text;
+} cap_name;
+
+static const cap_name processor_caps[] = {
+    {CDZ_NEEDS_IDS, "reads the tokens so far"},
+    {CDZ_ROWWISE, "works row by row, on any thread"},
+    {CDZ_ELEMENTWISE, "works element by element"},
+    {CDZ_KEEPS_ARGMAX, "never changes which token is best"},
+    {CDZ_KEEPS_TOP, "only masks what is below a cut"},
+    {CDZ_HISTORY_SPARSE, "touches only tokens that were used and a constant set"},
+    {CDZ_NEEDS_NORMALISED, "wants log-probabilities"},
+    {CDZ_SAMPLING_ONLY, "used only when sampling"},
+    {0, NULL},
+};
+static const cap_name criterion_caps[] = {{CDZ_HAS_EOS, "ends rows at end-of-sequence tokens"},
+                                          {0, NULL}};
+static const cap_name strategy_caps[] = {
+    {CDZ_ONE_ROW, "written for one row; the host runs one of it per row"},
+    {CDZ_REWINDS, "takes tokens back: text is shown when a row ends"},
+    {CDZ_SAMPLES, "draws: naming it means do_sample = true"},
+    {CDZ_GREEDY, "never draws: naming it means do_sample = false"},
+    {CDZ_BEAMS, "needs num_beams above 1"},
+    {0, NULL},
+};
+
+static void show_caps(const cdz_plugin_base *base)
+{
+    const cap_name *names = strategy_caps;
+    uint32_t caps = ((const cdz_strategy *)base)->caps;
+    if (base->kind == CDZ_KIND_PROCESSOR) {
+        names = processor_caps;
+        caps = ((const cdz_processor *)base)->caps;
+    } else if (base->kind == CDZ_KIND_CRITERION) {
+        names = criterion_caps;
+        caps = ((const cdz_criterion *)base)->caps;
+    }
+    const char *label = "promises";
+    for (; names->text; names++) {
+        if (!(caps & names->bit)) continue;
+        printf("%-10s %s\n", label, names->text);
+        label = "";
+    }
+}
+
+static uint32_t state_size(const cdz_plugin_base *base)
+{
+    if (base->kind == CDZ_KIND_PROCESSOR) return ((const cdz_processor *)base)->state_size;
+    if (base->kind == CDZ_KIND_CRITERION) return ((const cdz_criterion *)base)->state_size;
+    return 0;
+}
+
+static cdz_status show_params(const cdz_plugin_base *base, cdz_error *err)
+{
+    cdz_buf text = {0};
+    const cdz_param_table table = cdz_params_of(base);
+    if (table.n == 0) {
+        printf("\nno parameters\n");
+        return CDZ_OK;
+    }
+    cdz_params_help(&table, &text);
+    cdz_status st = text.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory") : CDZ_OK;
+    if (st == CDZ_OK) printf("\nparameters\n%s", text.data ? text.data : "");
+    cdz_buf_free(&text);
+    return st;
+}
+
+static cdz_status show_plugin(const cdz_plugin_ref *ref, cdz_error *err)
+{
+    const cdz_plugin_base *base = ref->base;
+    printf("%-10s %s\n%-10s %s\n%-10s %s\n", "id", base->id, "kind", cdz_kind_name(base->kind),
+           "version", base->version);
+    if (base->summary[0]) printf("%-10s %s\n", "summary", base->summary);
+    printf("%-10s %s (%s)\n", "file", cdz_module_path(ref->module), cdz_module_origin(ref->module));
+    show_caps(base);
+    if (state_size(base)) printf("%-10s %u bytes per row\n", "state", state_size(base));
+    return show_params(base, err);
+}
+
+/* What only plugin.ini knows. */
+static void show_package(const char *path)
+{
+    cdz_manifest m;
+    struct stat s;
+    if (stat(path, &s) != 0 || !S_ISDIR(s.st_mode) || cdz_manifest_read(path, &m, NULL) != CDZ_OK)
+        return;
+    if (m.license) printf("%-10s %s\n", "licence", m.license);
+    if (m.needs) printf("%-10s %s\n", "needs", m.needs);
+    if (m.sha256) printf("%-10s %s\n", "sha256", m.sha256);
+    cdz_manifest_free(&m);
+}
+
+static bool is_path(const char *text)
+{
+    struct stat s;
+    const char *dot = strrchr(text, '.');
+    if (strchr(text, '/')) return true;
+    if (dot && (strcmp(dot, ".so") == 0 || strcmp(dot, cdz_lua_loader.suffix) == 0)) return true;
+    return stat(text, &s) == 0 && S_ISDIR(s.st_mode) && cdz_manifest_present(text);
+}
+
+static cdz_status info_of_path(cdz_registry *registry, const char *path, cdz_error *err)
+{
+    cdz_plugin_ref ref;
+    CDZ_TRY(cdz_registry_load(registry, path, 0, &ref, err));
+    show_package(path);
+    cdz_status st = show_plugin(&ref, err);
+    cdz_module_release(ref.module);
+    return st;
+}
+
+/* One id may name a processor and a strategy: all are shown. */
+static cdz_status info_of_id(cdz_registry *registry, const char *id, cdz_error *err)
+{
+    unsigned shown = 0;
+    for (uint32_t kind = CDZ_KIND_PROCESSOR; kind <= CDZ_KIND_STRATEGY; kind++) {
+        cdz_plugin_ref ref;
+        if (cdz_registry_find(registry, kind, id, &ref, NULL) != CDZ_OK) continue;
+        if (shown++) printf("\n");
+        cdz_status st = show_plugin(&ref, err);
+        cdz_module_release(ref.module);
+        if (st != CDZ_OK) return st;
+    }
+    cdz_plugin_ref none;
+    return shown ? CDZ_OK : cdz_registry_find(registry, 0, id, &none, err);
+}
+
+static int info_command(const options *o, const char *what)
+{
+    cdz_registry *registry = NULL;
+    cdz_error err = {0};
+    cdz_status st = open_registry(o, &registry, &err);
+    if (st == CDZ_OK)
+        st = is_path(what) ? info_of_path(registry, what, &err) : info_of_id(registry, what, &err);
+    cdz_registry_free(registry);
+    return st == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
+}
+
+/* --- the command -------------------------------------------------------------------------------------------- */
+
+static bool take_option(options *o, int opt, int *status)
+{
+    const char **more;
+    switch (opt) {
+    case 'v': o->verbose = true; return true;
+    case 'h': o->help = true; return true;
+    case CDZ_OPT_SAFE_MODE: o->safe_mode = true; return true;
+    case CDZ_OPT_PLUGIN:
+        more = realloc((void *)o->plugins, (o->n_plugins + 1) * sizeof *more);
+        if (!more) {
+            cdz_cli_say("out of memory");
+            *status = CDZ_EXIT_FAILURE;
+            return false;
+        }
+        o->plugins = more;
+        o->plugins[o->n_plugins++] = optarg;
+        return true;
+    default: *status = cdz_cli_misuse("plugin", "wrong option"); return false;
+    }
+}
+
+static int dispatch(const options *o, int n, char **words)
+{
+    if (n == 0) return cdz_cli_misuse("plugin", "expected list or info");
+    if (strcmp(words[0], "list") == 0) {
+        if (n > 1) return cdz_cli_misuse("plugin", "list takes no '%s'", words[1]);
+        return list_command(o);
+    }
+    if (strcmp(words[0], "info") == 0) {
+        if (n != 2) return cdz_cli_misuse("plugin", "info takes one plugin id or path");
+        return info_command(o, words[1]);
+    }
+    static const char *const known[] = {"list", "info"};
+    const char *near = cdz_nearest_name(words[0], known, 2);
+    if (near) return cdz_cli_misuse("plugin", "no '%s': did you mean '%s'?", words[0], near);
+    return cdz_cli_misuse("plugin", "no '%s': expected list or info", words[0]);
+}
+
+int cdz_cmd_plugin(int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"verbose", no_argument, NULL, 'v'},
+        {"plugin", required_argument, NULL, CDZ_OPT_PLUGIN},
+        {"safe-mode", no_argument, NULL, CDZ_OPT_SAFE_MODE},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    options o = {0};
+    int status = CDZ_EXIT_OK, opt;
+    optind = 1;
+    while (status == CDZ_EXIT_OK && (opt = getopt_long(argc, argv, "vh", longs, NULL)) != -1)
+        take_option(&o, opt, &status);
+    if (status == CDZ_EXIT_OK) {
+        if (o.help)
+            fputs(help, stdout);
+        else
+            status = dispatch(&o, argc - optind, argv + optind);
+    }
+    free((void *)o.plugins);
+    return status;
+}
