@@ -23,7 +23,7 @@ typedef struct cdz_file {
         data; /* size bytes, read-only, shared with every process that maps the file; NULL: empty */
     uint64_t size;
     int64_t mtime_s, mtime_ns;
-    int fd; /* kept open so that later checks see this file, not a new one of the same name; 0 when nothing is open */
+    int fd; /* kept open: later checks see this file, not a new one of its name. 0: nothing open */
 } cdz_file;
 
 cdz_status cdz_file_map(const char *path, cdz_file *out, cdz_error *err);

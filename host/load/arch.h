@@ -39,8 +39,7 @@ typedef struct cdz_arch {
     const cdz_family *family;
     const char *model_type;   /* "llama" */
     const char *architecture; /* "LlamaForCausalLM" */
-    const char *
-        dtype; /* what config.json says the weights are; the files decide. "" when it does not say */
+    const char *dtype;        /* what config.json says; the files decide. "" when it does not say */
 
     uint32_t n_layers, hidden, intermediate, n_vocab;
     uint32_t n_heads, n_kv_heads, head_dim;
@@ -52,8 +51,7 @@ typedef struct cdz_arch {
     float attention_scale;       /* head_dim ** -0.5 */
     cdz_activation activation;
     bool qkv_bias, o_bias, mlp_bias;
-    bool
-        tied; /* config.json asks for the embedding as the head; cdz_weights.tied tells what came of it */
+    bool tied; /* what config.json asks for; cdz_weights.tied tells what came of it */
 
     cdz_rope_type rope_type;
     double rope_theta, rope_factor; /* factor 1 for the default type */

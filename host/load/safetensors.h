@@ -23,8 +23,7 @@ typedef struct cdz_tensor {
     uint32_t file;     /* index into files */
     uint32_t n_dims;
     const uint64_t *shape; /* (n_dims) */
-    const void *
-        data; /* into the mapping; aligned to nothing. Never NULL, but points nowhere when n_bytes is 0 */
+    const void *data;      /* into the mapping, perhaps unaligned; never NULL */
     uint64_t n_bytes;
 } cdz_tensor;
 
