@@ -1,0 +1,113 @@
+/* torch_rng.c - torch's CPU draws from MT19937 words (docs/reference: random.md). */
+#include "random/torch_rng.h"
+
+#include "random/mt19937.h"
+#include "vec/vec.h"
+
+#include <math.h>
+
+void cdz_torch_seed(cdz_torch_rng *rng, uint64_t seed)
+{
+    cdz_mt_init(rng->state, (uint32_t)seed);
+    rng->at = CDZ_MT_WORDS;
+}
+
+uint32_t cdz_torch_word(cdz_torch_rng *rng)
+{
+    if (rng->at == CDZ_MT_WORDS) {
+        cdz_mt_next(rng->state);
+        rng->at = 0;
+    }
+    return cdz_mt_temper(rng->state[rng->at++]);
+}
+
+void cdz_torch_skip(cdz_torch_rng *rng, uint64_t n_words)
+{
+    while (n_words > CDZ_MT_WORDS - rng->at) {
+        n_words -= CDZ_MT_WORDS - rng->at;
+        cdz_mt_next(rng->state);
+        rng->at = 0;
+    }
+    rng->at += (uint32_t)n_words;
+}
+
+float cdz_torch_uniform(cdz_torch_rng *rng)
+{
+    return (float)(cdz_torch_word(rng) & 0xffffffu) * 0x1p-24f;
+}
+
+/* Rate 1, from two words, the first drawn on top. */
+static float exponential(cdz_torch_rng *rng)
+{
+    const uint64_t high = cdz_torch_word(rng), low = cdz_torch_word(rng);
+    const uint64_t bits = ((high << 32) | low) & ((UINT64_C(1) << 53) - 1);
+    return (float)-log1p(-((double)bits * 0x1p-53));
+}
+
+/* torch.multinomial's conditions: finite, not negative, not all zero. */
+static bool is_distribution(const float *p, size_t n)
+{
+    const cdz_vec *vec = cdz_vec_table();
+    const float top = vec->max(p, n);
+    return top > 0.0f && top < INFINITY && vec->min(p, n) >= 0.0f && !vec->any_nan(p, n);
+}
+
+enum { STRIDE = 16 };
+
+static bool all_zero(const float *p)
+{
+    float top = 0.0f;
+    for (size_t i = 0; i < STRIDE; i++) top = p[i] > top ? p[i] : top;
+    return top == 0.0f;
+}
+
+/* The first element above zero from i on, or n; strides over what processors masked. */
+static size_t next_positive(const float *p, size_t i, size_t n)
+{
+    while (n - i >= STRIDE && all_zero(p + i)) i += STRIDE;
+    while (i < n && p[i] == 0.0f) i++;
+    return i;
+}
+
+/* p / q of every element, in order; where p is 0 the quotient is 0 and its two words are passed over. */
+int32_t cdz_torch_multinomial(cdz_torch_rng *rng, const float *p, size_t n)
+{
+    int32_t best = -1;
+    float best_ratio = 0.0f;
+    size_t drawn = 0; /* elements whose words are used up */
+
+    if (is_distribution(p, n)) {
+        for (size_t i = next_positive(p, 0, n); i < n; i = next_positive(p, i + 1, n)) {
+            cdz_torch_skip(rng, 2 * (uint64_t)(i - drawn));
+            const float ratio = p[i] / exponential(rng);
+            drawn = i + 1;
+            if (best < 0 || ratio > best_ratio) {
+                best = (int32_t)i;
+                best_ratio = ratio;
+            }
+        }
+    }
+    cdz_torch_skip(rng, 2 * (uint64_t)(n - drawn));
+    return best;
+}
+
+int32_t cdz_torch_multinomial_k(cdz_torch_rng *rng, const float *p, size_t n, size_t k,
+                                int32_t *ids, void *scratch)
+{
+    float *const ratio = (float *)scratch + 4 * n, *const values = ratio + n;
+
+    if (!is_distribution(p, n)) {
+        cdz_torch_skip(rng, 2 * (uint64_t)n);
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] > 0.0f) {
+            ratio[i] = p[i] / exponential(rng);
+        } else {
+            cdz_torch_skip(rng, 2);
+            ratio[i] = 0.0f;
+        }
+    }
+    cdz_vec_table()->topk(ratio, n, k, values, ids, scratch);
+    return 0;
+}

@@ -1,0 +1,10 @@
+/* variants.h - the tables of each instruction set, for the choice in vec.c. */
+#ifndef CDZ_HOST_VEC_VARIANTS_H
+#define CDZ_HOST_VEC_VARIANTS_H
+
+#include "vec/vec.h"
+
+const cdz_vec *cdz_vec_scalar(void);
+const cdz_vec *cdz_vec_avx2(void); /* NULL when it was not compiled */
+
+#endif

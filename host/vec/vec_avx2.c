@@ -1,0 +1,17 @@
+/* vec_avx2.c - the vector operations with eight lanes in a register, compiled with -mavx2 -mfma (flags.cmake). */
+#include "vec/variants.h"
+
+#if defined(__AVX2__) && defined(__FMA__)
+#define CDZ_VEC_AVX2
+#include "vec/table.h"
+
+const cdz_vec *cdz_vec_avx2(void)
+{
+    return &table;
+}
+#else
+const cdz_vec *cdz_vec_avx2(void)
+{
+    return NULL;
+}
+#endif
