@@ -1,0 +1,307 @@
+/* bench_kernels.c - how near the kernels come to what the machine can do.
+ *
+ * Prints the limits (reading by four streams per thread, multiply-adds per second), then products and attention as
+ * fractions of them. Limits and kernels are measured in turn and medians taken, because a shared machine drifts:
+ * compare the ratios of one run. Usage: bench_kernels [variant [threads]]. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels.h"
+
+enum { REPEATS = 9, FMA_CHAINS = 12 };
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median seconds of REPEATS calls, after one to warm up. */
+static double median_seconds(void (*call)(void *arg), void *arg)
+{
+    double seconds[REPEATS];
+    call(arg);
+    for (int i = 0; i < REPEATS; i++) {
+        const double start = now();
+        call(arg);
+        seconds[i] = now() - start;
+    }
+    qsort(seconds, REPEATS, sizeof *seconds, ascending);
+    return seconds[REPEATS / 2];
+}
+
+/* ---- limits ---- */
+
+typedef struct reading {
+    cdz_backend *b;
+    const char *data;
+    size_t bytes, parts;
+    uint64_t sums[64];
+} reading;
+
+typedef uint64_t word4 __attribute__((vector_size(32), aligned(8)));
+
+/* Part i of the memory, as four streams far apart. */
+static void read_part(void *arg, size_t i)
+{
+    reading *r = arg;
+    const size_t quarter = r->bytes / r->parts / 4 / 128 * 128;
+    const char *start = r->data + i * (r->bytes / r->parts) / 64 * 64;
+    word4 sum = {0};
+    for (size_t at = 0; at < quarter; at += 64)
+        for (size_t s = 0; s < 4; s++) {
+            const word4 *p = (const word4 *)(const void *)(start + s * quarter + at);
+            sum += p[0];
+            sum += p[1];
+        }
+    r->sums[i % 64] = sum[0] + sum[1] + sum[2] + sum[3];
+}
+
+static void read_all(void *arg)
+{
+    reading *r = arg;
+    r->b->api->parallel(r->b, read_part, r, r->parts);
+}
+
+static double read_gbs(cdz_backend *b, const char *data, size_t bytes)
+{
+    reading r = {.b = b, .data = data, .bytes = bytes, .parts = b->api->n_threads(b) * 8};
+    return (double)bytes / median_seconds(read_all, &r) * 1e-9;
+}
+
+#if defined(__x86_64__)
+#define CHAIN(width, i) "vfmadd231ps %%" width "mm12, %%" width "mm13, %%" width "mm" #i "\n"
+#define CHAINS(w)                                                                                  \
+    CHAIN(w, 0)                                                                                    \
+    CHAIN(w, 1) CHAIN(w, 2) CHAIN(w, 3) CHAIN(w, 4) CHAIN(w, 5) CHAIN(w, 6) CHAIN(w, 7)            \
+        CHAIN(w, 8) CHAIN(w, 9) CHAIN(w, 10) CHAIN(w, 11)
+#define CLOBBERS                                                                                   \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"
+
+static void fma_256(void *arg, size_t i)
+{
+    (void)i;
+    for (long n = *(long *)arg; n > 0; n--) __asm__ volatile(CHAINS("y")::: CLOBBERS);
+}
+
+static void fma_512(void *arg, size_t i)
+{
+    (void)i;
+    for (long n = *(long *)arg; n > 0; n--) __asm__ volatile(CHAINS("z")::: CLOBBERS);
+}
+#endif
+
+typedef struct peak {
+    cdz_backend *b;
+    void (*task)(void *arg, size_t i);
+    long iterations;
+} peak;
+
+static void run_peak(void *arg)
+{
+    peak *p = arg;
+    p->b->api->parallel(p->b, p->task, &p->iterations, p->b->api->n_threads(p->b) * 4);
+}
+
+/* Billions of multiply-adds per second of all threads, in the registers of the variant. */
+static double fma_gmacs(cdz_backend *b)
+{
+#if defined(__x86_64__)
+    const size_t wide = strcmp(b->api->variant, "avx512") == 0 ? 16 : 8;
+    if (strcmp(b->api->variant, "scalar") == 0) return 1.0;
+    peak p = {b, wide == 16 ? fma_512 : fma_256, 200000};
+    const double macs =
+        (double)p.iterations * FMA_CHAINS * (double)wide * b->api->n_threads(b) * 4.0;
+    return macs / median_seconds(run_peak, &p) * 1e-9;
+#else
+    (void)b;
+    return 1.0;
+#endif
+}
+
+/* ---- products ---- */
+
+typedef struct product {
+    cdz_backend *b;
+    cdz_weight w;
+    size_t m, copies,
+        turn; /* small matrices are cycled through several copies, so that none stays in the cache */
+    float *x, *y;
+} product;
+
+static void run_product(void *arg)
+{
+    product *p = arg;
+    for (size_t c = 0; c < p->copies; c++) {
+        cdz_weight w = p->w;
+        w.data = (const char *)p->w.data + c * w.n * w.k * cdz_dtype_bytes(w.dtype);
+        const cdz_product one = {&w, NULL, p->y, w.n};
+        p->b->api->matmul(p->b, &one, 1, p->x, w.k, p->m);
+    }
+}
+
+static const struct {
+    const char *name;
+    size_t n, k;
+} shapes[] = {{"896 x 896", 896, 896},
+              {"4864 x 896", 4864, 896},
+              {"896 x 4864", 896, 4864},
+              {"151936 x 896", 151936, 896}};
+
+static const struct {
+    const char *name;
+    cdz_dtype dtype;
+} dtypes[] = {{"bf16", CDZ_BF16}, {"f16", CDZ_F16}, {"f32", CDZ_F32}};
+
+static void bench_products(cdz_backend *b, const char *data, size_t bytes, size_t most_rows)
+{
+    static const size_t rows[] = {1, 2, 3, 4, 8, 16, 17, 24, 32, 64, 128, 512};
+    float *x = b->api->alloc(b, (size_t)512 * 4864 * sizeof(float));
+    float *y =
+        b->api->alloc(b, (size_t)512 * 4864 * sizeof(float) + (size_t)128 * 151936 * sizeof(float));
+    for (size_t i = 0; i < (size_t)512 * 4864; i++) x[i] = (float)(i % 17) * 0.1f - 0.8f;
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (size_t d = 0; d < 3; d++)
+            for (size_t m = 0; m < sizeof rows / sizeof *rows; m++) {
+                if (rows[m] > most_rows || (shapes[s].n > 10000 && rows[m] > 128)) continue;
+                product p = {b, {data, dtypes[d].dtype, shapes[s].n, shapes[s].k}, rows[m], 1, 0, x,
+                             y};
+                const size_t one = p.w.n * p.w.k * cdz_dtype_bytes(p.w.dtype);
+                if (one > bytes) continue;
+                p.copies = rows[m] >= 16 ? 1 : bytes / one;
+                const double read = read_gbs(b, data, bytes), peak_macs = fma_gmacs(b);
+                const double seconds = median_seconds(run_product, &p) / (double)p.copies;
+                const double gbs = (double)one / seconds * 1e-9;
+                const double macs = (double)(p.w.n * p.w.k * rows[m]) / seconds * 1e-9;
+                printf("%-14s %-4s m %3zu  %7.1f GB/s = %3.0f %% of read  %7.1f GMAC/s = %3.0f %% "
+                       "of peak\n",
+                       shapes[s].name, dtypes[d].name, rows[m], gbs, 100.0 * gbs / read, macs,
+                       100.0 * macs / peak_macs);
+                fflush(stdout);
+            }
+    b->api->free(b, x);
+    b->api->free(b, y);
+}
+
+/* ---- attention ---- */
+
+typedef struct attention {
+    cdz_backend *b;
+    cdz_kv *kv;
+    size_t layers, m;
+    cdz_kv_row *rows;
+    float *q, *out;
+} attention;
+
+static void run_attention(void *arg)
+{
+    attention *a = arg;
+    for (size_t l = 0; l < a->layers; l++)
+        a->b->api->attention(a->b, a->out, 896, a->q, 896, a->kv, l, a->rows, a->m, 14, 0.125f, 0);
+}
+
+static void bench_attention(cdz_backend *b)
+{
+    enum { LAYERS = 24, BLOCKS = 4096 / CDZ_KV_BLOCK, PROMPT = 512 };
+    const cdz_kv_shape shape = {LAYERS, 2, 64};
+    cdz_kv *kv = b->api->kv_create(b, &shape, BLOCKS);
+    int32_t blocks[BLOCKS];
+    cdz_kv_row rows[PROMPT];
+    float *q = b->api->alloc(b, (size_t)PROMPT * 896 * sizeof *q),
+          *out = b->api->alloc(b, (size_t)PROMPT * 896 * sizeof *q);
+    for (size_t i = 0; i < (size_t)PROMPT * 896; i++) q[i] = (float)(i % 13) * 0.1f;
+    for (int32_t i = 0; i < BLOCKS; i++) blocks[i] = i;
+    for (uint32_t p = 0; p < 4096; p++) { /* the pages have to exist */
+        const cdz_kv_row row = {blocks, p};
+        for (size_t l = 0; l < LAYERS; l++) b->api->kv_write(b, kv, l, q, 128, q, 128, &row, 1);
+    }
+    for (uint32_t context = 128; context <= 4096; context *= 2) {
+        const cdz_kv_row row = {blocks, context - 1};
+        rows[0] = row;
+        attention a = {b, kv, LAYERS, 1, rows, q, out};
+        const double seconds = median_seconds(run_attention, &a);
+        printf("decode attention, 24 layers, context %4u: %6.2f ms, %5.1f GB/s\n",
+               (unsigned)context, seconds * 1e3,
+               (double)context * 256 * 4 * LAYERS / seconds * 1e-9);
+    }
+    for (uint32_t p = 0; p < PROMPT; p++) rows[p] = (cdz_kv_row){blocks, p};
+    attention a = {b, kv, LAYERS, PROMPT, rows, q, out};
+    const double seconds = median_seconds(run_attention, &a);
+    printf("prompt attention, 24 layers, %d rows: %.1f ms, %.1f GMAC/s\n", PROMPT, seconds * 1e3,
+           (double)PROMPT * PROMPT / 2 * 14 * 128 * LAYERS / seconds * 1e-9);
+    b->api->kv_destroy(b, kv);
+    b->api->free(b, q);
+    b->api->free(b, out);
+}
+
+/* ---- row operations ---- */
+
+typedef struct row_op {
+    cdz_backend *b;
+    float *x, *y;
+    cdz_weight w;
+    int which;
+} row_op;
+
+static void run_row_op(void *arg)
+{
+    static const uint32_t position = 1234;
+    static const float inv_freq[32] = {1.0f, 0.5f, 0.25f};
+    const cdz_rope rope = {inv_freq, 64, 1.0f, false};
+    row_op *r = arg;
+    for (int i = 0; i < 1000; i++) switch (r->which) {
+        case 0: r->b->api->rmsnorm(r->b, r->y, 896, r->x, 896, 1, &r->w, 1e-6f, 0.0f); break;
+        case 1: r->b->api->silu_mul(r->b, r->y, 4864, r->x, r->x, 4864, 1, 4864); break;
+        case 2: r->b->api->rope(r->b, r->y, 896, 1, 14, 64, &position, &rope); break;
+        default: r->b->api->add(r->b, r->y, 896, r->x, 896, 1, 896); break;
+        }
+}
+
+static void bench_rows(cdz_backend *b)
+{
+    static const char *const names[] = {"rmsnorm 896", "silu_mul 4864", "rope 14 x 64", "add 896"};
+    float *x = b->api->alloc(b, 8192 * sizeof *x), *y = b->api->alloc(b, 8192 * sizeof *y);
+    for (int i = 0; i < 8192; i++) x[i] = (float)(i % 19) * 0.3f - 2.0f;
+    row_op r = {b, x, y, {x, CDZ_F16, 1, 896}, 0};
+    for (; r.which < 4; r.which++)
+        printf("one row of %-14s %6.2f us\n", names[r.which], median_seconds(run_row_op, &r) * 1e3);
+    b->api->free(b, x);
+    b->api->free(b, y);
+}
+
+int main(int argc, char **argv)
+{
+    char why[256] = "";
+    const char *variant = argc > 1 ? argv[1] : NULL;
+    const cdz_cpu_options options = {variant, argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0};
+    const size_t most_rows = argc > 3 ? strtoul(argv[3], NULL, 10) : 512;
+    cdz_backend *b = cdz_cpu_backend_create(&options, why, sizeof why);
+    if (!b) {
+        fprintf(stderr, "bench_kernels: %s\n", why);
+        return 1;
+    }
+    const size_t bytes = (size_t)151936 * 896 * 2;
+    char *data = b->api->alloc(b, bytes);
+    if (!data) return 1;
+    for (size_t i = 0; i + 1 < bytes; i += 2) /* small numbers in every type, all pages written */
+        memcpy(data + i, (const uint16_t[]){(uint16_t)(0x3c00 | (i * 2654435761u >> 20 & 0x7f))},
+               2);
+    printf("%s, %u threads: read %.1f GB/s, multiply-add %.1f GMAC/s\n", b->api->variant,
+           (unsigned)b->api->n_threads(b), read_gbs(b, data, bytes), fma_gmacs(b));
+    bench_rows(b);
+    bench_attention(b);
+    bench_products(b, data, bytes, most_rows);
+    b->api->free(b, data);
+    b->api->destroy(b);
+    return 0;
+}

@@ -1,0 +1,305 @@
+/* test_kernels_rows.c - embedding, norm, rope, silu and add: against float64, against the scalar set's bits, and
+ * row by row whatever the number of rows. */
+#include "test_kernels_support.h"
+
+#include "kernel_set.h"
+#include "ref/scalar_math.h"
+
+/* |a - b| in units of the last place of b. */
+static double ulps(float a, double b)
+{
+    if (isnan(b)) return isnan(a) ? 0.0 : 1e30;
+    if (isinf(b)) return (double)a == b ? 0.0 : 1e30;
+    const int exponent = b == 0.0 ? -126 : ilogb(b);
+    return fabs((double)a - b) / ldexp(1.0, (exponent < -126 ? -126 : exponent) - 23);
+}
+
+/* ---- widening and exp ---- */
+
+static void every_half_is_widened_exactly(void **state)
+{
+    (void)state;
+    uint16_t halves[65536];
+    float *scalar = must_alloc(sizeof(float) * 65536);
+    for (size_t d = CDZ_F16; d <= CDZ_BF16; d++) {
+        for (size_t i = 0; i < 65536; i++) halves[i] = (uint16_t)i;
+        cdz_scalar_set.widen[d](scalar, halves, 65536);
+        for (size_t i = 0; i < 65536; i++) {
+            const double exact = element((cdz_dtype)d, halves, i);
+            if (!(isnan(exact)
+                      ? isnan(scalar[i])
+                      : (double)scalar[i] == exact && !signbit(scalar[i]) == !signbit(exact)))
+                fail_msg("type %zu, bits %zx: %g, expected %g", d, i, (double)scalar[i], exact);
+        }
+    }
+    free(scalar);
+}
+
+static void exp_is_within_two_ulp(void **state)
+{
+    (void)state;
+    double worst = 0.0;
+    for (int i = -400000; i <= 355000; i++) {
+        const float x = (float)i * 0.00025f;
+        const double exact = exp((double)x),
+                     error =
+                         ulps(cdz_exp(x), exact > (double)__FLT_MAX__ ? (double)INFINITY : exact);
+        if (error > worst) worst = error;
+    }
+    print_message("exp: at most %.2f ulp\n", worst);
+    assert_true(worst < 1.5);
+}
+
+static void exp_at_the_ends(void **state)
+{
+    (void)state;
+    assert_true(cdz_exp(0.0f) == 1.0f);
+    assert_true(cdz_exp(-0.0f) == 1.0f);
+    assert_true(cdz_exp(-104.0f) == 0.0f);
+    assert_true(cdz_exp(-INFINITY) == 0.0f);
+    assert_true(cdz_exp(-1e30f) == 0.0f);
+    assert_true(cdz_exp(INFINITY) == INFINITY);
+    assert_true(cdz_exp(1e30f) == INFINITY);
+    assert_true(isnan(cdz_exp(NAN)));
+    assert_true(cdz_exp(-100.0f) > 0.0f); /* subnormal, not flushed */
+}
+
+/* ---- the operations on a backend; each is run on m rows of n and compared with the scalar backend's ---- */
+
+enum { M = 70, N = 1030, LD = N + 5 };
+
+typedef struct inputs {
+    float *x, *z;
+    fenced weights;
+    cdz_weight w;
+    uint32_t positions[M];
+    int32_t ids[M];
+} inputs;
+
+static inputs make_inputs(cdz_dtype dtype)
+{
+    rng r = {dtype + 41u};
+    inputs in = {.x = random_floats(&r, (size_t)M * LD), .z = random_floats(&r, (size_t)M * LD)};
+    in.weights = random_weights(&r, dtype, (size_t)20 * N);
+    in.w = (cdz_weight){in.weights.data, dtype, 20, N};
+    for (size_t i = 0; i < M; i++) {
+        in.positions[i] = i < 8 ? (uint32_t)i : next_word(&r) % 40000;
+        in.ids[i] = i == 0 ? 19 : (int32_t)(next_word(&r) % 20);
+        in.x[i * LD] *= 50.0f;
+    }
+    in.x[LD + 3] = -200.0f;
+    in.x[LD + 4] = 90.0f;
+    in.x[LD + 5] = 0.0f;
+    return in;
+}
+
+static void free_inputs(inputs *in)
+{
+    free(in->x);
+    free(in->z);
+    fenced_free(&in->weights);
+}
+
+static float inv_freq[300];
+
+static cdz_rope make_rope(size_t n_rotated, bool interleaved)
+{
+    for (size_t i = 0; i < n_rotated / 2; i++)
+        inv_freq[i] = (float)pow(10000.0, -2.0 * (double)i / (double)n_rotated);
+    return (cdz_rope){inv_freq, n_rotated, 1.0f, interleaved};
+}
+
+static void do_embed(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    b->api->embed(b, y, LD, &in->w, in->ids, m);
+}
+
+static void do_norm(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    const cdz_weight w = {in->w.data, in->w.dtype, 1, N};
+    b->api->rmsnorm(b, y, LD, in->x, LD, m, &w, 1e-6f, 0.0f);
+}
+
+static void do_offset_norm(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    const cdz_weight w = {in->w.data, in->w.dtype, 1, N};
+    b->api->rmsnorm(b, y, LD, in->x, LD, m, &w, 1e-5f, 1.0f);
+}
+
+static void do_silu(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    b->api->silu_mul(b, y, LD, in->x, in->z, LD, m, N);
+}
+
+static void do_add(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    memcpy(y, in->z, m * LD * sizeof *y);
+    b->api->add(b, y, LD, in->x, LD, m, N);
+}
+
+static void do_rope_halves(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    const cdz_rope rope = make_rope(64, false);
+    memcpy(y, in->x, m * LD * sizeof *y);
+    b->api->rope(b, y, LD, m, 16, 64, in->positions, &rope);
+}
+
+static void do_rope_pairs(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    const cdz_rope rope = make_rope(20, true);
+    memcpy(y, in->x, m * LD * sizeof *y);
+    b->api->rope(b, y, LD, m, 10, 100, in->positions, &rope);
+}
+
+static void do_rope_wide(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    const cdz_rope rope = make_rope(600, false);
+    memcpy(y, in->x, m * LD * sizeof *y);
+    b->api->rope(b, y, LD, m, 1, 1000, in->positions, &rope);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(cdz_backend *b, const inputs *in, float *y, size_t m);
+} operations[] = {
+    {"embed", do_embed},
+    {"rmsnorm", do_norm},
+    {"rmsnorm offset", do_offset_norm},
+    {"silu_mul", do_silu},
+    {"add", do_add},
+    {"rope by halves", do_rope_halves},
+    {"rope by pairs", do_rope_pairs},
+    {"rope wider than a piece", do_rope_wide},
+};
+enum { N_OPERATIONS = sizeof operations / sizeof *operations };
+
+static void bits_equal_in(const char *variant)
+{
+    static const size_t counts[] = {1, 2, 3, 40, M};
+    float *y = must_alloc(M * LD * sizeof *y), *expected = must_alloc(M * LD * sizeof *y);
+    cdz_backend *scalar = make_backend("scalar", 1);
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        cdz_backend *b = make_backend(variant, threads);
+        for (size_t d = 0; d < 3; d++) {
+            inputs in = make_inputs((cdz_dtype)d);
+            for (size_t o = 0; o < N_OPERATIONS; o++)
+                for (size_t c = 0; c < 5; c++) {
+                    char what[100];
+                    snprintf(what, sizeof what, "%s, %s, type %zu, %zu rows", operations[o].name,
+                             variant, d, counts[c]);
+                    operations[o].run(scalar, &in, expected, M);
+                    operations[o].run(b, &in, y, counts[c]);
+                    assert_same_rows(what, y, LD, expected, LD, counts[c], N);
+                }
+            free_inputs(&in);
+        }
+        b->api->destroy(b);
+    }
+    scalar->api->destroy(scalar);
+    free(y);
+    free(expected);
+}
+
+static void bits_equal_on_every_variant(void **state)
+{
+    (void)state;
+    each_variant(bits_equal_in);
+}
+
+/* ---- against float64 ---- */
+
+static void norm_is_exact_to_a_few_ulp(void **state)
+{
+    (void)state;
+    cdz_backend *b = make_backend(NULL, 2);
+    inputs in = make_inputs(CDZ_BF16);
+    float *y = must_alloc(M * LD * sizeof *y);
+    do_offset_norm(b, &in, y, M);
+    for (size_t r = 0; r < M; r++) {
+        double squares = 0.0;
+        for (size_t i = 0; i < N; i++)
+            squares += (double)in.x[r * LD + i] * (double)in.x[r * LD + i];
+        for (size_t i = 0; i < N; i++) {
+            const double exact = (double)in.x[r * LD + i] / sqrt(squares / N + (double)1e-5f) *
+                                 (1.0 + element(CDZ_BF16, in.w.data, i));
+            assert_true(ulps(y[r * LD + i], exact) < 6.0);
+        }
+    }
+    free_inputs(&in);
+    free(y);
+    b->api->destroy(b);
+}
+
+static void silu_is_exact_to_a_few_ulp(void **state)
+{
+    (void)state;
+    cdz_backend *b = make_backend(NULL, 2);
+    inputs in = make_inputs(CDZ_F32);
+    float *y = must_alloc(M * LD * sizeof *y);
+    do_silu(b, &in, y, M);
+    for (size_t r = 0; r < M; r++)
+        for (size_t i = 0; i < N; i++) {
+            const double g = (double)in.x[r * LD + i],
+                         exact = g / (1.0 + exp(-g)) * (double)in.z[r * LD + i];
+            if (g > -80.0) assert_true(ulps(y[r * LD + i], exact) < 4.0);
+        }
+    assert_true(y[LD + 3] == 0.0f); /* gate -200 */
+    free_inputs(&in);
+    free(y);
+    b->api->destroy(b);
+}
+
+/* The angle is the float product, as in the reference; cos and sin of it are then right to half an ulp or so. */
+static void rope_turns_by_the_float_angle(void **state)
+{
+    (void)state;
+    cdz_backend *b = make_backend(NULL, 1);
+    const cdz_rope rope = make_rope(64, false);
+    for (uint32_t position = 0; position < 200000; position = position * 5 / 4 + 1) {
+        float x[64];
+        for (size_t i = 0; i < 64; i++) x[i] = i < 32 ? 1.0f : 0.0f; /* becomes cos and sin */
+        b->api->rope(b, x, 64, 1, 1, 64, &position, &rope);
+        for (size_t i = 0; i < 32; i++) {
+            const double angle = (double)((float)position * inv_freq[i]);
+            assert_true(ulps(x[i], cos(angle)) <= 0.51);
+            assert_true(ulps(x[i + 32], sin(angle)) <= 0.51);
+        }
+    }
+    b->api->destroy(b);
+}
+
+static void rope_pairs_are_where_they_belong(void **state)
+{
+    (void)state;
+    static const float one[] = {1.0f, 0.0f};
+    const uint32_t position = 1;
+    cdz_backend *b = make_backend(NULL, 1);
+    float halves[6] = {1, 2, 3, 4, 5, 6}, pairs[6] = {1, 2, 3, 4, 5, 6};
+    cdz_rope rope = {one, 4, 2.0f, false}; /* the factor is on cos and sin: twice as long */
+    b->api->rope(b, halves, 6, 1, 1, 6, &position, &rope);
+    rope.interleaved = true;
+    b->api->rope(b, pairs, 6, 1, 1, 6, &position, &rope);
+    const float c = 2.0f * (float)cos(1.0), s = 2.0f * (float)sin(1.0);
+    const float by_halves[6] = {1 * c - 3 * s, 4, 3 * c + 1 * s, 8, 5, 6};
+    const float by_pairs[6] = {1 * c - 2 * s, 2 * c + 1 * s, 6, 8, 5, 6};
+    for (size_t i = 0; i < 6; i++) {
+        assert_true(fabsf(halves[i] - by_halves[i]) < 1e-5f);
+        assert_true(fabsf(pairs[i] - by_pairs[i]) < 1e-5f);
+    }
+    b->api->destroy(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_half_is_widened_exactly),
+        cmocka_unit_test(exp_is_within_two_ulp),
+        cmocka_unit_test(exp_at_the_ends),
+        cmocka_unit_test(bits_equal_on_every_variant),
+        cmocka_unit_test(norm_is_exact_to_a_few_ulp),
+        cmocka_unit_test(silu_is_exact_to_a_few_ulp),
+        cmocka_unit_test(rope_turns_by_the_float_angle),
+        cmocka_unit_test(rope_pairs_are_where_they_belong),
+    };
+    return cmocka_run_group_tests_name("kernels: rows", tests, NULL, NULL);
+}
