@@ -1,10 +1,9 @@
-/* json.c - the strict reader, and questions about what was read.
+/* json.c - the strict reader.
  *
  * One pass over the text. Children of an open array or object collect on one growing stack and
- * move to the arena in one piece when it closes, so there is no allocation per node. Objects
- * with many members get a hash table, keyed with random bytes so that nobody can choose names
- * that collide; it finds repeated names and serves cdz_json_get. Columns count bytes. Writing is
- * in json_write.c. */
+ * move to the arena in one piece when it closes, so there is no allocation per node. Repeated
+ * names are found by comparing each with each, or, past a few, by the table of json_table.h.
+ * Columns count bytes. Questions are in json_value.c, writing in json_write.c. */
 #include "base/json.h"
 
 #include <locale.h>
@@ -13,10 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
 #include "base/file.h"
+#include "base/json_table.h"
 #include "base/utf8.h"
 
 enum {
@@ -26,13 +24,6 @@ enum {
 };
 static const uint64_t DEFAULT_NODES = 50000000;
 static const size_t DEFAULT_FILE_BYTES = (size_t)256 << 20;
-
-/* Lies directly before the members of an indexed object, and its slots directly before it. A
- * slot holds a member's index + 1, or 0. */
-typedef struct index_head {
-    uint64_t key[2];
-    uint64_t n_slots; /* a power of two, at least twice the members */
-} index_head;
 
 typedef struct reader {
     const char *at, *end, *line_start;
@@ -335,71 +326,6 @@ static cdz_status read_string(reader *r, const char **string, uint32_t *string_l
     return CDZ_OK;
 }
 
-/* --- the table of a large object ----------------------------------------------------------- */
-
-static uint64_t rotate(uint64_t x, int bits)
-{
-    return x << bits | x >> (64 - bits);
-}
-
-static void sip_round(uint64_t v[4])
-{
-    v[0] += v[1], v[1] = rotate(v[1], 13) ^ v[0], v[0] = rotate(v[0], 32);
-    v[2] += v[3], v[3] = rotate(v[3], 16) ^ v[2];
-    v[0] += v[3], v[3] = rotate(v[3], 21) ^ v[0];
-    v[2] += v[1], v[1] = rotate(v[1], 17) ^ v[2], v[2] = rotate(v[2], 32);
-}
-
-/* SipHash-1-3 (Aumasson and Bernstein). */
-static uint64_t hash_of(const uint64_t key[2], const char *text, size_t len)
-{
-    uint64_t v[4] = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du,
-                     key[0] ^ 0x6c7967656e657261u, key[1] ^ 0x7465646279746573u};
-    size_t at = 0;
-    for (uint64_t word; len - at >= 8; at += 8) {
-        memcpy(&word, text + at, 8);
-        v[3] ^= word;
-        sip_round(v);
-        v[0] ^= word;
-    }
-    uint64_t last = (uint64_t)len << 56;
-    for (size_t i = 0; at + i < len; i++) last |= (uint64_t)(unsigned char)text[at + i] << (8 * i);
-    v[3] ^= last;
-    sip_round(v);
-    v[0] ^= last;
-    v[2] ^= 0xff;
-    for (int i = 0; i < 3; i++) sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-
-/* Random bytes of the system, or, early at boot, what differs from run to run. */
-static void make_key(reader *r)
-{
-    if (r->keyed) return;
-    if (getrandom(r->key, sizeof r->key, GRND_NONBLOCK) != (ssize_t)sizeof r->key) {
-        struct timespec now = {0};
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        r->key[0] = (uint64_t)now.tv_nsec * 0x9E3779B97F4A7C15u ^ (uint64_t)(uintptr_t)r->stack;
-        r->key[1] = (uint64_t)now.tv_sec ^ (uint64_t)(uintptr_t)r;
-    }
-    r->keyed = true;
-}
-
-static bool same_key(const cdz_json_member *member, const char *key, size_t len)
-{
-    return member->key_len == len && memcmp(member->key, key, len) == 0;
-}
-
-/* The slot of a name: its own, or the free one where it would go. */
-static uint32_t *slot_of(const index_head *head, uint32_t *slots, const cdz_json_member *members,
-                         const char *key, size_t len)
-{
-    uint64_t mask = head->n_slots - 1;
-    uint64_t at = hash_of(head->key, key, len) & mask;
-    while (slots[at] && !same_key(&members[slots[at] - 1], key, len)) at = (at + 1) & mask;
-    return &slots[at];
-}
-
 /* --- arrays and objects -------------------------------------------------------------------- */
 
 static cdz_status read_value(reader *r, cdz_json *out);
@@ -483,7 +409,7 @@ static cdz_status close_small(reader *r, const cdz_json_member *from, size_t n, 
     for (size_t i = 0; i < n; i++) {
         cdz_json_member *same = NULL;
         for (uint32_t k = 0; k < out->len && !same; k++)
-            if (same_key(&kept[k], from[i].key, from[i].key_len)) same = &kept[k];
+            if (cdz_json_name_is(&kept[k], from[i].key, from[i].key_len)) same = &kept[k];
         CDZ_TRY(keep(r, kept, &out->len, same, &from[i]));
     }
     out->members = kept;
@@ -492,20 +418,12 @@ static cdz_status close_small(reader *r, const cdz_json_member *from, size_t n, 
 
 static cdz_status close_large(reader *r, const cdz_json_member *from, size_t n, cdz_json *out)
 {
-    size_t n_slots = 2 * SMALL_OBJECT;
-    while (n_slots < 2 * n) n_slots *= 2;
-    char *block = cdz_arena_alloc(r->arena, n_slots * sizeof(uint32_t) + sizeof(index_head) +
-                                                n * sizeof *from);
-    if (!block) return no_memory(r);
-    uint32_t *slots = (uint32_t *)(void *)block;
-    index_head *head = (index_head *)(void *)(slots + n_slots);
-    cdz_json_member *kept = (cdz_json_member *)(void *)(head + 1);
-
-    make_key(r);
-    memcpy(head->key, r->key, sizeof head->key);
-    head->n_slots = n_slots;
+    if (!r->keyed) cdz_json_table_key(r->key);
+    r->keyed = true;
+    cdz_json_member *kept = cdz_json_table_create(r->arena, n, r->key);
+    if (!kept) return no_memory(r);
     for (size_t i = 0; i < n; i++) {
-        uint32_t *slot = slot_of(head, slots, kept, from[i].key, from[i].key_len);
+        uint32_t *slot = cdz_json_table_slot(kept, from[i].key, from[i].key_len);
         cdz_json_member *same = *slot ? &kept[*slot - 1] : NULL;
         CDZ_TRY(keep(r, kept, &out->len, same, &from[i]));
         if (!same) *slot = out->len;
@@ -635,64 +553,4 @@ cdz_status cdz_json_read_file(const char *path, size_t max_bytes, const cdz_json
     cdz_status st = cdz_json_parse(text, len, path, limits, arena, out, err);
     free(text);
     return st;
-}
-
-/* --- questions ----------------------------------------------------------------------------- */
-
-static const cdz_json *get_indexed(const cdz_json *object, const char *key, size_t len)
-{
-    const index_head *head = (const index_head *)(const void *)object->members - 1;
-    const uint32_t *slots = (const uint32_t *)(const void *)head - head->n_slots;
-    uint64_t mask = head->n_slots - 1;
-    for (uint64_t at = hash_of(head->key, key, len) & mask; slots[at]; at = (at + 1) & mask)
-        if (same_key(&object->members[slots[at] - 1], key, len))
-            return &object->members[slots[at] - 1].value;
-    return NULL;
-}
-
-const cdz_json *cdz_json_get(const cdz_json *object, const char *key)
-{
-    if (!cdz_json_is(object, CDZ_JSON_OBJECT)) return NULL;
-    size_t len = strlen(key);
-    if (object->indexed) return get_indexed(object, key, len);
-    for (uint32_t i = 0; i < object->len; i++)
-        if (same_key(&object->members[i], key, len)) return &object->members[i].value;
-    return NULL;
-}
-
-bool cdz_json_is(const cdz_json *value, cdz_json_type type)
-{
-    return value && value->type == type;
-}
-
-bool cdz_json_eq(const cdz_json *value, const char *text)
-{
-    return cdz_json_is(value, CDZ_JSON_STRING) && strlen(text) == value->len &&
-           memcmp(value->string, text, value->len) == 0;
-}
-
-bool cdz_json_number(const cdz_json *value, double *out)
-{
-    if (cdz_json_is(value, CDZ_JSON_INT))
-        *out = (double)value->integer;
-    else if (cdz_json_is(value, CDZ_JSON_REAL))
-        *out = value->real;
-    else
-        return false;
-    return true;
-}
-
-const char *cdz_json_type_name(const cdz_json *value)
-{
-    if (!value) return "nothing";
-    switch ((cdz_json_type)value->type) {
-    case CDZ_JSON_NULL: return "null";
-    case CDZ_JSON_BOOL: return value->boolean ? "true" : "false";
-    case CDZ_JSON_INT: return "an integer";
-    case CDZ_JSON_REAL: return "a number";
-    case CDZ_JSON_STRING: return "a string";
-    case CDZ_JSON_ARRAY: return "an array";
-    case CDZ_JSON_OBJECT: return "an object";
-    }
-    return "nothing";
 }

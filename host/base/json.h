@@ -26,7 +26,7 @@ typedef struct cdz_json_member cdz_json_member;
 struct cdz_json {
     uint8_t type; /* cdz_json_type */
     bool boolean;
-    bool indexed;          /* set by the reader on large objects: a lookup table lies before members */
+    bool indexed; /* set by the reader on large objects: a lookup table lies before members */
     uint32_t line, column; /* where it starts, from 1; 0 when it did not come from a file */
     uint32_t len;          /* bytes of a string, items of an array, members of an object */
     union {
