@@ -11,6 +11,7 @@ typedef struct cdz_added_token {
     uint32_t len;
     int32_t id;
     bool special, normalized, lstrip, rstrip, single_word;
+    bool searched; /* in a trie; another entry of the same text may stand for it */
 } cdz_added_token;
 
 typedef struct cdz_trie_node {

@@ -51,25 +51,25 @@ typedef struct first_symbol {
     uint32_t begin;
 } first_symbol;
 
-/* Walks a piece byte by byte. begin counts the bytes kept: where a byte has no token and there is no unk, the
- * reference drops it from the offsets too. */
 typedef struct symbol_walk {
-    const uint8_t *at, *end;
-    uint32_t kept;
+    const uint8_t *piece;
+    size_t n, at;
     bool last_unknown;
 } symbol_walk;
 
 /* The next first symbol of a piece; false at its end. */
 static inline bool next_symbol(const cdz_bpe *bpe, symbol_walk *walk, first_symbol *out)
 {
-    while (walk->at < walk->end) {
-        const int32_t token = bpe->byte_id[*walk->at++];
+    while (walk->at < walk->n) {
+        const int32_t token = bpe->byte_id[walk->piece[walk->at]];
+        const uint32_t begin = (uint32_t)walk->at++;
         const bool unknown = token < 0;
         if (unknown && bpe->unk_id < 0) continue;
         const bool fused = unknown && walk->last_unknown && bpe->fuse_unk;
-        *out = (first_symbol){unknown ? bpe->unk_id : token, walk->kept++};
         walk->last_unknown = unknown;
-        if (!fused) return true;
+        if (fused) continue;
+        *out = (first_symbol){unknown ? bpe->unk_id : token, begin};
+        return true;
     }
     return false;
 }
@@ -111,7 +111,7 @@ static size_t encode_short(const cdz_bpe *bpe, const uint8_t *piece, size_t n, i
                            uint32_t *begins)
 {
     uint32_t begin[SHORT_PIECE];
-    symbol_walk walk = {.at = piece, .end = piece + n};
+    symbol_walk walk = {.piece = piece, .n = n};
     first_symbol s;
     for (n = 0; next_symbol(bpe, &walk, &s); n++) {
         ids[n] = s.id;
@@ -221,7 +221,7 @@ static size_t encode_long(const cdz_bpe *bpe, cdz_bpe_work *w, const uint8_t *pi
                           int32_t *ids, uint32_t *begins)
 {
     if (!reserve_symbols(w, n)) return SIZE_MAX;
-    symbol_walk walk = {.at = piece, .end = piece + n};
+    symbol_walk walk = {.piece = piece, .n = n};
     first_symbol s;
     uint32_t n_symbols = 0;
     while (next_symbol(bpe, &walk, &s))

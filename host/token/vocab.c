@@ -173,17 +173,26 @@ static cdz_status index_tokens(cdz_vocab *vocab, cdz_arena *arena, cdz_error *er
     return CDZ_OK;
 }
 
-/* A token is special when any entry of its text is; the model's token of that text too. */
-static void mark_special(cdz_vocab *vocab)
+/* A token is special when any entry of its text is; the others of that text are not searched for, only their flags
+ * count where they come last. */
+static cdz_status mark_special(cdz_vocab *vocab, cdz_arena *arena, cdz_error *err)
 {
+    cdz_strmap special;
+    bool found;
+    if (!cdz_strmap_init(&special, arena, vocab->n_added))
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < vocab->n_added; i++) {
         const cdz_added_token *a = &vocab->added[i];
-        const int32_t model_id = cdz_strmap_get(&vocab->model, a->text, a->len);
-        if (!a->special) continue;
-        vocab->tokens[a->id].special = true;
-        if (model_id >= 0 && vocab->tokens[model_id].added < 0)
-            vocab->tokens[model_id].special = true;
+        if (a->special) cdz_strmap_put(&special, a->text, a->len, a->id, &found);
     }
+    for (uint32_t i = 0; i < vocab->n_added; i++) {
+        cdz_added_token *a = &vocab->added[i];
+        const bool by_text = cdz_strmap_get(&special, a->text, a->len) >= 0;
+        a->searched = a->special || !by_text;
+        a->special = by_text;
+        if (vocab->tokens[a->id].added == (int32_t)i) vocab->tokens[a->id].special = by_text;
+    }
+    return CDZ_OK;
 }
 
 static cdz_status decode_tokens(cdz_vocab *vocab, cdz_arena *arena, cdz_error *err)
@@ -219,10 +228,7 @@ static cdz_status build_search(cdz_vocab *vocab, bool nfc, cdz_error *err)
     cdz_nfc work = {0};
     bool ok = true;
     for (uint32_t i = 0; i < vocab->n_added && ok; i++) {
-        cdz_added_token *token = &vocab->added[i];
-        /* An entry that is not special does not search for a text that another entry makes special. */
-        if (!token->special && vocab->tokens[token->id].special) continue;
-        ok = add_to_search(vocab, token, nfc, &work);
+        if (vocab->added[i].searched) ok = add_to_search(vocab, &vocab->added[i], nfc, &work);
     }
     cdz_nfc_free(&work);
     return ok ? CDZ_OK
@@ -239,7 +245,7 @@ cdz_status cdz_vocab_read_added(cdz_vocab *vocab, const cdz_json *list, bool nfc
                        cdz_json_type_name(list));
     CDZ_TRY(list_added(vocab, list, arena, err));
     CDZ_TRY(index_tokens(vocab, arena, err));
-    mark_special(vocab);
+    CDZ_TRY(mark_special(vocab, arena, err));
     CDZ_TRY(decode_tokens(vocab, arena, err));
     return build_search(vocab, nfc, err);
 }

@@ -1,0 +1,231 @@
+/* cmd_tokenize.c - cadenza tokenize: text to ids and back, one text or a line of JSON at a time. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+#include "token/tokenizer.h"
+
+static const char help[] =
+    "usage: cadenza tokenize [FOLDER] [-p TEXT] [options]\n"
+    "\n"
+    "Prints the token ids of a text as a JSON array. The text is TEXT, or standard input exactly "
+    "as\n"
+    "it is, a newline at its end included. FOLDER holds a tokenizer.json; without it: the shipped "
+    "model.\n"
+    "\n"
+    "  -p, --prompt TEXT        the text, or with --decode the array of ids\n"
+    "  --no-special             add no special tokens (BOS and the like)\n"
+    "  --decode                 the reverse: a JSON array of ids in, a JSON string out\n"
+    "  --skip-special           with --decode: leave special tokens out of the text\n"
+    "  --jsonl                  one JSON value a line, one answer a line\n"
+    "  -h, --help               this text\n"
+    "\n"
+    "Examples:\n"
+    "  cadenza tokenize -p 'river (noun):'\n"
+    "  cadenza tokenize my-model --no-special < chapter.txt\n"
+    "  printf '\"one\"\\n\"two\"\\n' | cadenza tokenize my-model --jsonl\n"
+    "  cadenza tokenize my-model --decode -p '[72, 480, 292]'\n";
+
+typedef struct tokenize_job {
+    const char *folder, *text; /* text NULL: standard input */
+    bool jsonl, decode, skip_special, no_special;
+    cdz_tokenizer *tok;
+    cdz_token_scratch *scratch;
+    cdz_encoding encoding;
+    cdz_buf line; /* one answer */
+    cdz_arena arena;
+    int32_t *ids;
+    size_t ids_cap;
+} tokenize_job;
+
+/* --- one value -------------------------------------------------------------------------------------------- */
+
+static cdz_status write_ids(tokenize_job *job, const char *text, size_t len, cdz_error *err)
+{
+    const unsigned flags = job->no_special ? 0 : CDZ_ENCODE_SPECIAL;
+    CDZ_TRY(cdz_tokenizer_encode(job->tok, job->scratch, text, len, flags, &job->encoding, err));
+    cdz_buf_putc(&job->line, '[');
+    for (size_t i = 0; i < job->encoding.n; i++)
+        cdz_buf_printf(&job->line, i ? ", %d" : "%d", job->encoding.ids[i]);
+    cdz_buf_putc(&job->line, ']');
+    return CDZ_OK;
+}
+
+static cdz_status take_ids(tokenize_job *job, const cdz_json *list, cdz_error *err)
+{
+    if (!cdz_json_is(list, CDZ_JSON_ARRAY))
+        return cdz_err(err, CDZ_E_INPUT, "expected an array of ids, found %s",
+                       cdz_json_type_name(list));
+    if (list->len > job->ids_cap) {
+        int32_t *ids = realloc(job->ids, list->len * sizeof *ids);
+        if (!ids) return cdz_err(err, CDZ_E_NOMEM, "out of memory for %u ids", list->len);
+        job->ids = ids;
+        job->ids_cap = list->len;
+    }
+    for (uint32_t i = 0; i < list->len; i++) {
+        const cdz_json *id = &list->items[i];
+        if (!cdz_json_is(id, CDZ_JSON_INT) || id->integer < 0 || id->integer > INT32_MAX)
+            return cdz_err(err, CDZ_E_INPUT,
+                           "entry %u is %s, expected an id: a whole number from 0", i,
+                           cdz_json_type_name(id));
+        job->ids[i] = (int32_t)id->integer;
+    }
+    return CDZ_OK;
+}
+
+static cdz_status write_text(tokenize_job *job, const cdz_json *list, cdz_error *err)
+{
+    unsigned flags = job->skip_special ? CDZ_DECODE_SKIP_SPECIAL : 0;
+    if (cdz_tokenizer_get_config(job->tok)->clean_up_tokenization_spaces)
+        flags |= CDZ_DECODE_CLEAN_UP;
+    cdz_buf text = {0};
+    cdz_status st = take_ids(job, list, err);
+    if (st == CDZ_OK) st = cdz_tokenizer_decode(job->tok, job->ids, list->len, flags, &text, err);
+    if (st == CDZ_OK) cdz_json_write_string(&job->line, text.len ? text.data : "", text.len);
+    cdz_buf_free(&text);
+    return st;
+}
+
+/* Answers one value on a line of its own. json: the value is written as JSON, else it is the text itself. */
+static cdz_status answer(tokenize_job *job, const char *value, size_t len, bool json,
+                         cdz_error *err)
+{
+    cdz_json parsed;
+    cdz_buf_clear(&job->line);
+    cdz_arena_reset(&job->arena);
+    if (json) CDZ_TRY(cdz_json_parse(value, len, "", NULL, &job->arena, &parsed, err));
+    if (json && !job->decode && !cdz_json_is(&parsed, CDZ_JSON_STRING))
+        return cdz_err(err, CDZ_E_INPUT, "expected a JSON string, found %s",
+                       cdz_json_type_name(&parsed));
+    if (job->decode)
+        CDZ_TRY(write_text(job, &parsed, err));
+    else
+        CDZ_TRY(write_ids(job, json ? parsed.string : value, json ? parsed.len : len, err));
+    cdz_buf_putc(&job->line, '\n');
+    if (job->line.failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the answer");
+    if (fwrite(job->line.data, 1, job->line.len, stdout) != job->line.len)
+        return cdz_err(err, CDZ_E_IO, "standard output: %s", strerror(errno));
+    return CDZ_OK;
+}
+
+/* Says what is wrong and where. A JSON sentence begins ":1:COLUMN:", its line counted within the value. */
+static int say_wrong(const char *source, size_t line, const cdz_error *err)
+{
+    const bool from_json = strncmp(err->text, ":1:", 3) == 0;
+    if (line == 0)
+        cdz_cli_say("%s%s%s", source, err->text[0] == ':' ? "" : ": ", err->text);
+    else
+        cdz_cli_say("%s:%zu:%s%s", source, line, from_json ? "" : " ",
+                    err->text + (from_json ? 3 : 0));
+    return CDZ_EXIT_FAILURE;
+}
+
+/* --- all of the input ------------------------------------------------------------------------------------- */
+
+static int answer_lines(tokenize_job *job)
+{
+    char *line = NULL;
+    size_t cap = 0, number = 0;
+    ssize_t len;
+    cdz_error err = {0};
+    int status = CDZ_EXIT_OK;
+    while (status == CDZ_EXIT_OK && (len = getline(&line, &cap, stdin)) > 0) {
+        number++;
+        if (line[len - 1] == '\n') len--;
+        if (answer(job, line, (size_t)len, true, &err) != CDZ_OK)
+            status = say_wrong("standard input", number, &err);
+    }
+    free(line);
+    if (status == CDZ_EXIT_OK && !feof(stdin)) {
+        cdz_cli_say("standard input: line %zu cannot be read: %s", number + 1, strerror(errno));
+        status = CDZ_EXIT_FAILURE;
+    }
+    return status;
+}
+
+static int answer_whole(tokenize_job *job)
+{
+    cdz_error err = {0};
+    const char *source = job->text ? "-p" : "standard input";
+    char *input = NULL;
+    size_t len = job->text ? strlen(job->text) : 0;
+    if (!job->text &&
+        cdz_cli_read_stream(stdin, source, (size_t)1 << 30, &input, &len, &err) != CDZ_OK)
+        return cdz_cli_fail(&err);
+    const char *value = job->text ? job->text : input;
+    /* With -p, --jsonl means that the text is a JSON value too. */
+    const cdz_status st = answer(job, value, len, job->decode || job->jsonl, &err);
+    free(input);
+    return st == CDZ_OK ? CDZ_EXIT_OK : say_wrong(source, 0, &err);
+}
+
+static int tokenize(tokenize_job *job)
+{
+    cdz_error err = {0};
+    char path[4096];
+    const char *folder = cdz_cli_model_folder(job->folder, path, sizeof path);
+    if (!folder) return CDZ_EXIT_FAILURE;
+    if (cdz_tokenizer_open(folder, &job->tok, &err) != CDZ_OK) return cdz_cli_fail(&err);
+    job->scratch = cdz_token_scratch_new();
+    int status = job->jsonl && !job->text ? answer_lines(job) : answer_whole(job);
+    if (fflush(stdout) != 0 && status == CDZ_EXIT_OK) {
+        cdz_cli_say("standard output: %s", strerror(errno));
+        status = CDZ_EXIT_FAILURE;
+    }
+    cdz_token_scratch_free(job->scratch);
+    cdz_tokenizer_free(job->tok);
+    cdz_encoding_free(&job->encoding);
+    cdz_buf_free(&job->line);
+    cdz_arena_free(&job->arena);
+    free(job->ids);
+    return status;
+}
+
+/* --- options ---------------------------------------------------------------------------------------------- */
+
+enum { OPT_JSONL = CDZ_OPT_OWN, OPT_DECODE, OPT_SKIP_SPECIAL, OPT_NO_SPECIAL };
+
+static const struct option options[] = {
+    {"prompt", required_argument, NULL, 'p'},
+    {"jsonl", no_argument, NULL, OPT_JSONL},
+    {"decode", no_argument, NULL, OPT_DECODE},
+    {"skip-special", no_argument, NULL, OPT_SKIP_SPECIAL},
+    {"no-special", no_argument, NULL, OPT_NO_SPECIAL},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+/* Reads the options; returns an exit status, or -1 to go on. */
+static int read_options(tokenize_job *job, int argc, char **argv)
+{
+    int opt;
+    while ((opt = getopt_long(argc, argv, "p:h", options, NULL)) != -1) {
+        switch (opt) {
+        case 'p': job->text = optarg; break;
+        case OPT_JSONL: job->jsonl = true; break;
+        case OPT_DECODE: job->decode = true; break;
+        case OPT_SKIP_SPECIAL: job->skip_special = true; break;
+        case OPT_NO_SPECIAL: job->no_special = true; break;
+        case 'h': fputs(help, stdout); return CDZ_EXIT_OK;
+        default: return cdz_cli_misuse("tokenize", "wrong option");
+        }
+    }
+    if (argc - optind > 1)
+        return cdz_cli_misuse("tokenize", "unexpected argument '%s'", argv[optind + 1]);
+    if (job->skip_special && !job->decode)
+        return cdz_cli_misuse("tokenize", "--skip-special needs --decode");
+    if (job->no_special && job->decode)
+        return cdz_cli_misuse("tokenize",
+                              "--no-special goes with encoding; did you mean --skip-special?");
+    if (optind < argc) job->folder = argv[optind];
+    return -1;
+}
+
+int cdz_cmd_tokenize(int argc, char **argv)
+{
+    tokenize_job job = {0};
+    const int status = read_options(&job, argc, argv);
+    return status >= 0 ? status : tokenize(&job);
+}
