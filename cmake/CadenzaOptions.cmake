@@ -1,6 +1,7 @@
 # What every target is compiled with, and the switches of the build.
 option(CADENZA_TESTS "Build the tests" ON)
 option(CADENZA_WERROR "Treat warnings as errors" ON)
+option(CADENZA_BENCH "Build the benchmarks" OFF)
 option(CADENZA_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 set(CADENZA_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 

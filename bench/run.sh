@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# ./dev bench [NAME...]: runs the benchmarks of a build folder. decode compares with peers where python has them.
+set -euo pipefail
+build=$1
+shift
+cd "$(dirname "$0")/.."
+names=("$@")
+[ ${#names[@]} -gt 0 ] || names=(kernels sampling lua)
+for name in "${names[@]}"; do
+    case $name in
+    kernels | lua) program=$build/bench/bench_$name ;;
+    sampling) program=$build/bench/bench_vec ;;
+    decode)
+        if [ -z "${CADENZA_BENCH_MODEL:-}" ]; then
+            echo "bench: decode needs a model folder: make one with bench/make_model.py qwen2.5-0.5b FOLDER, then" >&2
+            echo "  CADENZA_BENCH_MODEL=FOLDER CADENZA_BENCH_GGUF=FILE ./dev bench decode" >&2
+            exit 2
+        fi
+        ${PYTHON:-python3} bench/decode/compare.py "$CADENZA_BENCH_MODEL" ${CADENZA_BENCH_GGUF:+--gguf "$CADENZA_BENCH_GGUF"} \
+            --cadenza "$build/bin/cadenza"
+        continue
+        ;;
+    *)
+        echo "bench: no benchmark '$name'; there are kernels, sampling, lua and decode" >&2
+        exit 2
+        ;;
+    esac
+    [ -x "$program" ] || { echo "bench: $program was not built" >&2; exit 1; }
+    echo "== $name"
+    "$program"
+done
