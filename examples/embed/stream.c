@@ -3,7 +3,7 @@
  *   cc stream.c $(pkg-config --cflags --libs cadenza) -o stream && ./stream MODEL OTHER_MODEL "river (noun):"
  *
  * Both requests are decoded together. Each line that is printed is one event: which request, what text was new. The
- * second request may go on for a thousand tokens, and is cancelled once eight pieces of it have arrived. */
+ * second request may go on for 400 tokens, and is cancelled once eight pieces of it have arrived. */
 #include <cadenza/cadenza.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -101,7 +101,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2 && status == CDZ_OK; i++)
         status = cdz_model_open(runtime, argv[1 + i], NULL, &models[i], &err);
     if (status == CDZ_OK) status = settings(runtime, "12", &pipelines[0], &err);
-    if (status == CDZ_OK) status = settings(runtime, "1000", &pipelines[1], &err);
+    if (status == CDZ_OK) status = settings(runtime, "400", &pipelines[1], &err);
     if (status == CDZ_OK) status = talk(runtime, models, argv[3], pipelines, &err);
     if (status != CDZ_OK) fprintf(stderr, "stream: %s\n", err.text);
     for (int i = 0; i < 2; i++) {
