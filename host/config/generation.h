@@ -1,13 +1,13 @@
 /* generation.h - transformers' GenerationConfig: every parameter, its sources and its resolution.
- * Names, defaults and rules: docs/reference (transformers 5.3.0 generation/configuration_utils.py). */
+ * Names, defaults and rules are those of transformers 5.3.0, generation/configuration_utils.py and generation/utils.py. */
 #ifndef CDZ_HOST_GENERATION_H
 #define CDZ_HOST_GENERATION_H
 
 #include "config/params.h"
 
-/* The resolved configuration of one request; defaults of transformers filled in. Fields are spelled as there.
+/* The resolved configuration of one request; what generate() fills in is filled in. Fields are spelled as there.
  * Parameters whose feature is not built yet are known by name and refused with a sentence when set to something
- * that would act (config/generation.c keeps that list). */
+ * that would act (generation_modes.c). */
 typedef struct cdz_generation {
     cdz_opt_int max_length, max_new_tokens, min_length, min_new_tokens;
     cdz_word early_stopping; /* false, true, never */
@@ -37,15 +37,22 @@ typedef struct cdz_generation {
     bool output_logprobs; /* Cadenza's own: raw and processed log-probability of every token */
     cdz_opt_int pad_token_id, bos_token_id;
     cdz_int_list eos_token_id;
-    cdz_opt_int num_assistant_tokens;
+    cdz_int_list decoder_start_token_id; /* encoder-decoder models */
+    cdz_opt_bool is_assistant;
+    cdz_opt_int num_assistant_tokens, assistant_lookbehind, target_lookbehind;
     cdz_word num_assistant_tokens_schedule;
     cdz_opt_real assistant_confidence_threshold;
     cdz_opt_int prompt_lookup_num_tokens, max_matching_ngram_size, assistant_early_exit,
         prefill_chunk_size;
-    cdz_opt_real penalty_alpha;
-    cdz_opt_int
-        seed; /* not in GenerationConfig: torch.manual_seed before the call; unset: a random one, reported */
+    cdz_opt_bool disable_compile, low_memory;
+    cdz_opt_real penalty_alpha, diversity_penalty;
+    cdz_opt_int num_beam_groups;
+    /* Not in GenerationConfig: torch.manual_seed before the call; unset: a random one, reported. */
+    cdz_opt_int seed;
     bool quirks; /* the reference's own defects too (docs/departures.md) */
+
+    /* Not parameters: somebody set max_length or min_length, if only to none (it is not the default). */
+    bool max_length_given, min_length_given;
 } cdz_generation;
 
 const cdz_param_table *cdz_generation_table(void);
@@ -72,5 +79,110 @@ typedef struct cdz_setting {
     cdz_json value;
     cdz_origin origin;
 } cdz_setting;
+
+/* "story.ini:15: ", "generation_config.json: ", "-s ", "request: " or "" into out: what stands before a sentence. */
+void cdz_origin_prefix(const cdz_origin *origin, char *out, size_t out_bytes);
+
+/* --- names ----------------------------------------------------------------------------------------------- */
+
+/* Beside the table there are parameters transformers knows whose values are objects, callables or tensors. They have no
+ * field; each is a slot after the table's rows. A slot of a name is its row, or n rows + k, or -1 when unknown. */
+uint32_t cdz_generation_slots(void);
+int cdz_generation_slot(const char *name);
+const char *cdz_generation_slot_name(uint32_t slot);
+/* ": did you mean 'x'?" over all slots and, when not NULL, a second table; or "". */
+void cdz_generation_suggest(const char *name, const cdz_param_table *also, char *out,
+                            size_t out_bytes);
+
+/* Reads text of ini or `-s` for a slot, and checks it as far as it can be checked alone. */
+cdz_status cdz_generation_from_text(uint32_t slot, const char *text, cdz_arena *arena,
+                                    cdz_json *out, cdz_error *err);
+
+/* --- resolution ------------------------------------------------------------------------------------------ */
+
+typedef struct cdz_warnings {
+    const char **at;
+    uint32_t n, cap;
+} cdz_warnings;
+
+/* The sentence lives in the arena; dropped when memory ran out. */
+void cdz_warn(cdz_warnings *warnings, cdz_arena *arena, const char *fmt, ...) CDZ_PRINTF(3, 4);
+
+#define CDZ_MAX_MINOR 32
+
+/* One request's parameters while they are put together. Everything lives in the arena given to begin. */
+typedef struct cdz_resolution {
+    cdz_arena *arena;
+    cdz_generation generation;
+    const cdz_json **values; /* by slot; NULL: the default. A JSON null was set on purpose */
+    cdz_origin *origins;     /* by slot */
+    cdz_warnings warnings;
+    const char *
+        minor[CDZ_MAX_MINOR]; /* names that validate() of transformers would list as minor issues */
+    uint32_t n_minor;
+} cdz_resolution;
+
+cdz_status cdz_resolution_begin(cdz_resolution *res, cdz_arena *arena, cdz_error *err);
+
+/* The later call wins. value must live as long as the resolution. */
+void cdz_resolution_put(cdz_resolution *res, uint32_t slot, const cdz_json *value,
+                        const cdz_origin *origin);
+
+/* All members of a model's generation config: null is absent, unknown names are passed over. */
+cdz_status cdz_resolution_put_model(cdz_resolution *res, const cdz_json *model, cdz_error *err);
+
+/* Checks and writes every value into res->generation, then validate(): its errors fail, its minor issues become
+ * warnings. Sets pad_token_id to the first eos_token_id where none is set. */
+cdz_status cdz_resolution_finish(cdz_resolution *res, cdz_error *err);
+
+/* Names that transformers refuses inside a configuration ("streamer", "logits_processor", ...). */
+bool cdz_generation_forbidden(const char *name);
+
+/* What an object of defaults a model has: generation_config.json's own object where there is one (then nothing else is
+ * asked), else the generation parameters of config.json, with those of a nested decoder, generator or text_config for
+ * what it does not set. Either may be NULL; out may share their nodes. */
+cdz_status cdz_model_generation(const cdz_json *generation_config, const cdz_json *config,
+                                cdz_arena *arena, cdz_json *out, cdz_error *err);
+
+/* --- mode ------------------------------------------------------------------------------------------------ */
+
+typedef enum cdz_mode {
+    CDZ_MODE_GREEDY,
+    CDZ_MODE_SAMPLE,
+    CDZ_MODE_CONTRASTIVE,
+    CDZ_MODE_BEAM,
+    CDZ_MODE_BEAM_SAMPLE,
+    CDZ_MODE_GROUP_BEAM,
+    CDZ_MODE_CONSTRAINED_BEAM,
+    CDZ_MODE_ASSISTED,
+    CDZ_MODE_PROMPT_LOOKUP,
+    CDZ_MODE_EARLY_EXIT,
+    CDZ_MODE_DOLA,
+} cdz_mode;
+
+cdz_mode cdz_generation_mode(const cdz_resolution *res, bool has_assistant);
+const char *cdz_mode_name(cdz_mode mode); /* "greedy", "beam", ... */
+
+/* Refuses parameters that would act but whose feature this version lacks. strategy_named: the user chose the decode
+ * loop, so the parameters of the mode table are that strategy's affair. */
+cdz_status cdz_generation_unsupported(const cdz_resolution *res, bool strategy_named,
+                                      cdz_error *err);
+
+/* --- lengths --------------------------------------------------------------------------------------------- */
+
+#define CDZ_MAX_LENGTH_WARNINGS 3
+
+typedef struct cdz_lengths {
+    int64_t max_length, min_length; /* totals, prompt included */
+    char warnings[CDZ_MAX_LENGTH_WARNINGS][160];
+    uint32_t n_warnings;
+} cdz_lengths;
+
+/* prompt_len: padded prompt after expansion; max_positions: max_position_embeddings, 0 unknown; embeds_len: length of a
+ * prompt given as embeddings without ids (then prompt_len is 0), else 0. out is filled as far as it goes also when the
+ * prompt leaves no room (CDZ_E_INPUT). */
+cdz_status cdz_resolve_lengths(const cdz_generation *generation, uint32_t prompt_len,
+                               uint32_t max_positions, uint32_t embeds_len, cdz_lengths *out,
+                               cdz_error *err);
 
 #endif

@@ -1,0 +1,108 @@
+/* generation_modes.c - which decode loop the parameters ask for, and which of them this version cannot follow. */
+#include <string.h>
+
+#include "config/generation.h"
+
+static const cdz_json *value_of(const cdz_resolution *res, const char *name)
+{
+    const cdz_json *value = res->values[cdz_generation_slot(name)];
+    return value && value->type != CDZ_JSON_NULL ? value : NULL;
+}
+
+const char *cdz_mode_name(cdz_mode mode)
+{
+    static const char *const names[] = {
+        [CDZ_MODE_GREEDY] = "greedy",
+        [CDZ_MODE_SAMPLE] = "sample",
+        [CDZ_MODE_CONTRASTIVE] = "contrastive",
+        [CDZ_MODE_BEAM] = "beam",
+        [CDZ_MODE_BEAM_SAMPLE] = "beam_sample",
+        [CDZ_MODE_GROUP_BEAM] = "group_beam",
+        [CDZ_MODE_CONSTRAINED_BEAM] = "constrained_beam",
+        [CDZ_MODE_ASSISTED] = "assisted",
+        [CDZ_MODE_PROMPT_LOOKUP] = "prompt_lookup",
+        [CDZ_MODE_EARLY_EXIT] = "early_exit",
+        [CDZ_MODE_DOLA] = "dola",
+    };
+    return names[mode];
+}
+
+static cdz_mode base_mode(const cdz_resolution *res)
+{
+    const cdz_generation *g = &res->generation;
+    if (value_of(res, "constraints") || value_of(res, "force_words_ids"))
+        return CDZ_MODE_CONSTRAINED_BEAM;
+    if (g->num_beams == 1) {
+        bool contrastive = g->penalty_alpha.set && g->penalty_alpha.value > 0 && g->top_k.set &&
+                           g->top_k.value > 1;
+        if (g->do_sample) return CDZ_MODE_SAMPLE;
+        return contrastive ? CDZ_MODE_CONTRASTIVE : CDZ_MODE_GREEDY;
+    }
+    if (g->num_beam_groups.set && g->num_beam_groups.value > 1) return CDZ_MODE_GROUP_BEAM;
+    return g->do_sample ? CDZ_MODE_BEAM_SAMPLE : CDZ_MODE_BEAM;
+}
+
+/* GenerationConfig.get_generation_mode, in its order. */
+cdz_mode cdz_generation_mode(const cdz_resolution *res, bool has_assistant)
+{
+    const cdz_generation *g = &res->generation;
+    cdz_mode mode = base_mode(res);
+    if (mode != CDZ_MODE_GREEDY && mode != CDZ_MODE_SAMPLE) return mode;
+    if (value_of(res, "dola_layers")) return CDZ_MODE_DOLA;
+    if (has_assistant) return CDZ_MODE_ASSISTED;
+    if (g->prompt_lookup_num_tokens.set) return CDZ_MODE_PROMPT_LOOKUP;
+    if (g->assistant_early_exit.set) return CDZ_MODE_EARLY_EXIT;
+    return mode;
+}
+
+typedef struct unsupported {
+    const char *name;
+    bool acts;
+} unsupported;
+
+static cdz_status refuse_first(const cdz_resolution *res, const unsupported *list, size_t n,
+                               cdz_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!list[i].acts) continue;
+        char prefix[256];
+        const char *name = list[i].name;
+        cdz_origin_prefix(&res->origins[cdz_generation_slot(name)], prefix, sizeof prefix);
+        return cdz_err(err, CDZ_E_UNSUPPORTED, "%s%s: not supported by this version", prefix, name);
+    }
+    return CDZ_OK;
+}
+
+cdz_status cdz_generation_unsupported(const cdz_resolution *res, bool strategy_named,
+                                      cdz_error *err)
+{
+    const cdz_generation *g = &res->generation;
+    const char *cache = g->cache_implementation;
+    /* Parameters that no decode loop of this version could follow. */
+    const unsupported always[] = {
+        {"guidance_scale", g->guidance_scale.set && g->guidance_scale.value != 1.0},
+        {"token_healing", g->token_healing.value},
+        {"watermarking_config", value_of(res, "watermarking_config")},
+        {"prefix_allowed_tokens", value_of(res, "prefix_allowed_tokens")},
+        {"prefill_chunk_size", g->prefill_chunk_size.set},
+        {"output_attentions", g->output_attentions},
+        {"output_hidden_states", g->output_hidden_states},
+        {"cache_implementation", cache && strcmp(cache, "quantized") == 0},
+        {"decoder_input_ids", value_of(res, "decoder_input_ids")},
+        {"decoder_attention_mask", value_of(res, "decoder_attention_mask")},
+        {"inputs_embeds", value_of(res, "inputs_embeds")},
+        {"position_ids", value_of(res, "position_ids")},
+        {"past_key_values", value_of(res, "past_key_values")},
+    };
+    /* Parameters that pick a decode loop: those of a loop the user named are its own affair. */
+    const unsupported loops[] = {
+        {"constraints", value_of(res, "constraints")},
+        {"force_words_ids", value_of(res, "force_words_ids")},
+        {"dola_layers", value_of(res, "dola_layers")},
+        {"prompt_lookup_num_tokens", g->prompt_lookup_num_tokens.set},
+        {"assistant_early_exit", g->assistant_early_exit.set},
+    };
+    CDZ_TRY(refuse_first(res, always, sizeof always / sizeof always[0], err));
+    if (strategy_named) return CDZ_OK;
+    return refuse_first(res, loops, sizeof loops / sizeof loops[0], err);
+}
