@@ -7,6 +7,8 @@ set(cadenza_pkgconfig ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 set(cadenza_cmake ${CMAKE_INSTALL_LIBDIR}/cmake/cadenza)
 file(RELATIVE_PATH CADENZA_PC_TO_PREFIX /p/${cadenza_pkgconfig} /p)
 file(RELATIVE_PATH CADENZA_CMAKE_TO_PREFIX /p/${cadenza_cmake} /p)
+string(REGEX REPLACE "/$" "" CADENZA_PC_TO_PREFIX ${CADENZA_PC_TO_PREFIX})
+string(REGEX REPLACE "/$" "" CADENZA_CMAKE_TO_PREFIX ${CADENZA_CMAKE_TO_PREFIX})
 
 if(TARGET cadenza)
     install(TARGETS cadenza RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -41,9 +43,3 @@ foreach(file README.md CHANGELOG.md LICENSE)
         install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DOCDIR})
     endif()
 endforeach()
-
-# The build tree has the shape of a prefix: the program finds the shipped model there too.
-if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/models)
-    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/share/cadenza)
-    file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/models ${CMAKE_BINARY_DIR}/share/cadenza/models SYMBOLIC)
-endif()
