@@ -620,11 +620,12 @@ static const struct {
     {"unknown key", GOOD_INI "licence = MIT\n", CDZ_E_INPUT,
      "unknown key 'licence': did you mean 'license'?"},
     {"unknown section", GOOD_INI "[extra]\na = 1\n", CDZ_E_INPUT, "only the section [plugin]"},
-    {"repeated key", GOOD_INI "id = org.example.other\n", CDZ_E_INPUT, "id"},
+    {"repeated key", GOOD_INI "id = org.example.other\n", CDZ_E_INPUT,
+     "plugin.ini:6:1: [plugin] id was set on line 2 already"},
     {"no id", "[plugin]\nversion = 1.0.0\nkind = processor\nentry = good.so\n", CDZ_E_INPUT,
      "needs a value for id"},
     {"empty entry", "[plugin]\nid = a\nversion = 1.0.0\nkind = processor\nentry =\n", CDZ_E_INPUT,
-     "needs a value for entry"},
+     "[plugin] entry has no value"},
     {"bad id", "[plugin]\nid = a/b\nversion = 1.0.0\nkind = processor\nentry = good.so\n",
      CDZ_E_INPUT, "id = a/b: expected 1 to 64 of"},
     {"bad version", "[plugin]\nid = a\nversion = new\nkind = processor\nentry = good.so\n",
@@ -677,7 +678,7 @@ static const struct {
      GOOD_INI "sha256 = 0000000000000000000000000000000000000000000000000000000000000000\n",
      CDZ_E_DENIED, "plugin.ini pins 00000000"},
     {"indented line", "[plugin]\nid = a\n version = 1.0.0\n", CDZ_E_INPUT, "indented"},
-    {"no section", "id = a\n", CDZ_E_INPUT, "plugin.ini"},
+    {"no section", "id = a\n", CDZ_E_INPUT, "plugin.ini:1:1: a setting before the first"},
     {"not ini", "hello\n", CDZ_E_INPUT, "plugin.ini:1"},
     {"not UTF-8", "[plugin]\nid = \xff\n", CDZ_E_INPUT, "UTF-8"},
     {"empty", "", CDZ_E_INPUT, "needs a value for id"},
@@ -726,13 +727,13 @@ static void manifest_sizes(void **state)
     memset(text + n, 'x', 300);
     text[n + 300] = '\0';
     write_text(at("pack/plugin.ini"), text);
-    expect_package("a long line", CDZ_E_INPUT, "plugin.ini:6");
+    expect_package("a long line", CDZ_E_INPUT, "plugin.ini:6:");
     n = snprintf(text, sizeof text, GOOD_INI);
     memset(text + n, '\n', sizeof text - (size_t)n);
     write_file(at("pack/plugin.ini"), text, sizeof text);
     expect_package("70 KB", CDZ_E_LIMIT, "plugin.ini");
     write_file(at("pack/plugin.ini"), "[plugin]\nid = a\0b\n", 18);
-    expect_package("NUL", CDZ_E_INPUT, "NUL");
+    expect_package("NUL", CDZ_E_INPUT, "a control character");
 }
 
 static void pinned_hash(void **state)

@@ -1,9 +1,8 @@
-/* manifest.c - plugin.ini through inih, behind a scan that refuses what inih would quietly bend: long lines (split in
- * two), repeated keys (both delivered), indented lines (taken for a continuation). */
+/* manifest.c - plugin.ini: its closed list of keys, what their values must be, and where its entry leads. The text is
+ * config/ini.h's business. */
 #include "plug/manifest.h"
 
 #include <errno.h>
-#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +10,8 @@
 
 #include "base/file.h"
 #include "base/sha256.h"
-#include "base/utf8.h"
+#include "config/ini.h"
 #include "plug/check.h"
-
-#define MAX_LINE 199u /* bytes; inih's buffer is 200 */
 
 typedef enum key {
     KEY_ID,
@@ -34,123 +31,88 @@ static const char *const key_names[N_KEYS] = {"id",      "version", "kind",   "e
 
 typedef struct reader {
     cdz_manifest *out;
-    const char *values[N_KEYS];
-    cdz_status status;
+    const cdz_ini_setting *values[N_KEYS]; /* the arena's; NULL: not given */
     cdz_error *err;
 } reader;
 
-static cdz_status scan_line(const char *path, const char *line, size_t len, unsigned number,
-                            cdz_error *err)
+static cdz_status take(reader *r, const cdz_ini_setting *setting)
 {
-    if (len > MAX_LINE)
-        return cdz_err(err, CDZ_E_INPUT, "%s:%u: a line of %zu bytes; at most %u", path, number,
-                       len, MAX_LINE);
-    if (len > 0 && (line[0] == ' ' || line[0] == '\t') && line[strspn(line, " \t\r")] != '\n' &&
-        strspn(line, " \t\r") < len)
-        return cdz_err(err, CDZ_E_INPUT, "%s:%u: an indented line; keys begin in the first column",
-                       path, number);
-    return CDZ_OK;
-}
-
-static cdz_status scan(const char *path, const char *text, size_t len, cdz_error *err)
-{
-    if (memchr(text, '\0', len)) return cdz_err(err, CDZ_E_INPUT, "%s: holds a NUL byte", path);
-    if (!cdz_utf8_valid(text, len)) return cdz_err(err, CDZ_E_INPUT, "%s: not valid UTF-8", path);
-    unsigned number = 1;
-    for (size_t at = 0; at < len; number++) {
-        const char *end = memchr(text + at, '\n', len - at);
-        size_t line = end ? (size_t)(end - (text + at)) : len - at;
-        CDZ_TRY(scan_line(path, text + at, line, number, err));
-        at += line + 1;
-    }
-    return CDZ_OK;
-}
-
-/* inih's callback: 1 goes on, 0 marks the line as wrong; the first sentence is kept. */
-static int take(void *user, const char *section, const char *name, const char *value)
-{
-    reader *r = user;
-    if (r->status != CDZ_OK) return 0;
-    if (strcmp(section, "plugin") != 0) {
-        r->status = cdz_err(r->err, CDZ_E_INPUT, "%s: [%s] %s: only the section [plugin] is known",
-                            r->out->path, section, name);
-        return 0;
-    }
+    const char *path = r->out->path;
     for (size_t k = 0; k < N_KEYS; k++) {
-        if (strcmp(name, key_names[k]) != 0) continue;
-        if (r->values[k]) {
-            r->status =
-                cdz_err(r->err, CDZ_E_INPUT, "%s: [plugin] %s is given twice", r->out->path, name);
-            return 0;
-        }
-        r->values[k] = cdz_arena_strdup(&r->out->arena, value);
-        if (!r->values[k])
-            r->status = cdz_err(r->err, CDZ_E_NOMEM, "%s: out of memory", r->out->path);
-        return r->values[k] != NULL;
+        if (strcmp(setting->name, key_names[k]) != 0) continue;
+        r->values[k] = setting;
+        return CDZ_OK;
     }
-    const char *near = cdz_nearest_name(name, key_names, N_KEYS);
-    r->status = cdz_err(r->err, CDZ_E_INPUT, "%s: [plugin] unknown key '%s'%s%s%s", r->out->path,
-                        name, near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
-    return 0;
+    const char *near = cdz_nearest_name(setting->name, key_names, N_KEYS);
+    return cdz_err(r->err, CDZ_E_INPUT, "%s:%u:1: [plugin] unknown key '%s'%s%s%s", path,
+                   setting->line, setting->name, near ? ": did you mean '" : "", near ? near : "",
+                   near ? "'?" : "");
 }
 
+/* Arrives whole: the file is at most 64 KiB. */
 static cdz_status parse(reader *r)
 {
     char *text = NULL;
     size_t len = 0;
-    cdz_status st = cdz_file_read(r->out->path, CDZ_MANIFEST_BYTES, &text, &len, r->err);
-    if (st != CDZ_OK) return st;
-    st = scan(r->out->path, text, len, r->err);
-    if (st == CDZ_OK) {
-        int line = ini_parse_string(text, take, r);
-        st = r->status;
-        if (st == CDZ_OK && line > 0)
-            st = cdz_err(r->err, CDZ_E_INPUT, "%s:%d: expected [plugin] or key = value",
-                         r->out->path, line);
-        if (st == CDZ_OK && line < 0)
-            st = cdz_err(r->err, CDZ_E_NOMEM, "%s: out of memory", r->out->path);
-    }
+    cdz_ini ini = {0};
+    CDZ_TRY(cdz_file_read(r->out->path, CDZ_MANIFEST_BYTES, &text, &len, r->err));
+    cdz_status st = cdz_ini_read(text, len, r->out->path, &r->out->arena, &ini, r->err);
     free(text);
+    for (uint32_t i = 0; st == CDZ_OK && i < ini.n_sections; i++)
+        if (strcmp(ini.sections[i].name, "plugin") != 0)
+            st = cdz_err(r->err, CDZ_E_INPUT, "%s:%u:1: [%s]: only the section [plugin] is known",
+                         r->out->path, ini.sections[i].line, ini.sections[i].name);
+    for (uint32_t i = 0; st == CDZ_OK && i < ini.n_settings; i++) st = take(r, &ini.settings[i]);
     return st;
 }
 
 /* --- what the values must be ------------------------------------------------------------------------------ */
 
+static const char *value(const reader *r, key k)
+{
+    return r->values[k] ? r->values[k]->value : NULL;
+}
+
 static cdz_status check_required(const reader *r)
 {
     static const key required[] = {KEY_ID, KEY_VERSION, KEY_KIND, KEY_ENTRY};
     for (size_t i = 0; i < sizeof required / sizeof required[0]; i++)
-        if (!r->values[required[i]] || !r->values[required[i]][0])
+        if (!r->values[required[i]])
             return cdz_err(r->err, CDZ_E_INPUT, "%s: [plugin] needs a value for %s", r->out->path,
                            key_names[required[i]]);
+    return CDZ_OK;
+}
+
+/* "plugin.ini:3:8: kind = drafter: expected ..." */
+static cdz_status wrong(const reader *r, key k, const char *expected)
+{
+    const cdz_ini_setting *s = r->values[k];
+    return cdz_err(r->err, CDZ_E_INPUT, "%s:%u:%u: %s = %s: expected %s", r->out->path, s->line,
+                   s->column, s->name, s->value, expected);
+}
+
+static cdz_status check_abi(const reader *r)
+{
+    const char *abi = r->out->abi;
+    unsigned major, minor;
+    char rest;
+    if (!abi) return CDZ_OK;
+    if (sscanf(abi, "%5u.%5u%c", &major, &minor, &rest) != 2)
+        return wrong(r, KEY_ABI, "one as 0.1");
+    if (major != CDZ_ABI_MAJOR || minor != CDZ_ABI_MINOR)
+        return cdz_abi_refusal(r->out->path, major, minor, r->err);
     return CDZ_OK;
 }
 
 static cdz_status check_values(const reader *r)
 {
     const cdz_manifest *m = r->out;
-    if (!cdz_plugin_id_ok(m->id))
-        return cdz_err(r->err, CDZ_E_INPUT, "%s: id = %s: expected 1 to %u of a-z 0-9 . _ -",
-                       m->path, m->id, CDZ_MAX_ID);
-    if (!cdz_plugin_version_ok(m->version))
-        return cdz_err(r->err, CDZ_E_INPUT, "%s: version = %s: expected one as 1.0.0", m->path,
-                       m->version);
-    if (m->kind == 0)
-        return cdz_err(r->err, CDZ_E_INPUT,
-                       "%s: kind = %s: expected processor, criterion or strategy", m->path,
-                       r->values[KEY_KIND]);
+    if (!cdz_plugin_id_ok(m->id)) return wrong(r, KEY_ID, "1 to 64 of a-z 0-9 . _ -");
+    if (!cdz_plugin_version_ok(m->version)) return wrong(r, KEY_VERSION, "one as 1.0.0");
+    if (m->kind == 0) return wrong(r, KEY_KIND, "processor, criterion or strategy");
     if (m->sha256 && !cdz_sha256_is_hex(m->sha256))
-        return cdz_err(r->err, CDZ_E_INPUT, "%s: sha256 = %s: expected 64 hexadecimal digits",
-                       m->path, m->sha256);
-    if (!m->abi) return CDZ_OK;
-    unsigned major, minor;
-    char rest;
-    if (sscanf(m->abi, "%5u.%5u%c", &major, &minor, &rest) != 2)
-        return cdz_err(r->err, CDZ_E_INPUT, "%s: abi = %s: expected one as %d.%d", m->path, m->abi,
-                       CDZ_ABI_MAJOR, CDZ_ABI_MINOR);
-    if (major != CDZ_ABI_MAJOR || minor != CDZ_ABI_MINOR)
-        return cdz_abi_refusal(m->path, major, minor, r->err);
-    return CDZ_OK;
+        return wrong(r, KEY_SHA256, "64 hexadecimal digits");
+    return check_abi(r);
 }
 
 /* The entry is a plain name of a regular file; a symbolic link may not lead out of the folder. */
@@ -163,7 +125,8 @@ static cdz_status check_entry(const char *folder, const cdz_manifest *m, cdz_err
                        m->entry);
     if (stat(m->entry_path, &s) != 0)
         return cdz_err(err, CDZ_E_NOT_FOUND, "%s: entry = %s: %s", m->path, m->entry,
-                       errno == ENOENT ? "no such file in the folder" : strerror(errno));
+                       errno == ENOENT ? "no such file in the folder; has it been built?"
+                                       : strerror(errno));
     if (!S_ISREG(s.st_mode))
         return cdz_err(err, CDZ_E_DENIED, "%s: entry = %s: not a regular file", m->path, m->entry);
     char *home = realpath(folder, NULL), *file = realpath(m->entry_path, NULL);
@@ -198,15 +161,15 @@ static cdz_status read_manifest(const char *folder, reader *r)
                        CDZ_MANIFEST_FILE);
     CDZ_TRY(parse(r));
     CDZ_TRY(check_required(r));
-    m->id = r->values[KEY_ID];
-    m->version = r->values[KEY_VERSION];
-    m->kind = cdz_kind_of_name(r->values[KEY_KIND]);
-    m->entry = r->values[KEY_ENTRY];
-    m->abi = r->values[KEY_ABI];
-    m->license = r->values[KEY_LICENSE];
-    m->needs = r->values[KEY_NEEDS];
-    m->sha256 = r->values[KEY_SHA256];
-    m->summary = r->values[KEY_SUMMARY];
+    m->id = value(r, KEY_ID);
+    m->version = value(r, KEY_VERSION);
+    m->kind = cdz_kind_of_name(value(r, KEY_KIND));
+    m->entry = value(r, KEY_ENTRY);
+    m->abi = value(r, KEY_ABI);
+    m->license = value(r, KEY_LICENSE);
+    m->needs = value(r, KEY_NEEDS);
+    m->sha256 = value(r, KEY_SHA256);
+    m->summary = value(r, KEY_SUMMARY);
     m->entry_path = cdz_arena_printf(&m->arena, "%s/%s", folder, m->entry);
     if (!m->entry_path) return cdz_err(r->err, CDZ_E_NOMEM, "%s: out of memory", m->path);
     CDZ_TRY(check_values(r));
