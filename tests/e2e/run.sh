@@ -1,0 +1,192 @@
+#!/usr/bin/env bash
+# The program as a user meets it: run.sh BUILD. Each check has a name; prints COUNTED passed, failed, skipped.
+set -uo pipefail
+build=$(cd "$1" && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
+export PATH="$build/bin:$PATH" CADENZA_PLUGIN_DIR="${CADENZA_PLUGIN_DIR:-$build/lib/cadenza}"
+model=$root/models/pocket-dictionary
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+passed=0 failed=0
+
+good() { passed=$((passed + 1)); }
+bad() {
+    printf 'FAILED %s\n' "$*"
+    failed=$((failed + 1))
+}
+# check NAME COMMAND...: the command succeeds
+check() {
+    local name=$1
+    shift
+    if output=$("$@" 2>&1 </dev/null); then good; else bad "$name: status $?: $output"; fi
+}
+same() { if [ "$2" = "$3" ]; then good; else bad "$1: '$2' is not '$3'"; fi; }
+differ() { if [ "$2" != "$3" ]; then good; else bad "$1: both are '$2'"; fi; }
+# refused NAME STATUS WORDS COMMAND...: exit status, nothing on stdout, one line on stderr that begins with cadenza: and
+# holds the words
+refused() {
+    local name=$1 want=$2 words=$3 status text
+    shift 3
+    "$@" >out 2>err </dev/null
+    status=$?
+    text=$(cat err)
+    if [ "$status" != "$want" ]; then bad "$name: status $status, expected $want: $text"
+    elif [ -s out ]; then bad "$name: printed '$(head -c 200 out)'"
+    elif [ "$(wc -l <err)" != 1 ] || [[ $text != cadenza:* ]]; then bad "$name: not one sentence: $text"
+    elif [[ $text != *"$words"* ]]; then bad "$name: lacks '$words': $text"
+    else good; fi
+}
+# refused_run NAME WORDS ARGS: the same for a request that fails while it runs (text may have been printed before)
+greedy=(-s do_sample=no)
+
+# --- text in, text out
+river=$(cadenza run "${greedy[@]}" -p 'river (noun): a')
+same "a prompt is continued" "$river" " large natural stream of water (larger than a creek). A river is a kind of stream."
+same "standard input is a prompt" "$(echo 'river (noun): a' | cadenza run "${greedy[@]}")" "$river"
+same "the model can be named" "$(cadenza run "$model" "${greedy[@]}" -p 'river (noun): a')" "$river"
+same "ids are a prompt" "$(cadenza run "${greedy[@]}" --ids 360,336,292,305,299,261)" "$river"
+check "json is JSON" bash -c "cadenza run ${greedy[*]} -p 'river (noun): a' --json | grep -q '\"finish_reason\": \"stop\"'"
+same "a seed repeats" "$(cadenza run --seed 5 -p 'music is')" "$(cadenza run --seed 5 -p 'music is')"
+differ "seeds differ" "$(cadenza run --seed 5 -p 'music is')" "$(cadenza run --seed 6 -p 'music is')"
+same "threads do not change the text" "$(cadenza run --threads 1 --seed 5 -p 'music is')" "$(cadenza run --threads 3 --seed 5 -p 'music is')"
+
+# --- pipelines, with no rebuild between
+cat >greedy.ini <<'EOF'
+[pipeline]
+strategy = greedy
+[generation]
+max_new_tokens = 24
+EOF
+cat >sampling.ini <<'EOF'
+[pipeline]
+strategy = sample
+[generation]
+max_new_tokens = 24
+seed = 11
+EOF
+cat >ban.lua <<'EOF'
+return cadenza.processor {
+  id = "org.example.ban", version = "1.0.0",
+  params = { token = { 845, 0, 4095, "the token to ban", integer = true } },
+  apply = function(p, ids, row) row[p.token] = -math.huge end,
+}
+EOF
+printf '[pipeline]\nstrategy = greedy\nprocessors = lua:ban.lua\n[generation]\nmax_new_tokens = 24\n' >ban.ini
+cat >second.lua <<'EOF'
+-- Takes the second best token at the first step, then the best.
+return cadenza.strategy {
+  id = "org.example.second", version = "1.0.0",
+  run = function(ctx)
+    local first = true
+    while not ctx:done() do
+      local scores = ctx:forward()
+      ctx:process(scores)
+      local ids = scores:row(0):topk(2)
+      ctx:append(first and ids[2] or ids[1])
+      first = false
+    end
+  end,
+}
+EOF
+printf '[pipeline]\nstrategy = lua:second.lua\n[generation]\nmax_new_tokens = 24\n' >second.ini
+run_with() { cadenza run --pipeline "$1" -p 'river (noun): a'; }
+one=$(run_with greedy.ini) two=$(run_with sampling.ini) three=$(run_with ban.ini) four=$(run_with second.ini)
+differ "sampling differs from greedy" "$one" "$two"
+differ "a Lua processor changes the text" "$one" "$three"
+differ "a Lua strategy changes the text" "$one" "$four"
+five=$(cadenza run --custom-generate "$build/lib/cadenza/simple_sample" -s temperature=0.0 -s max_tokens=8 -p 'river (noun): a')
+differ "a package changes the text" "$one" "$five"
+sed -i 's/845/1535/' ban.lua
+differ "an edited script counts at the next run" "$three" "$(run_with ban.ini)"
+c=$(cadenza run --custom-generate "$build/lib/cadenza/sampling_with_kvcache" --seed 3 -s temperature=0.9 -s top_k=20 -s max_new_tokens=16 -p 'music is' --json)
+lua=$(cadenza run --custom-generate "$root/plugins/sampling_with_kvcache_lua" --seed 3 -s temperature=0.9 -s top_k=20 -s max_new_tokens=16 -p 'music is' --json)
+strip() { sed 's/"timings".*//' <<<"$1"; }
+same "the package in C and in Lua agree" "$(strip "$c")" "$(strip "$lua")"
+check "it returns its own results" grep -q '"results": {.*"logprobs"' <<<"$c"
+check "explain shows where a value came from" bash -c "cadenza explain greedy.ini $model | grep -q 'greedy.ini:4'"
+check "plugins are listed" bash -c 'cadenza plugin list | grep -q top_k'
+check "a plugin is described" bash -c 'cadenza plugin info top_p | grep -q "top_p"'
+
+# --- a file of requests
+for i in $(seq 1 200); do
+    case $((i % 4)) in
+    0) echo "{\"prompt\": \"river (noun):\", \"seed\": $i, \"kwargs\": {\"max_new_tokens\": 12}}" ;;
+    1) echo "{\"prompt\": \"music is\", \"pipeline\": \"sampling.ini\", \"seed\": $i}" ;;
+    2) echo "{\"prompt\": \"A dog is a kind of\", \"pipeline\": \"ban.ini\"}" ;;
+    3) echo "{\"prompt\": \"window (noun):\", \"pipeline\": \"second.ini\"}" ;;
+    esac
+done >many.jsonl
+ids_only() { sed 's/.*"ids": \(\[[^]]*\]\).*/\1/' "$1"; }
+check "200 requests run" cadenza run --input many.jsonl --output many.out
+same "200 answers" "$(wc -l <many.out | tr -d ' ')" 200
+head -24 many.jsonl | while read -r line; do
+    echo "$line" >one.jsonl
+    cadenza run --input one.jsonl || echo failed
+done >single.out 2>&1
+same "they equal single runs" "$(head -24 many.out >head.out; ids_only head.out)" "$(ids_only single.out)"
+printf '{"prompt": "music is", "seed": 1}\n{"prompt": \n{"prompt": "dog", "kwargs": {"temprature": 1}}\n\n{"prompt": "music is", "seed": 1}\n' >mixed.jsonl
+cadenza run --input mixed.jsonl >mixed.out 2>mixed.err
+same "a wrong line fails alone" "$?" 1
+same "the others are answered" "$(grep -c '"text"' mixed.out) $(grep -c '"error"' mixed.out) $(wc -l <mixed.out | tr -d ' ')" "2 2 4"
+check "the sentence names the line" grep -q 'line 2' mixed.out
+
+# --- chat
+same "chat answers from a pipe" "$(echo 'What does lighthouse mean?' | cadenza chat "${greedy[@]}")" \
+    "A lighthouse is a tower with a light that gives warning of shoals to passing ships."
+printf 'What does river mean?\n/undo\n/set max_new_tokens=3\nWhat is water?\n/save talk.json\n/nonsense\n/quit\n' | cadenza chat "${greedy[@]}" >chat.out 2>chat.err
+same "chat undo, set and save" "$(grep -c role talk.json)" 2
+check "an unknown chat command is told" grep -q 'unknown command /nonsense' chat.err
+
+# --- tokenize, model, version, help
+same "tokenize" "$(cadenza tokenize "$model" -p 'river (noun): a' | tr -d ' ')" "[360,336,292,305,299,261]"
+same "tokenize back" "$(echo '[360,336,292,305,299,261]' | cadenza tokenize "$model" --decode)" '"river (noun): a"'
+check "model info" bash -c "cadenza model info | grep -q '5.4 million'"
+for command in run chat explain plugin model tokenize parity version; do
+    check "help of $command" bash -c "cadenza $command --help | grep -q '^Examples:'"
+done
+check "help" bash -c 'cadenza --help | grep -q CADENZA_CPU'
+
+# --- what is wrong is said in one sentence
+refused "no such command" 2 "did you mean 'run'" cadenza rnu
+refused "no such model" 1 "nowhere" cadenza run nowhere -p a
+refused "unknown setting" 2 "temperature" cadenza run -s temprature=1 -p a
+refused "setting out of range" 2 "top_k" cadenza run -s do_sample=yes -s top_k=-3 -p a
+refused "id out of the vocabulary" 2 "4095" cadenza run --ids 4096
+refused "no such pipeline" 1 "missing.ini" cadenza run --pipeline missing.ini -p a
+printf '[generation]\ntemprature = 1\n' >typo.ini
+refused "a typo in a pipeline" 2 "typo.ini:2" cadenza run --pipeline typo.ini -p a
+printf '[pipeline]\nstrategy = gredy\n' >typo2.ini
+refused "an unknown strategy" 2 "greedy" cadenza run --pipeline typo2.ini -p a
+printf 'return cadenza.processor { apply = function( }' >broken.lua
+printf '[pipeline]\nprocessors = lua:broken.lua\n' >broken.ini
+refused "a script with a mistake" 1 "broken.lua:1" cadenza run --pipeline broken.ini -p a
+printf 'return cadenza.processor { apply = function(p, ids, row) local x = nil + 1 end }' >failing.lua
+printf '[pipeline]\nprocessors = lua:failing.lua\n' >failing.ini
+cadenza run --pipeline failing.ini -p 'music is' >out 2>err
+same "a script that fails" "$?" 1
+check "its sentence has file and line" grep -q 'failing.lua:1' err
+printf 'return cadenza.processor { apply = function(p, ids, row) while true do end end }' >endless.lua
+printf '[pipeline]\nprocessors = lua:endless.lua\n' >endless.ini
+cadenza run --pipeline endless.ini -p 'music is' >out 2>err
+same "a script that never ends" "$?" 1
+check "its sentence names the budget" grep -q 'budget' err
+mkdir truncated && cp "$model"/*.json truncated/ && head -c 100000 "$model/model.safetensors" >truncated/model.safetensors
+refused "a truncated model" 1 "model.safetensors" cadenza run truncated -p a
+mkdir strange && sed 's/"llama"/"lama"/' "$model/config.json" >strange/config.json
+refused "an unknown architecture" 1 "lama" cadenza run strange -p a
+refused "text that is not UTF-8" 1 "UTF-8" cadenza run -p $'caf\xe9'
+refused "a request with a typo" 2 "prompt" cadenza run --request <(echo '{"promt": "a"}')
+refused "not a plugin" 1 "typo.ini" cadenza run --plugin typo.ini -p a
+refused "a chat flag that is none" 2 "format" cadenza chat --format nothing
+refused "a variant this build lacks" 1 "avx2" env CADENZA_CPU=avx3 cadenza run -p a
+
+# --- Ctrl-C
+env --default-signal=INT cadenza run -s eos_token_id=none -s max_new_tokens=400 --input <(for i in $(seq 1 400); do echo '{"prompt": "music is"}'; done) >interrupted.out 2>err &
+sleep 1
+kill -INT $! 2>/dev/null
+wait $!
+case $? in 0 | 1 | 130) good ;; *) bad "Ctrl-C: status $?" ;; esac
+
+echo "COUNTED $passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]
