@@ -1,0 +1,40 @@
+/* min_new_tokens.c - no end of sequence before that many new tokens.
+ * transformers MinNewTokensLengthLogitsProcessor; end-of-sequence ids beyond the vocabulary are ignored. */
+#include "tools.h"
+
+typedef struct {
+    cdz_opt_int min_new_tokens;
+} min_new_tokens;
+
+static const cdz_param params[] = {
+    CDZ_OPT_INT(min_new_tokens, min_new_tokens, CDZ_GENERATION, -CDZ_NO_LIMIT, CDZ_NO_LIMIT,
+                "new tokens before the sequence may end"),
+};
+
+static bool idle(const cdz_step *step)
+{
+    const min_new_tokens *p = step->params;
+    return !p->min_new_tokens.set || p->min_new_tokens.value <= 0 || step->request->eos.len == 0;
+}
+
+static cdz_status apply(const cdz_step *step, cdz_scores *scores)
+{
+    const min_new_tokens *p = step->params;
+    const cdz_ids eos = step->request->eos;
+    const cdz_vec *vec = cdz_get_vec(step);
+
+    for (uint32_t r = 0; r < scores->n_rows; r++)
+        if ((int64_t)step->input_ids[r].len - step->request->prompt_len < p->min_new_tokens.value)
+            vec->mask_ids(cdz_row(scores, r), scores->n_vocab, eos.at, eos.len);
+    return CDZ_OK;
+}
+
+static const cdz_processor processor = {
+    .base = {CDZ_PROCESSOR_BASE, .id = "min_new_tokens", .version = "1.0.0",
+             .summary = "Hold back the end of sequence for some new tokens",
+             CDZ_PARAMS(min_new_tokens, params)},
+    .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE | CDZ_HISTORY_SPARSE,
+    .idle = idle,
+    .apply = apply,
+};
+CDZ_EXPORT_PLUGINS(&processor.base)

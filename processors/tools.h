@@ -1,0 +1,65 @@
+/* tools.h - what several of the processors here say in the same words. Everything is inline: each processor stays one
+ * file that includes public headers and this page. */
+#ifndef CDZ_PROCESSORS_TOOLS_H
+#define CDZ_PROCESSORS_TOOLS_H
+
+#include <cadenza/ext/vec.h>
+#include <cadenza/processor.h>
+
+#include <math.h>
+
+#define CDZ_MAX_ID 2147483647.0
+
+/* The row operations and scratch memory for one row at a time; the latter until apply returns. */
+static inline cdz_status row_tools(const cdz_step *step, const cdz_scores *scores,
+                                   const cdz_vec **vec, void **scratch)
+{
+    *vec = cdz_get_vec(step);
+    if (!*vec) return cdz_fail(step, CDZ_E_UNSUPPORTED, "this host has no " CDZ_EXT_VEC);
+    *scratch = cdz_scratch(step, cdz_vec_scratch(scores->n_vocab));
+    if (!*scratch) return cdz_fail(step, CDZ_E_NOMEM, "no memory to look at a row of scores");
+    return CDZ_OK;
+}
+
+/* How many tokens a filter must leave: its own parameter; without it one, and with beams enough for every
+ * end-of-sequence token and one to go on with. */
+static inline size_t tokens_to_keep(const cdz_step *step, cdz_opt_int own)
+{
+    if (own.set) return (size_t)own.value;
+    if (step->request->num_beams <= 1) return 1;
+    return step->request->eos.len > 0 ? (size_t)step->request->eos.len + 1 : 2;
+}
+
+/* The range of ids that have a score. */
+static inline cdz_status need_ids_in_vocabulary(const cdz_step *step, cdz_ids ids, uint32_t n_vocab)
+{
+    for (uint32_t i = 0; i < ids.len; i++)
+        if (ids.at[i] < 0 || (uint32_t)ids.at[i] >= n_vocab)
+            return cdz_fail(step, CDZ_E_INPUT, "%s: token %d is outside the vocabulary of %u",
+                            step->plugin->id, (int)ids.at[i], (unsigned)n_vocab);
+    return CDZ_OK;
+}
+
+/* The reference refuses 2 where it wants 2.0; 1 passes because it switches the processor off. */
+static inline cdz_status need_fraction(const cdz_step *step, const char *name, cdz_opt_real value)
+{
+    if (!value.set || !value.is_int || value.value == 1.0) return CDZ_OK;
+    return cdz_fail(step, CDZ_E_USAGE, "%s = %.0f: must be written with a fraction (%.1f)", name,
+                    value.value, value.value);
+}
+
+/* A forced token: every other score is masked. */
+static inline void force_ids(float *row, uint32_t n_vocab, const int64_t *ids, uint32_t n)
+{
+    for (uint32_t v = 0; v < n_vocab; v++) row[v] = -INFINITY;
+    for (uint32_t i = 0; i < n; i++) row[ids[i]] = 0.0f;
+}
+
+/* Masks ids of a parameter; those beyond the vocabulary are ignored. */
+static inline void suppress_ids(float *row, uint32_t n_vocab, cdz_int_list ids)
+{
+    for (uint32_t i = 0; i < ids.len; i++)
+        if (ids.at[i] >= 0 && ids.at[i] < n_vocab) row[ids.at[i]] = -INFINITY;
+}
+
+#endif
