@@ -64,9 +64,18 @@ static cdz_status open_registry(const options *o, cdz_registry **out, cdz_error 
 
 typedef struct lister {
     bool verbose;
-    uint32_t kind; /* the kind to show now; 0: what was refused */
+    uint32_t kind;     /* the kind to show now; 0: what was refused */
+    const char *title; /* of the group, until its first line was shown */
     unsigned shown, refused;
 } lister;
+
+/* A group's title comes before its first line. */
+static void show_title(lister *l)
+{
+    if (l->title) printf("%s%s\n", l->shown ? "\n" : "", l->title);
+    l->title = NULL;
+    l->shown++;
+}
 
 static void show_line(void *user, const cdz_plugin_ref *ref, const char *path, const char *origin,
                       const char *problem)
@@ -75,11 +84,13 @@ static void show_line(void *user, const cdz_plugin_ref *ref, const char *path, c
     if (l->kind == 0) {
         if (ref->base) return;
         l->refused++;
-        if (l->verbose) printf("  %s\n", problem);
+        if (!l->verbose) return;
+        show_title(l);
+        printf("  %s\n", problem);
         return;
     }
     if (!ref->base || ref->base->kind != l->kind || (problem && !l->verbose)) return;
-    l->shown++;
+    show_title(l);
     printf("  %-34s %-8s %s\n", ref->base->id, ref->base->version, ref->base->summary);
     if (l->verbose) printf("  %34s %s: %s\n", "", origin, path);
     if (problem) printf("  %34s %s\n", "", problem);
@@ -92,15 +103,14 @@ static cdz_status list_all(cdz_registry *registry, lister *l, cdz_error *err)
         const char *title;
     } groups[] = {{CDZ_KIND_STRATEGY, "strategies"},
                   {CDZ_KIND_PROCESSOR, "processors"},
-                  {CDZ_KIND_CRITERION, "stopping criteria"}};
+                  {CDZ_KIND_CRITERION, "stopping criteria"},
+                  {0, "refused"}};
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        printf("%s%s\n", i ? "\n" : "", groups[i].title);
+        l->title = groups[i].title;
         l->kind = groups[i].kind;
         CDZ_TRY(cdz_registry_visit(registry, show_line, l, err));
     }
-    l->kind = 0;
-    if (l->verbose) printf("\nrefused\n");
-    return cdz_registry_visit(registry, show_line, l, err);
+    return CDZ_OK;
 }
 
 static int list_command(const options *o)
@@ -188,19 +198,7 @@ static cdz_status show_params(const cdz_plugin_base *base, cdz_error *err)
     return st;
 }
 
-static cdz_status show_plugin(const cdz_plugin_ref *ref, cdz_error *err)
-{
-    const cdz_plugin_base *base = ref->base;
-    printf("%-10s %s\n%-10s %s\n%-10s %s\n", "id", base->id, "kind", cdz_kind_name(base->kind),
-           "version", base->version);
-    if (base->summary[0]) printf("%-10s %s\n", "summary", base->summary);
-    printf("%-10s %s (%s)\n", "file", cdz_module_path(ref->module), cdz_module_origin(ref->module));
-    show_caps(base);
-    if (state_size(base)) printf("%-10s %u bytes per row\n", "state", state_size(base));
-    return show_params(base, err);
-}
-
-/* What only plugin.ini knows. */
+/* What only plugin.ini knows; path may be anything. */
 static void show_package(const char *path)
 {
     cdz_manifest m;
@@ -211,6 +209,20 @@ static void show_package(const char *path)
     if (m.needs) printf("%-10s %s\n", "needs", m.needs);
     if (m.sha256) printf("%-10s %s\n", "sha256", m.sha256);
     cdz_manifest_free(&m);
+}
+
+/* package: its folder, or NULL. */
+static cdz_status show_plugin(const cdz_plugin_ref *ref, const char *package, cdz_error *err)
+{
+    const cdz_plugin_base *base = ref->base;
+    printf("%-10s %s\n%-10s %s\n%-10s %s\n", "id", base->id, "kind", cdz_kind_name(base->kind),
+           "version", base->version);
+    if (base->summary[0]) printf("%-10s %s\n", "summary", base->summary);
+    printf("%-10s %s (%s)\n", "file", cdz_module_path(ref->module), cdz_module_origin(ref->module));
+    if (package) show_package(package);
+    show_caps(base);
+    if (state_size(base)) printf("%-10s %u bytes per row\n", "state", state_size(base));
+    return show_params(base, err);
 }
 
 static bool is_path(const char *text)
@@ -226,8 +238,7 @@ static cdz_status info_of_path(cdz_registry *registry, const char *path, cdz_err
 {
     cdz_plugin_ref ref;
     CDZ_TRY(cdz_registry_load(registry, path, 0, &ref, err));
-    show_package(path);
-    cdz_status st = show_plugin(&ref, err);
+    cdz_status st = show_plugin(&ref, path, err);
     cdz_module_release(ref.module);
     return st;
 }
@@ -240,7 +251,7 @@ static cdz_status info_of_id(cdz_registry *registry, const char *id, cdz_error *
         cdz_plugin_ref ref;
         if (cdz_registry_find(registry, kind, id, &ref, NULL) != CDZ_OK) continue;
         if (shown++) printf("\n");
-        cdz_status st = show_plugin(&ref, err);
+        cdz_status st = show_plugin(&ref, NULL, err);
         cdz_module_release(ref.module);
         if (st != CDZ_OK) return st;
     }
@@ -261,7 +272,8 @@ static int info_command(const options *o, const char *what)
 
 /* --- the command -------------------------------------------------------------------------------------------- */
 
-static bool take_option(options *o, int opt, int *status)
+/* word: the option as it was written. */
+static bool take_option(options *o, int opt, const char *word, int *status)
 {
     const char **more;
     switch (opt) {
@@ -278,7 +290,8 @@ static bool take_option(options *o, int opt, int *status)
         o->plugins = more;
         o->plugins[o->n_plugins++] = optarg;
         return true;
-    default: *status = cdz_cli_misuse("plugin", "wrong option"); return false;
+    case ':': *status = cdz_cli_misuse("plugin", "%s needs a value", word); return false;
+    default: *status = cdz_cli_misuse("plugin", "unknown option %s", word); return false;
     }
 }
 
@@ -311,8 +324,9 @@ int cdz_cmd_plugin(int argc, char **argv)
     options o = {0};
     int status = CDZ_EXIT_OK, opt;
     optind = 1;
-    while (status == CDZ_EXIT_OK && (opt = getopt_long(argc, argv, "vh", longs, NULL)) != -1)
-        take_option(&o, opt, &status);
+    opterr = 0; /* the sentences are ours */
+    while (status == CDZ_EXIT_OK && (opt = getopt_long(argc, argv, ":vh", longs, NULL)) != -1)
+        take_option(&o, opt, argv[optind - 1], &status);
     if (status == CDZ_EXIT_OK) {
         if (o.help)
             fputs(help, stdout);
