@@ -64,9 +64,9 @@ static cdz_status open_registry(const options *o, cdz_registry **out, cdz_error 
 
 typedef struct lister {
     bool verbose;
-    uint32_t kind;     /* the kind to show now; 0: what was refused */
-    const char *title; /* of the group, until its first line was shown */
-    unsigned shown, refused;
+    uint32_t kind;                    /* the kind to show now; 0: what was refused */
+    const char *title;                /* of the group, until its first line was shown */
+    unsigned shown, plugins, refused; /* lines, plugins among them, refusals */
 } lister;
 
 /* A group's title comes before its first line. */
@@ -91,6 +91,7 @@ static void show_line(void *user, const cdz_plugin_ref *ref, const char *path, c
     }
     if (!ref->base || ref->base->kind != l->kind || (problem && !l->verbose)) return;
     show_title(l);
+    l->plugins++;
     printf("  %-34s %-8s %s\n", ref->base->id, ref->base->version, ref->base->summary);
     if (l->verbose) printf("  %34s %s: %s\n", "", origin, path);
     if (problem) printf("  %34s %s\n", "", problem);
@@ -120,6 +121,11 @@ static int list_command(const options *o)
     lister l = {.verbose = o->verbose};
     cdz_status st = open_registry(o, &registry, &err);
     if (st == CDZ_OK) st = list_all(registry, &l, &err);
+    if (st == CDZ_OK && l.plugins == 0) {
+        const char *place = cdz_registry_builtin_dir(registry);
+        st = cdz_err(&err, CDZ_E_NOT_FOUND, "no plugins: the built-in ones are not in %s",
+                     place ? place : "lib/cadenza beside the program");
+    }
     cdz_registry_free(registry);
     if (st != CDZ_OK) return cdz_cli_fail(&err);
     if (l.refused && !l.verbose)

@@ -87,6 +87,11 @@ void cdz_registry_free(cdz_registry *registry)
     free(registry);
 }
 
+const char *cdz_registry_builtin_dir(const cdz_registry *registry)
+{
+    return registry->builtin_dir;
+}
+
 cdz_status cdz_registry_add_loader(cdz_registry *registry, const cdz_loader *loader, cdz_error *err)
 {
     cdz_status st = CDZ_OK;

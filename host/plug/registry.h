@@ -42,6 +42,8 @@ cdz_status cdz_registry_create(const cdz_registry_options *options, cdz_registry
                                cdz_error *err);
 /* Modules still referenced stay alive until released. */
 void cdz_registry_free(cdz_registry *registry);
+/* Where the built-in plugins are looked for; NULL when that cannot be told. */
+const char *cdz_registry_builtin_dir(const cdz_registry *registry);
 cdz_status cdz_registry_add_loader(cdz_registry *registry, const cdz_loader *loader,
                                    cdz_error *err);
 
