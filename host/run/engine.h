@@ -12,15 +12,20 @@ typedef struct cdz_engine_options {
     const char *fibres; /* "ucontext", "threads" or NULL: the build's default (CADENZA_FIBRES) */
     uint64_t kv_bytes;  /* over all models; 0: a quarter of memory */
     uint32_t max_queue, max_running; /* 0: no limit; 0: 256 */
+    /* [any] A line from a plugin, or NULL: dropped. */
+    void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
+    void *log_user;
 } cdz_engine_options;
 
 cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out, cdz_error *err);
-void cdz_engine_free(cdz_engine *engine); /* cancels, joins */
+/* Cancels what runs or waits (each on_done is still called), joins. Models may outlive it. NULL is fine. */
+void cdz_engine_free(cdz_engine *engine);
 
 /* Makes loaded weights runnable: KV pool on the backend. Takes ownership of weights and tokenizer (may be NULL). */
 cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_tokenizer *tokenizer,
                                 cdz_run_model **out, cdz_error *err);
-void cdz_run_model_retain(cdz_run_model *model);
+void cdz_run_model_retain(cdz_run_model *model); /* [any] */
+/* [any] The last release frees weights and tokenizer: at once after cdz_engine_free, else on the engine thread. */
 void cdz_run_model_release(cdz_run_model *model);
 const cdz_weights *cdz_run_model_weights(const cdz_run_model *model);
 const cdz_tokenizer *cdz_run_model_tokenizer(const cdz_run_model *model);

@@ -1,0 +1,306 @@
+/* engine.c - the engine's outside: creating and stopping it, models, submitting and cancelling; and its thread. */
+#include "run/engine.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "run/engine_parts.h"
+
+enum { DEFAULT_RUNNING = 256 };
+
+cdz_backend *cdz_engine_backend(const cdz_engine *engine)
+{
+    return engine->backend;
+}
+
+void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *plugin,
+                    const char *text)
+{
+    if (engine->log) engine->log(engine->log_user, level, plugin, text);
+}
+
+/* --- the thread ----------------------------------------------------------------------------------------------------- */
+
+/* Models nobody holds any more, out of the list. The lock is held. */
+static cdz_run_model *take_condemned(cdz_engine *engine)
+{
+    cdz_run_model *gone = NULL;
+    for (cdz_run_model **at = &engine->models; *at;) {
+        cdz_run_model *model = *at;
+        if (!model->condemned) {
+            at = &model->next;
+            continue;
+        }
+        *at = model->next;
+        model->next = gone;
+        gone = model;
+    }
+    return gone;
+}
+
+static void unload(cdz_run_model *model)
+{
+    cdz_layers_free(model->layers);
+    cdz_kv_pool_free(model->pool);
+    model->layers = NULL;
+    model->pool = NULL;
+}
+
+static void free_condemned(cdz_run_model *model)
+{
+    for (cdz_run_model *next; model; model = next) {
+        next = model->next;
+        unload(model);
+        cdz_run_model_destroy(model);
+    }
+}
+
+static void cancel_all(cdz_engine *engine)
+{
+    for (cdz_task *task = engine->queue; task; task = task->next)
+        atomic_store(&task->cancelled, true);
+    for (cdz_task *task = engine->running; task; task = task->next)
+        atomic_store(&task->cancelled, true);
+}
+
+/* Sleeps while there is nothing to do; false when it is time to end. */
+static bool await_work(cdz_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    cdz_run_model *gone;
+    while (!(gone = take_condemned(engine)) && !engine->queue && !engine->running &&
+           !engine->stopping)
+        pthread_cond_wait(&engine->wake, &engine->lock);
+    if (engine->stopping) cancel_all(engine);
+    const bool go_on = !engine->stopping || engine->queue || engine->running;
+    pthread_mutex_unlock(&engine->lock);
+    free_condemned(gone);
+    return go_on;
+}
+
+static void *engine_main(void *arg)
+{
+    cdz_engine *engine = arg;
+    while (await_work(engine)) cdz_engine_tick(engine);
+    return NULL;
+}
+
+/* --- creating and stopping ------------------------------------------------------------------------------------------ */
+
+static uint64_t default_kv_bytes(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || size <= 0) return (uint64_t)1 << 30;
+    return (uint64_t)pages * (uint64_t)size / 4;
+}
+
+static cdz_status start_parts(cdz_engine *engine, const cdz_engine_options *options, cdz_error *err)
+{
+    char why[256] = "";
+    const cdz_cpu_options cpu = {options->cpu_variant, options->n_threads};
+    engine->backend = cdz_cpu_backend_create(&cpu, why, sizeof why);
+    if (!engine->backend) return cdz_err(err, CDZ_E_USAGE, "%s", why);
+    CDZ_TRY(cdz_fibres_create(options->fibres, &engine->fibres, err));
+    if (pthread_create(&engine->thread, NULL, engine_main, engine) != 0)
+        return cdz_err(err, CDZ_E_NOMEM, "the system gives no thread for the engine");
+    engine->has_thread = true;
+    return CDZ_OK;
+}
+
+cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out, cdz_error *err)
+{
+    cdz_engine *engine = calloc(1, sizeof *engine);
+    if (!engine) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the engine");
+    pthread_mutex_init(&engine->lock, NULL);
+    pthread_cond_init(&engine->wake, NULL);
+    engine->queue_end = &engine->queue;
+    engine->next_id = 1;
+    engine->budget.limit = options->kv_bytes ? options->kv_bytes : default_kv_bytes();
+    engine->max_queue = options->max_queue;
+    engine->max_running = options->max_running ? options->max_running : DEFAULT_RUNNING;
+    engine->log = options->log;
+    engine->log_user = options->log_user;
+    const cdz_status status = start_parts(engine, options, err);
+    if (status != CDZ_OK) {
+        cdz_engine_free(engine);
+        return status;
+    }
+    *out = engine;
+    return CDZ_OK;
+}
+
+void cdz_engine_free(cdz_engine *engine)
+{
+    if (!engine) return;
+    if (engine->has_thread) {
+        pthread_mutex_lock(&engine->lock);
+        engine->stopping = true;
+        pthread_cond_broadcast(&engine->wake);
+        pthread_mutex_unlock(&engine->lock);
+        pthread_join(engine->thread, NULL);
+    }
+    free_condemned(take_condemned(engine));
+    for (cdz_run_model *model = engine->models; model; model = model->next) {
+        unload(model);
+        model->engine = NULL;
+    }
+    cdz_fibres_free(engine->fibres);
+    if (engine->backend) engine->backend->api->destroy(engine->backend);
+    free(engine->wants);
+    pthread_cond_destroy(&engine->wake);
+    pthread_mutex_destroy(&engine->lock);
+    free(engine);
+}
+
+/* --- models ---------------------------------------------------------------------------------------------------------- */
+
+cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_tokenizer *tokenizer,
+                                cdz_run_model **out, cdz_error *err)
+{
+    cdz_run_model *model = calloc(1, sizeof *model);
+    if (!model) {
+        cdz_tokenizer_free(tokenizer);
+        cdz_weights_close(weights);
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
+    }
+    const cdz_arch *arch = &weights->arch;
+    atomic_init(&model->holders, 1);
+    pthread_mutex_init(&model->texts_lock, NULL);
+    model->engine = engine;
+    model->weights = weights;
+    model->tokenizer = tokenizer;
+    model->shape = (cdz_kv_shape){arch->n_layers, arch->n_kv_heads, arch->head_dim};
+    model->block_bytes = engine->backend->api->kv_block_bytes(engine->backend, &model->shape);
+    if (model->block_bytes == 0 || model->block_bytes > engine->budget.limit) {
+        const uint64_t bytes = model->block_bytes;
+        cdz_run_model_destroy(model);
+        return cdz_err(err, CDZ_E_LIMIT,
+                       "KV memory: %" PRIu64 " bytes are allowed, but one block of %d positions of "
+                       "this model takes %" PRIu64,
+                       engine->budget.limit, CDZ_KV_BLOCK, bytes);
+    }
+    pthread_mutex_lock(&engine->lock);
+    model->next = engine->models;
+    engine->models = model;
+    pthread_mutex_unlock(&engine->lock);
+    *out = model;
+    return CDZ_OK;
+}
+
+void cdz_run_model_release(cdz_run_model *model)
+{
+    if (!model || atomic_fetch_sub(&model->holders, 1) != 1) return;
+    cdz_engine *engine = model->engine;
+    if (!engine) {
+        cdz_run_model_destroy(model);
+        return;
+    }
+    pthread_mutex_lock(&engine->lock);
+    model->condemned = true;
+    pthread_cond_broadcast(&engine->wake);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+/* --- submitting ------------------------------------------------------------------------------------------------------ */
+
+static cdz_status check_shape(const cdz_job *job, cdz_error *err)
+{
+    if (job->n_prompts == 0 || job->prompt_len == 0)
+        return cdz_err(err, CDZ_E_INPUT, "the request has no prompt");
+    if (!job->prompt_logits && (job->n_rows < job->n_prompts || job->n_rows % job->n_prompts != 0))
+        return cdz_err(err, CDZ_E_INPUT, "the request has %" PRIu32 " rows for %" PRIu32 " prompts",
+                       job->n_rows, job->n_prompts);
+    const uint32_t n_vocab = job->model->weights->arch.n_vocab;
+    for (uint32_t r = 0; r < job->n_prompts; r++)
+        for (uint32_t i = 0; i < job->prompt_len; i++)
+            if (job->rows[r].ids[i] < 0 || (uint32_t)job->rows[r].ids[i] >= n_vocab)
+                return cdz_err(err, CDZ_E_INPUT,
+                               "prompt row %" PRIu32 ": token %" PRId32 " at %" PRIu32
+                               " is outside the vocabulary of %" PRIu32,
+                               r, job->rows[r].ids[i], i, n_vocab);
+    return CDZ_OK;
+}
+
+/* Can the job's worst case ever fit? */
+static cdz_status check_memory(const cdz_engine *engine, const cdz_job *job, cdz_error *err)
+{
+    const uint64_t blocks = cdz_job_blocks(job);
+    uint64_t per_block = job->model->block_bytes, need;
+    if (job->assistant && job->assistant != job->model) per_block += job->assistant->block_bytes;
+    const bool fits = !__builtin_mul_overflow(blocks, per_block, &need) &&
+                      need <= engine->budget.limit && blocks <= CDZ_KV_MOST_BLOCKS;
+    if (fits) return CDZ_OK;
+    return cdz_err(err, CDZ_E_LIMIT,
+                   "the request needs KV memory for %" PRIu64 " positions (%" PRIu32
+                   " rows of up to %" PRIu32 " tokens): %" PRIu64 " blocks of %" PRIu64
+                   " bytes, but %" PRIu64 " bytes are allowed; ask for fewer new tokens or allow "
+                   "more KV memory",
+                   blocks * CDZ_KV_BLOCK, job->n_rows, job->max_length, blocks, per_block,
+                   engine->budget.limit);
+}
+
+static cdz_status enqueue(cdz_engine *engine, cdz_task *task, uint64_t *id, cdz_error *err)
+{
+    cdz_status status = CDZ_OK;
+    pthread_mutex_lock(&engine->lock);
+    if (engine->stopping)
+        status = cdz_err(err, CDZ_E_STATE, "the engine is being stopped");
+    else if (engine->max_queue && engine->n_queued >= engine->max_queue)
+        status = cdz_err(err, CDZ_E_LIMIT,
+                         "%" PRIu32 " requests are waiting already; no more are "
+                         "accepted",
+                         engine->n_queued);
+    if (status == CDZ_OK) {
+        *id = task->id = engine->next_id++;
+        *engine->queue_end = task;
+        engine->queue_end = &task->next;
+        engine->n_queued++;
+        pthread_cond_broadcast(&engine->wake);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return status;
+}
+
+cdz_status cdz_engine_submit(cdz_engine *engine, cdz_job *job, uint64_t *id, cdz_error *err)
+{
+    cdz_task *task = NULL;
+    cdz_status status = check_shape(job, err);
+    if (status == CDZ_OK) status = check_memory(engine, job, err);
+    if (status == CDZ_OK) status = cdz_task_create(engine, job, &task, err);
+    if (status != CDZ_OK) {
+        cdz_job_free(job);
+        return status;
+    }
+    status = enqueue(engine, task, id, err);
+    if (status != CDZ_OK) {
+        cdz_outcome_free(task->outcome);
+        cdz_task_free(task);
+    }
+    return status;
+}
+
+static cdz_task *find_task(cdz_task *list, uint64_t id)
+{
+    while (list && list->id != id) list = list->next;
+    return list;
+}
+
+cdz_status cdz_engine_cancel(cdz_engine *engine, uint64_t id, cdz_error *err)
+{
+    pthread_mutex_lock(&engine->lock);
+    cdz_task *task = find_task(engine->queue, id);
+    if (!task) task = find_task(engine->running, id);
+    if (task) atomic_store(&task->cancelled, true);
+    pthread_mutex_unlock(&engine->lock);
+    if (task) return CDZ_OK;
+    return cdz_err(err, CDZ_E_NOT_FOUND, "no request %" PRIu64 " is waiting or running", id);
+}
+
+void cdz_engine_get_stats(const cdz_engine *engine, cdz_engine_stats *out)
+{
+    cdz_engine *own = (cdz_engine *)(uintptr_t)engine; /* for its lock */
+    pthread_mutex_lock(&own->lock);
+    *out = own->stats;
+    pthread_mutex_unlock(&own->lock);
+}

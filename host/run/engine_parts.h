@@ -1,0 +1,62 @@
+/* engine_parts.h - what the engine's own files share: the queue, the tasks that run, and the models.
+ *
+ * The lock guards the queue's end, the list of running tasks, the list of models and the published counters. Only the
+ * engine thread takes tasks out of either list, so it may walk them without the lock. */
+#ifndef CDZ_HOST_RUN_ENGINE_PARTS_H
+#define CDZ_HOST_RUN_ENGINE_PARTS_H
+
+#include <pthread.h>
+
+#include "run/engine.h"
+#include "run/task.h"
+
+struct cdz_engine {
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool stopping; /* under the lock */
+
+    cdz_task *queue, **queue_end; /* oldest first */
+    uint32_t n_queued, max_queue;
+    cdz_task *running; /* oldest first */
+    uint32_t n_running, max_running;
+    uint64_t next_id;
+    cdz_run_model *models;
+    cdz_engine_stats stats; /* as published after each tick */
+
+    /* [engine] */
+    cdz_backend *backend;
+    cdz_fibres *fibres;
+    cdz_kv_budget budget; /* limit is constant */
+    cdz_engine_stats now;
+    cdz_want **wants; /* (want_cap) of one pass */
+    uint32_t want_cap;
+
+    void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
+    void *log_user;
+};
+
+cdz_backend *cdz_engine_backend(const cdz_engine *engine);
+void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *plugin,
+                    const char *text);
+
+/* --- scheduler.c [engine] --- */
+/* Starts what may start, runs every fibre that can go on, and one pass per model; ended requests are delivered. The
+ * lock is not held. */
+void cdz_engine_tick(cdz_engine *engine);
+
+/* --- task.c [engine] --- */
+cdz_status cdz_task_create(cdz_engine *engine, cdz_job *job, cdz_task **out, cdz_error *err);
+void cdz_task_free(cdz_task *task); /* with its job; the outcome has gone to on_done */
+/* Blocks of KV memory that a job can come to need. */
+uint64_t cdz_job_blocks(const cdz_job *job);
+/* Opens accounts and builds the loops. False: no room now, try later. A failure is in task->error. */
+bool cdz_task_start(cdz_task *task);
+/* Fills the outcome, gives the task's memory back and calls on_done. */
+void cdz_task_deliver(cdz_task *task);
+
+/* --- outcome.c [engine] --- */
+void cdz_outcome_fill(cdz_task *task);
+
+#endif

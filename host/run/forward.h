@@ -1,0 +1,47 @@
+/* forward.h - the decoder block, run over rows of any number of sequences at once.
+ *
+ * What a fibre waits for is a want: sequences whose caches lack positions, and where the scores go. One pass takes
+ * rows from many wants, at most CDZ_PASS_ROWS; a long prompt needs several passes. The backend's written order makes
+ * a row's bits independent of what else is in its pass.
+ * Thread: [engine]. Before a want is handed in, cdz_seq_prepare has made its blocks; a pass cannot fail. */
+#ifndef CDZ_HOST_RUN_FORWARD_H
+#define CDZ_HOST_RUN_FORWARD_H
+
+#include "cadenza/strategy.h"
+#include "load/model_files.h"
+#include "run/job.h"
+#include "run/kv.h"
+
+enum { CDZ_PASS_ROWS = 512 };
+
+typedef struct cdz_want_seq {
+    cdz_seq *seq;
+    int64_t
+        row0; /* score row: LAST row0; ALL row0 + position; with by_index row0 + the id's index */
+} cdz_want_seq;
+
+typedef struct cdz_want {
+    cdz_run_model *model;
+    cdz_want_seq *seqs;  /* (n_seqs) */
+    uint32_t n_seqs, at; /* the first one that still lacks positions */
+    cdz_positions positions;
+    bool by_index;
+    float *out; /* rows of n_vocab, stride floats apart */
+    size_t stride;
+    uint64_t rows_left; /* positions still to run */
+} cdz_want;
+
+typedef struct cdz_layers cdz_layers; /* activations for one model */
+
+cdz_status cdz_layers_create(cdz_backend *backend, const cdz_weights *weights, cdz_kv_pool *pool,
+                             cdz_layers **out, cdz_error *err);
+void cdz_layers_free(cdz_layers *layers); /* NULL is fine */
+
+/* Sets rows_left and at from what the sequences' caches lack. */
+void cdz_want_begin(cdz_want *want);
+
+/* One pass over rows of these wants, those with few rows left first, then in the order given. Returns the rows run; a
+ * want is satisfied when its rows_left is 0. */
+uint32_t cdz_layers_pass(cdz_layers *layers, cdz_want *const *wants, uint32_t n);
+
+#endif

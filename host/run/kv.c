@@ -1,0 +1,151 @@
+/* kv.c - block bookkeeping over the backend's KV store. */
+#include "run/kv.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct cdz_kv_pool {
+    cdz_backend *backend;
+    cdz_kv *store;
+    cdz_kv_budget *budget;
+    uint64_t block_bytes;
+    uint32_t n_blocks, committed; /* in all, and held or reserved */
+    uint32_t n_fresh;             /* blocks never handed out are [n_fresh, n_blocks) */
+    uint32_t *holders;            /* (n_blocks) sequences that have the block in their table */
+    int32_t *returned; /* (n_returned) blocks that came back, the last one goes out first */
+    uint32_t n_returned;
+    cdz_kv_counts counts;
+};
+
+cdz_status cdz_kv_pool_create(cdz_backend *backend, const cdz_kv_shape *shape,
+                              cdz_kv_budget *budget, cdz_kv_pool **out, cdz_error *err)
+{
+    const uint64_t bytes = backend->api->kv_block_bytes(backend, shape);
+    if (bytes == 0 || budget->limit < bytes)
+        return cdz_err(err, CDZ_E_LIMIT,
+                       "KV memory: %" PRIu64 " bytes allowed, one block of %d positions of this "
+                       "model takes %" PRIu64,
+                       budget->limit, CDZ_KV_BLOCK, bytes);
+    uint64_t n = budget->limit / bytes;
+    if (n > CDZ_KV_MOST_BLOCKS) n = CDZ_KV_MOST_BLOCKS;
+
+    cdz_kv_pool *pool = calloc(1, sizeof *pool);
+    if (!pool) return cdz_err(err, CDZ_E_NOMEM, "KV memory: out of memory");
+    pool->backend = backend;
+    pool->budget = budget;
+    pool->block_bytes = bytes;
+    pool->n_blocks = (uint32_t)n;
+    pool->holders = calloc(n, sizeof *pool->holders);
+    pool->returned = calloc(n, sizeof *pool->returned);
+    pool->store = backend->api->kv_create(backend, shape, n);
+    if (!pool->holders || !pool->returned || !pool->store) {
+        cdz_kv_pool_free(pool);
+        return cdz_err(err, CDZ_E_NOMEM,
+                       "KV memory: cannot get address space for %" PRIu64 " blocks of %" PRIu64
+                       " bytes; lower the KV memory limit",
+                       n, bytes);
+    }
+    *out = pool;
+    return CDZ_OK;
+}
+
+void cdz_kv_pool_free(cdz_kv_pool *pool)
+{
+    if (!pool) return;
+    if (pool->store) pool->backend->api->kv_destroy(pool->backend, pool->store);
+    free(pool->holders);
+    free(pool->returned);
+    free(pool);
+}
+
+cdz_kv *cdz_kv_pool_store(cdz_kv_pool *pool)
+{
+    return pool->store;
+}
+
+cdz_kv_counts cdz_kv_pool_counts(const cdz_kv_pool *pool)
+{
+    return pool->counts;
+}
+
+uint32_t cdz_kv_blocks_for(uint64_t n_positions)
+{
+    const uint64_t n = n_positions / CDZ_KV_BLOCK + (n_positions % CDZ_KV_BLOCK != 0);
+    return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+/* Promises n more blocks of this pool, or none. */
+static bool commit(cdz_kv_pool *pool, uint32_t n)
+{
+    cdz_kv_budget *budget = pool->budget;
+    const uint64_t bytes = (uint64_t)n * pool->block_bytes;
+    if (n && bytes / n != pool->block_bytes) return false;
+    if (n > pool->n_blocks - pool->committed || bytes > budget->limit - budget->committed)
+        return false;
+    pool->committed += n;
+    budget->committed += bytes;
+    return true;
+}
+
+static void uncommit(cdz_kv_pool *pool, uint32_t n)
+{
+    pool->committed -= n;
+    pool->budget->committed -= (uint64_t)n * pool->block_bytes;
+}
+
+bool cdz_kv_open(cdz_kv_pool *pool, uint32_t n_blocks, cdz_kv_account *out)
+{
+    if (!commit(pool, n_blocks)) return false;
+    *out = (cdz_kv_account){.pool = pool, .reserved = n_blocks};
+    return true;
+}
+
+void cdz_kv_close(cdz_kv_account *account)
+{
+    if (!account->pool) return;
+    uncommit(account->pool, account->reserved);
+    *account = (cdz_kv_account){0};
+}
+
+/* Blocks in use are never more than those committed: when committing succeeded there is a block. */
+cdz_status cdz_kv_take(cdz_kv_account *account, int32_t *block, cdz_error *err)
+{
+    cdz_kv_pool *pool = account->pool;
+    if (account->used >= account->reserved && !commit(pool, 1))
+        return cdz_err(err, CDZ_E_LIMIT,
+                       "KV memory is full: this request holds %" PRIu32 " blocks of %d positions "
+                       "(%" PRIu32 " were reserved for it), and of %" PRIu64
+                       " bytes allowed %" PRIu64 " are held or reserved",
+                       account->used, CDZ_KV_BLOCK, account->reserved, pool->budget->limit,
+                       pool->budget->committed);
+    *block = pool->n_returned ? pool->returned[--pool->n_returned] : (int32_t)pool->n_fresh++;
+    pool->holders[*block] = 1;
+    account->used++;
+    if (++pool->counts.used > pool->counts.peak) pool->counts.peak = pool->counts.used;
+    return CDZ_OK;
+}
+
+void cdz_kv_share(cdz_kv_pool *pool, int32_t block)
+{
+    pool->holders[block]++;
+}
+
+void cdz_kv_drop(cdz_kv_account *account, int32_t block)
+{
+    cdz_kv_pool *pool = account->pool;
+    if (--pool->holders[block] > 0) return;
+    pool->returned[pool->n_returned++] = block;
+    pool->counts.used--;
+    account->used--;
+    if (account->used >= account->reserved) uncommit(pool, 1);
+}
+
+bool cdz_kv_shared(const cdz_kv_pool *pool, int32_t block)
+{
+    return pool->holders[block] > 1;
+}
+
+void cdz_kv_clone(cdz_kv_pool *pool, int32_t to, int32_t from)
+{
+    pool->backend->api->kv_copy(pool->backend, pool->store, to, from);
+}

@@ -1,0 +1,386 @@
+/* loop.c - the life of a decode loop: built when its request is admitted, run on its fibre, taken apart at the end. */
+#include "run/loop.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/engine_parts.h"
+#include "run/task.h"
+#include "run/verbs.h"
+
+/* What plugins may take in begin and a strategy in run, in all. */
+static const size_t ARENA_LIMIT = (size_t)1 << 30;
+
+const cdz_decoder_api cdz_loop_api = {
+    .size = sizeof(cdz_decoder_api),
+    .n_rows = cdz_verb_n_rows,
+    .input_ids = cdz_verb_input_ids,
+    .done = cdz_verb_done,
+    .row_done = cdz_verb_row_done,
+    .forward = cdz_verb_forward,
+    .process = cdz_verb_process,
+    .append = cdz_verb_append,
+    .append_rows = cdz_verb_append_rows,
+    .rewindable = cdz_verb_rewindable,
+    .rewind = cdz_verb_rewind,
+    .reorder = cdz_verb_reorder,
+    .map = cdz_verb_map,
+    .softmax = cdz_verb_softmax,
+    .log_softmax = cdz_verb_log_softmax,
+    .ban = cdz_verb_ban,
+    .scratch_scores = cdz_verb_scratch_scores,
+    .argmax = cdz_verb_argmax,
+    .argmax_rows = cdz_verb_argmax_rows,
+    .multinomial = cdz_verb_multinomial,
+    .topk_flat = cdz_verb_topk_flat,
+    .multinomial_flat = cdz_verb_multinomial_flat,
+    .uniform = cdz_verb_uniform,
+    .seq_new = cdz_verb_seq_new,
+    .seq_of_row = cdz_verb_seq_of_row,
+    .seq_fork = cdz_verb_seq_fork,
+    .seq_free = cdz_verb_seq_free,
+    .seq_append = cdz_verb_seq_append,
+    .seq_truncate = cdz_verb_seq_truncate,
+    .seq_ids = cdz_verb_seq_ids,
+    .seq_forward = cdz_verb_seq_forward,
+    .seq_process = cdz_verb_seq_process,
+    .stop_test = cdz_verb_stop_test,
+    .finish = cdz_verb_finish,
+    .record = cdz_verb_record,
+    .put_result = cdz_verb_put_result,
+    .cancelled = cdz_verb_cancelled,
+    .deadline_s = cdz_verb_deadline_s,
+    .vocab_size = cdz_verb_vocab_size,
+};
+
+/* --- shared by the verbs --------------------------------------------------------------------------------------- */
+
+cdz_status cdz_loop_alive(cdz_loop *loop)
+{
+    cdz_task *task = loop->task;
+    if (atomic_load_explicit(&task->cancelled, memory_order_relaxed) || task->failed)
+        return CDZ_E_CANCELLED;
+    if (loop->job->deadline_s > 0 && cdz_now_s() >= loop->job->deadline_s) return CDZ_E_DEADLINE;
+    return CDZ_OK;
+}
+
+cdz_status cdz_loop_fail(cdz_loop *loop, cdz_status code, const char *fmt, ...)
+{
+    char text[CDZ_ERROR_TEXT];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return cdz_err(&loop->error, code, "%s: %s", loop->strategy.plugin.base->id, text);
+}
+
+cdz_status cdz_loop_nomem(cdz_loop *loop)
+{
+    return cdz_err(&loop->error, CDZ_E_NOMEM, "out of memory for the request");
+}
+
+cdz_status cdz_loop_await(cdz_loop *loop)
+{
+    cdz_want_begin(&loop->want);
+    if (loop->want.rows_left == 0) return CDZ_OK;
+    loop->waiting = true;
+    cdz_fibre_suspend(loop->fibre);
+    loop->waiting = false;
+    if (loop->prefill_s == 0) loop->prefill_s = cdz_now_s();
+    return cdz_loop_alive(loop);
+}
+
+bool cdz_loop_want(cdz_loop *loop, uint32_t n)
+{
+    if (n <= loop->want_cap) return true;
+    cdz_want_seq *grown = realloc(loop->want_seqs, n * sizeof *grown);
+    if (!grown) return false;
+    loop->want_seqs = grown;
+    loop->want_cap = n;
+    return true;
+}
+
+bool cdz_loop_view(cdz_loop *loop, uint32_t n)
+{
+    if (n <= loop->view_cap) return true;
+    cdz_view *view = &loop->view;
+    cdz_ids *ids = realloc(view->ids, n * sizeof *ids);
+    if (ids) view->ids = ids;
+    uint32_t *rows = realloc(view->rows, n * sizeof *rows);
+    if (rows) view->rows = rows;
+    unsigned char **states = realloc(view->states, n * sizeof *states);
+    if (states) view->states = states;
+    void **state_view = realloc(loop->state_view, n * sizeof *state_view);
+    if (state_view) loop->state_view = state_view;
+    if (!ids || !rows || !states || !state_view) return false;
+    loop->view_cap = n;
+    return true;
+}
+
+bool cdz_verb_cancelled(const cdz_decoder *dec)
+{
+    return cdz_loop_alive(cdz_loop_of(dec)) != CDZ_OK;
+}
+
+double cdz_verb_deadline_s(const cdz_decoder *dec)
+{
+    return cdz_loop_of(dec)->job->deadline_s;
+}
+
+/* --- building --------------------------------------------------------------------------------------------------- */
+
+static const cdz_job_row *prompt_of(const cdz_loop *loop, uint32_t row)
+{
+    const cdz_job *job = loop->job;
+    return &job->rows[job->prompt_logits ? row : row / (job->n_rows / job->n_prompts)];
+}
+
+/* What processors read by config(): the plan's values, with those that preparation worked out. */
+static cdz_status resolve_config(cdz_loop *loop)
+{
+    const cdz_job *job = loop->job;
+    cdz_generation *g = &loop->config;
+    *g = job->plan->generation;
+    g->max_length = (cdz_opt_int){job->max_length, true};
+    g->min_length = (cdz_opt_int){job->min_length, true};
+    g->pad_token_id = (cdz_opt_int){job->pad, job->pad >= 0};
+    g->bos_token_id = (cdz_opt_int){job->bos, job->bos >= 0};
+    g->seed = (cdz_opt_int){(int64_t)loop->info.seed, true};
+    int64_t *eos = cdz_arena_array(&loop->arena, job->eos.len, sizeof *eos);
+    if (!eos) return cdz_loop_nomem(loop);
+    for (uint32_t i = 0; i < job->eos.len; i++) eos[i] = job->eos.at[i];
+    g->eos_token_id = (cdz_int_list){eos, job->eos.len, job->eos.len > 0};
+    return CDZ_OK;
+}
+
+/* A loop of all rows shows the request as it is; a loop of one row shows a request of that row alone. */
+static cdz_status describe(cdz_loop *loop)
+{
+    const cdz_job *job = loop->job;
+    const bool alone = loop->task->n_loops > 1;
+    const uint32_t n_prompts = alone ? 1 : job->n_prompts;
+    cdz_ids *prompts = cdz_arena_array(&loop->arena, n_prompts, sizeof *prompts);
+    if (!prompts) return cdz_loop_nomem(loop);
+    for (uint32_t i = 0; i < n_prompts; i++) {
+        const cdz_job_row *row = alone ? prompt_of(loop, loop->first_row) : &job->rows[i];
+        prompts[i] = (cdz_ids){row->ids, job->prompt_len};
+    }
+    loop->info = (cdz_request_info){
+        .size = sizeof(cdz_request_info),
+        .n_prompts = n_prompts,
+        .n_rows = loop->n_rows,
+        .prompt_len = job->prompt_len,
+        .n_vocab = loop->n_vocab,
+        .max_length = job->max_length,
+        .min_length = job->min_length,
+        .context = loop->model->weights->arch.context,
+        .num_beams = (uint32_t)job->plan->generation.num_beams,
+        .do_sample = job->plan->generation.do_sample,
+        .seed = job->seed + (alone ? loop->first_row : 0),
+        .eos = job->eos,
+        .pad = job->pad,
+        .bos = job->bos,
+        .prompts = prompts,
+        .start_s = loop->task->started_s,
+    };
+    return resolve_config(loop);
+}
+
+static bool has_holes(const uint8_t *mask, uint32_t n)
+{
+    uint32_t i = 0;
+    while (i < n && !mask[i]) i++;
+    while (i < n && mask[i]) i++;
+    for (; i < n; i++)
+        if (mask[i]) return true;
+    return false;
+}
+
+static cdz_status check_mask(cdz_loop *loop, const cdz_job_row *prompt, uint32_t row)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < loop->job->prompt_len; i++) any |= prompt->mask[i] != 0;
+    if (!any)
+        return cdz_err(&loop->error, CDZ_E_INPUT,
+                       "attention_mask: row %" PRIu32 " hides every token", row);
+    if (loop->model->weights->arch.has_window && has_holes(prompt->mask, loop->job->prompt_len))
+        return cdz_err(&loop->error, CDZ_E_UNSUPPORTED,
+                       "attention_mask: row %" PRIu32
+                       " has holes inside, which a model with sliding windows cannot honour",
+                       row);
+    return CDZ_OK;
+}
+
+static cdz_status build_row(cdz_loop *loop, uint32_t r)
+{
+    cdz_loop_row *row = &loop->rows[r];
+    const cdz_job_row *prompt = prompt_of(loop, loop->first_row + r);
+    const uint32_t len = loop->job->prompt_len;
+    row->seq = cdz_arena_alloc(&loop->arena, sizeof *row->seq);
+    if (!row->seq) return cdz_loop_nomem(loop);
+    const uint32_t room = loop->job->max_length > len ? loop->job->max_length : len;
+    CDZ_TRY(cdz_seq_init(row->seq, loop->model, cdz_task_account(loop->task, loop->model), room,
+                         &loop->error));
+    row->seq->is_row = true;
+    CDZ_TRY(cdz_seq_push(row->seq, prompt->ids, len, &loop->error));
+    if (!prompt->mask) return CDZ_OK;
+    CDZ_TRY(check_mask(loop, prompt, loop->first_row + r));
+    cdz_seq_set_mask(row->seq, prompt->mask, len);
+    return CDZ_OK;
+}
+
+static cdz_status build(cdz_loop *loop)
+{
+    if (!loop->job->prompt_logits) CDZ_TRY(describe(loop));
+    loop->rows = cdz_arena_array(&loop->arena, loop->n_rows, sizeof *loop->rows);
+    loop->n_workers = loop->backend->api->n_threads(loop->backend);
+    if (loop->n_workers > CDZ_LOOP_WORKERS) loop->n_workers = CDZ_LOOP_WORKERS;
+    if (loop->n_workers == 0) loop->n_workers = 1;
+    loop->workers = cdz_arena_array(&loop->arena, loop->n_workers, sizeof *loop->workers);
+    if (!loop->rows || !loop->workers) return cdz_loop_nomem(loop);
+    if (!cdz_loop_view(loop, loop->n_rows)) return cdz_loop_nomem(loop);
+    for (uint32_t r = 0; r < loop->n_rows; r++) CDZ_TRY(build_row(loop, r));
+    return CDZ_OK;
+}
+
+static uint32_t strategy_caps(const cdz_loop *loop)
+{
+    return ((const cdz_strategy *)(const void *)loop->strategy.plugin.base)->caps;
+}
+
+cdz_status cdz_loop_create(cdz_task *task, uint32_t first_row, uint32_t n_rows, cdz_loop **out,
+                           cdz_error *err)
+{
+    cdz_loop *loop = calloc(1, sizeof *loop);
+    if (!loop) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
+    loop->base.api = &cdz_loop_api;
+    loop->task = task;
+    loop->job = task->job;
+    loop->model = task->job->model;
+    loop->backend = cdz_engine_backend(task->engine);
+    loop->first_row = first_row;
+    loop->n_rows = loop->n_open = n_rows;
+    loop->n_vocab = loop->model->weights->arch.n_vocab;
+    loop->arena.limit = ARENA_LIMIT;
+    if (!task->job->prompt_logits) {
+        loop->strategy = task->job->plan->strategy;
+        loop->holds_text = (strategy_caps(loop) & (CDZ_REWINDS | CDZ_BEAMS)) != 0;
+    }
+    const cdz_status status = build(loop);
+    if (status != CDZ_OK) {
+        if (err) *err = loop->error;
+        cdz_loop_free(loop);
+        return status;
+    }
+    cdz_torch_seed(&loop->rng, loop->info.seed);
+    *out = loop;
+    return CDZ_OK;
+}
+
+static void free_matrix(cdz_loop *loop, cdz_matrix *m)
+{
+    loop->backend->api->free(loop->backend, m->data);
+    m->data = NULL;
+}
+
+void cdz_loop_free(cdz_loop *loop)
+{
+    if (!loop) return;
+    cdz_fibre_free(loop->fibre);
+    while (loop->seqs) cdz_verb_seq_free(&loop->base, loop->seqs);
+    for (uint32_t r = 0; loop->rows && r < loop->n_rows; r++) {
+        cdz_seq_clear(loop->rows[r].seq);
+        cdz_seq_clear(loop->rows[r].spare);
+        free(loop->rows[r].marks);
+    }
+    free_matrix(loop, &loop->scores);
+    free_matrix(loop, &loop->seq_scores);
+    for (uint32_t i = 0; i < loop->n_scratch; i++) free_matrix(loop, loop->scratch[i]);
+    for (uint32_t i = 0; loop->workers && i < loop->n_workers; i++)
+        cdz_scratch_free(&loop->workers[i].scratch);
+    cdz_scratch_free(&loop->strategy_scratch);
+    cdz_scratch_free(&loop->verb_scratch);
+    free(loop->view.ids);
+    free(loop->view.rows);
+    free(loop->view.states);
+    free(loop->state_view);
+    free(loop->trial_states);
+    free(loop->want_seqs);
+    cdz_arena_free(&loop->arena);
+    free(loop);
+}
+
+/* --- running ---------------------------------------------------------------------------------------------------- */
+
+/* Row states begin as zero bytes; processors and criteria are begun before they are made. */
+static cdz_status make_states(cdz_loop *loop)
+{
+    for (uint32_t r = 0; loop->state_bytes && r < loop->n_rows; r++) {
+        loop->rows[r].state = cdz_arena_alloc(&loop->arena, loop->state_bytes);
+        if (!loop->rows[r].state) return cdz_loop_nomem(loop);
+    }
+    return cdz_matrix_fit(loop, &loop->scores, loop->n_rows, loop->n_vocab);
+}
+
+/* What the strategy returned, as the loop's status and sentence. */
+static cdz_status judge_run(cdz_loop *loop, cdz_status returned, cdz_error *said)
+{
+    const cdz_status alive = cdz_loop_alive(loop);
+    if (returned == CDZ_OK) return alive != CDZ_OK && loop->n_open ? alive : CDZ_OK;
+    if (returned == alive) return alive;
+    if (said->code != returned && loop->error.code == returned)
+        return returned; /* a verb said why */
+    return cdz_stages_judge(loop, loop->strategy.plugin.base, "run", returned, said);
+}
+
+static cdz_status run_strategy(cdz_loop *loop)
+{
+    const cdz_strategy *strategy = (const void *)loop->strategy.plugin.base;
+    cdz_error said = {.code = CDZ_OK};
+    cdz_scope scope = {loop, &strategy->base, &loop->strategy_scratch, &said, true};
+    cdz_step step = cdz_step_for(&scope, loop->strategy.params, NULL);
+    step.n_rows = loop->n_rows;
+    const cdz_status returned = strategy->run(&loop->base, &step);
+    return judge_run(loop, returned, &said);
+}
+
+static cdz_status decode(cdz_loop *loop)
+{
+    cdz_status status = cdz_stages_begin(loop);
+    if (status == CDZ_OK) status = make_states(loop);
+    if (status == CDZ_OK) status = run_strategy(loop);
+    cdz_stages_end(loop);
+    for (uint32_t r = 0; r < loop->n_rows; r++) cdz_loop_emit(loop, r, true);
+    return status;
+}
+
+/* Mode `logits`: one pass over the prompts, scores of every position; hidden positions stay zero. */
+static cdz_status score_prompts(cdz_loop *loop)
+{
+    const size_t n_logits = (size_t)loop->job->prompt_len * loop->n_vocab;
+    float *out = cdz_arena_array(&loop->task->outcome->arena, loop->n_rows, n_logits * sizeof *out);
+    if (!out || !cdz_loop_want(loop, loop->n_rows)) return cdz_loop_nomem(loop);
+    loop->want = (cdz_want){.model = loop->model,
+                            .seqs = loop->want_seqs,
+                            .n_seqs = loop->n_rows,
+                            .positions = CDZ_POSITIONS_ALL,
+                            .by_index = true,
+                            .out = out,
+                            .stride = loop->n_vocab};
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        CDZ_TRY(cdz_seq_prepare(loop->rows[r].seq, &loop->error));
+        loop->want_seqs[r] = (cdz_want_seq){loop->rows[r].seq, (int64_t)r * loop->job->prompt_len};
+    }
+    CDZ_TRY(cdz_loop_await(loop));
+    loop->task->outcome->prompt_logits = out;
+    return CDZ_OK;
+}
+
+void cdz_loop_main(void *arg)
+{
+    cdz_loop *loop = arg;
+    loop->status = loop->job->prompt_logits ? score_prompts(loop) : decode(loop);
+}

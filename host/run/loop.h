@@ -1,0 +1,202 @@
+/* loop.h - one decode loop: the rows of a request, the strategy that drives them, and what watches and edits them.
+ *
+ * A request has one loop, or one per row when its strategy was written for one row. A loop is what a strategy knows
+ * as cdz_decoder: the verbs are spread over loop_*.c by group. Everything here is [engine], on the loop's fibre, but
+ * for the row-wise processors that stages.c may send to the backend's threads. */
+#ifndef CDZ_HOST_RUN_LOOP_H
+#define CDZ_HOST_RUN_LOOP_H
+
+#include "random/torch_rng.h"
+#include "run/fibre.h"
+#include "run/forward.h"
+#include "run/model.h"
+#include "run/scratch.h"
+#include "run/sequence.h"
+
+typedef struct cdz_loop cdz_loop;
+typedef struct cdz_task cdz_task; /* task.h: the request as the engine keeps it */
+
+/* A processor or criterion that is not idle for this request. */
+typedef struct cdz_stage {
+    const cdz_instance *instance;
+    const cdz_plugin_base *plugin;
+    uint32_t caps;
+    size_t state_at; /* of its bytes in a row's state */
+    uint32_t state_size;
+    bool row_wise; /* may run on any thread, row by row */
+    bool begun;
+    void *shared;
+} cdz_stage;
+
+/* What a plugin call may use; step->scope points to one. */
+typedef struct cdz_scope {
+    cdz_loop *loop;
+    const cdz_plugin_base *plugin;
+    cdz_scratch_mem *scratch;
+    cdz_error *error; /* where fail writes; code CDZ_OK: nothing said yet */
+    bool may_alloc;
+} cdz_scope;
+
+enum { CDZ_LOOP_WORKERS = 16 }; /* at most; row-wise stages run on as many threads */
+
+/* What one thread of a row-wise stage needs for itself. */
+typedef struct cdz_worker {
+    cdz_scratch_mem scratch;
+    cdz_error error;
+} cdz_worker;
+
+/* Rows that plugins look at: the request's own, or made-up continuations of them. */
+typedef struct cdz_view {
+    uint32_t n;
+    cdz_ids *ids;           /* (n) */
+    uint32_t *rows;         /* (n) request row of each */
+    unsigned char **states; /* (n) row states; entries NULL when nothing has state */
+} cdz_view;
+
+typedef struct cdz_loop_row {
+    cdz_seq *seq, *spare; /* spare: where reorder builds the next generation */
+    unsigned char *state, *spare_state;
+    unsigned char *marks; /* states after every MARK_EVERY generated tokens */
+    uint32_t n_marks, marks_cap;
+    bool done, skip; /* ended; and filled with pad from then on */
+    cdz_stop stop;
+    uint32_t n_new;     /* when done: tokens up to and including the last one that counts */
+    uint32_t n_emitted; /* given to on_tokens */
+} cdz_loop_row;
+
+/* A matrix the strategy may hand back to us. */
+typedef struct cdz_matrix {
+    uint64_t id;
+    float *data;
+    uint32_t n_rows, n_vocab, cap_rows;
+} cdz_matrix;
+
+typedef struct cdz_recorder {
+    cdz_recorded_step *steps;
+    uint32_t n, cap;
+    bool closed;            /* the newest step's token was appended */
+    float *scores, *logits; /* (n_rows, V) the newest step's rows, until its token is known */
+    bool has_scores, has_logits;
+} cdz_recorder;
+
+struct cdz_loop {
+    cdz_decoder base; /* first: the strategy's handle */
+    cdz_task *task;
+    const cdz_job *job;
+    cdz_run_model *model;
+    cdz_backend *backend;
+    cdz_fibre *fibre;
+    uint32_t first_row, n_rows; /* of the request */
+    uint32_t n_vocab, n_open;   /* rows not done */
+    cdz_loop_row *rows;
+    bool has_eos, holds_text;
+    bool prefilled;
+
+    cdz_arena arena;
+    cdz_request_info info;
+    cdz_generation config; /* the plan's, with what preparation resolved */
+    cdz_instance strategy;
+    cdz_stage *processors, *criteria;
+    uint32_t n_processors, n_criteria;
+    size_t state_bytes; /* of a row */
+    bool accepts;       /* some stage wants to be told of tokens */
+
+    cdz_torch_rng rng;
+    cdz_matrix scores, seq_scores; /* forward's and seq_forward's rows */
+    cdz_matrix **scratch;
+    uint32_t n_scratch;
+    uint64_t next_matrix;
+    cdz_seq *seqs; /* sequences beyond the rows */
+
+    cdz_worker *workers;
+    uint32_t n_workers;
+    cdz_scratch_mem strategy_scratch, verb_scratch;
+    cdz_view view; /* room for view_cap rows */
+    uint32_t view_cap;
+    void **state_view;           /* (view_cap) one stage's pointers */
+    unsigned char *trial_states; /* (trial_cap) states of made-up rows */
+    size_t trial_cap;
+
+    cdz_want want;
+    cdz_want_seq *want_seqs;
+    uint32_t want_cap;
+    bool waiting; /* suspended for the want */
+
+    cdz_recorder recorder;
+    float *pending_scores, *pending_logits; /* (n_rows, V) copies that are not kept */
+    cdz_error error;                        /* the newest sentence, whoever said it */
+    cdz_status status;                      /* how the loop ended */
+    double prefill_s;                       /* when the first pass was done; 0: not yet */
+    uint32_t n_prompt_tokens;
+};
+
+extern const cdz_decoder_api cdz_loop_api;
+
+/* --- life: loop.c --- */
+cdz_status cdz_loop_create(cdz_task *task, uint32_t first_row, uint32_t n_rows, cdz_loop **out,
+                           cdz_error *err);
+void cdz_loop_free(cdz_loop *loop); /* NULL is fine */
+void cdz_loop_main(void *loop);     /* what the fibre runs */
+
+/* --- shared by the verbs --- */
+static inline cdz_loop *cdz_loop_of(const cdz_decoder *dec)
+{
+    return (cdz_loop *)(uintptr_t)dec;
+}
+/* CDZ_OK, CDZ_E_CANCELLED or CDZ_E_DEADLINE. */
+cdz_status cdz_loop_alive(cdz_loop *loop);
+/* The strategy used a verb wrongly, or we cannot do it: "ID: VERB: sentence". */
+cdz_status cdz_loop_fail(cdz_loop *loop, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
+cdz_status cdz_loop_nomem(cdz_loop *loop);
+/* Suspends until the want is satisfied. */
+cdz_status cdz_loop_await(cdz_loop *loop);
+bool cdz_loop_want(cdz_loop *loop, uint32_t n_seqs); /* room in want_seqs */
+bool cdz_loop_view(cdz_loop *loop, uint32_t n);      /* room in view */
+/* Fills the view with request rows [first, first + n). */
+void cdz_loop_view_rows(cdz_loop *loop, uint32_t first, uint32_t n);
+cdz_ids cdz_row_ids(const cdz_loop_row *row);
+bool cdz_row_runs(const cdz_loop *loop, uint32_t row); /* not skipped */
+/* Matrices: checks that scores are rows [*first, ...) of one of ours. */
+cdz_status cdz_loop_check(cdz_loop *loop, const char *verb, const cdz_scores *scores,
+                          uint32_t *first);
+cdz_status cdz_matrix_fit(cdz_loop *loop, cdz_matrix *m, uint32_t n_rows, uint32_t n_vocab);
+cdz_scores cdz_matrix_scores(const cdz_matrix *m);
+void cdz_loop_emit(cdz_loop *loop, uint32_t row, bool ended);
+void cdz_loop_end_row(cdz_loop *loop, uint32_t row); /* its stop is set */
+
+/* --- stages.c --- */
+cdz_status cdz_stages_begin(cdz_loop *loop);
+void cdz_stages_end(cdz_loop *loop);
+/* Runs the processors on view rows; score row of view row i is scores row i. */
+cdz_status cdz_stages_process(cdz_loop *loop, const cdz_view *view, cdz_scores *scores);
+/* Tells every stage of a token; ids already hold it. state: the row's. */
+cdz_status cdz_stages_accept(cdz_loop *loop, cdz_ids ids, uint32_t row, unsigned char *state,
+                             int32_t token);
+/* stops arrive zeroed. */
+cdz_status cdz_stages_test(cdz_loop *loop, const cdz_view *view, cdz_stop *stops);
+/* Replays accept from a row state at length `from` to the whole of ids. */
+cdz_status cdz_stages_replay(cdz_loop *loop, cdz_ids ids, uint32_t from, uint32_t row,
+                             unsigned char *state);
+/* Judges what a plugin call returned; the sentence lands in loop->error. */
+cdz_status cdz_stages_judge(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call,
+                            cdz_status returned, cdz_error *said);
+
+/* --- states of rows: row_state.c --- */
+cdz_status cdz_row_state_mark(cdz_loop *loop, cdz_loop_row *row); /* after accept */
+cdz_status cdz_row_state_rewind(cdz_loop *loop, uint32_t row);    /* to the row's present length */
+/* A scratch state for ids that continue request row `row`. */
+cdz_status cdz_row_state_trial(cdz_loop *loop, cdz_ids ids, uint32_t row, unsigned char *state);
+
+/* --- recording: record.c --- */
+cdz_status cdz_record_rows(cdz_loop *loop, cdz_record_kind what, const cdz_scores *scores);
+void cdz_record_token(cdz_loop *loop, uint32_t row, int32_t token);
+void cdz_record_rewind(cdz_loop *loop, uint32_t n);
+
+/* --- the host table: host_table.c --- */
+extern const cdz_host cdz_run_host;
+double cdz_now_s(void);
+/* The step of a call on plugin within loop; rows and state are the caller's to fill. */
+cdz_step cdz_step_for(cdz_scope *scope, const void *params, void *shared);
+const void *cdz_tokenizer_extension(void); /* tokenizer_ext.c */
+
+#endif

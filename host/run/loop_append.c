@@ -1,0 +1,225 @@
+/* loop_append.c - verbs that change the rows: tokens come, tokens are taken back, rows become copies of others. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "run/task.h"
+#include "run/verbs.h"
+
+static uint32_t n_generated(const cdz_loop *loop, uint32_t r)
+{
+    return loop->rows[r].seq->n - loop->info.prompt_len;
+}
+
+/* Hands on what on_tokens has not seen. A row that may be changed later is held until it ended. */
+void cdz_loop_emit(cdz_loop *loop, uint32_t r, bool ended)
+{
+    cdz_loop_row *row = &loop->rows[r];
+    if (!loop->job->on_tokens || (loop->holds_text && !ended)) return;
+    const uint32_t n = row->done ? row->n_new : n_generated(loop, r);
+    if (n <= row->n_emitted) return;
+    loop->job->on_tokens(loop->job->user, loop->first_row + r,
+                         row->seq->ids + loop->info.prompt_len + row->n_emitted,
+                         n - row->n_emitted);
+    row->n_emitted = n;
+}
+
+void cdz_loop_end_row(cdz_loop *loop, uint32_t r)
+{
+    cdz_loop_row *row = &loop->rows[r];
+    row->done = true;
+    row->skip = loop->has_eos;
+    row->n_new = n_generated(loop, r);
+    loop->n_open--;
+    /* Held rows are given out when the loop ends: until then the strategy may still change them. */
+    if (!loop->holds_text) cdz_loop_emit(loop, r, true);
+}
+
+/* --- append --------------------------------------------------------------------------------------------------- */
+
+static cdz_status check_token(cdz_loop *loop, const char *verb, uint32_t r, int32_t token)
+{
+    if (token >= 0 && (uint32_t)token < loop->n_vocab) return CDZ_OK;
+    return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                         "%s: token %" PRId32 " for row %" PRIu32
+                         " is outside the vocabulary of %" PRIu32,
+                         verb, token, r, loop->n_vocab);
+}
+
+/* What fills a row that ended. */
+static int32_t filler(const cdz_loop *loop)
+{
+    if (loop->info.pad >= 0) return loop->info.pad;
+    return loop->info.eos.len ? loop->info.eos.at[0] : 0;
+}
+
+static cdz_status append_one(cdz_loop *loop, uint32_t r, int32_t token)
+{
+    cdz_loop_row *row = &loop->rows[r];
+    CDZ_TRY(cdz_seq_push(row->seq, &token, 1, &loop->error));
+    if (row->skip) return CDZ_OK;
+    CDZ_TRY(cdz_stages_accept(loop, cdz_row_ids(row), r, row->state, token));
+    CDZ_TRY(cdz_row_state_mark(loop, row));
+    if (!row->done) cdz_loop_emit(loop, r, false);
+    return CDZ_OK;
+}
+
+/* Asks the stop rules about the rows of the view and ends those they name. */
+static cdz_status ask_rules(cdz_loop *loop)
+{
+    cdz_stop *stops = cdz_scratch_take(&loop->verb_scratch, (loop->view.n + 1) * sizeof *stops);
+    if (!stops) return cdz_loop_nomem(loop);
+    memset(stops, 0, loop->view.n * sizeof *stops);
+    CDZ_TRY(cdz_stages_test(loop, &loop->view, stops));
+    for (uint32_t i = 0; i < loop->view.n; i++) {
+        if (stops[i].reason == CDZ_GO_ON) continue;
+        loop->rows[loop->view.rows[i]].stop = stops[i];
+        cdz_loop_end_row(loop, loop->view.rows[i]);
+    }
+    return CDZ_OK;
+}
+
+/* Only rows still open can be ended: a finished row stays finished, with its first reason. */
+static void view_open_rows(cdz_loop *loop)
+{
+    cdz_view *view = &loop->view;
+    view->n = 0;
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        const cdz_loop_row *row = &loop->rows[r];
+        if (row->done) continue;
+        view->ids[view->n] = cdz_row_ids(row);
+        view->rows[view->n] = r;
+        view->states[view->n++] = row->state;
+    }
+}
+
+cdz_status cdz_verb_append(cdz_decoder *dec, uint32_t r, int32_t token)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    cdz_scratch_reset(&loop->verb_scratch);
+    if (r >= loop->n_rows)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "append: row %" PRIu32 " of %" PRIu32, r,
+                             loop->n_rows);
+    CDZ_TRY(check_token(loop, "append", r, token));
+    cdz_loop_row *row = &loop->rows[r];
+    if (row->skip) return cdz_loop_fail(loop, CDZ_E_STATE, "append: row %" PRIu32 " has ended", r);
+    cdz_record_token(loop, r, token);
+    CDZ_TRY(append_one(loop, r, token));
+    if (row->done) return CDZ_OK;
+    cdz_loop_view_rows(loop, r, 1);
+    return ask_rules(loop);
+}
+
+cdz_status cdz_verb_append_rows(cdz_decoder *dec, int32_t *tokens)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    cdz_scratch_reset(&loop->verb_scratch);
+    for (uint32_t r = 0; r < loop->n_rows; r++)
+        if (loop->rows[r].skip)
+            tokens[r] = filler(loop);
+        else
+            CDZ_TRY(check_token(loop, "append_rows", r, tokens[r]));
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        cdz_record_token(loop, r, tokens[r]);
+        CDZ_TRY(append_one(loop, r, tokens[r]));
+    }
+    view_open_rows(loop);
+    return ask_rules(loop);
+}
+
+/* --- rewind --------------------------------------------------------------------------------------------------- */
+
+uint32_t cdz_verb_rewindable(const cdz_decoder *dec, uint32_t r)
+{
+    const cdz_loop *loop = cdz_loop_of(dec);
+    return r < loop->n_rows && loop->holds_text ? n_generated(loop, r) : 0;
+}
+
+cdz_status cdz_verb_rewind(cdz_decoder *dec, uint32_t r, uint32_t n)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    if (!loop->holds_text)
+        return cdz_loop_fail(loop, CDZ_E_STATE,
+                             "rewind: a strategy that takes tokens back declares CDZ_REWINDS");
+    const uint32_t most = cdz_verb_rewindable(dec, r);
+    if (r >= loop->n_rows || n > most)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "rewind: %" PRIu32 " tokens of row %" PRIu32 ", which has generated "
+                             "%" PRIu32,
+                             n, r, most);
+    if (n == 0) return CDZ_OK;
+    cdz_loop_row *row = &loop->rows[r];
+    cdz_seq_cut(row->seq, row->seq->n - n);
+    if (row->done) loop->n_open++;
+    row->done = row->skip = false;
+    row->stop = (cdz_stop){0};
+    if (loop->n_rows == 1) cdz_record_rewind(loop, n);
+    return cdz_row_state_rewind(loop, r);
+}
+
+/* --- reorder -------------------------------------------------------------------------------------------------- */
+
+static cdz_status spare_for(cdz_loop *loop, cdz_loop_row *row)
+{
+    if (row->spare) return CDZ_OK;
+    row->spare = cdz_arena_alloc(&loop->arena, sizeof *row->spare);
+    if (!row->spare) return cdz_loop_nomem(loop);
+    CDZ_TRY(cdz_seq_init(row->spare, loop->model, row->seq->account, row->seq->cap, &loop->error));
+    row->spare->is_row = true;
+    if (!loop->state_bytes) return CDZ_OK;
+    row->spare_state = cdz_arena_alloc(&loop->arena, loop->state_bytes);
+    return row->spare_state ? CDZ_OK : cdz_loop_nomem(loop);
+}
+
+/* The next generation of row r, built beside the present one. */
+static cdz_status build_copy(cdz_loop *loop, uint32_t r, uint32_t parent)
+{
+    cdz_loop_row *row = &loop->rows[r];
+    const cdz_loop_row *from = &loop->rows[parent];
+    CDZ_TRY(spare_for(loop, row));
+    CDZ_TRY(cdz_seq_copy(row->spare, from->seq, &loop->error));
+    if (loop->state_bytes) memcpy(row->spare_state, from->state, loop->state_bytes);
+    return CDZ_OK;
+}
+
+static void swap_in(cdz_loop_row *row, const cdz_loop_row *from)
+{
+    cdz_seq *seq = row->seq;
+    row->seq = row->spare;
+    row->spare = seq;
+    cdz_seq_cut(row->spare, 0); /* gives its blocks back */
+    unsigned char *state = row->state;
+    row->state = row->spare_state;
+    row->spare_state = state;
+    row->n_marks = 0; /* those were of another history */
+    row->done = from->done;
+    row->skip = from->skip;
+    row->stop = from->stop;
+    row->n_new = from->n_new;
+}
+
+cdz_status cdz_verb_reorder(cdz_decoder *dec, const uint32_t *parents)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    cdz_scratch_reset(&loop->verb_scratch);
+    for (uint32_t r = 0; r < loop->n_rows; r++)
+        if (parents[r] >= loop->n_rows)
+            return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                                 "reorder: parent %" PRIu32 " of row %" PRIu32 ", but there are "
+                                 "%" PRIu32 " rows",
+                                 parents[r], r, loop->n_rows);
+    cdz_loop_row *old = cdz_scratch_take(&loop->verb_scratch, loop->n_rows * sizeof *old);
+    if (!old) return cdz_loop_nomem(loop);
+    memcpy(old, loop->rows, loop->n_rows * sizeof *old);
+    for (uint32_t r = 0; r < loop->n_rows; r++)
+        if (parents[r] != r) CDZ_TRY(build_copy(loop, r, parents[r]));
+    loop->n_open = 0;
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        if (parents[r] != r) swap_in(&loop->rows[r], &old[parents[r]]);
+        loop->n_open += !loop->rows[r].done;
+    }
+    return CDZ_OK;
+}

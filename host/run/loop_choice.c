@@ -1,0 +1,152 @@
+/* loop_choice.c - verbs that choose tokens. Draws come from the loop's torch stream, in program order. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "run/task.h"
+#include "run/verbs.h"
+#include "vec/vec.h"
+
+static bool skips(const cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t row)
+{
+    return scores->id == loop->scores.id && first + row < loop->n_rows &&
+           !cdz_row_runs(loop, first + row);
+}
+
+cdz_status cdz_verb_argmax(cdz_decoder *dec, const cdz_scores *scores, uint32_t row, cdz_pick *out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    uint32_t first;
+    CDZ_TRY(cdz_loop_check(loop, "argmax", scores, &first));
+    if (row >= scores->n_rows)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "argmax: row %" PRIu32 " of %" PRIu32, row,
+                             scores->n_rows);
+    const cdz_vec *vec = cdz_vec_table();
+    const float *x = cdz_row(scores, row);
+    out->token = vec->argmax(x, scores->n_vocab);
+    out->score = x[out->token];
+    out->prob = (float)exp((double)out->score - (double)vec->logsumexp(x, scores->n_vocab));
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_argmax_rows(cdz_decoder *dec, const cdz_scores *scores, int32_t *tokens)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    uint32_t first;
+    CDZ_TRY(cdz_loop_check(loop, "argmax_rows", scores, &first));
+    for (uint32_t r = 0; r < scores->n_rows; r++)
+        tokens[r] = skips(loop, scores, first, r)
+                        ? 0
+                        : cdz_vec_table()->argmax(cdz_row(scores, r), scores->n_vocab);
+    return CDZ_OK;
+}
+
+static cdz_status bad_row(cdz_loop *loop, uint32_t row)
+{
+    return cdz_loop_fail(loop, CDZ_E_INPUT,
+                         "row %" PRIu32 ": probabilities hold nan, inf, a negative value or only "
+                         "zeros",
+                         row);
+}
+
+/* Rows that are filled with pad consume their draws and choose nothing. */
+cdz_status cdz_verb_multinomial(cdz_decoder *dec, const cdz_scores *probs, int32_t *tokens)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    uint32_t first;
+    CDZ_TRY(cdz_loop_check(loop, "multinomial", probs, &first));
+    for (uint32_t r = 0; r < probs->n_rows; r++) {
+        if (skips(loop, probs, first, r)) {
+            cdz_torch_skip(&loop->rng, 2 * (uint64_t)probs->n_vocab);
+            tokens[r] = 0;
+            continue;
+        }
+        tokens[r] = cdz_torch_multinomial(&loop->rng, cdz_row(probs, r), probs->n_vocab);
+        if (tokens[r] < 0) return bad_row(loop, first + r);
+    }
+    return CDZ_OK;
+}
+
+/* --- several rows as one -------------------------------------------------------------------------------------- */
+
+static cdz_status check_flat(cdz_loop *loop, const char *verb, const cdz_scores *scores,
+                             uint32_t first, uint32_t n, uint32_t m)
+{
+    uint32_t at;
+    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_loop_check(loop, verb, scores, &at));
+    cdz_scratch_reset(&loop->verb_scratch);
+    const uint64_t flat = (uint64_t)n * scores->n_vocab;
+    if (n && n <= scores->n_rows && first <= scores->n_rows - n && m <= flat && flat <= INT32_MAX)
+        return CDZ_OK;
+    return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                         "%s: %" PRIu32 " candidates from rows %" PRIu32 " to %" PRIu32
+                         " of scores with %" PRIu32 " rows of %" PRIu32,
+                         verb, m, first, first + n, scores->n_rows, scores->n_vocab);
+}
+
+static void to_candidates(cdz_candidate *out, uint32_t m, const int32_t *ids, const float *values,
+                          uint32_t n_vocab)
+{
+    for (uint32_t i = 0; i < m; i++)
+        out[i] = (cdz_candidate){(uint32_t)ids[i] / n_vocab, (int32_t)((uint32_t)ids[i] % n_vocab),
+                                 values[i]};
+}
+
+/* Rows [first, first + n) with their addends, one after the other. */
+static float *flatten(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t n,
+                      const float *addends)
+{
+    const size_t V = scores->n_vocab;
+    float *flat = cdz_scratch_take(&loop->verb_scratch, n * V * sizeof *flat);
+    for (uint32_t i = 0; flat && i < n; i++) {
+        memcpy(flat + i * V, cdz_row(scores, first + i), V * sizeof *flat);
+        if (addends) cdz_vec_table()->add(flat + i * V, V, addends[i]);
+    }
+    return flat;
+}
+
+cdz_status cdz_verb_topk_flat(cdz_decoder *dec, const cdz_scores *scores, uint32_t first,
+                              uint32_t n, const float *addends, uint32_t m, cdz_candidate *out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(check_flat(loop, "topk_flat", scores, first, n, m));
+    const size_t total = (size_t)n * scores->n_vocab;
+    float *flat = flatten(loop, scores, first, n, addends);
+    float *values = cdz_scratch_take(&loop->verb_scratch, m * sizeof *values);
+    int32_t *ids = cdz_scratch_take(&loop->verb_scratch, m * sizeof *ids);
+    void *room = cdz_scratch_take(&loop->verb_scratch, cdz_vec_scratch(total));
+    if (!flat || !values || !ids || !room) return cdz_loop_nomem(loop);
+    cdz_vec_table()->topk(flat, total, m, values, ids, room);
+    to_candidates(out, m, ids, values, scores->n_vocab);
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_multinomial_flat(cdz_decoder *dec, const cdz_scores *probs, uint32_t first,
+                                     uint32_t n, uint32_t m, cdz_candidate *out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(check_flat(loop, "multinomial_flat", probs, first, n, m));
+    const size_t total = (size_t)n * probs->n_vocab;
+    const float *flat = cdz_row(probs, first); /* stride is the vocabulary: already one row */
+    float *values = cdz_scratch_take(&loop->verb_scratch, m * sizeof *values);
+    int32_t *ids = cdz_scratch_take(&loop->verb_scratch, m * sizeof *ids);
+    void *room = cdz_scratch_take(&loop->verb_scratch, cdz_vec_scratch(total));
+    if (!values || !ids || !room) return cdz_loop_nomem(loop);
+    if (cdz_torch_multinomial_k(&loop->rng, flat, total, m, ids, room) != 0)
+        return bad_row(loop, first);
+    for (uint32_t i = 0; i < m; i++) values[i] = flat[ids[i]];
+    to_candidates(out, m, ids, values, probs->n_vocab);
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_uniform(cdz_decoder *dec, uint32_t n, float *out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    for (uint32_t i = 0; i < n; i++) out[i] = cdz_torch_uniform(&loop->rng);
+    return CDZ_OK;
+}

@@ -1,0 +1,151 @@
+/* loop_rows.c - verbs on the request's rows: what they hold, their scores, their end. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "run/task.h"
+#include "run/verbs.h"
+
+uint32_t cdz_verb_n_rows(const cdz_decoder *dec)
+{
+    return cdz_loop_of(dec)->n_rows;
+}
+
+cdz_ids cdz_row_ids(const cdz_loop_row *row)
+{
+    return (cdz_ids){row->seq->ids, row->seq->n};
+}
+
+bool cdz_row_runs(const cdz_loop *loop, uint32_t row)
+{
+    return !loop->rows[row].skip;
+}
+
+cdz_ids cdz_verb_input_ids(const cdz_decoder *dec, uint32_t row)
+{
+    const cdz_loop *loop = cdz_loop_of(dec);
+    return row < loop->n_rows ? cdz_row_ids(&loop->rows[row]) : (cdz_ids){NULL, 0};
+}
+
+bool cdz_verb_done(const cdz_decoder *dec)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    return loop->n_open == 0 || cdz_loop_alive(loop) != CDZ_OK;
+}
+
+bool cdz_verb_row_done(const cdz_decoder *dec, uint32_t row)
+{
+    const cdz_loop *loop = cdz_loop_of(dec);
+    return row >= loop->n_rows || loop->rows[row].done;
+}
+
+/* --- forward -------------------------------------------------------------------------------------------------- */
+
+static bool same_ids(const cdz_seq *a, const cdz_seq *b)
+{
+    return a->n == b->n && a->mask == b->mask && memcmp(a->ids, b->ids, a->n * sizeof *a->ids) == 0;
+}
+
+/* The first row before r that starts from the same prompt: it computes, r takes over its cache. r: none. */
+static uint32_t leader(const cdz_loop *loop, uint32_t r)
+{
+    if (loop->prefilled || loop->rows[r].seq->computed) return r;
+    for (uint32_t l = 0; l < r; l++)
+        if (!loop->rows[l].seq->computed && same_ids(loop->rows[l].seq, loop->rows[r].seq))
+            return l;
+    return r;
+}
+
+/* Rows that have a leader share its cache and scores. The last position is each row's own to compute again, so the
+ * shared blocks stay as they are until a row writes. */
+static cdz_status follow(cdz_loop *loop, const uint32_t *leaders)
+{
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        const uint32_t l = leaders[r];
+        if (l == r) continue;
+        CDZ_TRY(cdz_seq_adopt(loop->rows[r].seq, loop->rows[l].seq, &loop->error));
+        memcpy(loop->scores.data + (size_t)r * loop->n_vocab,
+               loop->scores.data + (size_t)l * loop->n_vocab, loop->n_vocab * sizeof(float));
+    }
+    return CDZ_OK;
+}
+
+/* The want for every row that runs and leads. */
+static cdz_status want_rows(cdz_loop *loop, const uint32_t *leaders)
+{
+    loop->want = (cdz_want){.model = loop->model,
+                            .seqs = loop->want_seqs,
+                            .positions = CDZ_POSITIONS_LAST,
+                            .out = loop->scores.data,
+                            .stride = loop->n_vocab};
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        if (!cdz_row_runs(loop, r) || leaders[r] != r) continue;
+        CDZ_TRY(cdz_seq_prepare(loop->rows[r].seq, &loop->error));
+        loop->want_seqs[loop->want.n_seqs++] = (cdz_want_seq){loop->rows[r].seq, r};
+    }
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_forward(cdz_decoder *dec, cdz_scores *out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    cdz_scratch_reset(&loop->verb_scratch);
+    uint32_t *leaders = cdz_scratch_take(&loop->verb_scratch, loop->n_rows * sizeof *leaders);
+    if (!leaders || !cdz_loop_want(loop, loop->n_rows)) return cdz_loop_nomem(loop);
+    for (uint32_t r = 0; r < loop->n_rows; r++) leaders[r] = leader(loop, r);
+
+    CDZ_TRY(want_rows(loop, leaders));
+    CDZ_TRY(cdz_loop_await(loop));
+    CDZ_TRY(follow(loop, leaders));
+    loop->prefilled = true;
+    *out = cdz_matrix_scores(&loop->scores);
+    return CDZ_OK;
+}
+
+/* --- process -------------------------------------------------------------------------------------------------- */
+
+void cdz_loop_view_rows(cdz_loop *loop, uint32_t first, uint32_t n)
+{
+    loop->view.n = n;
+    for (uint32_t i = 0; i < n; i++) {
+        loop->view.ids[i] = cdz_row_ids(&loop->rows[first + i]);
+        loop->view.rows[i] = first + i;
+        loop->view.states[i] = loop->rows[first + i].state;
+    }
+}
+
+cdz_status cdz_verb_process(cdz_decoder *dec, cdz_scores *scores)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    uint32_t first;
+    CDZ_TRY(cdz_loop_check(loop, "process", scores, &first));
+    if (scores->n_rows > loop->n_rows || first > loop->n_rows - scores->n_rows)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "process: %" PRIu32 " score rows from row %" PRIu32
+                             " on, but the request has %" PRIu32 " rows",
+                             scores->n_rows, first, loop->n_rows);
+    if (loop->n_processors == 0) return CDZ_OK;
+    cdz_loop_view_rows(loop, first, scores->n_rows);
+    return cdz_stages_process(loop, &loop->view, scores);
+}
+
+/* --- end ------------------------------------------------------------------------------------------------------ */
+
+cdz_status cdz_verb_finish(cdz_decoder *dec, uint32_t r, cdz_stop_reason reason, const char *text)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    if (r >= loop->n_rows)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "finish: row %" PRIu32 " of %" PRIu32, r,
+                             loop->n_rows);
+    if ((unsigned)reason == CDZ_GO_ON || (unsigned)reason > CDZ_STOP_CUSTOM)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "finish: %u is no reason to stop",
+                             (unsigned)reason);
+    cdz_loop_row *row = &loop->rows[r];
+    if (row->done) return CDZ_OK;
+    const size_t len = text ? strlen(text) : 0;
+    row->stop = (cdz_stop){(uint32_t)reason, {text, (uint32_t)len}};
+    cdz_loop_end_row(loop, r);
+    return CDZ_OK;
+}

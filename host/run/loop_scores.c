@@ -1,0 +1,156 @@
+/* loop_scores.c - verbs on score matrices, and whose memory a matrix is. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "run/task.h"
+#include "run/verbs.h"
+#include "vec/vec.h"
+
+/* --- matrices ------------------------------------------------------------------------------------------------- */
+
+cdz_status cdz_matrix_fit(cdz_loop *loop, cdz_matrix *m, uint32_t n_rows, uint32_t n_vocab)
+{
+    size_t floats, bytes;
+    if ((uint64_t)n_rows * n_vocab > (uint64_t)m->cap_rows * m->n_vocab || !m->data) {
+        if (__builtin_mul_overflow((size_t)n_rows, (size_t)n_vocab, &floats) ||
+            __builtin_mul_overflow(floats, sizeof(float), &bytes))
+            return cdz_loop_nomem(loop);
+        float *data = loop->backend->api->alloc(loop->backend, bytes);
+        if (!data) return cdz_loop_nomem(loop);
+        loop->backend->api->free(loop->backend, m->data);
+        m->data = data;
+        m->cap_rows = n_rows;
+        m->n_vocab = n_vocab;
+    }
+    if (m->n_vocab != n_vocab) { /* the same memory, cut in other rows */
+        m->cap_rows = (uint32_t)((uint64_t)m->cap_rows * m->n_vocab / n_vocab);
+        m->n_vocab = n_vocab;
+    }
+    m->n_rows = n_rows;
+    if (!m->id) m->id = ++loop->next_matrix;
+    return CDZ_OK;
+}
+
+cdz_scores cdz_matrix_scores(const cdz_matrix *m)
+{
+    return (cdz_scores){.data = m->data,
+                        .n_rows = m->n_rows,
+                        .n_vocab = m->n_vocab,
+                        .stride = m->n_vocab,
+                        .id = m->id};
+}
+
+static const cdz_matrix *find_matrix(const cdz_loop *loop, uint64_t id)
+{
+    if (id == 0) return NULL;
+    if (loop->scores.id == id) return &loop->scores;
+    if (loop->seq_scores.id == id) return &loop->seq_scores;
+    for (uint32_t i = 0; i < loop->n_scratch; i++)
+        if (loop->scratch[i]->id == id) return loop->scratch[i];
+    return NULL;
+}
+
+/* A strategy may cut whole rows out of a matrix we gave it, nothing else. */
+cdz_status cdz_loop_check(cdz_loop *loop, const char *verb, const cdz_scores *scores,
+                          uint32_t *first)
+{
+    const cdz_matrix *m = find_matrix(loop, scores->id);
+    bool fits = m && scores->n_vocab == m->n_vocab && scores->stride == m->n_vocab &&
+                scores->data >= m->data;
+    if (fits) {
+        const size_t at = (size_t)(scores->data - m->data);
+        *first = (uint32_t)(at / m->n_vocab);
+        fits = at % m->n_vocab == 0 && at / m->n_vocab <= m->n_rows &&
+               scores->n_rows <= m->n_rows - *first;
+    }
+    if (fits) return CDZ_OK;
+    return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                         "%s: these scores are not rows of a matrix that forward, seq_forward or "
+                         "scratch_scores gave",
+                         verb);
+}
+
+cdz_status cdz_verb_scratch_scores(cdz_decoder *dec, uint32_t n_rows, cdz_scores *out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    cdz_matrix *m = cdz_arena_alloc(&loop->arena, sizeof *m);
+    cdz_matrix **all = cdz_arena_array(&loop->arena, loop->n_scratch + 1, sizeof *all);
+    if (!m || !all) return cdz_loop_nomem(loop);
+    CDZ_TRY(cdz_matrix_fit(loop, m, n_rows, loop->n_vocab));
+    for (uint32_t i = 0; i < loop->n_scratch; i++) all[i] = loop->scratch[i];
+    all[loop->n_scratch++] = m;
+    loop->scratch = all;
+    *out = cdz_matrix_scores(m);
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_map(cdz_decoder *dec, cdz_scores *scores)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    uint32_t first;
+    CDZ_TRY(cdz_loop_alive(loop));
+    return cdz_loop_check(loop, "map", scores, &first); /* it is in host memory already */
+}
+
+/* --- distributions -------------------------------------------------------------------------------------------- */
+
+enum { SHARE_FROM = 65536 };
+
+typedef struct spread {
+    cdz_loop *loop;
+    void (*op)(float *out, const float *x, size_t n);
+    const cdz_scores *scores;
+    bool
+        rows_match; /* score row i is request row i: rows that are filled with pad are left alone */
+} spread;
+
+static void one_row(void *arg, size_t row)
+{
+    const spread *s = arg;
+    if (s->rows_match && !cdz_row_runs(s->loop, (uint32_t)row)) return;
+    float *x = cdz_row(s->scores, (uint32_t)row);
+    s->op(x, x, s->scores->n_vocab);
+}
+
+static cdz_status each_row(cdz_decoder *dec, const char *verb, cdz_scores *scores,
+                           void (*op)(float *, const float *, size_t))
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    uint32_t first;
+    CDZ_TRY(cdz_loop_check(loop, verb, scores, &first));
+    const bool rows_match =
+        scores->id == loop->scores.id && first == 0 && scores->n_rows == loop->n_rows;
+    spread s = {loop, op, scores, rows_match};
+    if (scores->n_rows > 1 && (size_t)scores->n_rows * scores->n_vocab >= SHARE_FROM)
+        loop->backend->api->parallel(loop->backend, one_row, &s, scores->n_rows);
+    else
+        for (uint32_t r = 0; r < scores->n_rows; r++) one_row(&s, r);
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_softmax(cdz_decoder *dec, cdz_scores *scores)
+{
+    return each_row(dec, "softmax", scores, cdz_vec_table()->softmax);
+}
+
+cdz_status cdz_verb_log_softmax(cdz_decoder *dec, cdz_scores *scores)
+{
+    return each_row(dec, "log_softmax", scores, cdz_vec_table()->log_softmax);
+}
+
+cdz_status cdz_verb_ban(cdz_decoder *dec, cdz_scores *scores, uint32_t row, int32_t token)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    uint32_t first;
+    CDZ_TRY(cdz_loop_check(loop, "ban", scores, &first));
+    if (row >= scores->n_rows || token < 0 || (uint32_t)token >= scores->n_vocab)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "ban: token %" PRId32 " of row %" PRIu32 " in scores of %" PRIu32
+                             " rows and %" PRIu32 " tokens",
+                             token, row, scores->n_rows, scores->n_vocab);
+    cdz_row(scores, row)[token] = -INFINITY;
+    return CDZ_OK;
+}

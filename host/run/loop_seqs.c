@@ -1,0 +1,277 @@
+/* loop_seqs.c - verbs on sequences beyond the rows, and questions about rows that do not exist. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/task.h"
+#include "run/verbs.h"
+
+/* --- sequences ------------------------------------------------------------------------------------------------ */
+
+static cdz_run_model *model_named(const cdz_loop *loop, const char *name)
+{
+    if (!name || strcmp(name, "target") == 0) return loop->job->model;
+    if (strcmp(name, "assistant") == 0) return loop->job->assistant;
+    return NULL;
+}
+
+uint32_t cdz_verb_vocab_size(const cdz_decoder *dec, const char *model)
+{
+    const cdz_run_model *m = model_named(cdz_loop_of(dec), model);
+    return m ? m->weights->arch.n_vocab : 0;
+}
+
+/* A zeroed sequence in the loop's list. */
+static cdz_status new_seq(cdz_loop *loop, cdz_run_model *model, uint32_t room, cdz_seq **out)
+{
+    cdz_seq *seq = calloc(1, sizeof *seq);
+    if (!seq) return cdz_loop_nomem(loop);
+    cdz_status status =
+        cdz_seq_init(seq, model, cdz_task_account(loop->task, model), room, &loop->error);
+    if (status != CDZ_OK) {
+        free(seq);
+        return status;
+    }
+    seq->next = loop->seqs;
+    loop->seqs = seq;
+    *out = seq;
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_seq_new(cdz_decoder *dec, const char *model, cdz_seq **out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    cdz_run_model *m = model_named(loop, model);
+    if (!m)
+        return cdz_loop_fail(loop, CDZ_E_NOT_FOUND,
+                             "seq_new: the request has no model \"%s\"; it has %s", model,
+                             loop->job->assistant ? "target and assistant" : "target alone");
+    return new_seq(loop, m, loop->info.max_length, out);
+}
+
+cdz_seq *cdz_verb_seq_of_row(cdz_decoder *dec, uint32_t row)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    return row < loop->n_rows ? loop->rows[row].seq : NULL;
+}
+
+void cdz_verb_seq_free(cdz_decoder *dec, cdz_seq *seq)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    for (cdz_seq **at = &loop->seqs; *at; at = &(*at)->next)
+        if (*at == seq) {
+            *at = seq->next;
+            cdz_seq_clear(seq);
+            free(seq);
+            return;
+        }
+}
+
+cdz_status cdz_verb_seq_fork(cdz_decoder *dec, const cdz_seq *seq, cdz_seq **out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    cdz_seq *copy;
+    CDZ_TRY(new_seq(loop, seq->model, seq->cap, &copy));
+    cdz_status status = cdz_seq_copy(copy, seq, &loop->error);
+    if (status != CDZ_OK) {
+        cdz_verb_seq_free(dec, copy);
+        return status;
+    }
+    *out = copy;
+    return CDZ_OK;
+}
+
+static cdz_status editable(cdz_loop *loop, const char *verb, const cdz_seq *seq)
+{
+    if (!seq->is_row) return CDZ_OK;
+    return cdz_loop_fail(loop, CDZ_E_STATE,
+                         "%s: this sequence is a row of the request; use append, rewind and "
+                         "reorder, or fork it",
+                         verb);
+}
+
+cdz_status cdz_verb_seq_append(cdz_decoder *dec, cdz_seq *seq, const int32_t *ids, uint32_t n)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(editable(loop, "seq_append", seq));
+    const uint32_t n_vocab = seq->model->weights->arch.n_vocab;
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= n_vocab)
+            return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                                 "seq_append: token %" PRId32
+                                 " is outside the vocabulary of %" PRIu32,
+                                 ids[i], n_vocab);
+    return cdz_seq_push(seq, ids, n, &loop->error);
+}
+
+cdz_status cdz_verb_seq_truncate(cdz_decoder *dec, cdz_seq *seq, uint32_t len)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(editable(loop, "seq_truncate", seq));
+    if (len > seq->n)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "seq_truncate: to %" PRIu32 " tokens, but the sequence has %" PRIu32,
+                             len, seq->n);
+    cdz_seq_cut(seq, len);
+    return CDZ_OK;
+}
+
+cdz_ids cdz_verb_seq_ids(const cdz_decoder *dec, const cdz_seq *seq)
+{
+    (void)dec;
+    return (cdz_ids){seq->ids, seq->n};
+}
+
+/* --- forward -------------------------------------------------------------------------------------------------- */
+
+static cdz_status check_seqs(cdz_loop *loop, cdz_seq *const *seqs, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (seqs[i]->model != seqs[0]->model)
+            return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                                 "seq_forward: sequences of two models in one call");
+        for (uint32_t j = 0; j < i; j++)
+            if (seqs[i] == seqs[j])
+                return cdz_loop_fail(
+                    loop, CDZ_E_PLUGIN,
+                    "seq_forward: sequences %" PRIu32 " and %" PRIu32 " are the same one", j, i);
+    }
+    return CDZ_OK;
+}
+
+/* Score rows the want will fill; where each sequence's begin is set on the way. */
+static uint64_t lay_out(cdz_loop *loop, cdz_positions positions)
+{
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < loop->want.n_seqs; i++) {
+        cdz_want_seq *ws = &loop->want_seqs[i];
+        if (positions == CDZ_POSITIONS_LAST) {
+            ws->row0 = i;
+            rows++;
+        } else if (positions == CDZ_POSITIONS_ALL) {
+            ws->row0 = (int64_t)rows - ws->seq->computed;
+            rows += cdz_seq_visible(ws->seq) - ws->seq->computed;
+        }
+    }
+    return rows;
+}
+
+cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
+                                cdz_positions positions, cdz_scores *out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    if ((unsigned)positions > CDZ_POSITIONS_ALL)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_forward: %u names no positions",
+                             (unsigned)positions);
+    if (!out && positions != CDZ_POSITIONS_NONE)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_forward: scores wanted, but out is NULL");
+    CDZ_TRY(check_seqs(loop, seqs, n));
+    if (n == 0) return CDZ_OK;
+    if (!cdz_loop_want(loop, n)) return cdz_loop_nomem(loop);
+    for (uint32_t i = 0; i < n; i++) {
+        CDZ_TRY(cdz_seq_prepare(seqs[i], &loop->error));
+        loop->want_seqs[i] = (cdz_want_seq){seqs[i], 0};
+    }
+    const uint32_t n_vocab = seqs[0]->model->weights->arch.n_vocab;
+    loop->want = (cdz_want){.model = seqs[0]->model,
+                            .seqs = loop->want_seqs,
+                            .n_seqs = n,
+                            .positions = positions,
+                            .stride = n_vocab};
+    const uint64_t rows = lay_out(loop, positions);
+    if (rows > UINT32_MAX) return cdz_loop_nomem(loop);
+    if (rows) CDZ_TRY(cdz_matrix_fit(loop, &loop->seq_scores, (uint32_t)rows, n_vocab));
+    loop->want.out = loop->seq_scores.data;
+    CDZ_TRY(cdz_loop_await(loop));
+    if (rows) *out = cdz_matrix_scores(&loop->seq_scores);
+    return CDZ_OK;
+}
+
+/* --- made-up rows --------------------------------------------------------------------------------------------- */
+
+/* A scratch state per made-up row, brought to where its ids are. */
+static cdz_status trial_states(cdz_loop *loop, const cdz_view *view)
+{
+    if (!loop->state_bytes) return CDZ_OK;
+    const size_t need = view->n * loop->state_bytes;
+    if (need > loop->trial_cap) {
+        unsigned char *grown = realloc(loop->trial_states, need);
+        if (!grown) return cdz_loop_nomem(loop);
+        loop->trial_states = grown;
+        loop->trial_cap = need;
+    }
+    for (uint32_t i = 0; i < view->n; i++) {
+        view->states[i] = loop->trial_states + i * loop->state_bytes;
+        CDZ_TRY(cdz_row_state_trial(loop, view->ids[i], view->rows[i], view->states[i]));
+    }
+    return CDZ_OK;
+}
+
+/* A view of n made-up rows on the loop's own arrays; ids are the caller's to fill. */
+static cdz_status trial_view(cdz_loop *loop, const char *verb, const uint32_t *rows, uint32_t n,
+                             cdz_view *out)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (rows[i] >= loop->n_rows)
+            return cdz_loop_fail(loop, CDZ_E_PLUGIN, "%s: request row %" PRIu32 " of %" PRIu32,
+                                 verb, rows[i], loop->n_rows);
+    if (!cdz_loop_view(loop, n)) return cdz_loop_nomem(loop);
+    *out = loop->view;
+    out->n = n;
+    for (uint32_t i = 0; i < n; i++) {
+        out->rows[i] = rows[i];
+        out->states[i] = NULL;
+    }
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_seq_process(cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows,
+                                uint32_t n, cdz_scores *scores)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    uint32_t first;
+    CDZ_TRY(cdz_loop_check(loop, "seq_process", scores, &first));
+    if (scores->n_rows != n)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "seq_process: %" PRIu32 " sequences, but %" PRIu32 " score rows", n,
+                             scores->n_rows);
+    cdz_view view;
+    CDZ_TRY(trial_view(loop, "seq_process", rows, n, &view));
+    for (uint32_t i = 0; i < n; i++) view.ids[i] = (cdz_ids){seqs[i]->ids, seqs[i]->n};
+    CDZ_TRY(trial_states(loop, &view));
+    return cdz_stages_process(loop, &view, scores);
+}
+
+/* The row's ids and then the suffix, in the verb's scratch. */
+static bool joined(cdz_loop *loop, cdz_ids row, cdz_ids suffix, cdz_ids *out)
+{
+    int32_t *ids =
+        cdz_scratch_take(&loop->verb_scratch, ((size_t)row.len + suffix.len) * sizeof *ids);
+    if (!ids) return false;
+    if (row.len) memcpy(ids, row.at, row.len * sizeof *ids);
+    if (suffix.len) memcpy(ids + row.len, suffix.at, suffix.len * sizeof *ids);
+    *out = (cdz_ids){ids, row.len + suffix.len};
+    return true;
+}
+
+cdz_status cdz_verb_stop_test(cdz_decoder *dec, const cdz_ids *ids, const uint32_t *rows,
+                              uint32_t n, cdz_stop *stops)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    cdz_scratch_reset(&loop->verb_scratch);
+    cdz_view view;
+    CDZ_TRY(trial_view(loop, "stop_test", rows, n, &view));
+    for (uint32_t i = 0; i < n; i++)
+        if (!joined(loop, cdz_row_ids(&loop->rows[rows[i]]), ids[i], &view.ids[i]))
+            return cdz_loop_nomem(loop);
+    CDZ_TRY(trial_states(loop, &view));
+    memset(stops, 0, n * sizeof *stops);
+    return cdz_stages_test(loop, &view, stops);
+}

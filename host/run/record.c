@@ -1,0 +1,257 @@
+/* record.c - keeps what the caller asked for: rows of scores and logits per step, or summaries of them, and results
+ * of the strategy's own. Steps live in the outcome's arena; chosen values are filled in when the token is known. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "run/task.h"
+#include "run/verbs.h"
+#include "vec/vec.h"
+
+static cdz_arena *arena_of(const cdz_loop *loop)
+{
+    return &loop->task->outcome->arena;
+}
+
+static float *nan_row(const cdz_loop *loop)
+{
+    float *values = cdz_arena_array(arena_of(loop), loop->n_rows, sizeof *values);
+    for (uint32_t r = 0; values && r < loop->n_rows; r++) values[r] = NAN;
+    return values;
+}
+
+static cdz_status grow(cdz_loop *loop)
+{
+    cdz_recorder *rec = &loop->recorder;
+    if (rec->n < rec->cap) return CDZ_OK;
+    const uint32_t cap = rec->cap ? rec->cap * 2 : 32;
+    cdz_recorded_step *steps = cdz_arena_array(arena_of(loop), cap, sizeof *steps);
+    if (!steps) return cdz_loop_nomem(loop);
+    if (rec->n) memcpy(steps, rec->steps, rec->n * sizeof *steps);
+    rec->steps = steps;
+    rec->cap = cap;
+    return CDZ_OK;
+}
+
+static cdz_status new_step(cdz_loop *loop)
+{
+    cdz_recorder *rec = &loop->recorder;
+    CDZ_TRY(grow(loop));
+    cdz_recorded_step *step = &rec->steps[rec->n];
+    *step = (cdz_recorded_step){0};
+    step->chosen = nan_row(loop);
+    if (!step->chosen) return cdz_loop_nomem(loop);
+    if (loop->job->keep_logprobs) {
+        step->chosen_logprob = nan_row(loop);
+        step->chosen_raw_logprob = nan_row(loop);
+        if (!step->chosen_logprob || !step->chosen_raw_logprob) return cdz_loop_nomem(loop);
+    }
+    rec->n++;
+    rec->closed = rec->has_scores = rec->has_logits = false;
+    return CDZ_OK;
+}
+
+/* --- rows ------------------------------------------------------------------------------------------------------- */
+
+/* The best k of a row by falling score, ties by lower id; nan counts as -inf. Insertion into a short sorted list: only
+ * few scores of a row get past the list's last. */
+static void best_of(const float *row, uint32_t n, uint32_t k, int32_t *ids, float *values)
+{
+    uint32_t have = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const float x = isnan(row[i]) ? -INFINITY : row[i];
+        if (have == k && !(x > values[k - 1])) continue;
+        uint32_t at = have < k ? have++ : k - 1;
+        for (; at > 0 && x > values[at - 1]; at--) {
+            ids[at] = ids[at - 1];
+            values[at] = values[at - 1];
+        }
+        ids[at] = (int32_t)i;
+        values[at] = x;
+    }
+}
+
+static uint32_t count_finite(const float *row, uint32_t n)
+{
+    uint32_t finite = 0;
+    for (uint32_t i = 0; i < n; i++) finite += row[i] != -INFINITY;
+    return finite;
+}
+
+static cdz_status summarise(cdz_loop *loop, cdz_recorded_step *step, const cdz_scores *scores)
+{
+    const uint32_t R = loop->n_rows, V = scores->n_vocab;
+    const uint32_t k = loop->job->keep_top < V ? loop->job->keep_top : V;
+    int32_t *ids = cdz_arena_array(arena_of(loop), (size_t)R * loop->job->keep_top, sizeof *ids);
+    float *values =
+        cdz_arena_array(arena_of(loop), (size_t)R * loop->job->keep_top, sizeof *values);
+    uint32_t *finite = cdz_arena_array(arena_of(loop), R, sizeof *finite);
+    if (!ids || !values || !finite) return cdz_loop_nomem(loop);
+    for (uint32_t r = 0; r < R; r++) {
+        const size_t at = (size_t)r * loop->job->keep_top;
+        best_of(cdz_row(scores, r), V, k, ids + at, values + at);
+        finite[r] = count_finite(cdz_row(scores, r), V);
+    }
+    step->top_ids = ids;
+    step->top_values = values;
+    step->n_finite = finite;
+    return CDZ_OK;
+}
+
+/* A copy of the rows: in the outcome when they are wanted whole, else in a buffer that the next step reuses. */
+static float *copy_rows(cdz_loop *loop, const cdz_scores *scores, bool whole, float **pending)
+{
+    const size_t bytes = (size_t)loop->n_rows * scores->n_vocab * sizeof(float);
+    float *to = *pending;
+    if (whole)
+        to = cdz_arena_alloc(arena_of(loop), bytes);
+    else if (!to)
+        to = *pending = cdz_arena_alloc(&loop->arena, bytes);
+    if (to) memcpy(to, scores->data, bytes);
+    return to;
+}
+
+cdz_status cdz_record_rows(cdz_loop *loop, cdz_record_kind what, const cdz_scores *scores)
+{
+    cdz_recorder *rec = &loop->recorder;
+    const cdz_job *job = loop->job;
+    const bool is_scores = what == CDZ_RECORD_SCORES;
+    if (rec->n == 0 || rec->closed || (is_scores ? rec->has_scores : rec->has_logits))
+        CDZ_TRY(new_step(loop));
+    cdz_recorded_step *step = &rec->steps[rec->n - 1];
+    const bool whole = is_scores ? job->keep_scores && !job->keep_top : job->keep_logits;
+    float **pending = is_scores ? &loop->pending_scores : &loop->pending_logits;
+    float *rows = copy_rows(loop, scores, whole, pending);
+    if (!rows) return cdz_loop_nomem(loop);
+    if (is_scores) {
+        rec->has_scores = true;
+        rec->scores = rows;
+        if (whole) step->scores = rows;
+        return job->keep_top ? summarise(loop, step, scores) : CDZ_OK;
+    }
+    rec->has_logits = true;
+    rec->logits = rows;
+    if (whole) step->logits = rows;
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_record(cdz_decoder *dec, cdz_record_kind what, const cdz_scores *scores)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    const cdz_job *job = loop->job;
+    const bool wanted = what == CDZ_RECORD_SCORES
+                            ? job->keep_scores || job->keep_top || job->keep_logprobs
+                            : job->keep_logits || job->keep_logprobs;
+    if (!wanted) return CDZ_OK;
+    uint32_t first;
+    CDZ_TRY(cdz_loop_check(loop, "record", scores, &first));
+    if (scores->n_rows != loop->n_rows || scores->n_vocab != loop->n_vocab)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "record: scores of %" PRIu32 " rows and %" PRIu32
+                             " tokens, but the request has %" PRIu32 " rows and %" PRIu32 " tokens",
+                             scores->n_rows, scores->n_vocab, loop->n_rows, loop->n_vocab);
+    return cdz_record_rows(loop, what, scores);
+}
+
+/* --- tokens ------------------------------------------------------------------------------------------------------ */
+
+/* The steps' pointers are const for those who read outcomes; the memory is ours. */
+static void set(const float *column, uint32_t row, float value)
+{
+    ((float *)(uintptr_t)column)[row] = value;
+}
+
+static float log_prob(const float *row, uint32_t n, int32_t token)
+{
+    return row[token] - cdz_vec_table()->logsumexp(row, n);
+}
+
+void cdz_record_token(cdz_loop *loop, uint32_t r, int32_t token)
+{
+    cdz_recorder *rec = &loop->recorder;
+    if (rec->n == 0) return;
+    const cdz_recorded_step *step = &rec->steps[rec->n - 1];
+    const size_t at = (size_t)r * loop->n_vocab;
+    const bool known = token >= 0 && (uint32_t)token < loop->n_vocab; /* a filler may be anything */
+    rec->closed = true;
+    if (known && rec->has_scores) set(step->chosen, r, rec->scores[at + (size_t)token]);
+    if (!known || !loop->job->keep_logprobs || loop->rows[r].skip) return;
+    if (rec->has_scores)
+        set(step->chosen_logprob, r, log_prob(rec->scores + at, loop->n_vocab, token));
+    if (rec->has_logits)
+        set(step->chosen_raw_logprob, r, log_prob(rec->logits + at, loop->n_vocab, token));
+}
+
+void cdz_record_rewind(cdz_loop *loop, uint32_t n)
+{
+    cdz_recorder *rec = &loop->recorder;
+    if (rec->n && !rec->closed) rec->n--; /* recorded, but nothing came of it */
+    rec->n = n < rec->n ? rec->n - n : 0;
+    rec->closed = true;
+}
+
+/* --- results of the strategy's own -------------------------------------------------------------------------------- */
+
+static size_t item_bytes(cdz_result_type type)
+{
+    switch (type) {
+    case CDZ_RESULT_I64: return sizeof(int64_t);
+    case CDZ_RESULT_I32: return sizeof(int32_t);
+    case CDZ_RESULT_F32: return sizeof(float);
+    case CDZ_RESULT_BOOL: return sizeof(bool);
+    }
+    return 0;
+}
+
+/* A place for a result of that name: the one it had before, or a new one. */
+static cdz_named_result *place(cdz_loop *loop, const char *name)
+{
+    cdz_outcome *outcome = loop->task->outcome;
+    for (uint32_t i = 0; i < outcome->n_results; i++)
+        if (strcmp(outcome->results[i].name, name) == 0) return &outcome->results[i];
+    cdz_named_result *all = cdz_arena_array(&outcome->arena, outcome->n_results + 1, sizeof *all);
+    if (!all) return NULL;
+    if (outcome->n_results) memcpy(all, outcome->results, outcome->n_results * sizeof *all);
+    outcome->results = all;
+    return &all[outcome->n_results++];
+}
+
+static bool size_of(cdz_result_type type, uint32_t n_dims, const uint64_t *shape, size_t *bytes)
+{
+    *bytes = item_bytes(type);
+    for (uint32_t i = 0; i < n_dims; i++)
+        if (shape[i] > SIZE_MAX || __builtin_mul_overflow(*bytes, (size_t)shape[i], bytes))
+            return false;
+    return *bytes < PTRDIFF_MAX;
+}
+
+cdz_status cdz_verb_put_result(cdz_decoder *dec, const char *name, cdz_result_type type,
+                               uint32_t n_dims, const uint64_t *shape, const void *data)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    size_t bytes;
+    if (!name || !*name)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "put_result: a result without a name");
+    if (item_bytes(type) == 0 || n_dims > 8)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "put_result: \"%s\" has type %u and %" PRIu32
+                             " dimensions; expected a cdz_result_type and at most 8",
+                             name, (unsigned)type, n_dims);
+    if (!size_of(type, n_dims, shape, &bytes))
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "put_result: \"%s\" is larger than memory", name);
+
+    cdz_arena *arena = arena_of(loop);
+    /* Loops of one row each would overwrite each other's. */
+    char *own = loop->task->n_loops > 1
+                    ? cdz_arena_printf(arena, "%s[%" PRIu32 "]", name, loop->first_row)
+                    : cdz_arena_strdup(arena, name);
+    void *copy = cdz_arena_alloc(arena, bytes);
+    cdz_named_result *result = own && copy ? place(loop, own) : NULL;
+    if (!result) return cdz_loop_nomem(loop);
+    if (bytes) memcpy(copy, data, bytes);
+    *result = (cdz_named_result){.name = own, .type = type, .n_dims = n_dims, .data = copy};
+    for (uint32_t i = 0; i < n_dims; i++) result->shape[i] = shape[i];
+    return CDZ_OK;
+}

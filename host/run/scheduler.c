@@ -1,0 +1,200 @@
+/* scheduler.c - one tick of the engine thread: admit, run fibres, run one pass per model, deliver. */
+#include <stdlib.h>
+
+#include "run/engine_parts.h"
+
+/* --- admission ------------------------------------------------------------------------------------------------------ */
+
+/* Why a task that has not begun will not begin. */
+static cdz_status hopeless(const cdz_task *task)
+{
+    if (atomic_load(&task->cancelled)) return CDZ_E_CANCELLED;
+    const double deadline = task->job->deadline_s;
+    return deadline > 0 && cdz_now_s() >= deadline ? CDZ_E_DEADLINE : CDZ_OK;
+}
+
+static void end_task(cdz_engine *engine, cdz_task *task)
+{
+    engine->now.requests_done++;
+    cdz_task_deliver(task);
+    cdz_task_free(task);
+}
+
+/* Takes out of the queue whatever was cancelled or ran out of time there. */
+static void sweep_queue(cdz_engine *engine)
+{
+    cdz_task *gone = NULL;
+    pthread_mutex_lock(&engine->lock);
+    for (cdz_task **at = &engine->queue; *at;) {
+        cdz_task *task = *at;
+        task->error.code = hopeless(task);
+        if (task->error.code == CDZ_OK) {
+            at = &task->next;
+            continue;
+        }
+        *at = task->next;
+        if (!*at) engine->queue_end = at;
+        engine->n_queued--;
+        task->next = gone;
+        gone = task;
+    }
+    pthread_mutex_unlock(&engine->lock);
+    while (gone) {
+        cdz_task *next = gone->next;
+        end_task(engine, gone);
+        gone = next;
+    }
+}
+
+/* Moves the oldest waiting task to the end of those that run. */
+static void promote(cdz_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    cdz_task *task = engine->queue;
+    engine->queue = task->next;
+    if (!engine->queue) engine->queue_end = &engine->queue;
+    engine->n_queued--;
+    task->next = NULL;
+    cdz_task **end = &engine->running;
+    while (*end) end = &(*end)->next;
+    *end = task;
+    engine->n_running++;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+static cdz_task *oldest(cdz_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    cdz_task *task = engine->queue;
+    pthread_mutex_unlock(&engine->lock);
+    return task;
+}
+
+/* First come, first served: nobody overtakes a task that waits for memory. */
+static void admit(cdz_engine *engine)
+{
+    sweep_queue(engine);
+    while (engine->n_running < engine->max_running) {
+        cdz_task *task = oldest(engine);
+        if (!task || !cdz_task_start(task)) return;
+        promote(engine);
+    }
+}
+
+/* --- fibres --------------------------------------------------------------------------------------------------------- */
+
+static bool can_go_on(cdz_loop *loop)
+{
+    return !loop->waiting || loop->want.rows_left == 0 || cdz_loop_alive(loop) != CDZ_OK;
+}
+
+/* The first loop that fails speaks for the task; its siblings see task->failed. */
+static void loop_ended(cdz_task *task, const cdz_loop *loop)
+{
+    task->n_ended++;
+    if (loop->status == CDZ_OK || task->error.code != CDZ_OK) return;
+    if (loop->status == CDZ_E_CANCELLED || loop->status == CDZ_E_DEADLINE)
+        task->error.code = loop->status;
+    else
+        task->error = loop->error;
+    task->failed = true;
+}
+
+static void run_loops(cdz_engine *engine, cdz_task *task)
+{
+    for (uint32_t i = 0; task->loops && i < task->n_loops; i++) {
+        cdz_loop *loop = task->loops[i];
+        if (cdz_fibre_ended(loop->fibre) || !can_go_on(loop)) continue;
+        engine->now.switches++;
+        cdz_fibre_resume(loop->fibre);
+        if (cdz_fibre_ended(loop->fibre)) loop_ended(task, loop);
+    }
+}
+
+static bool has_ended(const cdz_task *task)
+{
+    return !task->loops || task->n_ended == task->n_loops;
+}
+
+/* Runs every fibre until it waits for a pass or ends, and delivers the tasks whose fibres all ended. */
+static void run_fibres(cdz_engine *engine)
+{
+    for (cdz_task **at = &engine->running; *at;) {
+        cdz_task *task = *at;
+        run_loops(engine, task);
+        if (!has_ended(task)) {
+            at = &task->next;
+            continue;
+        }
+        pthread_mutex_lock(&engine->lock);
+        *at = task->next;
+        engine->n_running--;
+        pthread_mutex_unlock(&engine->lock);
+        end_task(engine, task);
+    }
+}
+
+/* --- passes --------------------------------------------------------------------------------------------------------- */
+
+static bool room_for_wants(cdz_engine *engine, uint32_t n)
+{
+    if (n <= engine->want_cap) return true;
+    cdz_want **grown = realloc(engine->wants, 2 * n * sizeof *grown);
+    if (!grown) return false;
+    engine->wants = grown;
+    engine->want_cap = 2 * n;
+    return true;
+}
+
+/* Wants of one model from all tasks, as many as there is room for: the others wait for the next tick. */
+static uint32_t gather(cdz_engine *engine, const cdz_run_model *model)
+{
+    uint32_t n = 0;
+    for (cdz_task *task = engine->running; task; task = task->next)
+        for (uint32_t i = 0; i < task->n_loops; i++) {
+            cdz_loop *loop = task->loops[i];
+            if (!loop->waiting || loop->want.rows_left == 0 || loop->want.model != model) continue;
+            if (!room_for_wants(engine, n + 1)) return n;
+            engine->wants[n++] = &loop->want;
+        }
+    return n;
+}
+
+static void run_passes(cdz_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    cdz_run_model *model = engine->models;
+    pthread_mutex_unlock(&engine->lock);
+    /* Models with a forward are in the list until this thread takes them out; new ones come at its front. */
+    for (; model; model = model->next) {
+        const uint32_t n = model->layers ? gather(engine, model) : 0;
+        if (n == 0) continue;
+        engine->now.passes++;
+        engine->now.pass_rows += cdz_layers_pass(model->layers, engine->wants, n);
+    }
+}
+
+/* --- counters ------------------------------------------------------------------------------------------------------- */
+
+static void publish(cdz_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->now.kv_blocks_used = 0;
+    engine->now.kv_blocks_peak = 0;
+    for (const cdz_run_model *model = engine->models; model; model = model->next) {
+        if (!model->pool) continue;
+        const cdz_kv_counts counts = cdz_kv_pool_counts(model->pool);
+        engine->now.kv_blocks_used += counts.used;
+        engine->now.kv_blocks_peak += counts.peak;
+    }
+    engine->stats = engine->now;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void cdz_engine_tick(cdz_engine *engine)
+{
+    admit(engine);
+    run_fibres(engine);
+    run_passes(engine);
+    publish(engine);
+}

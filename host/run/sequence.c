@@ -1,0 +1,170 @@
+/* sequence.c - ids, visible positions and the block table of a sequence. */
+#include "run/sequence.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static cdz_status no_memory(cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_NOMEM, "out of memory for a token sequence");
+}
+
+static cdz_status grow_ids(cdz_seq *seq, uint32_t n, cdz_error *err)
+{
+    if (n <= seq->cap) return CDZ_OK;
+    uint64_t cap = (uint64_t)seq->cap * 2;
+    if (cap < n) cap = n;
+    if (cap < 16) cap = 16;
+    if (cap > INT32_MAX) return no_memory(err);
+    int32_t *ids = realloc(seq->ids, cap * sizeof *ids);
+    if (!ids) return no_memory(err);
+    seq->ids = ids;
+    seq->cap = (uint32_t)cap;
+    return CDZ_OK;
+}
+
+static cdz_status grow_blocks(cdz_seq *seq, uint32_t n, cdz_error *err)
+{
+    if (n <= seq->blocks_cap) return CDZ_OK;
+    uint32_t cap = seq->blocks_cap * 2 > n ? seq->blocks_cap * 2 : n;
+    int32_t *blocks = realloc(seq->blocks, cap * sizeof *blocks);
+    if (!blocks) return no_memory(err);
+    seq->blocks = blocks;
+    seq->blocks_cap = cap;
+    return CDZ_OK;
+}
+
+cdz_status cdz_seq_init(cdz_seq *seq, cdz_run_model *model, cdz_kv_account *account, uint32_t n_ids,
+                        cdz_error *err)
+{
+    seq->model = model;
+    seq->account = account;
+    CDZ_TRY(grow_ids(seq, n_ids, err));
+    return grow_blocks(seq, cdz_kv_blocks_for(n_ids), err);
+}
+
+/* Keeps the blocks of the first `computed` positions. */
+static void cut_cache(cdz_seq *seq, uint32_t computed)
+{
+    const uint32_t keep = cdz_kv_blocks_for(computed);
+    while (seq->n_blocks > keep) cdz_kv_drop(seq->account, seq->blocks[--seq->n_blocks]);
+    seq->computed = computed;
+}
+
+void cdz_seq_clear(cdz_seq *seq)
+{
+    if (!seq) return;
+    cut_cache(seq, 0);
+    free(seq->ids);
+    free(seq->blocks);
+    *seq = (cdz_seq){0};
+}
+
+static uint32_t count_visible(const uint8_t *mask, uint32_t len)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < len; i++) n += mask[i] != 0;
+    return n;
+}
+
+void cdz_seq_set_mask(cdz_seq *seq, const uint8_t *mask, uint32_t len)
+{
+    const uint32_t n = count_visible(mask, len);
+    const bool plain = n == len; /* nothing hidden: no mask needed */
+    seq->mask = plain ? NULL : mask;
+    seq->mask_len = plain ? 0 : len;
+    seq->mask_visible = plain ? 0 : n;
+}
+
+/* Positions among the first n ids. */
+static uint32_t visible_among(const cdz_seq *seq, uint32_t n)
+{
+    if (n >= seq->mask_len) return seq->mask_visible + (n - seq->mask_len);
+    return count_visible(seq->mask, n);
+}
+
+uint32_t cdz_seq_visible(const cdz_seq *seq)
+{
+    return visible_among(seq, seq->n);
+}
+
+uint32_t cdz_seq_index(const cdz_seq *seq, uint32_t position)
+{
+    if (position >= seq->mask_visible) return seq->mask_len + (position - seq->mask_visible);
+    uint32_t at = 0;
+    for (uint32_t seen = 0;; at++)
+        if (seq->mask[at] && seen++ == position) return at;
+}
+
+cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error *err)
+{
+    if (n > INT32_MAX - seq->n) return no_memory(err);
+    CDZ_TRY(grow_ids(seq, seq->n + n, err));
+    memcpy(seq->ids + seq->n, ids, n * sizeof *ids);
+    seq->n += n;
+    return CDZ_OK;
+}
+
+void cdz_seq_cut(cdz_seq *seq, uint32_t len)
+{
+    if (len >= seq->n) return;
+    seq->n = len;
+    const uint32_t visible = cdz_seq_visible(seq);
+    if (seq->computed > visible) cut_cache(seq, visible);
+}
+
+cdz_status cdz_seq_adopt(cdz_seq *to, const cdz_seq *from, cdz_error *err)
+{
+    const uint32_t n = cdz_kv_blocks_for(from->computed);
+    CDZ_TRY(grow_blocks(to, n, err));
+    for (uint32_t i = 0; i < n; i++) cdz_kv_share(from->account->pool, from->blocks[i]);
+    cut_cache(to, 0);
+    if (n) memcpy(to->blocks, from->blocks, n * sizeof *to->blocks);
+    to->n_blocks = n;
+    to->computed = from->computed;
+    return CDZ_OK;
+}
+
+cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err)
+{
+    CDZ_TRY(grow_ids(to, from->n, err));
+    CDZ_TRY(cdz_seq_adopt(to, from, err));
+    if (from->n) memcpy(to->ids, from->ids, from->n * sizeof *to->ids);
+    to->n = from->n;
+    to->mask = from->mask;
+    to->mask_len = from->mask_len;
+    to->mask_visible = from->mask_visible;
+    return CDZ_OK;
+}
+
+/* Copy-on-write: block i becomes this sequence's alone. keep: its contents matter. */
+static cdz_status own_block(cdz_seq *seq, uint32_t i, bool keep, cdz_error *err)
+{
+    cdz_kv_pool *pool = seq->account->pool;
+    if (!cdz_kv_shared(pool, seq->blocks[i])) return CDZ_OK;
+    int32_t mine;
+    CDZ_TRY(cdz_kv_take(seq->account, &mine, err));
+    if (keep) cdz_kv_clone(pool, mine, seq->blocks[i]);
+    cdz_kv_drop(seq->account, seq->blocks[i]);
+    seq->blocks[i] = mine;
+    return CDZ_OK;
+}
+
+cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err)
+{
+    const uint32_t visible = cdz_seq_visible(seq);
+    if (visible == 0)
+        return cdz_err(err, CDZ_E_INPUT, "a sequence without a visible token has no scores");
+    if (seq->computed >= visible) cut_cache(seq, visible - 1);
+
+    const uint32_t first = seq->computed / CDZ_KV_BLOCK, need = cdz_kv_blocks_for(visible);
+    CDZ_TRY(grow_blocks(seq, need, err));
+    for (uint32_t i = first; i < seq->n_blocks; i++)
+        CDZ_TRY(own_block(seq, i, i == first && seq->computed % CDZ_KV_BLOCK != 0, err));
+    while (seq->n_blocks < need) {
+        CDZ_TRY(cdz_kv_take(seq->account, &seq->blocks[seq->n_blocks], err));
+        seq->n_blocks++;
+    }
+    return CDZ_OK;
+}

@@ -1,0 +1,49 @@
+/* sequence.h - one sequence: its ids, and how much of them the KV cache holds.
+ *
+ * Two lengths. ids are what processors see, pads included. Positions count only the ids whose mask is 1 (all of
+ * them without a mask): the KV cache holds positions [0, computed), number p being the p-th visible id. The mask
+ * covers the first mask_len ids, later ones are visible. Invariant: computed <= visible, and a pass that wants
+ * scores of the end makes computed < visible first, by forgetting the last position.
+ * Thread: [engine]. Row sequences belong to their decoder's rows, others to its list. */
+#ifndef CDZ_HOST_RUN_SEQUENCE_H
+#define CDZ_HOST_RUN_SEQUENCE_H
+
+#include "cadenza/strategy.h"
+#include "run/job.h"
+#include "run/kv.h"
+
+struct cdz_seq {
+    cdz_run_model *model;
+    cdz_kv_account *account;
+    int32_t *ids; /* (n) of cap */
+    uint32_t n, cap;
+    const uint8_t *mask; /* (mask_len) request lifetime; NULL: everything is visible */
+    uint32_t mask_len, mask_visible;
+    int32_t *blocks; /* (n_blocks) block of positions [32 i, 32 i + 32) */
+    uint32_t n_blocks, blocks_cap;
+    uint32_t computed; /* positions in the KV cache */
+    bool is_row;       /* a request's row: edited by the row verbs alone */
+    cdz_seq *next;     /* in the decoder's list of other sequences */
+};
+
+/* Prepares a zeroed sequence with room for n_ids ids. */
+cdz_status cdz_seq_init(cdz_seq *seq, cdz_run_model *model, cdz_kv_account *account, uint32_t n_ids,
+                        cdz_error *err);
+void cdz_seq_clear(cdz_seq *seq); /* drops blocks, frees memory; zeroed is fine */
+
+void cdz_seq_set_mask(cdz_seq *seq, const uint8_t *mask, uint32_t len);
+cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error *err);
+void cdz_seq_cut(cdz_seq *seq, uint32_t len); /* keeps the first len ids */
+/* to becomes what from is: same ids, same mask, shared blocks. */
+cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err);
+/* Takes over from's cache when both hold the same ids; to has none yet. */
+cdz_status cdz_seq_adopt(cdz_seq *to, const cdz_seq *from, cdz_error *err);
+
+uint32_t cdz_seq_visible(const cdz_seq *seq);                  /* positions its ids have */
+uint32_t cdz_seq_index(const cdz_seq *seq, uint32_t position); /* of a position's id among ids */
+
+/* Makes every block that positions [computed, visible) need present and its own: the pass after this cannot fail.
+ * Forgets the last position first when the cache holds everything. */
+cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err);
+
+#endif

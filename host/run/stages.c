@@ -1,0 +1,369 @@
+/* stages.c - runs the plan's processors and criteria: begin, apply, accept, test, end, and what comes back. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "cadenza/processor.h"
+#include "run/task.h"
+
+#if defined(__SSE__) && !defined(NDEBUG)
+#include <xmmintrin.h>
+#define CHECKS_MXCSR 1
+#endif
+
+/* Elements from which rows are worth handing to other threads. */
+enum { SHARE_FROM = 32768, STATE_ALIGN = 16, MOST_TASKS = CDZ_LOOP_WORKERS };
+
+/* --- what a call returned ---------------------------------------------------------------------------------- */
+
+/* Rounding and exception masks of the thread; status bits may change freely. */
+static unsigned float_mode(void)
+{
+#ifdef CHECKS_MXCSR
+    return _mm_getcsr() & ~0x3Fu;
+#else
+    return 0;
+#endif
+}
+
+/* Puts the mode back; true when a plugin had changed it. */
+static bool mode_changed(unsigned before)
+{
+    if (float_mode() == before) return false;
+#ifdef CHECKS_MXCSR
+    _mm_setcsr(before);
+#endif
+    return true;
+}
+
+cdz_status cdz_stages_judge(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call,
+                            cdz_status returned, cdz_error *said)
+{
+    if (returned == CDZ_OK) return CDZ_OK;
+    const unsigned code = (unsigned)returned;
+    if (code > CDZ_E_INTERNAL)
+        return cdz_err(&loop->error, CDZ_E_PLUGIN, "%s: %s returned %u, which is no status",
+                       plugin->id, call, code);
+    if (said->code == CDZ_OK)
+        return cdz_err(&loop->error, CDZ_E_PLUGIN, "%s: %s failed (%s) without saying why",
+                       plugin->id, call, cdz_status_text(returned));
+    return cdz_err(&loop->error, returned, "%s: %s", plugin->id, said->text);
+}
+
+static cdz_status changed_mode(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call)
+{
+    return cdz_err(&loop->error, CDZ_E_PLUGIN,
+                   "%s: %s changed the thread's floating-point mode and left it so", plugin->id,
+                   call);
+}
+
+/* --- one call of each kind ----------------------------------------------------------------------------------- */
+
+static const cdz_processor *processor_of(const cdz_stage *stage)
+{
+    return (const cdz_processor *)(const void *)stage->plugin;
+}
+
+static const cdz_criterion *criterion_of(const cdz_stage *stage)
+{
+    return (const cdz_criterion *)(const void *)stage->plugin;
+}
+
+static cdz_scope scope_for(cdz_loop *loop, const cdz_plugin_base *plugin, cdz_worker *worker,
+                           bool may_alloc)
+{
+    return (cdz_scope){loop, plugin, &worker->scratch, &worker->error, may_alloc};
+}
+
+/* Points the stage's state of view rows [first, first + n) into to. */
+static void *const *states_of(const cdz_stage *stage, const cdz_view *view, uint32_t first,
+                              uint32_t n, void **to)
+{
+    if (stage->state_size == 0) return NULL;
+    for (uint32_t i = 0; i < n; i++) to[i] = view->states[first + i] + stage->state_at;
+    return to;
+}
+
+/* apply on view rows [first, first + n), score row first + i of scores being view row first + i. */
+static cdz_status apply(cdz_loop *loop, const cdz_stage *stage, const cdz_view *view,
+                        uint32_t first, uint32_t n, const cdz_scores *scores, void **state_room,
+                        cdz_worker *worker)
+{
+    cdz_scope scope = scope_for(loop, stage->plugin, worker, false);
+    cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    step.n_rows = n;
+    step.input_ids = stage->caps & CDZ_NEEDS_IDS ? view->ids + first : NULL;
+    step.row_index = view->rows + first;
+    step.row_state = states_of(stage, view, first, n, state_room);
+    cdz_scores part = *scores;
+    part.data = cdz_row(scores, first);
+    part.n_rows = n;
+    const cdz_status status = processor_of(stage)->apply(&step, &part);
+    cdz_scratch_reset(&worker->scratch);
+    return status;
+}
+
+static cdz_status accept(cdz_loop *loop, const cdz_stage *stage, bool criterion, cdz_ids ids,
+                         uint32_t row, unsigned char *state, int32_t token)
+{
+    cdz_status (*const call)(const cdz_step *, uint32_t, int32_t) =
+        criterion ? criterion_of(stage)->accept : processor_of(stage)->accept;
+    if (!call) return CDZ_OK;
+    cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], false);
+    cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    void *const own = state ? state + stage->state_at : NULL;
+    step.n_rows = 1;
+    step.input_ids = &ids;
+    step.row_index = &row;
+    step.row_state = stage->state_size ? &own : NULL;
+    const cdz_status status = call(&step, 0, token);
+    cdz_scratch_reset(&loop->workers[0].scratch);
+    return cdz_stages_judge(loop, stage->plugin, "accept", status, scope.error);
+}
+
+static cdz_status test(cdz_loop *loop, const cdz_stage *stage, const cdz_view *view,
+                       cdz_stop *stops)
+{
+    cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], false);
+    cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    step.n_rows = view->n;
+    step.input_ids = view->ids;
+    step.row_index = view->rows;
+    step.row_state = states_of(stage, view, 0, view->n, loop->state_view);
+    const cdz_status status = criterion_of(stage)->test(&step, stops);
+    cdz_scratch_reset(&loop->workers[0].scratch);
+    return cdz_stages_judge(loop, stage->plugin, "test", status, scope.error);
+}
+
+/* --- processors -------------------------------------------------------------------------------------------- */
+
+/* Row-wise stages [from, to) on some rows of a view, each row through all of them while it is in the cache. */
+typedef struct row_work {
+    cdz_loop *loop;
+    const cdz_view *view;
+    const cdz_scores *scores;
+    uint32_t from, to; /* stages */
+    uint32_t n_tasks;  /* task t takes rows t, t + n_tasks, ... */
+    struct row_verdict {
+        cdz_status status;
+        uint32_t stage, row;
+        bool mode_changed;
+    } verdict[MOST_TASKS]; /* (n_tasks) */
+} row_work;
+
+static bool skipped(const cdz_loop *loop, const cdz_view *view, uint32_t i)
+{
+    return view == &loop->view && !cdz_row_runs(loop, view->rows[i]);
+}
+
+static void one_row(row_work *w, struct row_verdict *verdict, uint32_t row, cdz_worker *worker)
+{
+    const unsigned mode = float_mode();
+    for (uint32_t s = w->from; s < w->to && verdict->status == CDZ_OK; s++) {
+        void *state;
+        verdict->status =
+            apply(w->loop, &w->loop->processors[s], w->view, row, 1, w->scores, &state, worker);
+        verdict->mode_changed = mode_changed(mode);
+        if (verdict->mode_changed) verdict->status = CDZ_E_PLUGIN;
+        verdict->stage = s;
+        verdict->row = row;
+    }
+}
+
+static void row_task(void *arg, size_t t)
+{
+    row_work *w = arg;
+    struct row_verdict *verdict = &w->verdict[t];
+    for (size_t row = t; row < w->view->n && verdict->status == CDZ_OK; row += w->n_tasks)
+        if (!skipped(w->loop, w->view, (uint32_t)row))
+            one_row(w, verdict, (uint32_t)row, &w->loop->workers[t]);
+}
+
+static cdz_status process_rows(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores,
+                               uint32_t from, uint32_t to)
+{
+    row_work w = {.loop = loop, .view = view, .scores = scores, .from = from, .to = to};
+    const bool share = (size_t)view->n * scores->n_vocab >= SHARE_FROM;
+    w.n_tasks = share && view->n < loop->n_workers ? view->n : share ? loop->n_workers : 1;
+    if (w.n_tasks > 1)
+        loop->backend->api->parallel(loop->backend, row_task, &w, w.n_tasks);
+    else
+        row_task(&w, 0);
+
+    uint32_t first = w.n_tasks; /* the failure of the lowest row speaks for all */
+    for (uint32_t t = 0; t < w.n_tasks; t++)
+        if (w.verdict[t].status != CDZ_OK &&
+            (first == w.n_tasks || w.verdict[t].row < w.verdict[first].row))
+            first = t;
+    if (first == w.n_tasks) return CDZ_OK;
+    const cdz_plugin_base *plugin = loop->processors[w.verdict[first].stage].plugin;
+    if (w.verdict[first].mode_changed) return changed_mode(loop, plugin, "apply");
+    return cdz_stages_judge(loop, plugin, "apply", w.verdict[first].status,
+                            &loop->workers[first].error);
+}
+
+static cdz_status process_all(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores,
+                              const cdz_stage *stage)
+{
+    const unsigned mode = float_mode();
+    cdz_status status =
+        apply(loop, stage, view, 0, view->n, scores, loop->state_view, &loop->workers[0]);
+    if (mode_changed(mode)) return changed_mode(loop, stage->plugin, "apply");
+    return cdz_stages_judge(loop, stage->plugin, "apply", status, &loop->workers[0].error);
+}
+
+cdz_status cdz_stages_process(cdz_loop *loop, const cdz_view *view, cdz_scores *scores)
+{
+    for (uint32_t s = 0, end; s < loop->n_processors; s = end) {
+        end = s;
+        while (end < loop->n_processors && loop->processors[end].row_wise) end++;
+        if (end > s)
+            CDZ_TRY(process_rows(loop, view, scores, s, end));
+        else
+            CDZ_TRY(process_all(loop, view, scores, &loop->processors[end++]));
+    }
+    return CDZ_OK;
+}
+
+/* --- tokens and stop rules ----------------------------------------------------------------------------------- */
+
+cdz_status cdz_stages_accept(cdz_loop *loop, cdz_ids ids, uint32_t row, unsigned char *state,
+                             int32_t token)
+{
+    if (!loop->accepts) return CDZ_OK;
+    for (uint32_t s = 0; s < loop->n_processors; s++)
+        CDZ_TRY(accept(loop, &loop->processors[s], false, ids, row, state, token));
+    for (uint32_t s = 0; s < loop->n_criteria; s++)
+        CDZ_TRY(accept(loop, &loop->criteria[s], true, ids, row, state, token));
+    return CDZ_OK;
+}
+
+cdz_status cdz_stages_replay(cdz_loop *loop, cdz_ids ids, uint32_t from, uint32_t row,
+                             unsigned char *state)
+{
+    if (!loop->accepts) return CDZ_OK;
+    for (uint32_t len = from + 1; len <= ids.len; len++)
+        CDZ_TRY(cdz_stages_accept(loop, (cdz_ids){ids.at, len}, row, state, ids.at[len - 1]));
+    return CDZ_OK;
+}
+
+/* Reasons a criterion may not give are its failure. */
+static cdz_status check_stops(cdz_loop *loop, const cdz_stage *stage, const cdz_stop *stops,
+                              uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (stops[i].reason > CDZ_STOP_CUSTOM)
+            return cdz_err(&loop->error, CDZ_E_PLUGIN,
+                           "%s: test gave reason %" PRIu32 ", which is none of cdz_stop_reason",
+                           stage->plugin->id, stops[i].reason);
+        if (stops[i].text.len && !stops[i].text.at)
+            return cdz_err(&loop->error, CDZ_E_PLUGIN,
+                           "%s: test gave a text of %" PRIu32 " bytes at NULL", stage->plugin->id,
+                           stops[i].text.len);
+    }
+    return CDZ_OK;
+}
+
+/* Every criterion is asked; the first reason in list order counts. */
+cdz_status cdz_stages_test(cdz_loop *loop, const cdz_view *view, cdz_stop *stops)
+{
+    if (view->n == 0) return CDZ_OK;
+    cdz_stop *said = cdz_scratch_take(&loop->verb_scratch, view->n * sizeof *said);
+    if (!said) return cdz_loop_nomem(loop);
+    for (uint32_t s = 0; s < loop->n_criteria; s++) {
+        const cdz_stage *stage = &loop->criteria[s];
+        memset(said, 0, view->n * sizeof *said);
+        CDZ_TRY(test(loop, stage, view, said));
+        CDZ_TRY(check_stops(loop, stage, said, view->n));
+        for (uint32_t i = 0; i < view->n; i++)
+            if (stops[i].reason == CDZ_GO_ON) stops[i] = said[i];
+    }
+    return CDZ_OK;
+}
+
+/* --- begin and end -------------------------------------------------------------------------------------------- */
+
+static bool is_idle(cdz_loop *loop, const cdz_instance *instance, bool criterion)
+{
+    const void *plugin = instance->plugin.base;
+    bool (*const idle)(const cdz_step *) =
+        criterion ? ((const cdz_criterion *)plugin)->idle : ((const cdz_processor *)plugin)->idle;
+    if (!idle) return false;
+    cdz_scope scope = scope_for(loop, instance->plugin.base, &loop->workers[0], false);
+    const cdz_step step = cdz_step_for(&scope, instance->params, NULL);
+    const bool answer = idle(&step);
+    cdz_scratch_reset(&loop->workers[0].scratch);
+    return answer;
+}
+
+static void add_stage(cdz_loop *loop, const cdz_instance *instance, bool criterion)
+{
+    cdz_stage *stage =
+        criterion ? &loop->criteria[loop->n_criteria++] : &loop->processors[loop->n_processors++];
+    *stage = (cdz_stage){.instance = instance, .plugin = instance->plugin.base};
+    if (criterion) {
+        const cdz_criterion *c = criterion_of(stage);
+        stage->caps = c->caps;
+        stage->state_size = c->state_size;
+        loop->accepts |= c->accept != NULL;
+        loop->has_eos |= (c->caps & CDZ_HAS_EOS) != 0;
+    } else {
+        const cdz_processor *p = processor_of(stage);
+        stage->caps = p->caps;
+        stage->state_size = p->state_size;
+        /* Plugins with a loader (Lua) stay on the engine thread. */
+        stage->row_wise = p->caps & CDZ_ROWWISE && !p->base.loader;
+        loop->accepts |= p->accept != NULL;
+    }
+    stage->state_at = loop->state_bytes;
+    loop->state_bytes += ((size_t)stage->state_size + STATE_ALIGN - 1) / STATE_ALIGN * STATE_ALIGN;
+}
+
+static cdz_status begin(cdz_loop *loop, cdz_stage *stage, bool criterion)
+{
+    cdz_status (*const call)(const cdz_step *, void **) =
+        criterion ? criterion_of(stage)->begin : processor_of(stage)->begin;
+    if (call) {
+        cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], true);
+        const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
+        const cdz_status status = call(&step, &stage->shared);
+        cdz_scratch_reset(&loop->workers[0].scratch);
+        CDZ_TRY(cdz_stages_judge(loop, stage->plugin, "begin", status, scope.error));
+    }
+    stage->begun = true;
+    return CDZ_OK;
+}
+
+cdz_status cdz_stages_begin(cdz_loop *loop)
+{
+    const cdz_plan *plan = loop->job->plan;
+    loop->processors = cdz_arena_array(&loop->arena, plan->n_processors, sizeof(cdz_stage));
+    loop->criteria = cdz_arena_array(&loop->arena, plan->n_criteria, sizeof(cdz_stage));
+    if (!loop->processors || !loop->criteria) return cdz_loop_nomem(loop);
+    for (uint32_t i = 0; i < plan->n_processors; i++)
+        if (!is_idle(loop, &plan->processors[i], false))
+            add_stage(loop, &plan->processors[i], false);
+    for (uint32_t i = 0; i < plan->n_criteria; i++)
+        if (!is_idle(loop, &plan->criteria[i], true)) add_stage(loop, &plan->criteria[i], true);
+    for (uint32_t i = 0; i < loop->n_processors; i++)
+        CDZ_TRY(begin(loop, &loop->processors[i], false));
+    for (uint32_t i = 0; i < loop->n_criteria; i++) CDZ_TRY(begin(loop, &loop->criteria[i], true));
+    return CDZ_OK;
+}
+
+static void end(cdz_loop *loop, cdz_stage *stage, bool criterion)
+{
+    void (*const call)(const cdz_step *) =
+        criterion ? criterion_of(stage)->end : processor_of(stage)->end;
+    if (!call || !stage->begun) return;
+    cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], false);
+    const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    call(&step);
+    cdz_scratch_reset(&loop->workers[0].scratch);
+    stage->begun = false;
+}
+
+void cdz_stages_end(cdz_loop *loop)
+{
+    for (uint32_t i = 0; i < loop->n_processors; i++) end(loop, &loop->processors[i], false);
+    for (uint32_t i = 0; i < loop->n_criteria; i++) end(loop, &loop->criteria[i], true);
+}

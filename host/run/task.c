@@ -1,0 +1,135 @@
+/* task.c - a request from admission to delivery. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/engine_parts.h"
+
+uint64_t cdz_job_blocks(const cdz_job *job)
+{
+    if (job->prompt_logits) return (uint64_t)job->n_prompts * cdz_kv_blocks_for(job->prompt_len);
+    const uint32_t len = job->max_length > job->prompt_len ? job->max_length : job->prompt_len;
+    return (uint64_t)job->n_rows * cdz_kv_blocks_for(len);
+}
+
+cdz_kv_account *cdz_task_account(cdz_task *task, const cdz_run_model *model)
+{
+    return model == task->job->model ? &task->target : &task->assistant;
+}
+
+static void release_models(cdz_job *job)
+{
+    cdz_run_model_release(job->model);
+    if (job->assistant) cdz_run_model_release(job->assistant);
+}
+
+cdz_status cdz_task_create(cdz_engine *engine, cdz_job *job, cdz_task **out, cdz_error *err)
+{
+    cdz_task *task = calloc(1, sizeof *task);
+    cdz_outcome *outcome = calloc(1, sizeof *outcome);
+    if (!task || !outcome) {
+        free(task);
+        free(outcome);
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
+    }
+    task->engine = engine;
+    task->job = job;
+    task->outcome = outcome;
+    task->submitted_s = cdz_now_s();
+    atomic_init(&task->cancelled, false);
+    cdz_run_model_retain(job->model);
+    if (job->assistant) cdz_run_model_retain(job->assistant);
+    *out = task;
+    return CDZ_OK;
+}
+
+void cdz_task_free(cdz_task *task)
+{
+    release_models(task->job);
+    cdz_job_free(task->job);
+    free(task);
+}
+
+/* --- starting ------------------------------------------------------------------------------------------------------ */
+
+static cdz_status ready(cdz_engine *engine, cdz_run_model *model, cdz_error *err)
+{
+    if (!model->pool)
+        CDZ_TRY(
+            cdz_kv_pool_create(engine->backend, &model->shape, &engine->budget, &model->pool, err));
+    if (!model->layers)
+        CDZ_TRY(
+            cdz_layers_create(engine->backend, model->weights, model->pool, &model->layers, err));
+    return CDZ_OK;
+}
+
+static void close_accounts(cdz_task *task)
+{
+    cdz_kv_close(&task->target);
+    cdz_kv_close(&task->assistant);
+}
+
+static bool open_accounts(cdz_task *task)
+{
+    const cdz_job *job = task->job;
+    const uint32_t n = (uint32_t)cdz_job_blocks(job); /* submit has seen that it fits */
+    if (!cdz_kv_open(job->model->pool, n, &task->target)) return false;
+    if (!job->assistant || job->assistant == job->model) return true;
+    if (cdz_kv_open(job->assistant->pool, n, &task->assistant)) return true;
+    close_accounts(task);
+    return false;
+}
+
+static cdz_status start_loops(cdz_task *task)
+{
+    const cdz_job *job = task->job;
+    const cdz_strategy *strategy =
+        job->prompt_logits ? NULL : (const void *)job->plan->strategy.plugin.base;
+    const uint32_t n_rows = job->prompt_logits ? job->n_prompts : job->n_rows;
+    const bool apart = strategy && strategy->caps & CDZ_ONE_ROW && n_rows > 1;
+    task->n_loops = apart ? n_rows : 1;
+    task->loops = calloc(task->n_loops, sizeof *task->loops);
+    if (!task->loops) return cdz_err(&task->error, CDZ_E_NOMEM, "out of memory for the request");
+    for (uint32_t i = 0; i < task->n_loops; i++) {
+        CDZ_TRY(cdz_loop_create(task, apart ? i : 0, apart ? 1 : n_rows, &task->loops[i],
+                                &task->error));
+        CDZ_TRY(cdz_fibre_start(task->engine->fibres, cdz_loop_main, task->loops[i],
+                                &task->loops[i]->fibre, &task->error));
+    }
+    return CDZ_OK;
+}
+
+static void drop_loops(cdz_task *task)
+{
+    for (uint32_t i = 0; task->loops && i < task->n_loops; i++) cdz_loop_free(task->loops[i]);
+    free(task->loops);
+    task->loops = NULL;
+}
+
+bool cdz_task_start(cdz_task *task)
+{
+    const cdz_job *job = task->job;
+    cdz_status status = ready(task->engine, job->model, &task->error);
+    if (status == CDZ_OK && job->assistant)
+        status = ready(task->engine, job->assistant, &task->error);
+    if (status != CDZ_OK) return true;
+    if (!open_accounts(task)) return false;
+    task->started_s = cdz_now_s();
+    if (start_loops(task) != CDZ_OK) drop_loops(task);
+    return true;
+}
+
+/* --- delivering ----------------------------------------------------------------------------------------------------- */
+
+void cdz_task_deliver(cdz_task *task)
+{
+    cdz_outcome_fill(task);
+    drop_loops(task);
+    close_accounts(task);
+    cdz_outcome *outcome = task->outcome;
+    task->outcome = NULL;
+    if (task->job->on_done)
+        task->job->on_done(task->job->user, outcome);
+    else
+        cdz_outcome_free(outcome);
+}

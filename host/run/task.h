@@ -1,0 +1,27 @@
+/* task.h - a submitted request as the engine keeps it. */
+#ifndef CDZ_HOST_RUN_TASK_H
+#define CDZ_HOST_RUN_TASK_H
+
+#include <stdatomic.h>
+
+#include "run/loop.h"
+
+struct cdz_task {
+    cdz_engine *engine;
+    cdz_task *next; /* in the queue or among the running */
+    uint64_t id;
+    cdz_job *job;
+    cdz_outcome *outcome;
+    atomic_bool cancelled;     /* [any] */
+    bool failed;               /* a loop failed: its siblings stop */
+    cdz_loop **loops;          /* (n_loops) */
+    uint32_t n_loops, n_ended; /* */
+    cdz_kv_account target, assistant;
+    double submitted_s, started_s;
+    cdz_error error; /* why it never ran, or why its first failing loop failed */
+};
+
+/* The sequence memory of a model for this task. */
+cdz_kv_account *cdz_task_account(cdz_task *task, const cdz_run_model *model);
+
+#endif

@@ -1,0 +1,96 @@
+/* tokenizer_ext.c - "cadenza.tokenizer/1" on the tokenizer of the request's model. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cadenza/ext/tokenizer.h"
+#include "run/task.h"
+
+static cdz_loop *loop_of(const cdz_step *step)
+{
+    return ((const cdz_scope *)step->scope)->loop;
+}
+
+static const cdz_tokenizer *tokenizer_of(const cdz_step *step)
+{
+    return loop_of(step)->model->tokenizer;
+}
+
+static bool present(const cdz_step *step)
+{
+    return tokenizer_of(step) != NULL;
+}
+
+static cdz_string token_text(const cdz_step *step, int32_t id)
+{
+    return cdz_run_model_token_text(loop_of(step)->model, id);
+}
+
+static uint32_t n_tokens(const cdz_step *step)
+{
+    const cdz_tokenizer *tok = tokenizer_of(step);
+    return tok ? cdz_tokenizer_n_ids(tok) : 0;
+}
+
+static cdz_status need(const cdz_step *step, const cdz_tokenizer **tok)
+{
+    *tok = tokenizer_of(step);
+    return *tok ? CDZ_OK
+                : step->host->fail(step, CDZ_E_NOT_FOUND, "the model has no tokenizer.json");
+}
+
+/* The tokenizer's sentence becomes the request's. */
+static cdz_status pass_on(const cdz_step *step, const cdz_error *err)
+{
+    return step->host->fail(step, err->code, "%s", err->text);
+}
+
+static cdz_status encode(const cdz_step *step, const char *text, size_t len, bool special,
+                         cdz_ids *out)
+{
+    const cdz_tokenizer *tok;
+    CDZ_TRY(need(step, &tok));
+    cdz_encoding encoding = {0};
+    cdz_error err;
+    cdz_status status = cdz_tokenizer_encode(tok, NULL, text, len, special ? CDZ_ENCODE_SPECIAL : 0,
+                                             &encoding, &err);
+    if (status != CDZ_OK) {
+        cdz_encoding_free(&encoding);
+        return pass_on(step, &err);
+    }
+    int32_t *ids = cdz_arena_array(&loop_of(step)->arena, encoding.n, sizeof *ids);
+    if (ids && encoding.n) memcpy(ids, encoding.ids, encoding.n * sizeof *ids);
+    if (ids) *out = (cdz_ids){ids, (uint32_t)encoding.n};
+    cdz_encoding_free(&encoding);
+    return ids ? CDZ_OK : step->host->fail(step, CDZ_E_NOMEM, "out of memory for token ids");
+}
+
+static cdz_status decode(const cdz_step *step, cdz_ids ids, bool skip_special, cdz_string *out)
+{
+    const cdz_tokenizer *tok;
+    CDZ_TRY(need(step, &tok));
+    cdz_buf text = {0};
+    cdz_error err;
+    cdz_status status = cdz_tokenizer_decode(
+        tok, ids.at, ids.len, skip_special ? CDZ_DECODE_SKIP_SPECIAL : 0, &text, &err);
+    if (status != CDZ_OK) {
+        cdz_buf_free(&text);
+        return pass_on(step, &err);
+    }
+    char *copy = cdz_arena_strndup(&loop_of(step)->arena, text.data ? text.data : "", text.len);
+    if (copy) *out = (cdz_string){copy, (uint32_t)text.len};
+    cdz_buf_free(&text);
+    return copy ? CDZ_OK : step->host->fail(step, CDZ_E_NOMEM, "out of memory for decoded text");
+}
+
+const void *cdz_tokenizer_extension(void)
+{
+    static const cdz_tokenizer_api api = {
+        .size = sizeof(cdz_tokenizer_api),
+        .present = present,
+        .token_text = token_text,
+        .n_tokens = n_tokens,
+        .encode = encode,
+        .decode = decode,
+    };
+    return &api;
+}

@@ -1,0 +1,61 @@
+/* verbs.h - the functions of cdz_decoder_api, by the file that has them. sdk/include/cadenza/strategy.h says what each
+ * one does. */
+#ifndef CDZ_HOST_RUN_VERBS_H
+#define CDZ_HOST_RUN_VERBS_H
+
+#include "cadenza/strategy.h"
+
+/* loop_rows.c */
+uint32_t cdz_verb_n_rows(const cdz_decoder *dec);
+cdz_ids cdz_verb_input_ids(const cdz_decoder *dec, uint32_t row);
+bool cdz_verb_done(const cdz_decoder *dec);
+bool cdz_verb_row_done(const cdz_decoder *dec, uint32_t row);
+cdz_status cdz_verb_forward(cdz_decoder *dec, cdz_scores *out);
+cdz_status cdz_verb_process(cdz_decoder *dec, cdz_scores *scores);
+cdz_status cdz_verb_finish(cdz_decoder *dec, uint32_t row, cdz_stop_reason reason,
+                           const char *text);
+/* loop_append.c */
+cdz_status cdz_verb_append(cdz_decoder *dec, uint32_t row, int32_t token);
+cdz_status cdz_verb_append_rows(cdz_decoder *dec, int32_t *tokens);
+uint32_t cdz_verb_rewindable(const cdz_decoder *dec, uint32_t row);
+cdz_status cdz_verb_rewind(cdz_decoder *dec, uint32_t row, uint32_t n);
+cdz_status cdz_verb_reorder(cdz_decoder *dec, const uint32_t *parents);
+/* loop_scores.c */
+cdz_status cdz_verb_map(cdz_decoder *dec, cdz_scores *scores);
+cdz_status cdz_verb_softmax(cdz_decoder *dec, cdz_scores *scores);
+cdz_status cdz_verb_log_softmax(cdz_decoder *dec, cdz_scores *scores);
+cdz_status cdz_verb_ban(cdz_decoder *dec, cdz_scores *scores, uint32_t row, int32_t token);
+cdz_status cdz_verb_scratch_scores(cdz_decoder *dec, uint32_t n_rows, cdz_scores *out);
+/* loop_choice.c */
+cdz_status cdz_verb_argmax(cdz_decoder *dec, const cdz_scores *scores, uint32_t row, cdz_pick *out);
+cdz_status cdz_verb_argmax_rows(cdz_decoder *dec, const cdz_scores *scores, int32_t *tokens);
+cdz_status cdz_verb_multinomial(cdz_decoder *dec, const cdz_scores *probs, int32_t *tokens);
+cdz_status cdz_verb_topk_flat(cdz_decoder *dec, const cdz_scores *scores, uint32_t first,
+                              uint32_t n, const float *addends, uint32_t m, cdz_candidate *out);
+cdz_status cdz_verb_multinomial_flat(cdz_decoder *dec, const cdz_scores *probs, uint32_t first,
+                                     uint32_t n, uint32_t m, cdz_candidate *out);
+cdz_status cdz_verb_uniform(cdz_decoder *dec, uint32_t n, float *out);
+/* loop_seqs.c */
+cdz_status cdz_verb_seq_new(cdz_decoder *dec, const char *model, cdz_seq **out);
+cdz_seq *cdz_verb_seq_of_row(cdz_decoder *dec, uint32_t row);
+cdz_status cdz_verb_seq_fork(cdz_decoder *dec, const cdz_seq *seq, cdz_seq **out);
+void cdz_verb_seq_free(cdz_decoder *dec, cdz_seq *seq);
+cdz_status cdz_verb_seq_append(cdz_decoder *dec, cdz_seq *seq, const int32_t *ids, uint32_t n);
+cdz_status cdz_verb_seq_truncate(cdz_decoder *dec, cdz_seq *seq, uint32_t len);
+cdz_ids cdz_verb_seq_ids(const cdz_decoder *dec, const cdz_seq *seq);
+cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
+                                cdz_positions positions, cdz_scores *out);
+cdz_status cdz_verb_seq_process(cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows,
+                                uint32_t n, cdz_scores *scores);
+cdz_status cdz_verb_stop_test(cdz_decoder *dec, const cdz_ids *ids, const uint32_t *rows,
+                              uint32_t n, cdz_stop *stops);
+/* record.c */
+cdz_status cdz_verb_record(cdz_decoder *dec, cdz_record_kind what, const cdz_scores *scores);
+cdz_status cdz_verb_put_result(cdz_decoder *dec, const char *name, cdz_result_type type,
+                               uint32_t n_dims, const uint64_t *shape, const void *data);
+/* loop.c */
+bool cdz_verb_cancelled(const cdz_decoder *dec);
+double cdz_verb_deadline_s(const cdz_decoder *dec);
+uint32_t cdz_verb_vocab_size(const cdz_decoder *dec, const char *model);
+
+#endif
