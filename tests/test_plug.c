@@ -142,6 +142,7 @@ static const struct {
     {"no_plugins", "exports 0 plugins; expected 1 to 256"},
     {"million_plugins", "exports 1000000 plugins; expected 1 to 256"},
     {"twice", "exports processor 'org.example.zoo' twice"},
+    {"undefined_symbol", "cannot be loaded: undefined symbol: zoo_missing"},
     {"no_symbol", "no symbol 'cdz_plugin': not a Cadenza plugin"},
     {"small_symbol", "'cdz_plugin' is no Cadenza entry: magic 0x0000002a"},
 };

@@ -78,6 +78,8 @@ static cdz_status open_temporary(const char *path, const char *bytes, size_t len
     return st;
 }
 
+/* In memory first; then as a file, for machines without /proc or where memory files may not be run. The first failure is
+ * the one that is told: the file's own faults fail both ways. */
 static cdz_status open_copy(const char *path, const char *bytes, size_t len, cdz_native *out,
                             cdz_error *err)
 {
@@ -87,13 +89,9 @@ static cdz_status open_copy(const char *path, const char *bytes, size_t len, cdz
     snprintf(name, sizeof name, "/proc/self/fd/%d", out->fd);
     out->handle = open_object(name);
     if (out->handle) return CDZ_OK;
-    if (access(name, R_OK) != 0) { /* no /proc here */
-        close(out->fd);
-        return open_temporary(path, bytes, len, out, err);
-    }
     cdz_status st = loader_error(path, name, err);
     close(out->fd);
-    return st;
+    return open_temporary(path, bytes, len, out, NULL) == CDZ_OK ? CDZ_OK : st;
 }
 
 cdz_status cdz_native_open(const char *path, const char *bytes, size_t len, cdz_native *out,
