@@ -114,6 +114,7 @@ static cdz_status answer(tokenize_job *job, const char *value, size_t len, bool 
 static int say_wrong(const char *source, size_t line, const cdz_error *err)
 {
     const bool from_json = strncmp(err->text, ":1:", 3) == 0;
+    fflush(stdout); /* the answers before it come first where both go to one place */
     if (line == 0)
         cdz_cli_say("%s%s%s", source, err->text[0] == ':' ? "" : ": ", err->text);
     else
