@@ -75,7 +75,7 @@ static cdz_status check_segments(object *o, cdz_elf_layout *out)
         if (!inside(o, ph.p_offset, ph.p_filesz))
             return cdz_err(o->err, CDZ_E_PLUGIN,
                            "%s: cut short: a segment ends at byte %llu, the file has %zu", o->path,
-                           (unsigned long long)(ph.p_offset + ph.p_filesz), o->len);
+                           (unsigned long long)ph.p_offset + ph.p_filesz, o->len);
         if (ph.p_type != PT_LOAD) continue;
         if (out->n == CDZ_ELF_SEGMENTS)
             return cdz_err(o->err, CDZ_E_PLUGIN, "%s: more than %d segments", o->path,

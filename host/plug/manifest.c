@@ -83,36 +83,45 @@ static cdz_status check_required(const reader *r)
     return CDZ_OK;
 }
 
-/* "plugin.ini:3:8: kind = drafter: expected ..." */
-static cdz_status wrong(const reader *r, key k, const char *expected)
+static bool kind_ok(const char *text)
 {
-    const cdz_ini_setting *s = r->values[k];
-    return cdz_err(r->err, CDZ_E_INPUT, "%s:%u:%u: %s = %s: expected %s", r->out->path, s->line,
-                   s->column, s->name, s->value, expected);
+    return cdz_kind_of_name(text) != 0;
 }
 
-static cdz_status check_abi(const reader *r)
+static bool abi_ok(const char *text)
 {
-    const char *abi = r->out->abi;
     unsigned major, minor;
     char rest;
-    if (!abi) return CDZ_OK;
-    if (sscanf(abi, "%5u.%5u%c", &major, &minor, &rest) != 2)
-        return wrong(r, KEY_ABI, "one as 0.1");
-    if (major != CDZ_ABI_MAJOR || minor != CDZ_ABI_MINOR)
-        return cdz_abi_refusal(r->out->path, major, minor, r->err);
+    return sscanf(text, "%5u.%5u%c", &major, &minor, &rest) == 2;
+}
+
+/* What a value must look like wherever it is given. */
+static cdz_status check_values(const reader *r)
+{
+    static const struct {
+        key key;
+        bool (*ok)(const char *text);
+        const char *expected;
+    } rules[] = {{KEY_ID, cdz_plugin_id_ok, "1 to 64 of a-z 0-9 . _ -"},
+                 {KEY_VERSION, cdz_plugin_version_ok, "one as 1.0.0"},
+                 {KEY_KIND, kind_ok, "processor, criterion or strategy"},
+                 {KEY_SHA256, cdz_sha256_is_hex, "64 hexadecimal digits"},
+                 {KEY_ABI, abi_ok, "one as 0.1"}};
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        const cdz_ini_setting *s = r->values[rules[i].key];
+        if (s && !rules[i].ok(s->value))
+            return cdz_err(r->err, CDZ_E_INPUT, "%s:%u:%u: %s = %s: expected %s", r->out->path,
+                           s->line, s->column, s->name, s->value, rules[i].expected);
+    }
     return CDZ_OK;
 }
 
-static cdz_status check_values(const reader *r)
+static cdz_status check_abi(const cdz_manifest *m, cdz_error *err)
 {
-    const cdz_manifest *m = r->out;
-    if (!cdz_plugin_id_ok(m->id)) return wrong(r, KEY_ID, "1 to 64 of a-z 0-9 . _ -");
-    if (!cdz_plugin_version_ok(m->version)) return wrong(r, KEY_VERSION, "one as 1.0.0");
-    if (m->kind == 0) return wrong(r, KEY_KIND, "processor, criterion or strategy");
-    if (m->sha256 && !cdz_sha256_is_hex(m->sha256))
-        return wrong(r, KEY_SHA256, "64 hexadecimal digits");
-    return check_abi(r);
+    unsigned major, minor;
+    if (!m->abi || sscanf(m->abi, "%5u.%5u", &major, &minor) != 2) return CDZ_OK;
+    if (major == CDZ_ABI_MAJOR && minor == CDZ_ABI_MINOR) return CDZ_OK;
+    return cdz_abi_refusal(m->path, major, minor, err);
 }
 
 /* The entry is a plain name of a regular file; a symbolic link may not lead out of the folder. */
@@ -161,6 +170,7 @@ static cdz_status read_manifest(const char *folder, reader *r)
                        CDZ_MANIFEST_FILE);
     CDZ_TRY(parse(r));
     CDZ_TRY(check_required(r));
+    CDZ_TRY(check_values(r));
     m->id = value(r, KEY_ID);
     m->version = value(r, KEY_VERSION);
     m->kind = cdz_kind_of_name(value(r, KEY_KIND));
@@ -172,7 +182,7 @@ static cdz_status read_manifest(const char *folder, reader *r)
     m->summary = value(r, KEY_SUMMARY);
     m->entry_path = cdz_arena_printf(&m->arena, "%s/%s", folder, m->entry);
     if (!m->entry_path) return cdz_err(r->err, CDZ_E_NOMEM, "%s: out of memory", m->path);
-    CDZ_TRY(check_values(r));
+    CDZ_TRY(check_abi(m, r->err));
     return check_entry(folder, m, r->err);
 }
 
