@@ -15,7 +15,7 @@ typedef struct cdz_instance {
     bool custom;    /* named by the user rather than by the profile */
 } cdz_instance;
 
-/* What one request runs with. Immutable; freed whole. Holds references to its modules. */
+/* What one request runs with. Immutable; freed whole. Keeps its pipeline, and so its modules, alive. */
 typedef struct cdz_plan {
     cdz_arena arena;
     cdz_generation generation;
@@ -28,18 +28,23 @@ typedef struct cdz_plan {
     uint32_t n_criteria;
     const char **warnings; /* sentences for the user */
     uint32_t n_warnings;
+    struct cdz_pipeline *pipeline; /* retained: plugins, names and origins are its */
 } cdz_plan;
 
-struct cdz_pipeline; /* = cdz_pipeline of cadenza.h, reference-counted */
+struct cdz_pipeline; /* = cdz_pipeline of cadenza.h, reference-counted; planning is safe from any thread */
 
-/* name: how the text is called in sentences; also the folder relative paths start from is that of name. */
+/* name: how the text is called in sentences; relative paths start from its folder. Empty text is the profile `hf`.
+ * The registry must outlive the pipeline. */
 cdz_status cdz_pipeline_create(cdz_registry *registry, const char *text, size_t len,
                                const char *name, cdz_pipeline **out, cdz_error *err);
 cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *path,
                                          cdz_pipeline **out, cdz_error *err);
+/* -s: a generation parameter, section.name, or a name that one plugin of the pipeline alone declares. Generation
+ * parameters are checked here, the others when the first plan is made. Before the first plan only (CDZ_E_STATE). */
 cdz_status cdz_pipeline_override(cdz_pipeline *pipeline, const char *name, const char *value,
-                                 cdz_error *err); /* -s */
-/* --custom-generate: replaces the strategy by a package folder, file or id; see settings of its declared parameters. */
+                                 cdz_error *err);
+/* --custom-generate: replaces the strategy by a package folder, file or id. Its declared parameters are set by request
+ * kwargs, `-s name=value` or `-s id.name=value`. Before the first plan only. */
 cdz_status cdz_pipeline_set_strategy(cdz_pipeline *pipeline, const char *path_or_id,
                                      cdz_error *err);
 void cdz_pipeline_retain(cdz_pipeline *pipeline);

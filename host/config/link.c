@@ -1,0 +1,477 @@
+/* link.c - finds the plugins a pipeline names and gives each the settings that are its own. */
+#include "config/link.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* What the functions here pass along. */
+typedef struct linker {
+    cdz_link *link;
+    cdz_registry *registry;
+    const cdz_sources *sources;
+    cdz_error *err;
+} linker;
+
+static cdz_status no_memory(linker *l)
+{
+    return cdz_err(l->err, CDZ_E_NOMEM, "pipeline: out of memory");
+}
+
+void cdz_part_prefix(const cdz_part *entry, const cdz_origin *origin, char *out, size_t out_bytes)
+{
+    bool file = origin->source == CDZ_SOURCE_FILE || origin->source == CDZ_SOURCE_PROFILE;
+    cdz_origin_prefix(origin, out, out_bytes);
+    size_t len = strlen(out);
+    if (file) snprintf(out + len, out_bytes - len, "[%s] ", entry->name);
+    if (origin->source == CDZ_SOURCE_COMMAND)
+        snprintf(out + len, out_bytes - len, "%s.", entry->name);
+}
+
+/* --- finding plugins ------------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t len = strlen(text), n = strlen(end);
+    return len >= n && strcmp(text + len - n, end) == 0;
+}
+
+/* The path in "lua:file.lua", "path.so" or "folder/package"; NULL for an id. */
+static const char *path_in(const char *spec)
+{
+    if (strncmp(spec, "lua:", 4) == 0) return spec + 4;
+    if (strchr(spec, '/') || ends_with(spec, ".so") || ends_with(spec, ".lua")) return spec;
+    return NULL;
+}
+
+/* spec as written at origin. */
+static cdz_status find_plugin(linker *l, uint32_t kind, const char *spec, const cdz_origin *origin,
+                              cdz_plugin_ref *out, cdz_error *why)
+{
+    const char *path = path_in(spec);
+    if (!path) return cdz_registry_find(l->registry, kind, spec, out, why);
+    const char *full = cdz_sources_path(&l->link->arena, origin, path);
+    if (!full) return no_memory(l);
+    return cdz_registry_load(l->registry, full, kind, out, why);
+}
+
+/* The parameters of an entry's plugin that follow a generation parameter. */
+static cdz_status find_mirrors(linker *l, cdz_part *entry)
+{
+    cdz_param_table table = cdz_params_of(entry->plugin.base);
+    cdz_mirror *mirrors = cdz_arena_array(&l->link->arena, table.n, sizeof *mirrors);
+    if (!mirrors) return no_memory(l);
+    for (uint32_t i = 0; i < table.n; i++) {
+        const cdz_param *param = cdz_param_at(&table, i);
+        int slot = param->flags & CDZ_GENERATION ? cdz_generation_slot(param->name) : -1;
+        if (slot >= 0 && (uint32_t)slot < cdz_generation_table()->n)
+            mirrors[entry->n_mirrors++] = (cdz_mirror){param, (uint32_t)slot};
+    }
+    entry->mirrors = mirrors;
+    return CDZ_OK;
+}
+
+/* An entry the user listed: its section's id, or its own name, is the plugin. */
+static cdz_status link_named(linker *l, uint32_t kind, const char *name, cdz_origin origin,
+                             cdz_part *out)
+{
+    const cdz_written *id = cdz_sources_find(l->sources, name, "id");
+    cdz_error why = {0};
+    *out = (cdz_part){.name = name, .origin = origin};
+    cdz_status st =
+        find_plugin(l, kind, id ? id->text : name, id ? &id->origin : &origin, &out->plugin, &why);
+    if (st == CDZ_OK) return find_mirrors(l, out);
+    char prefix[300];
+    if (id)
+        cdz_part_prefix(out, &id->origin, prefix, sizeof prefix);
+    else
+        cdz_origin_prefix(&origin, prefix, sizeof prefix);
+    return cdz_err(l->err, st, "%s%s", prefix, why.text);
+}
+
+/* A stage of the profile, which may be missing as long as nobody needs it. */
+static cdz_status link_stage(linker *l, uint32_t kind, const char *id, cdz_part *out)
+{
+    cdz_error why = {0};
+    *out = (cdz_part){.name = id};
+    cdz_status st = cdz_registry_find(l->registry, kind, id, &out->plugin, &why);
+    if (st == CDZ_OK) return find_mirrors(l, out);
+    if (st == CDZ_E_NOMEM) return no_memory(l);
+    out->plugin = (cdz_plugin_ref){0};
+    out->missing = cdz_arena_strdup(&l->link->arena, why.text);
+    return out->missing ? CDZ_OK : no_memory(l);
+}
+
+/* --- the lists of [pipeline] ----------------------------------------------------------------------------- */
+
+static uint32_t count_items(const char *text)
+{
+    uint32_t n = 1;
+    for (; *text; text++) n += *text == ',';
+    return n;
+}
+
+/* The next item of "a, b, c", trimmed; *text moves past its comma. */
+static const char *next_item(linker *l, const char **text)
+{
+    const char *start = *text;
+    size_t len = strcspn(start, ",");
+    *text = start + len + (start[len] == ',');
+    while (len && (*start == ' ' || *start == '\t')) start++, len--;
+    while (len && (start[len - 1] == ' ' || start[len - 1] == '\t')) len--;
+    return cdz_arena_strndup(&l->link->arena, start, len);
+}
+
+static cdz_status check_item(linker *l, const cdz_written *w, const cdz_parts *list,
+                             const char *item)
+{
+    char prefix[300];
+    cdz_origin_prefix(&w->origin, prefix, sizeof prefix);
+    if (!*item)
+        return cdz_err(l->err, CDZ_E_USAGE, "%s[pipeline] %s: a name is missing between commas",
+                       prefix, w->name);
+    for (uint32_t i = 0; i < list->n; i++)
+        if (strcmp(list->at[i].name, item) == 0)
+            return cdz_err(l->err, CDZ_E_USAGE,
+                           "%s[pipeline] %s names '%s' twice; give each a section of its own with "
+                           "id = %s",
+                           prefix, w->name, item, item);
+    return CDZ_OK;
+}
+
+static cdz_status link_list(linker *l, const char *key, uint32_t kind, cdz_parts *out)
+{
+    const cdz_written *w = cdz_sources_find(l->sources, "pipeline", key);
+    if (!w) return CDZ_OK;
+    out->given = true;
+    out->origin = w->origin;
+    if (strcmp(w->text, "none") == 0) return CDZ_OK;
+
+    uint32_t n = count_items(w->text);
+    out->at = cdz_arena_array(&l->link->arena, n, sizeof *out->at);
+    if (!out->at) return no_memory(l);
+    const char *text = w->text;
+    for (uint32_t i = 0; i < n; i++) {
+        const char *item = next_item(l, &text);
+        if (!item) return no_memory(l);
+        CDZ_TRY(check_item(l, w, out, item));
+        out->n++; /* counted first: what it retains is released even when it fails half-way */
+        CDZ_TRY(link_named(l, kind, item, w->origin, &out->at[i]));
+    }
+    return CDZ_OK;
+}
+
+/* Both lists in one place cannot be meant; from different places, `chain` replaces what is below it. */
+static cdz_status check_chain(linker *l)
+{
+    cdz_link *link = l->link;
+    const cdz_origin *chain = &link->chain.origin, *custom = &link->processors.origin;
+    if (!link->chain.given || !link->processors.given || link->processors.n == 0) return CDZ_OK;
+    if (custom->source < chain->source) return CDZ_OK;
+    char prefix[300];
+    cdz_origin_prefix(custom, prefix, sizeof prefix);
+    return cdz_err(l->err, CDZ_E_USAGE,
+                   "%s[pipeline] processors: chain replaces the whole list; put them there",
+                   prefix);
+}
+
+/* --- the strategy ---------------------------------------------------------------------------------------- */
+
+static bool exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+/* From --custom-generate: a path if there is such a file or folder, else an id. Its section is named by its id. */
+static cdz_status link_given_strategy(linker *l, const char *spec)
+{
+    cdz_part *entry = &l->link->strategy;
+    const char *path = path_in(spec);
+    cdz_status st;
+
+    entry->origin = (cdz_origin){.source = CDZ_SOURCE_COMMAND};
+    if (!path && exists(spec)) path = spec;
+    if (path)
+        st = cdz_registry_load(l->registry, path, CDZ_KIND_STRATEGY, &entry->plugin, l->err);
+    else
+        st = cdz_registry_find(l->registry, CDZ_KIND_STRATEGY, spec, &entry->plugin, l->err);
+    if (st != CDZ_OK) {
+        entry->plugin = (cdz_plugin_ref){0};
+        return st;
+    }
+    entry->name = entry->plugin.base->id;
+    return find_mirrors(l, entry);
+}
+
+static cdz_status link_strategy(linker *l, const char *given)
+{
+    const cdz_written *w = cdz_sources_find(l->sources, "pipeline", "strategy");
+    cdz_link *link = l->link;
+    link->strategy_named = given || (w && strcmp(w->text, "auto") != 0);
+    if (given) return link_given_strategy(l, given);
+    if (link->strategy_named)
+        return link_named(l, CDZ_KIND_STRATEGY, w->text, w->origin, &link->strategy);
+    CDZ_TRY(link_stage(l, CDZ_KIND_STRATEGY, "greedy", &link->greedy));
+    return link_stage(l, CDZ_KIND_STRATEGY, "sample", &link->sample);
+}
+
+/* --- the profile ----------------------------------------------------------------------------------------- */
+
+static cdz_status link_profile(linker *l)
+{
+    cdz_link *link = l->link;
+    link->stages = cdz_arena_array(&link->arena, cdz_profile_n_processors, sizeof *link->stages);
+    link->criteria = cdz_arena_array(&link->arena, cdz_profile_n_criteria, sizeof *link->criteria);
+    if (!link->stages || !link->criteria) return no_memory(l);
+    for (uint32_t i = 0; i < cdz_profile_n_processors && !link->chain.given; i++)
+        CDZ_TRY(link_stage(l, CDZ_KIND_PROCESSOR, cdz_profile_processors[i].id, &link->stages[i]));
+    for (uint32_t i = 0; i < cdz_profile_n_criteria; i++)
+        CDZ_TRY(link_stage(l, CDZ_KIND_CRITERION, cdz_profile_criteria[i].id, &link->criteria[i]));
+    return CDZ_OK;
+}
+
+/* --- settings -------------------------------------------------------------------------------------------- */
+
+typedef struct entry_list {
+    cdz_part **at;
+    uint32_t n;
+} entry_list;
+
+static void add_entries(entry_list *list, cdz_part *at, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (at[i].plugin.base) list->at[list->n++] = &at[i];
+}
+
+/* Every entry that a plan may use. */
+static cdz_status all_entries(linker *l, entry_list *out)
+{
+    cdz_link *link = l->link;
+    size_t room = 3 + (size_t)link->processors.n + link->stopping.n + link->chain.n +
+                  cdz_profile_n_processors + cdz_profile_n_criteria;
+    *out = (entry_list){cdz_arena_array(&link->arena, room, sizeof *out->at), 0};
+    if (!out->at) return no_memory(l);
+    add_entries(out, &link->strategy, 1);
+    add_entries(out, &link->greedy, 1);
+    add_entries(out, &link->sample, 1);
+    add_entries(out, link->chain.at, link->chain.n);
+    if (!link->chain.given) add_entries(out, link->processors.at, link->processors.n);
+    add_entries(out, link->stopping.at, link->stopping.n);
+    add_entries(out, link->stages, cdz_profile_n_processors);
+    add_entries(out, link->criteria, cdz_profile_n_criteria);
+    return CDZ_OK;
+}
+
+static cdz_status unknown_parameter(linker *l, const cdz_part *entry, const cdz_written *w)
+{
+    char prefix[300], hint[120];
+    cdz_param_table table = cdz_params_of(entry->plugin.base);
+    cdz_param_suggest(&table, w->name, hint, sizeof hint);
+    if (w->origin.source == CDZ_SOURCE_COMMAND)
+        snprintf(prefix, sizeof prefix, "-s %s.%s", entry->name, w->name);
+    else
+        snprintf(prefix, sizeof prefix, "%s:%u:1: [%s] %s", w->origin.file, w->origin.line,
+                 entry->name, w->name);
+    return cdz_err(l->err, CDZ_E_USAGE, "%s: %s has no such parameter%s", prefix,
+                   entry->plugin.base->id, hint);
+}
+
+/* Reads the value and tries it on a struct of its own, so that errors come when the file is read. */
+static cdz_status assign(linker *l, const cdz_part *entry, const cdz_written *w,
+                         cdz_assignment *out)
+{
+    cdz_param_table table = cdz_params_of(entry->plugin.base);
+    cdz_error why = {0};
+    char prefix[300];
+
+    out->origin = w->origin;
+    out->param = cdz_param_find(&table, w->name);
+    if (!out->param) return unknown_parameter(l, entry, w);
+    void *scratch = cdz_arena_alloc(&l->link->arena, table.params_size);
+    if (!scratch) return no_memory(l);
+    cdz_status st = cdz_param_from_text(out->param, w->text, &l->link->arena, &out->value, &why);
+    if (st == CDZ_OK) st = cdz_param_set(out->param, scratch, &out->value, &l->link->arena, &why);
+    if (st == CDZ_OK) return CDZ_OK;
+    cdz_part_prefix(entry, &w->origin, prefix, sizeof prefix);
+    return cdz_err(l->err, st, "%s%s", prefix, why.text);
+}
+
+/* The entry a bare `-s name=value` means: the only one that declares the name. NULL with an error otherwise. */
+static const cdz_part *owner_of(linker *l, const entry_list *entries, const char *name)
+{
+    const cdz_part *owner = NULL;
+    for (uint32_t i = 0; i < entries->n; i++) {
+        const cdz_part *entry = entries->at[i];
+        cdz_param_table table = cdz_params_of(entry->plugin.base);
+        if (!cdz_param_find(&table, name)) continue;
+        if (owner) {
+            cdz_err(l->err, CDZ_E_USAGE,
+                    "-s %s: %s and %s both have this parameter; write -s %s.%s=... for one", name,
+                    owner->name, entry->name, owner->name, name);
+            return NULL;
+        }
+        owner = entry;
+    }
+    if (owner) return owner;
+    char hint[120];
+    cdz_param_table table = {0};
+    if (l->link->strategy.plugin.base) table = cdz_params_of(l->link->strategy.plugin.base);
+    cdz_generation_suggest(name, &table, hint, sizeof hint);
+    cdz_err(l->err, CDZ_E_USAGE, "-s %s: no such parameter%s", name, hint);
+    return NULL;
+}
+
+static cdz_status settings_of(linker *l, cdz_part *entry, const cdz_part *const *owners)
+{
+    const cdz_sources *s = l->sources;
+    cdz_assignment *settings = NULL;
+    for (uint32_t i = 0; i < s->n; i++) {
+        const cdz_written *w = &s->at[i];
+        bool own = owners[i] ? owners[i] == entry : strcmp(w->section, entry->name) == 0;
+        if (!own || (!owners[i] && strcmp(w->name, "id") == 0)) continue;
+        if (!settings) settings = cdz_arena_array(&l->link->arena, s->n, sizeof *settings);
+        if (!settings) return no_memory(l);
+        CDZ_TRY(assign(l, entry, w, &settings[entry->n_settings]));
+        entry->n_settings++;
+    }
+    entry->settings = settings;
+    return CDZ_OK;
+}
+
+/* Sections and `-s section.name` that belong to no entry. */
+static cdz_status check_unused(linker *l, const entry_list *entries)
+{
+    const cdz_sources *s = l->sources;
+    const char **names = cdz_arena_array(&l->link->arena, entries->n, sizeof *names);
+    if (!names) return no_memory(l);
+    for (uint32_t i = 0; i < entries->n; i++) names[i] = entries->at[i]->name;
+    for (uint32_t i = 0; i < s->n; i++) {
+        const cdz_written *w = &s->at[i];
+        bool used = w->origin.source != CDZ_SOURCE_COMMAND || !*w->section ||
+                    !strcmp(w->section, "generation") || !strcmp(w->section, "pipeline");
+        for (uint32_t k = 0; k < entries->n && !used; k++) used = !strcmp(names[k], w->section);
+        if (used) continue;
+        const char *near = cdz_nearest_name(w->section, names, entries->n);
+        return cdz_err(l->err, CDZ_E_USAGE,
+                       "-s %s.%s: nothing in the pipeline is called '%s'%s%s%s", w->section,
+                       w->name, w->section, near ? ": did you mean '" : "", near ? near : "",
+                       near ? "'?" : "");
+    }
+    for (uint32_t i = 0; i < s->n_sections; i++) {
+        const cdz_written_section *section = &s->sections[i];
+        bool used = !strcmp(section->name, "generation") || !strcmp(section->name, "pipeline");
+        for (uint32_t k = 0; k < entries->n && !used; k++) used = !strcmp(names[k], section->name);
+        if (used) continue;
+        const char *near = cdz_nearest_name(section->name, names, entries->n);
+        cdz_warn(&l->link->warnings, &l->link->arena, "%s:%u: [%s] is used by nothing%s%s%s",
+                 section->origin.file, section->origin.line, section->name,
+                 near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    return CDZ_OK;
+}
+
+static cdz_status link_settings(linker *l)
+{
+    const cdz_sources *s = l->sources;
+    entry_list entries;
+    CDZ_TRY(all_entries(l, &entries));
+    const cdz_part **owners = cdz_arena_array(&l->link->arena, s->n, sizeof *owners);
+    if (!owners) return no_memory(l);
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (*s->at[i].section) continue;
+        owners[i] = owner_of(l, &entries, s->at[i].name);
+        if (!owners[i]) return CDZ_E_USAGE;
+    }
+    for (uint32_t i = 0; i < entries.n; i++) CDZ_TRY(settings_of(l, entries.at[i], owners));
+    return check_unused(l, &entries);
+}
+
+static cdz_status link_generation(linker *l)
+{
+    const cdz_sources *s = l->sources;
+    cdz_link *link = l->link;
+    link->generation = cdz_arena_array(&link->arena, s->n, sizeof *link->generation);
+    if (!link->generation) return no_memory(l);
+    for (uint32_t i = 0; i < s->n; i++) {
+        const cdz_written *w = &s->at[i];
+        if (strcmp(w->section, "generation") != 0) continue;
+        cdz_slot_value *v = &link->generation[link->n_generation++];
+        v->slot = (uint32_t)cdz_generation_slot(w->name);
+        v->origin = w->origin;
+        CDZ_TRY(cdz_generation_from_text(v->slot, w->text, &link->arena, &v->value, l->err));
+    }
+    return CDZ_OK;
+}
+
+/* The defaults of the generation table as values, for parameters that mirror one nobody set. */
+static cdz_status link_defaults(linker *l)
+{
+    const cdz_param_table *table = cdz_generation_table();
+    cdz_generation *defaults = cdz_arena_alloc(&l->link->arena, sizeof *defaults);
+    l->link->defaults = cdz_arena_array(&l->link->arena, table->n, sizeof *l->link->defaults);
+    if (!defaults || !l->link->defaults) return no_memory(l);
+    cdz_params_defaults(table, defaults);
+    for (uint32_t i = 0; i < table->n; i++) {
+        cdz_buf text = {0};
+        cdz_param_write(cdz_param_at(table, i), defaults, &text);
+        char *copy = text.failed ? NULL : cdz_arena_strndup(&l->link->arena, text.data, text.len);
+        cdz_buf_free(&text);
+        if (!copy) return no_memory(l);
+        CDZ_TRY(cdz_json_parse(copy, strlen(copy), "default", NULL, &l->link->arena,
+                               &l->link->defaults[i], l->err));
+    }
+    return CDZ_OK;
+}
+
+/* --- life ------------------------------------------------------------------------------------------------ */
+
+static cdz_status link_all(linker *l, const char *strategy)
+{
+    CDZ_TRY(link_defaults(l));
+    CDZ_TRY(link_generation(l));
+    CDZ_TRY(link_strategy(l, strategy));
+    CDZ_TRY(link_list(l, "processors", CDZ_KIND_PROCESSOR, &l->link->processors));
+    CDZ_TRY(link_list(l, "stopping", CDZ_KIND_CRITERION, &l->link->stopping));
+    CDZ_TRY(link_list(l, "chain", CDZ_KIND_PROCESSOR, &l->link->chain));
+    CDZ_TRY(check_chain(l));
+    CDZ_TRY(link_profile(l));
+    return link_settings(l);
+}
+
+cdz_status cdz_link_create(cdz_registry *registry, const cdz_sources *sources, const char *strategy,
+                           cdz_link **out, cdz_error *err)
+{
+    cdz_error own = {0};
+    cdz_link *link = calloc(1, sizeof *link);
+    if (!link) return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
+    linker l = {link, registry, sources, &own};
+    cdz_status st = link_all(&l, strategy);
+    if (st == CDZ_OK) {
+        *out = link;
+        return CDZ_OK;
+    }
+    cdz_link_free(link);
+    return cdz_err(err, st, "%s", own.text);
+}
+
+static void release_all(cdz_part *at, uint32_t n)
+{
+    for (uint32_t i = 0; at && i < n; i++) cdz_module_release(at[i].plugin.module);
+}
+
+void cdz_link_free(cdz_link *link)
+{
+    if (!link) return;
+    release_all(&link->strategy, 1);
+    release_all(&link->greedy, 1);
+    release_all(&link->sample, 1);
+    release_all(link->processors.at, link->processors.n);
+    release_all(link->stopping.at, link->stopping.n);
+    release_all(link->chain.at, link->chain.n);
+    release_all(link->stages, cdz_profile_n_processors);
+    release_all(link->criteria, cdz_profile_n_criteria);
+    cdz_arena_free(&link->arena);
+    free(link);
+}

@@ -1,0 +1,70 @@
+/* link.h - a pipeline's settings joined with its plugins: everything about it that no single request changes.
+ * Built once, read by every plan, so that a plan is cheap. Private to config/. */
+#ifndef CDZ_HOST_LINK_H
+#define CDZ_HOST_LINK_H
+
+#include "config/profile.h"
+#include "config/sources.h"
+#include "plug/registry.h"
+
+/* A value of one parameter of one instance. */
+typedef struct cdz_assignment {
+    const cdz_param *param;
+    cdz_json value;
+    cdz_origin origin;
+} cdz_assignment;
+
+/* A parameter that follows a generation parameter. */
+typedef struct cdz_mirror {
+    const cdz_param *param;
+    uint32_t slot; /* a row of the generation table */
+} cdz_mirror;
+
+/* A plugin that may be instantiated: named in a list, or a stage of the profile. */
+typedef struct cdz_part {
+    const char *name;               /* as listed; the section of its settings */
+    cdz_plugin_ref plugin;          /* retained; base is NULL when it is not installed */
+    const char *missing;            /* then: why, for when it is needed */
+    cdz_origin origin;              /* of the list; DEFAULT: the profile */
+    const cdz_assignment *settings; /* its own, lowest source first */
+    uint32_t n_settings;
+    const cdz_mirror *mirrors;
+    uint32_t n_mirrors;
+} cdz_part;
+
+typedef struct cdz_parts {
+    cdz_part *at;
+    uint32_t n;
+    bool given; /* the key was written, if only as none */
+    cdz_origin origin;
+} cdz_parts;
+
+typedef struct cdz_slot_value {
+    uint32_t slot;
+    cdz_json value;
+    cdz_origin origin;
+} cdz_slot_value;
+
+typedef struct cdz_link {
+    cdz_arena arena;
+    cdz_slot_value *generation; /* lowest source first */
+    uint32_t n_generation;
+    cdz_json *defaults; /* by row of the generation table */
+    bool strategy_named;
+    cdz_part strategy;       /* when named */
+    cdz_part greedy, sample; /* when not */
+    cdz_parts processors, stopping, chain;
+    cdz_part *stages;   /* cdz_profile_n_processors */
+    cdz_part *criteria; /* cdz_profile_n_criteria */
+    cdz_warnings warnings;
+} cdz_link;
+
+/* strategy: a path or id that stands above the files' (--custom-generate), or NULL. */
+cdz_status cdz_link_create(cdz_registry *registry, const cdz_sources *sources, const char *strategy,
+                           cdz_link **out, cdz_error *err);
+void cdz_link_free(cdz_link *link); /* NULL is fine */
+
+/* "story.ini:15: [dry] " and the like into out: what stands before a sentence about an instance. */
+void cdz_part_prefix(const cdz_part *entry, const cdz_origin *origin, char *out, size_t out_bytes);
+
+#endif

@@ -1,0 +1,447 @@
+/* plan.c - one request's plan: parameters resolved, a decode loop chosen, processors and criteria in their places.
+ * Runs for every request, so it looks nothing up that link.c could have found before. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cadenza/strategy.h"
+#include "config/create_host.h"
+#include "config/pipeline_state.h"
+
+typedef struct planner {
+    const cdz_link *link;
+    cdz_plan *plan;
+    cdz_resolution res;
+    const cdz_part *strategy;
+    const cdz_json *kwargs; /* an object or NULL */
+    bool *own; /* per member of kwargs: it is the strategy's, not a generation parameter */
+    cdz_error *err;
+} planner;
+
+static cdz_status no_memory(planner *p)
+{
+    return cdz_err(p->err, CDZ_E_NOMEM, "plan: out of memory");
+}
+
+/* --- parameters ------------------------------------------------------------------------------------------ */
+
+static cdz_status put_kwargs(planner *p)
+{
+    const cdz_origin origin = {.source = CDZ_SOURCE_REQUEST};
+    const cdz_json *kwargs = p->kwargs;
+    if (!kwargs) return CDZ_OK;
+    if (kwargs->type != CDZ_JSON_OBJECT)
+        return cdz_err(p->err, CDZ_E_USAGE, "request: kwargs must be an object, found %s",
+                       cdz_json_type_name(kwargs));
+    p->own = cdz_arena_array(&p->plan->arena, kwargs->len, sizeof *p->own);
+    if (!p->own) return no_memory(p);
+    for (uint32_t i = 0; i < kwargs->len; i++) {
+        int slot = cdz_generation_slot(kwargs->members[i].key);
+        p->own[i] = slot < 0;
+        if (slot >= 0)
+            cdz_resolution_put(&p->res, (uint32_t)slot, &kwargs->members[i].value, &origin);
+    }
+    return CDZ_OK;
+}
+
+static cdz_status put_sources(planner *p, const cdz_json *model)
+{
+    const cdz_link *link = p->link;
+    CDZ_TRY(cdz_resolution_begin(&p->res, &p->plan->arena, p->err));
+    CDZ_TRY(cdz_resolution_put_model(&p->res, model, p->err));
+    for (uint32_t i = 0; i < link->n_generation; i++) {
+        const cdz_slot_value *v = &link->generation[i];
+        cdz_resolution_put(&p->res, v->slot, &v->value, &v->origin);
+    }
+    return put_kwargs(p);
+}
+
+/* --- the strategy and what its name implies ---------------------------------------------------------------- */
+
+static uint32_t strategy_caps(const cdz_part *part)
+{
+    return ((const cdz_strategy *)(const void *)part->plugin.base)->caps;
+}
+
+/* "story.ini:4" for the middle of a sentence. */
+static void place_of(const cdz_origin *origin, char *out, size_t out_bytes)
+{
+    cdz_origin_prefix(origin, out, out_bytes);
+    size_t len = strlen(out);
+    while (len && (out[len - 1] == ' ' || out[len - 1] == ':')) out[--len] = '\0';
+    if (origin->source == CDZ_SOURCE_COMMAND) snprintf(out, out_bytes, "command line");
+}
+
+/* Naming a strategy sets a parameter. It stands above lower sources; the same or a higher one may not differ. */
+static cdz_status imply(planner *p, const char *name, const cdz_json *value, bool differs)
+{
+    uint32_t slot = (uint32_t)cdz_generation_slot(name);
+    const cdz_origin *here = &p->strategy->origin, *there = &p->res.origins[slot];
+    if (there->source < here->source || !p->res.values[slot]) {
+        cdz_resolution_put(&p->res, slot, value, here);
+        return CDZ_OK;
+    }
+    if (!differs) return CDZ_OK;
+    char prefix[300], where[300];
+    cdz_buf text = {0};
+    cdz_origin_prefix(there, prefix, sizeof prefix);
+    place_of(here, where, sizeof where);
+    cdz_json_write(&text, p->res.values[slot]);
+    cdz_status st = cdz_err(
+        p->err, CDZ_E_USAGE, "%s%s = %s contradicts strategy = %s (%s); strategy = auto follows %s",
+        prefix, name, text.data ? text.data : "?", p->strategy->name, where, name);
+    cdz_buf_free(&text);
+    return st;
+}
+
+static bool is_true(const planner *p, const char *name)
+{
+    const cdz_json *value = p->res.values[cdz_generation_slot(name)];
+    return cdz_json_is(value, CDZ_JSON_BOOL) && value->boolean;
+}
+
+static cdz_status imply_flags(planner *p)
+{
+    static const cdz_json yes = {.type = CDZ_JSON_BOOL, .boolean = true};
+    static const cdz_json no = {.type = CDZ_JSON_BOOL};
+    static const cdz_json one = {.type = CDZ_JSON_INT, .integer = 1};
+    if (!p->link->strategy_named) return CDZ_OK;
+    p->strategy = &p->link->strategy;
+    uint32_t caps = strategy_caps(p->strategy);
+    bool samples = caps & CDZ_SAMPLES, greedy = caps & CDZ_GREEDY;
+    double beams = 1;
+
+    if (samples != greedy)
+        CDZ_TRY(imply(p, "do_sample", samples ? &yes : &no, is_true(p, "do_sample") != samples));
+    if ((samples || greedy) && !(caps & CDZ_BEAMS)) {
+        const cdz_json *set = p->res.values[cdz_generation_slot("num_beams")];
+        if (set) cdz_json_number(set, &beams);
+        CDZ_TRY(imply(p, "num_beams", &one, beams > 1));
+    }
+    return CDZ_OK;
+}
+
+/* The decode loop that the mode table asks for. */
+static cdz_status follow_mode(planner *p, bool has_assistant)
+{
+    cdz_mode mode = cdz_generation_mode(&p->res, has_assistant);
+    if (mode == CDZ_MODE_GREEDY) p->strategy = &p->link->greedy;
+    if (mode == CDZ_MODE_SAMPLE) p->strategy = &p->link->sample;
+    if (!p->strategy)
+        return cdz_err(p->err, CDZ_E_UNSUPPORTED,
+                       "the parameters ask for mode %s: not supported by this version",
+                       cdz_mode_name(mode));
+    if (!p->strategy->plugin.base)
+        return cdz_err(p->err, CDZ_E_NOT_FOUND, "%s", p->strategy->missing);
+    return CDZ_OK;
+}
+
+static cdz_status choose_strategy(planner *p, bool has_assistant)
+{
+    const cdz_generation *g = &p->res.generation;
+    CDZ_TRY(cdz_generation_unsupported(&p->res, p->link->strategy_named, p->err));
+    if (g->num_beams < 1)
+        return cdz_err(p->err, CDZ_E_USAGE, "num_beams = %lld: must be an integer from 1",
+                       (long long)g->num_beams);
+    if (!p->link->strategy_named) return follow_mode(p, has_assistant);
+    if ((strategy_caps(p->strategy) & CDZ_BEAMS) && g->num_beams == 1)
+        return cdz_err(p->err, CDZ_E_USAGE, "strategy = %s needs num_beams above 1",
+                       p->strategy->name);
+    return CDZ_OK;
+}
+
+/* --- instances ------------------------------------------------------------------------------------------- */
+
+static bool has_own(const cdz_part *part, const cdz_param *param)
+{
+    for (uint32_t i = 0; i < part->n_settings; i++)
+        if (part->settings[i].param == param) return true;
+    return false;
+}
+
+/* Parameters that follow generation parameters, where nothing of their own is set. */
+static cdz_status set_mirrored(planner *p, const cdz_part *part, void *params)
+{
+    for (uint32_t i = 0; i < part->n_mirrors; i++) {
+        const cdz_mirror *m = &part->mirrors[i];
+        const cdz_json *value = p->res.values[m->slot];
+        cdz_error why = {0};
+        if (has_own(part, m->param)) continue;
+        if (!value) value = &p->link->defaults[m->slot];
+        cdz_status st = cdz_param_set(m->param, params, value, &p->plan->arena, &why);
+        if (st == CDZ_OK) continue;
+        char prefix[300];
+        cdz_origin_prefix(&p->res.origins[m->slot], prefix, sizeof prefix);
+        return cdz_err(p->err, st, "%s%s", prefix, why.text);
+    }
+    return CDZ_OK;
+}
+
+static cdz_status set_own(planner *p, const cdz_part *part, void *params)
+{
+    for (uint32_t i = 0; i < part->n_settings; i++) {
+        const cdz_assignment *a = &part->settings[i];
+        CDZ_TRY(cdz_param_set(a->param, params, &a->value, &p->plan->arena, p->err));
+    }
+    return CDZ_OK;
+}
+
+/* Arguments of the request that the strategy declares. */
+static cdz_status set_arguments(planner *p, const cdz_part *part, void *params)
+{
+    cdz_param_table table = cdz_params_of(part->plugin.base);
+    for (uint32_t i = 0; p->kwargs && i < p->kwargs->len; i++) {
+        const cdz_json_member *member = &p->kwargs->members[i];
+        const cdz_param *param = p->own[i] ? cdz_param_find(&table, member->key) : NULL;
+        cdz_error why = {0};
+        if (!p->own[i]) continue;
+        if (!param) {
+            char hint[120];
+            cdz_generation_suggest(member->key, &table, hint, sizeof hint);
+            return cdz_err(p->err, CDZ_E_USAGE,
+                           "request: %s is neither a generation parameter nor one of strategy %s%s",
+                           member->key, part->plugin.base->id, hint);
+        }
+        cdz_status st = cdz_param_set(param, params, &member->value, &p->plan->arena, &why);
+        if (st != CDZ_OK) return cdz_err(p->err, st, "request: %s", why.text);
+    }
+    return CDZ_OK;
+}
+
+/* Where a refusal of create most likely comes from: a setting of its own, its generation parameter, or its listing. */
+static void blame(const planner *p, const cdz_part *part, char *out, size_t out_bytes)
+{
+    int slot = cdz_generation_slot(part->plugin.base->id);
+    if (part->n_settings)
+        cdz_part_prefix(part, &part->settings[part->n_settings - 1].origin, out, out_bytes);
+    else if (slot >= 0 && p->res.origins[slot].source != CDZ_SOURCE_DEFAULT)
+        cdz_origin_prefix(&p->res.origins[slot], out, out_bytes);
+    else
+        cdz_part_prefix(part, &part->origin, out, out_bytes);
+}
+
+static cdz_status instantiate(planner *p, const cdz_part *part, uint32_t place, bool custom,
+                              cdz_instance *out)
+{
+    const cdz_plugin_base *plugin = part->plugin.base;
+    cdz_param_table table = cdz_params_of(plugin);
+    cdz_error why = {0};
+    void *params = cdz_arena_alloc(&p->plan->arena, table.params_size);
+
+    if (!params) return no_memory(p);
+    cdz_params_defaults(&table, params);
+    CDZ_TRY(set_mirrored(p, part, params));
+    CDZ_TRY(set_own(p, part, params));
+    if (plugin->kind == CDZ_KIND_STRATEGY) CDZ_TRY(set_arguments(p, part, params));
+    *out = (cdz_instance){part->name, part->plugin, params, part->origin, place, custom};
+    cdz_status st = cdz_run_create(plugin, params, &p->plan->arena, &why);
+    if (st == CDZ_OK) return CDZ_OK;
+    char prefix[300];
+    blame(p, part, prefix, sizeof prefix);
+    return cdz_err(p->err, st, "%s%s", prefix, why.text);
+}
+
+/* --- lists ----------------------------------------------------------------------------------------------- */
+
+typedef struct place {
+    const cdz_part *part;
+    uint32_t at;
+    bool custom;
+} place;
+
+/* A stage of the profile is wanted but its plugin is not there. */
+static cdz_status missing(planner *p, const cdz_part *part)
+{
+    char prefix[300];
+    cdz_origin_prefix(&p->res.origins[cdz_generation_slot(part->name)], prefix, sizeof prefix);
+    return cdz_err(p->err, CDZ_E_NOT_FOUND, "%s%s is set: %s", prefix, part->name, part->missing);
+}
+
+/* The first custom part that has this id and stands nowhere yet; its place in the list, or n. */
+static uint32_t custom_of(const cdz_parts *custom, const char *id, const bool *placed)
+{
+    uint32_t i = 0;
+    while (i < custom->n && (placed[i] || strcmp(custom->at[i].plugin.base->id, id) != 0)) i++;
+    return i;
+}
+
+/* Transformers' _merge_criteria_processor_list: a custom one of the same kind takes the place of an active default,
+ * only the first such; all others come after `last_replaceable`. */
+static cdz_status merge(planner *p, const cdz_stage *stages, const cdz_part *parts, uint32_t n,
+                        const cdz_parts *custom, uint32_t last_replaceable, place *out,
+                        uint32_t *n_out)
+{
+    bool *placed = cdz_arena_array(&p->plan->arena, custom->n, sizeof *placed);
+    uint32_t at = 0, i = 0;
+    if (!placed) return no_memory(p);
+    for (; i < n && stages[i].place <= last_replaceable; i++) {
+        if (!cdz_profile_active(&p->res, stages[i].id)) continue;
+        uint32_t k = custom_of(custom, stages[i].id, placed);
+        if (k < custom->n) {
+            placed[k] = true;
+            out[at++] = (place){&custom->at[k], stages[i].place, true};
+            cdz_warn(&p->res.warnings, &p->plan->arena,
+                     "%s takes the place of the %s that the configuration asks for",
+                     custom->at[k].name, stages[i].id);
+        } else if (!parts[i].plugin.base) {
+            return missing(p, &parts[i]);
+        } else {
+            out[at++] = (place){&parts[i], stages[i].place, false};
+        }
+    }
+    for (uint32_t k = 0; k < custom->n; k++)
+        if (!placed[k]) out[at++] = (place){&custom->at[k], last_replaceable + 1, true};
+    for (; i < n; i++) {
+        if (!cdz_profile_active(&p->res, stages[i].id)) continue;
+        if (!parts[i].plugin.base) return missing(p, &parts[i]);
+        out[at++] = (place){&parts[i], stages[i].place, false};
+    }
+    *n_out = at;
+    return CDZ_OK;
+}
+
+static cdz_status instantiate_all(planner *p, const place *places, uint32_t n, cdz_instance **out,
+                                  uint32_t *n_out)
+{
+    cdz_instance *at = cdz_arena_array(&p->plan->arena, n, sizeof *at);
+    if (!at) return no_memory(p);
+    for (uint32_t i = 0; i < n; i++)
+        CDZ_TRY(instantiate(p, places[i].part, places[i].at, places[i].custom, &at[i]));
+    *out = at;
+    *n_out = n;
+    return CDZ_OK;
+}
+
+static bool chain_uses(const cdz_parts *chain, const char *name)
+{
+    int slot = cdz_generation_slot(name);
+    for (uint32_t i = 0; i < chain->n; i++) {
+        const cdz_part *part = &chain->at[i];
+        if (strcmp(part->plugin.base->id, name) == 0) return true;
+        for (uint32_t k = 0; k < part->n_mirrors; k++)
+            if ((int)part->mirrors[k].slot == slot) return true;
+    }
+    return false;
+}
+
+/* With a chain, a parameter that would have switched a processor on must find a stage that reads it. */
+static cdz_status check_chain(planner *p)
+{
+    for (uint32_t i = 0; i < cdz_profile_n_processors; i++) {
+        const char *id = cdz_profile_processors[i].id;
+        const int slot = cdz_generation_slot(id);
+        const cdz_origin *origin = &p->res.origins[slot];
+        if (origin->source == CDZ_SOURCE_DEFAULT || !cdz_profile_active(&p->res, id) ||
+            chain_uses(&p->link->chain, id))
+            continue;
+        char prefix[300];
+        cdz_origin_prefix(origin, prefix, sizeof prefix);
+        if (origin->source > CDZ_SOURCE_MODEL)
+            return cdz_err(p->err, CDZ_E_USAGE, "%s%s is set, but no stage of the chain uses it",
+                           prefix, id);
+        cdz_warn(&p->res.warnings, &p->plan->arena,
+                 "%s%s is set, but no stage of the chain uses it", prefix, id);
+    }
+    return CDZ_OK;
+}
+
+static cdz_status plan_processors(planner *p)
+{
+    const cdz_link *link = p->link;
+    uint32_t n = 0;
+    place *places = cdz_arena_array(
+        &p->plan->arena, (size_t)cdz_profile_n_processors + link->processors.n + link->chain.n,
+        sizeof *places);
+    if (!places) return no_memory(p);
+    if (link->chain.given) {
+        CDZ_TRY(check_chain(p));
+        for (; n < link->chain.n; n++)
+            places[n] = (place){&link->chain.at[n],
+                                cdz_profile_place(link->chain.at[n].plugin.base->id), true};
+    } else {
+        CDZ_TRY(merge(p, cdz_profile_processors, link->stages, cdz_profile_n_processors,
+                      &link->processors, CDZ_PLACE_LAST_REPLACEABLE, places, &n));
+    }
+    return instantiate_all(p, places, n, &p->plan->processors, &p->plan->n_processors);
+}
+
+static cdz_status plan_criteria(planner *p)
+{
+    const cdz_link *link = p->link;
+    uint32_t n = 0;
+    place *places =
+        cdz_arena_array(&p->plan->arena, cdz_profile_n_criteria + link->stopping.n, sizeof *places);
+    if (!places) return no_memory(p);
+    CDZ_TRY(merge(p, cdz_profile_criteria, link->criteria, cdz_profile_n_criteria, &link->stopping,
+                  cdz_profile_n_criteria, places, &n));
+    return instantiate_all(p, places, n, &p->plan->criteria, &p->plan->n_criteria);
+}
+
+/* --- the whole ------------------------------------------------------------------------------------------- */
+
+static cdz_status finish(planner *p)
+{
+    const cdz_warnings *linked = &p->link->warnings;
+    cdz_plan *plan = p->plan;
+    for (uint32_t i = 0; i < linked->n; i++)
+        cdz_warn(&p->res.warnings, &plan->arena, "%s", linked->at[i]);
+    plan->generation = p->res.generation;
+    plan->origins = p->res.origins;
+    plan->warnings = p->res.warnings.at;
+    plan->n_warnings = p->res.warnings.n;
+    return CDZ_OK;
+}
+
+static cdz_status build(planner *p, const cdz_json *model, bool has_assistant)
+{
+    CDZ_TRY(put_sources(p, model));
+    CDZ_TRY(imply_flags(p));
+    CDZ_TRY(cdz_resolution_finish(&p->res, p->err));
+    CDZ_TRY(choose_strategy(p, has_assistant));
+    CDZ_TRY(instantiate(p, p->strategy, 0, p->link->strategy_named, &p->plan->strategy));
+    CDZ_TRY(plan_processors(p));
+    CDZ_TRY(plan_criteria(p));
+    return finish(p);
+}
+
+/* The link of a pipeline that does not change from here on. */
+static cdz_status freeze(cdz_pipeline *pipeline, cdz_error *err)
+{
+    cdz_status st = CDZ_OK;
+    pthread_mutex_lock(&pipeline->lock);
+    if (!pipeline->link)
+        st = cdz_link_create(pipeline->registry, &pipeline->sources, pipeline->strategy,
+                             &pipeline->link, err);
+    if (st == CDZ_OK) pipeline->planned = true;
+    pthread_mutex_unlock(&pipeline->lock);
+    return st;
+}
+
+cdz_status cdz_pipeline_plan(cdz_pipeline *pipeline, const cdz_json *model_generation,
+                             const cdz_json *kwargs, bool has_assistant, cdz_plan **out,
+                             cdz_error *err)
+{
+    cdz_error own = {0};
+    CDZ_TRY(freeze(pipeline, err));
+    cdz_plan *plan = calloc(1, sizeof *plan);
+    if (!plan) return cdz_err(err, CDZ_E_NOMEM, "plan: out of memory");
+    cdz_pipeline_retain(pipeline);
+    plan->pipeline = pipeline;
+    if (kwargs && kwargs->type == CDZ_JSON_NULL) kwargs = NULL;
+    planner p = {.link = pipeline->link, .plan = plan, .kwargs = kwargs, .err = &own};
+    cdz_status st = build(&p, model_generation, has_assistant);
+    if (st == CDZ_OK) {
+        *out = plan;
+        return CDZ_OK;
+    }
+    cdz_plan_free(plan);
+    return cdz_err(err, st, "%s", own.text);
+}
+
+void cdz_plan_free(cdz_plan *plan)
+{
+    if (!plan) return;
+    cdz_pipeline_release(plan->pipeline);
+    cdz_arena_free(&plan->arena);
+    free(plan);
+}

@@ -1,0 +1,239 @@
+/* sources.c - reads pipeline files with what they inherit, and command-line settings, into one list. */
+#include "config/sources.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "config/ini.h"
+
+enum { MAX_DEPTH = 8 };
+
+/* The file being read and those that use it. */
+typedef struct chain {
+    const struct chain *outer;
+    const char *canonical; /* NULL: text from memory */
+    uint32_t depth;
+} chain;
+
+static cdz_status read_text(cdz_sources *s, const char *text, size_t len, const char *name,
+                            const chain *here, cdz_error *err);
+
+/* --- growing --------------------------------------------------------------------------------------------- */
+
+static bool grow(cdz_arena *arena, void **at, uint32_t n, uint32_t *cap, size_t bytes)
+{
+    if (n < *cap) return true;
+    uint32_t more = *cap ? *cap * 2 : 16;
+    void *bigger = cdz_arena_array(arena, more, bytes);
+    if (!bigger) return false;
+    if (n) memcpy(bigger, *at, n * bytes);
+    *at = bigger;
+    *cap = more;
+    return true;
+}
+
+static cdz_status add_setting(cdz_sources *s, cdz_written setting, cdz_error *err)
+{
+    void *at = s->at;
+    if (!grow(s->arena, &at, s->n, &s->cap, sizeof *s->at))
+        return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
+    s->at = at;
+    s->at[s->n++] = setting;
+    return CDZ_OK;
+}
+
+static cdz_status add_section(cdz_sources *s, cdz_written_section section, cdz_error *err)
+{
+    void *at = s->sections;
+    if (!grow(s->arena, &at, s->n_sections, &s->cap_sections, sizeof *s->sections))
+        return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
+    s->sections = at;
+    s->sections[s->n_sections++] = section;
+    return CDZ_OK;
+}
+
+/* --- checking -------------------------------------------------------------------------------------------- */
+
+static cdz_status check_pipeline_key(const cdz_written *w, cdz_error *err)
+{
+    static const char *const keys[] = {"use", "strategy", "processors", "stopping", "chain"};
+    enum { N = sizeof keys / sizeof keys[0] };
+    for (size_t i = 0; i < N; i++)
+        if (strcmp(keys[i], w->name) == 0) return CDZ_OK;
+    const char *nearest = cdz_nearest_name(w->name, keys, N);
+    return cdz_err(err, CDZ_E_USAGE, "[pipeline] %s: no such key%s%s%s", w->name,
+                   nearest ? ": did you mean '"
+                           : "; it has use, strategy, processors, stopping, chain",
+                   nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+static cdz_status check_generation_key(const cdz_written *w, cdz_error *err)
+{
+    char hint[120];
+    int slot = cdz_generation_slot(w->name);
+    if (slot >= 0) return CDZ_OK;
+    cdz_generation_suggest(w->name, NULL, hint, sizeof hint);
+    return cdz_err(err, CDZ_E_USAGE, "[generation] %s: no such parameter%s", w->name, hint);
+}
+
+static cdz_status check_generation_value(cdz_sources *s, const cdz_written *w, cdz_error *err)
+{
+    cdz_json value;
+    cdz_error why = {0};
+    uint32_t slot = (uint32_t)cdz_generation_slot(w->name);
+    cdz_status st = cdz_generation_from_text(slot, w->text, s->arena, &value, &why);
+    return st == CDZ_OK ? CDZ_OK : cdz_err(err, st, "[generation] %s", why.text);
+}
+
+/* Unknown names are reported with their column, bad values with their line. */
+static cdz_status check(cdz_sources *s, const cdz_written *w, cdz_error *err)
+{
+    bool pipeline = strcmp(w->section, "pipeline") == 0;
+    bool generation = strcmp(w->section, "generation") == 0;
+    cdz_error why = {0};
+    cdz_status st = CDZ_OK;
+
+    if (pipeline) st = check_pipeline_key(w, &why);
+    if (generation) st = check_generation_key(w, &why);
+    if (st != CDZ_OK)
+        return cdz_err(err, st, "%s:%u:1: %s", w->origin.file, w->origin.line, why.text);
+    if (generation) st = check_generation_value(s, w, &why);
+    if (st != CDZ_OK)
+        return cdz_err(err, st, "%s:%u: %s", w->origin.file, w->origin.line, why.text);
+    return CDZ_OK;
+}
+
+/* --- files ----------------------------------------------------------------------------------------------- */
+
+const char *cdz_sources_path(cdz_arena *arena, const cdz_origin *origin, const char *path)
+{
+    const char *slash = origin->file ? strrchr(origin->file, '/') : NULL;
+    if (*path == '/' || !slash) return cdz_arena_strdup(arena, path);
+    return cdz_arena_printf(arena, "%.*s/%s", (int)(slash - origin->file), origin->file, path);
+}
+
+static cdz_status read_file(cdz_sources *s, const char *path, const chain *outer, cdz_error *err)
+{
+    char canonical[PATH_MAX];
+    chain here = {outer, canonical, outer ? outer->depth + 1 : 1};
+    char *text = NULL;
+    size_t len = 0;
+
+    if (here.depth > MAX_DEPTH)
+        return cdz_err(err, CDZ_E_USAGE, "%s: more than %d files that use one another", path,
+                       (int)MAX_DEPTH);
+    CDZ_TRY(cdz_file_read(path, CDZ_INI_MAX_BYTES, &text, &len, err));
+    if (!realpath(path, canonical)) here.canonical = NULL;
+    for (const chain *c = outer; c && here.canonical; c = c->outer) {
+        if (!c->canonical || strcmp(c->canonical, canonical) != 0) continue;
+        free(text);
+        return cdz_err(err, CDZ_E_USAGE, "%s: uses itself", path);
+    }
+    cdz_status st = read_text(s, text, len, path, &here, err);
+    free(text);
+    return st;
+}
+
+/* The file that `use` names comes first, so that own keys win. */
+static cdz_status read_used(cdz_sources *s, const cdz_ini *ini, const char *name, const chain *here,
+                            cdz_error *err)
+{
+    for (uint32_t i = 0; i < ini->n_settings; i++) {
+        const cdz_ini_setting *set = &ini->settings[i];
+        if (strcmp(set->section, "pipeline") != 0 || strcmp(set->name, "use") != 0) continue;
+        if (strcmp(set->value, "hf") == 0) return CDZ_OK;
+        const cdz_origin origin = {.file = name, .line = set->line};
+        const char *path = cdz_sources_path(s->arena, &origin, set->value);
+        if (!path) return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
+        cdz_error why = {0};
+        cdz_status st = read_file(s, path, here, &why);
+        if (st != CDZ_OK)
+            return cdz_err(err, st, "%s:%u: use = %s: %s", name, set->line, set->value, why.text);
+    }
+    return CDZ_OK;
+}
+
+static cdz_status add_ini(cdz_sources *s, const cdz_ini *ini, const char *name, cdz_source source,
+                          cdz_error *err)
+{
+    for (uint32_t i = 0; i < ini->n_sections; i++) {
+        const cdz_written_section section = {ini->sections[i].name,
+                                             {source, name, ini->sections[i].line, 1}};
+        CDZ_TRY(add_section(s, section, err));
+    }
+    for (uint32_t i = 0; i < ini->n_settings; i++) {
+        const cdz_ini_setting *set = &ini->settings[i];
+        const cdz_written w = {
+            set->section, set->name, set->value, {source, name, set->line, set->column}};
+        CDZ_TRY(check(s, &w, err));
+        CDZ_TRY(add_setting(s, w, err));
+    }
+    return CDZ_OK;
+}
+
+static cdz_status read_text(cdz_sources *s, const char *text, size_t len, const char *name,
+                            const chain *here, cdz_error *err)
+{
+    cdz_ini ini;
+    cdz_source source = here->depth > 1 ? CDZ_SOURCE_PROFILE : CDZ_SOURCE_FILE;
+    const char *kept = cdz_arena_strdup(s->arena, name);
+    if (!kept) return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
+    CDZ_TRY(cdz_ini_read(text, len, kept, s->arena, &ini, err));
+    CDZ_TRY(read_used(s, &ini, kept, here, err));
+    return add_ini(s, &ini, kept, source, err);
+}
+
+cdz_status cdz_sources_read(cdz_sources *sources, const char *text, size_t len, const char *name,
+                            cdz_error *err)
+{
+    const chain here = {NULL, NULL, 1};
+    return read_text(sources, text ? text : "", text ? len : 0, name, &here, err);
+}
+
+cdz_status cdz_sources_read_file(cdz_sources *sources, const char *path, cdz_error *err)
+{
+    return read_file(sources, path, NULL, err);
+}
+
+/* --- the command line ------------------------------------------------------------------------------------ */
+
+cdz_status cdz_sources_override(cdz_sources *sources, const char *name, const char *value,
+                                cdz_error *err)
+{
+    /* Parameter names hold no dot, section names may: the last one divides. */
+    const char *dot = strrchr(name, '.');
+    cdz_written w = {.section = "", .origin = {.source = CDZ_SOURCE_COMMAND}};
+    cdz_error why = {0};
+    cdz_status st = CDZ_OK;
+
+    if (!*name || (dot && (dot == name || !dot[1])))
+        return cdz_err(err, CDZ_E_USAGE, "-s %s: expected name=value or section.name=value", name);
+    if (dot) w.section = cdz_arena_strndup(sources->arena, name, (size_t)(dot - name));
+    w.name = cdz_arena_strdup(sources->arena, dot ? dot + 1 : name);
+    w.text = cdz_arena_strdup(sources->arena, value);
+    if (!w.section || !w.name || !w.text)
+        return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
+    if (!dot && cdz_generation_slot(name) >= 0) w.section = "generation";
+
+    if (strcmp(w.section, "pipeline") == 0) st = check_pipeline_key(&w, &why);
+    if (st == CDZ_OK && strcmp(w.section, "pipeline") == 0 && strcmp(w.name, "use") == 0)
+        st = cdz_err(&why, CDZ_E_USAGE, "[pipeline] use: belongs in a file");
+    if (strcmp(w.section, "generation") == 0) {
+        st = check_generation_key(&w, &why);
+        if (st == CDZ_OK) st = check_generation_value(sources, &w, &why);
+    }
+    if (st != CDZ_OK) return cdz_err(err, st, "-s %s", why.text);
+    return add_setting(sources, w, err);
+}
+
+const cdz_written *cdz_sources_find(const cdz_sources *sources, const char *section,
+                                    const char *name)
+{
+    for (uint32_t i = sources->n; i > 0; i--) {
+        const cdz_written *w = &sources->at[i - 1];
+        if (strcmp(w->section, section) == 0 && strcmp(w->name, name) == 0) return w;
+    }
+    return NULL;
+}

@@ -1,0 +1,43 @@
+/* sources.h - what was written: the settings of a pipeline file, of the files it uses, and of `-s`, lowest first. */
+#ifndef CDZ_HOST_SOURCES_H
+#define CDZ_HOST_SOURCES_H
+
+#include "config/generation.h"
+
+/* A line as it was written. */
+typedef struct cdz_written {
+    const char *section, *name, *text;
+    cdz_origin origin;
+} cdz_written;
+
+typedef struct cdz_written_section {
+    const char *name;
+    cdz_origin origin;
+} cdz_written_section;
+
+/* Grows in its arena; a later entry wins over an earlier one of the same section and name. */
+typedef struct cdz_sources {
+    cdz_arena *arena;
+    cdz_written *at;
+    uint32_t n, cap;
+    cdz_written_section *sections;
+    uint32_t n_sections, cap_sections;
+} cdz_sources;
+
+/* Reads text and, before it, the files it uses. Keys of [pipeline] and [generation] are checked. */
+cdz_status cdz_sources_read(cdz_sources *sources, const char *text, size_t len, const char *name,
+                            cdz_error *err);
+cdz_status cdz_sources_read_file(cdz_sources *sources, const char *path, cdz_error *err);
+
+/* `-s name=value` or `-s section.name=value`. */
+cdz_status cdz_sources_override(cdz_sources *sources, const char *name, const char *value,
+                                cdz_error *err);
+
+/* The setting that counts, or NULL. */
+const cdz_written *cdz_sources_find(const cdz_sources *sources, const char *section,
+                                    const char *name);
+
+/* A path as written at origin, relative to the folder of its file. NULL: out of memory. */
+const char *cdz_sources_path(cdz_arena *arena, const cdz_origin *origin, const char *path);
+
+#endif
