@@ -2,7 +2,8 @@
  *
  * Prints the limits (reading by four streams per thread, multiply-adds per second), then products and attention as
  * fractions of them. Limits and kernels are measured in turn and medians taken, because a shared machine drifts:
- * compare the ratios of one run. Usage: bench_kernels [variant [threads]]. */
+ * compare the ratios of one run. Usage: bench_kernels [variant [threads [most
+ * activation rows [number of types]]]]. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,8 +84,9 @@ static double read_gbs(cdz_backend *b, const char *data, size_t bytes)
 #define CHAIN(width, i) "vfmadd231ps %%" width "mm12, %%" width "mm13, %%" width "mm" #i "\n"
 #define CHAINS(w)                                                                                  \
     CHAIN(w, 0)                                                                                    \
-    CHAIN(w, 1) CHAIN(w, 2) CHAIN(w, 3) CHAIN(w, 4) CHAIN(w, 5) CHAIN(w, 6) CHAIN(w, 7)            \
-        CHAIN(w, 8) CHAIN(w, 9) CHAIN(w, 10) CHAIN(w, 11)
+    CHAIN(w, 1)                                                                                    \
+    CHAIN(w, 2) CHAIN(w, 3) CHAIN(w, 4) CHAIN(w, 5) CHAIN(w, 6) CHAIN(w, 7) CHAIN(w, 8)            \
+        CHAIN(w, 9) CHAIN(w, 10) CHAIN(w, 11)
 #define CLOBBERS                                                                                   \
     "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"
 
@@ -163,15 +165,16 @@ static const struct {
     cdz_dtype dtype;
 } dtypes[] = {{"bf16", CDZ_BF16}, {"f16", CDZ_F16}, {"f32", CDZ_F32}};
 
-static void bench_products(cdz_backend *b, const char *data, size_t bytes, size_t most_rows)
+static void bench_products(cdz_backend *b, const char *data, size_t bytes, size_t most_rows,
+                           size_t types)
 {
-    static const size_t rows[] = {1, 2, 3, 4, 8, 16, 17, 24, 32, 64, 128, 512};
+    static const size_t rows[] = {1, 2, 3, 4, 6, 8, 12, 16, 17, 24, 32, 48, 64, 96, 128, 512};
     float *x = b->api->alloc(b, (size_t)512 * 4864 * sizeof(float));
     float *y =
         b->api->alloc(b, (size_t)512 * 4864 * sizeof(float) + (size_t)128 * 151936 * sizeof(float));
     for (size_t i = 0; i < (size_t)512 * 4864; i++) x[i] = (float)(i % 17) * 0.1f - 0.8f;
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-        for (size_t d = 0; d < 3; d++)
+        for (size_t d = 0; d < types; d++)
             for (size_t m = 0; m < sizeof rows / sizeof *rows; m++) {
                 if (rows[m] > most_rows || (shapes[s].n > 10000 && rows[m] > 128)) continue;
                 product p = {b, {data, dtypes[d].dtype, shapes[s].n, shapes[s].k}, rows[m], 1, 0, x,
@@ -285,6 +288,7 @@ int main(int argc, char **argv)
     const char *variant = argc > 1 ? argv[1] : NULL;
     const cdz_cpu_options options = {variant, argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0};
     const size_t most_rows = argc > 3 ? strtoul(argv[3], NULL, 10) : 512;
+    const size_t types = argc > 4 ? strtoul(argv[4], NULL, 10) : 3;
     cdz_backend *b = cdz_cpu_backend_create(&options, why, sizeof why);
     if (!b) {
         fprintf(stderr, "bench_kernels: %s\n", why);
@@ -300,7 +304,7 @@ int main(int argc, char **argv)
            (unsigned)b->api->n_threads(b), read_gbs(b, data, bytes), fma_gmacs(b));
     bench_rows(b);
     bench_attention(b);
-    bench_products(b, data, bytes, most_rows);
+    bench_products(b, data, bytes, most_rows, types < 3 ? types : 3);
     b->api->free(b, data);
     b->api->destroy(b);
     return 0;

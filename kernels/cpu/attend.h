@@ -227,10 +227,12 @@ static void add_span(const cdz_attend *tile, size_t i, size_t nq, size_t first, 
                      size_t end)
 {
     const float *weights = tile->scores + i * tile->score_stride;
+    const size_t values_at =
+        (size_t)CDZ_KV_BLOCK * tile->head_dim; /* past the keys, and as many floats */
     for (size_t at = begin; at < end;) {
         const size_t block = at / CDZ_KV_BLOCK * CDZ_KV_BLOCK;
         const size_t to = end < block + CDZ_KV_BLOCK ? end : block + CDZ_KV_BLOCK;
-        const float *values = block_of(tile, at) + (size_t)CDZ_KV_BLOCK * tile->head_dim;
+        const float *values = block_of(tile, at) + values_at;
         values_any(nq, &tile->query[i], weights + (at - first), tile->score_stride,
                    values + (at - block) * tile->head_dim, tile->head_dim, 0, to - at);
         at = to;

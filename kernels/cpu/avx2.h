@@ -22,7 +22,7 @@
  * copies and spills in tiles of twelve accumulators: 30 instead of 43 GMAC/s. */
 CDZ_INLINE void fma8(__m256 *acc, __m256 a, __m256 b)
 {
-    __asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(a), "xm"(b));
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
 }
 
 CDZ_INLINE size_t element_bytes(cdz_dtype dtype)

@@ -11,22 +11,35 @@ typedef struct weights {
     cdz_dtype dtype;
     const char *row;   /* the first of nr rows */
     size_t row_stride; /* bytes between them */
+    size_t next;       /* bytes to the rows that are next in turn */
 } weights;
 
-/* Adds one group of 16 columns to every pair's accumulators. */
+/* Adds eight columns to every pair's accumulators. One activation row stays in a register; several share each
+ * weight instead, which leaves room for twelve accumulators, the weights and one activation. */
+CDZ_INLINE void add_half(int mr, int nr, cdz_dtype dtype, const char *w, size_t w_stride, size_t wk,
+                         const float *x, size_t ldx, __m256 *acc)
+{
+    __m256 wj[MAX_PAIRS];
+    const __m256 x0 = _mm256_loadu_ps(x);
+    CDZ_UNROLL
+    for (int j = 0; j < nr; j++) {
+        wj[j] = load8(dtype, w + (size_t)j * w_stride, wk);
+        if (mr == 1) fma8(&acc[j], wj[j], x0);
+    }
+    CDZ_UNROLL
+    for (int r = 0; r < mr && mr > 1; r++) {
+        const __m256 xr = _mm256_loadu_ps(x + (size_t)r * ldx);
+        CDZ_UNROLL
+        for (int j = 0; j < nr; j++) fma8(&acc[r * nr + j], wj[j], xr);
+    }
+}
+
+/* Adds one group of 16 columns. */
 CDZ_INLINE void add_group(int mr, int nr, cdz_dtype dtype, const char *w, size_t w_stride,
                           size_t wk, const float *x, size_t ldx, __m256 *low, __m256 *high)
 {
-    CDZ_UNROLL
-    for (int j = 0; j < nr; j++) {
-        const __m256 w0 = load8(dtype, w + (size_t)j * w_stride, wk);
-        const __m256 w1 = load8(dtype, w + (size_t)j * w_stride, wk + 8);
-        CDZ_UNROLL
-        for (int r = 0; r < mr; r++) {
-            fma8(&low[r * nr + j], w0, _mm256_loadu_ps(x + (size_t)r * ldx));
-            fma8(&high[r * nr + j], w1, _mm256_loadu_ps(x + (size_t)r * ldx + 8));
-        }
-    }
+    add_half(mr, nr, dtype, w, w_stride, wk, x, ldx, low);
+    add_half(mr, nr, dtype, w, w_stride, wk + 8, x + 8, ldx, high);
 }
 
 /* The last n columns, copied out and padded with zeros. */
@@ -40,9 +53,18 @@ CDZ_INLINE void add_tail(int mr, int nr, const weights *w, const float *x, size_
     add_group(mr, nr, w->dtype, (const char *)wt, sizeof *wt, 0, xt[0].f, CDZ_LANES, low, high);
 }
 
+/* Asks for the group of 16 columns of the rows that come after these. */
+CDZ_INLINE void fetch_next(int nr, const weights *w, size_t k)
+{
+    CDZ_UNROLL
+    for (int j = 0; j < nr; j++)
+        _mm_prefetch(w->row + (size_t)j * w->row_stride + w->next + k * element_bytes(w->dtype),
+                     _MM_HINT_T0);
+}
+
 /* y[r * ldy + j * y_step] for mr activation rows by nr weight rows over the whole k axis. */
-CDZ_INLINE void dot_tile(int mr, int nr, const weights *w, size_t k, const float *x, size_t ldx,
-                         float *y, size_t ldy, size_t y_step)
+CDZ_INLINE void dot_tile(int mr, int nr, bool fetch, const weights *w, size_t k, const float *x,
+                         size_t ldx, float *y, size_t ldy, size_t y_step)
 {
     size_t from = 0;
     do {
@@ -51,8 +73,10 @@ CDZ_INLINE void dot_tile(int mr, int nr, const weights *w, size_t k, const float
         __m256 low[MAX_PAIRS], high[MAX_PAIRS];
         CDZ_UNROLL
         for (int i = 0; i < mr * nr; i++) low[i] = high[i] = _mm256_setzero_ps();
-        for (size_t at = from; at < whole; at += CDZ_LANES)
+        for (size_t at = from; at < whole; at += CDZ_LANES) {
+            if (fetch) fetch_next(nr, w, at);
             add_group(mr, nr, w->dtype, w->row, w->row_stride, at, x + at, ldx, low, high);
+        }
         if (whole < to) add_tail(mr, nr, w, x, ldx, whole, to - whole, low, high);
         CDZ_UNROLL
         for (int i = 0; i < mr * nr; i++) {
@@ -64,18 +88,21 @@ CDZ_INLINE void dot_tile(int mr, int nr, const weights *w, size_t k, const float
     } while (from < k);
 }
 
-/* All m activation rows, mr at a time, by one set of nr weight rows, which stay in the first-level cache. */
+/* All m activation rows by one set of nr weight rows, which stay in the first-level cache. The first tile reads
+ * them from memory, so the second, which does not, asks for the next ones. */
 CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx, size_t m,
                          float *y, size_t ldy, size_t y_step)
 {
     size_t r = 0;
-    if (nr <= 2)
-        for (; r + 3 <= m; r += 3)
-            dot_tile(3, nr, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
-    if (nr <= 3)
-        for (; r + 2 <= m; r += 2)
-            dot_tile(2, nr, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
-    for (; r < m; r++) dot_tile(1, nr, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
+    for (; nr <= 2 && r + 3 <= m; r += 3) {
+        if (r == 3)
+            dot_tile(3, nr, true, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
+        else
+            dot_tile(3, nr, false, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
+    }
+    for (; nr <= 3 && r + 2 <= m; r += 2)
+        dot_tile(2, nr, false, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
+    for (; r < m; r++) dot_tile(1, nr, false, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
 }
 
 /* Walks n weight rows as nr far streams; returns how many rows that covered. */
@@ -84,7 +111,7 @@ CDZ_INLINE size_t far_rows(int nr, cdz_dtype dtype, const char *w, size_t n, siz
 {
     const size_t part = n / (size_t)nr, row_bytes = k * element_bytes(dtype);
     for (size_t i = 0; i < part; i++) {
-        const weights rows = {dtype, w + i * row_bytes, part * row_bytes};
+        const weights rows = {dtype, w + i * row_bytes, part * row_bytes, row_bytes};
         all_rows(nr, &rows, k, x, ldx, m, y + i, ldy, part);
     }
     return part * (size_t)nr;

@@ -8,7 +8,7 @@
 /* As fma8. */
 CDZ_INLINE void fma16(__m512 *acc, __m512 a, __m512 b)
 {
-    __asm__("vfmadd231ps %2, %1, %0" : "+v"(*acc) : "v"(a), "vm"(b));
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(*acc) : "v"(a), "v"(b));
 }
 
 /* A group of weights from column k of a row, exactly widened. */
