@@ -1,5 +1,5 @@
 /* eta_cutoff.c - drop tokens below a threshold that falls with the entropy (Hewitt et al., 2022).
- * transformers EtaLogitsWarper: outside (0, 1) it is off. */
+ * transformers EtaLogitsWarper: outside (0, 1) it is off; a row without an entropy is an error. */
 #include "tools.h"
 
 typedef struct {
@@ -28,8 +28,12 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     void *scratch;
 
     CDZ_TRY(row_tools(step, scores, &vec, &scratch));
-    for (uint32_t r = 0; r < scores->n_rows; r++)
-        vec->keep_eta(cdz_row(scores, r), scores->n_vocab, p->eta_cutoff.value, keep, scratch);
+    for (uint32_t r = 0; r < scores->n_rows; r++) {
+        float *row = cdz_row(scores, r);
+        if (!isfinite(vec->max(row, scores->n_vocab)) || vec->any_nan(row, scores->n_vocab))
+            return cdz_fail(step, CDZ_E_INPUT, "eta_cutoff: a row of scores has no entropy");
+        vec->keep_eta(row, scores->n_vocab, p->eta_cutoff.value, keep, scratch);
+    }
     return CDZ_OK;
 }
 

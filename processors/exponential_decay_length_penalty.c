@@ -27,30 +27,28 @@ static cdz_status begin(const cdz_step *step, void **shared)
     return need_ids_in_vocabulary(step, step->request->eos, step->request->n_vocab);
 }
 
-static void favour(float *row, cdz_ids eos, float growth)
+/* A row of what is added, zero but at the ends of sequence: -0 elsewhere becomes 0, as there. */
+static void favour(const cdz_vec *vec, float *row, uint32_t n_vocab, cdz_ids eos, float growth,
+                   float *penalties)
 {
-    for (uint32_t i = 0; i < eos.len; i++) {
-        bool again = false; /* listed before: the penalty is that of the original score */
-        for (uint32_t j = 0; j < i; j++) again = again || eos.at[j] == eos.at[i];
-        if (again) continue;
-        float *s = &row[eos.at[i]];
-        *s = *s + fabsf(*s) * growth;
-    }
+    vec->fill(penalties, n_vocab, 0.0f);
+    for (uint32_t i = 0; i < eos.len; i++) penalties[eos.at[i]] = fabsf(row[eos.at[i]]) * growth;
+    vec->add_v(row, penalties, n_vocab);
 }
 
 static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 {
     const cdz_int_real *p =
         &((const exponential_decay_length_penalty *)step->params)->exponential_decay_length_penalty;
-    const cdz_vec *vec = cdz_get_vec(step);
+    const cdz_vec *vec;
+    void *scratch;
 
+    CDZ_TRY(row_tools(step, scores, &vec, &scratch));
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         const int64_t n = (int64_t)step->input_ids[r].len - step->request->prompt_len - p->first;
-        if (n <= 0) continue;
-        float *row = cdz_row(scores, r);
-        favour(row, step->request->eos, (float)(pow(p->second, (double)n) - 1.0));
-        vec->add(row, scores->n_vocab,
-                 0.0f); /* as there: every other score gets 0, and -0 is gone */
+        const float growth = (float)(pow(p->second, (double)n) - 1.0);
+        if (n > 0)
+            favour(vec, cdz_row(scores, r), scores->n_vocab, step->request->eos, growth, scratch);
     }
     return CDZ_OK;
 }
