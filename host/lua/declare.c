@@ -1,0 +1,379 @@
+/* declare.c - cadenza.processor, cadenza.criterion and cadenza.strategy: from a script's table to a descriptor.
+ *
+ * Checked where the script calls them, so that an error names the line. In later runs of the same file, for requests,
+ * the descriptor exists and the call only wraps the table. */
+#include <string.h>
+
+#include "lua/script.h"
+
+#define PLUGIN   "cadenza.plugin"
+#define MAX_ID   64
+#define MAX_TEXT 500
+
+/* What cadenza.processor returns: an object that holds the script's table and, at first, its descriptor. */
+typedef struct plugin_object {
+    uint32_t kind;
+    cdz_lua_def *def; /* in the module's arena; NULL in later runs */
+} plugin_object;
+
+typedef struct cap_name {
+    const char *name;
+    uint32_t cap;
+} cap_name;
+
+static const cap_name processor_caps[] = {{"elementwise", CDZ_ELEMENTWISE},
+                                          {"keeps_argmax", CDZ_KEEPS_ARGMAX},
+                                          {"keeps_top", CDZ_KEEPS_TOP},
+                                          {"history_sparse", CDZ_HISTORY_SPARSE},
+                                          {"needs_normalised", CDZ_NEEDS_NORMALISED},
+                                          {"sampling_only", CDZ_SAMPLING_ONLY},
+                                          {NULL, 0}};
+static const cap_name criterion_caps[] = {{"has_eos", CDZ_HAS_EOS}, {NULL, 0}};
+static const cap_name strategy_caps[] = {{"one_row", CDZ_ONE_ROW}, {"rewinds", CDZ_REWINDS},
+                                         {"samples", CDZ_SAMPLES}, {"greedy", CDZ_GREEDY},
+                                         {"beams", CDZ_BEAMS},     {NULL, 0}};
+
+static const char *const common_fields[] = {"id", "version", "summary", "params", "create"};
+static const char *const row_fields[] = {"begin", "accept", "needs_ids"};
+static const char *const own_fields[][2] = {
+    [CDZ_KIND_PROCESSOR] = {"apply", "batched"},
+    [CDZ_KIND_CRITERION] = {"test", NULL},
+    [CDZ_KIND_STRATEGY] = {"run", "generate"},
+};
+
+static const cap_name *caps_of(uint32_t kind)
+{
+    return kind == CDZ_KIND_PROCESSOR   ? processor_caps
+           : kind == CDZ_KIND_CRITERION ? criterion_caps
+                                        : strategy_caps;
+}
+
+/* --- fields ---------------------------------------------------------------------------------------------------- */
+
+static size_t known_fields(uint32_t kind, const char **out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof common_fields / sizeof *common_fields; i++)
+        out[n++] = common_fields[i];
+    for (size_t i = 0; kind != CDZ_KIND_STRATEGY && i < sizeof row_fields / sizeof *row_fields; i++)
+        out[n++] = row_fields[i];
+    for (size_t i = 0; i < 2; i++)
+        if (own_fields[kind][i]) out[n++] = own_fields[kind][i];
+    for (const cap_name *c = caps_of(kind); c->name; c++) out[n++] = c->name;
+    return n;
+}
+
+static void check_fields(lua_State *L, uint32_t kind)
+{
+    const char *known[32];
+    const size_t n = known_fields(kind, known);
+
+    lua_pushnil(L);
+    while (lua_next(L, 1)) {
+        lua_pop(L, 1);
+        const char *key = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "a number";
+        bool found = false;
+        for (size_t i = 0; i < n; i++) found = found || strcmp(key, known[i]) == 0;
+        if (found) continue;
+        const char *near = cdz_nearest_name(key, known, n);
+        luaL_error(L, "unknown field '%s'%s%s%s", key, near ? "; did you mean '" : "",
+                   near ? near : "", near ? "'?" : "");
+    }
+}
+
+static bool has_function(lua_State *L, const char *name)
+{
+    const int type = lua_getfield(L, 1, name);
+
+    lua_pop(L, 1);
+    if (type != LUA_TNIL && type != LUA_TFUNCTION)
+        luaL_error(L, "field '%s' is a %s, expected a function", name, lua_typename(L, type));
+    return type == LUA_TFUNCTION;
+}
+
+static bool flag(lua_State *L, const char *name, bool otherwise)
+{
+    const int type = lua_getfield(L, 1, name);
+    const bool yes = type == LUA_TNIL ? otherwise : lua_toboolean(L, -1);
+
+    lua_pop(L, 1);
+    return yes;
+}
+
+/* A text field, copied; `otherwise` when the script has none. */
+static const char *text_field(lua_State *L, cdz_arena *arena, const char *name,
+                              const char *otherwise)
+{
+    const int type = lua_getfield(L, 1, name);
+
+    if (type != LUA_TNIL && type != LUA_TSTRING)
+        luaL_error(L, "field '%s' is a %s, expected a string", name, lua_typename(L, type));
+    const char *text = type == LUA_TSTRING ? lua_tostring(L, -1) : otherwise;
+    if (strlen(text) > MAX_TEXT) luaL_error(L, "field '%s' is too long", name);
+    const char *copy = cdz_arena_strdup(arena, text);
+    if (!copy) luaL_error(L, "out of memory");
+    lua_pop(L, 1);
+    return copy;
+}
+
+/* A script without an id is known by its file: lua.no_shouting.lua. */
+static const char *default_id(lua_State *L, cdz_lua_module *m)
+{
+    char *id = cdz_arena_printf(&m->arena, "lua.%.*s", MAX_ID - 4, m->name);
+
+    if (!id) luaL_error(L, "out of memory");
+    for (char *c = id; *c; c++) {
+        if (*c >= 'A' && *c <= 'Z')
+            *c = (char)(*c | 0x20);
+        else if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789._-", *c))
+            *c = '-';
+    }
+    return id;
+}
+
+static const char *check_id(lua_State *L, const char *id)
+{
+    const size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789._-");
+
+    if (id[n] || n < 1 || n > MAX_ID)
+        luaL_error(L, "id '%s': expected 1 to %d of a-z 0-9 . _ -", id, MAX_ID);
+    return id;
+}
+
+/* --- parameters ---------------------------------------------------------------------------------------------- */
+
+typedef struct reserved {
+    const char *name, *help;
+    double def, min, max;
+} reserved;
+
+static const reserved reserved_params[] = {
+    {"budget_instructions", "Lua instructions one call may run (100 times as many a request)",
+     2000000, 1000, 1e15},
+    {"budget_ms", "milliseconds one call may run (100 times as many a request)", 50, 1, 3600000},
+    {"budget_memory", "bytes of the script's own memory", 8 << 20, 65536, 1 << 30},
+};
+#define N_RESERVED (sizeof reserved_params / sizeof *reserved_params)
+
+static void place(cdz_plugin_base *base, cdz_param *row)
+{
+    row->offset = base->params_size;
+    base->params_size += (uint32_t)((cdz_lua_param_bytes(row->type) + 7) / 8 * 8);
+}
+
+/* Sorted by name, so that help and offsets do not depend on a hash; the reserved ones come last. */
+static void declare_params(lua_State *L, cdz_lua_module *m, cdz_lua_def *def)
+{
+    cdz_plugin_base *base = &def->as.base;
+    uint32_t *const at[N_RESERVED] = {&def->instructions_at, &def->ms_at, &def->memory_at};
+
+    if (lua_getfield(L, 1, "params") == LUA_TNIL) {
+        lua_pop(L, 1);
+        lua_newtable(L);
+    }
+    if (!lua_istable(L, -1)) luaL_error(L, "field 'params' is no table");
+    const int params = lua_gettop(L);
+    cdz_lua_push_sorted_keys(L, params);
+    const lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
+    if (n > CDZ_LUA_MAX_PARAMS - (lua_Integer)N_RESERVED) luaL_error(L, "too many parameters");
+    cdz_param *rows = cdz_arena_array(&m->arena, (size_t)n + N_RESERVED, sizeof *rows);
+    if (!rows) luaL_error(L, "out of memory");
+    for (lua_Integer i = 0; i < n; i++) {
+        if (lua_rawgeti(L, params + 1, i + 1) != LUA_TSTRING)
+            luaL_error(L, "a parameter has no name");
+        const char *name = lua_tostring(L, -1);
+        for (size_t k = 0; k < N_RESERVED; k++)
+            if (strcmp(name, reserved_params[k].name) == 0)
+                luaL_error(L, "parameter '%s' is the host's own", name);
+        lua_getfield(L, params, name);
+        cdz_lua_read_param(L, name, &m->arena, &rows[i]);
+        place(base, &rows[i]);
+        lua_pop(L, 1);
+    }
+    for (size_t k = 0; k < N_RESERVED; k++) {
+        const reserved *r = &reserved_params[k];
+        cdz_param *row = &rows[n + (lua_Integer)k];
+        *row = (cdz_param){.name = r->name,
+                           .help = r->help,
+                           .type = CDZ_T_INT,
+                           .def = r->def,
+                           .min = r->min,
+                           .max = r->max};
+        place(base, row);
+        *at[k] = row->offset;
+    }
+    base->params = rows;
+    base->n_params = (uint32_t)n + (uint32_t)N_RESERVED;
+    base->param_size = sizeof *rows;
+}
+
+/* --- the descriptor ------------------------------------------------------------------------------------------- */
+
+static uint32_t read_caps(lua_State *L, uint32_t kind)
+{
+    uint32_t caps = 0;
+
+    for (const cap_name *c = caps_of(kind); c->name; c++)
+        if (flag(L, c->name, false)) caps |= c->cap;
+    if (kind != CDZ_KIND_STRATEGY && flag(L, "needs_ids", true)) caps |= CDZ_NEEDS_IDS;
+    return caps;
+}
+
+/* The functions of the host's side; what the script lacks is left out of the descriptor. */
+static void fill_kind(cdz_lua_def *def, uint32_t kind, uint32_t caps)
+{
+    const cdz_plugin_base base = def->as.base;
+    const uint32_t state = def->has_accept ? sizeof(cdz_lua_row_state) : 0;
+
+    if (kind == CDZ_KIND_PROCESSOR) {
+        def->as.processor = cdz_lua_processor;
+        def->as.processor.caps = caps;
+        def->as.processor.state_size = state;
+        if (!def->has_accept) def->as.processor.accept = NULL;
+        if (!def->has_create) def->as.processor.create = NULL;
+    } else if (kind == CDZ_KIND_CRITERION) {
+        def->as.criterion = cdz_lua_criterion;
+        def->as.criterion.caps = caps;
+        def->as.criterion.state_size = state;
+        if (!def->has_accept) def->as.criterion.accept = NULL;
+        if (!def->has_create) def->as.criterion.create = NULL;
+    } else {
+        def->as.strategy = cdz_lua_strategy;
+        def->as.strategy.caps = caps;
+        if (!def->has_create) def->as.strategy.create = NULL;
+    }
+    const uint32_t size = def->as.base.size;
+    def->as.base = base;
+    def->as.base.size = size;
+    def->as.base.kind = kind;
+    if (state) def->as.base.extension = cdz_lua_state_extension;
+    def->as.base.loader = def;
+}
+
+static cdz_lua_def *make_def(lua_State *L, cdz_lua_module *m, uint32_t kind)
+{
+    cdz_lua_def *def = cdz_arena_alloc(&m->arena, sizeof *def);
+
+    if (!def) luaL_error(L, "out of memory");
+    check_fields(L, kind);
+    if (!has_function(L, own_fields[kind][0]) &&
+        !(kind == CDZ_KIND_STRATEGY && has_function(L, "generate")))
+        luaL_error(L, "field '%s' is missing: the function to call", own_fields[kind][0]);
+    def->module = m;
+    def->has_create = has_function(L, "create");
+    def->has_begin = kind != CDZ_KIND_STRATEGY && has_function(L, "begin");
+    def->has_accept = kind != CDZ_KIND_STRATEGY && has_function(L, "accept");
+    def->batched = kind == CDZ_KIND_PROCESSOR && flag(L, "batched", false);
+    def->as.base.id = check_id(L, text_field(L, &m->arena, "id", default_id(L, m)));
+    def->as.base.version = text_field(L, &m->arena, "version", "0.0.0");
+    def->as.base.summary = text_field(L, &m->arena, "summary", "");
+    declare_params(L, m, def);
+    fill_kind(def, kind, read_caps(L, kind));
+    return def;
+}
+
+static int declare(lua_State *L, uint32_t kind)
+{
+    cdz_lua_session *S = cdz_lua_of(L);
+
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_settop(L, 1);
+    if (!S->loading) return luaL_error(L, "plugins are declared while the file runs");
+    cdz_lua_def *def = S->kind == 0 ? make_def(L, S->module, kind) : NULL;
+    plugin_object *o = lua_newuserdatauv(L, sizeof *o, 1);
+    *o = (plugin_object){kind, def};
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+    if (luaL_newmetatable(L, PLUGIN)) {
+        lua_pushboolean(L, 0);
+        lua_setfield(L, -2, "__metatable");
+    }
+    lua_setmetatable(L, -2);
+    return 1;
+}
+
+static int declare_processor(lua_State *L)
+{
+    return declare(L, CDZ_KIND_PROCESSOR);
+}
+
+static int declare_criterion(lua_State *L)
+{
+    return declare(L, CDZ_KIND_CRITERION);
+}
+
+static int declare_strategy(lua_State *L)
+{
+    return declare(L, CDZ_KIND_STRATEGY);
+}
+
+void cdz_lua_push_cadenza(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"processor", declare_processor},
+                                         {"criterion", declare_criterion},
+                                         {"strategy", declare_strategy},
+                                         {NULL, NULL}};
+
+    luaL_newlib(L, functions);
+    lua_pushstring(L, CDZ_VERSION);
+    lua_setfield(L, -2, "version");
+}
+
+/* --- what the script returned ---------------------------------------------------------------------------------- */
+
+/* Pushes the i-th plugin object of the result, from 1; false and nothing pushed after the last. */
+static bool push_object(lua_State *L, int result, uint32_t i)
+{
+    if (luaL_testudata(L, result, PLUGIN)) {
+        if (i > 1) return false;
+        lua_pushvalue(L, result);
+        return true;
+    }
+    if (!lua_istable(L, result)) return false;
+    if (lua_rawgeti(L, result, (lua_Integer)i) != LUA_TNIL) return true;
+    lua_pop(L, 1);
+    return false;
+}
+
+void cdz_lua_push_def(lua_State *L, int result, uint32_t index, uint32_t kind)
+{
+    const plugin_object *o = push_object(L, result, index) ? luaL_testudata(L, -1, PLUGIN) : NULL;
+
+    if (!o || o->kind != kind)
+        luaL_error(L, "%s: did not return the plugins it returned when it was loaded",
+                   cdz_lua_module_name(cdz_lua_of(L)->module));
+    lua_getiuservalue(L, -1, 1);
+    lua_remove(L, -2);
+}
+
+static void check_unique(lua_State *L, const cdz_lua_module *m, const cdz_lua_def *def)
+{
+    for (uint32_t i = 0; i < m->n_plugins; i++)
+        if (strcmp(m->plugins[i]->id, def->as.base.id) == 0)
+            luaL_error(L, "%s: two plugins have the id '%s'", m->name, def->as.base.id);
+}
+
+void cdz_lua_declare(lua_State *L, cdz_lua_module *m)
+{
+    const int result = lua_gettop(L);
+
+    m->plugins = cdz_arena_array(&m->arena, CDZ_LUA_MAX_PLUGINS, sizeof(*m->plugins));
+    if (!m->plugins) luaL_error(L, "out of memory");
+    while (push_object(L, result, m->n_plugins + 1)) {
+        const plugin_object *o = luaL_testudata(L, -1, PLUGIN);
+        if (!o)
+            luaL_error(L, "%s: element %d of its list is no plugin", m->name,
+                       (int)m->n_plugins + 1);
+        if (m->n_plugins == CDZ_LUA_MAX_PLUGINS) luaL_error(L, "%s: too many plugins", m->name);
+        check_unique(L, m, o->def);
+        o->def->index = m->n_plugins + 1;
+        m->plugins[m->n_plugins++] = &o->def->as.base;
+        lua_pop(L, 1);
+    }
+    if (m->n_plugins == 0)
+        luaL_error(L,
+                   "%s: returned %s, expected cadenza.processor{...}, cadenza.criterion{...}, "
+                   "cadenza.strategy{...} or a list of them",
+                   m->name, luaL_typename(L, result));
+}

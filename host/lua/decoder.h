@@ -1,0 +1,51 @@
+/* decoder.h - what the files of a strategy's ctx share: the bridge (strategy.c), the verbs (verbs_*.c). */
+#ifndef CDZ_HOST_LUA_DECODER_H
+#define CDZ_HOST_LUA_DECODER_H
+
+#include "lua/script.h"
+#include "lua/types.h"
+
+#define CDZ_LUA_SEQ      "cadenza.seq"
+#define CDZ_LUA_MAX_SEQS 4096
+
+/* A verb that may suspend the fibre or run other plugins. The script's coroutine yields to the bridge, which runs it
+ * with no Lua frame on the C stack, and resumes the script with `done`. Lies in a userdata on the coroutine's stack. */
+struct cdz_lua_verb {
+    cdz_status (*run)(cdz_decoder *dec, cdz_lua_verb *verb);
+    int (*done)(lua_State *L, cdz_lua_verb *verb); /* pushes the results; NULL: none */
+    cdz_status status;
+    cdz_scores *scores; /* of a batch that an argument keeps alive */
+    cdz_scores out;
+    uint32_t row, n;
+    int32_t token;
+    cdz_positions positions;
+    bool moves_ids, moves_scores; /* views of them end */
+    /* Arrays inside the same userdata. */
+    int32_t *tokens;
+    uint32_t *rows;
+    cdz_seq **seqs;
+    cdz_ids *ids;
+    cdz_stop *stops;
+    void *extra;
+};
+
+/* Pushes a zeroed verb with n elements in each array and n_ids further ids behind `tokens`. */
+cdz_lua_verb *cdz_lua_push_verb(lua_State *L, uint32_t n, size_t n_ids);
+/* Yields to the bridge. The verb is at the top of the stack. return cdz_lua_run_verb(L, v); */
+int cdz_lua_run_verb(lua_State *L, cdz_lua_verb *verb);
+
+cdz_decoder *cdz_lua_decoder(lua_State *L); /* raises outside a strategy */
+/* A status of a verb that was called directly. */
+void cdz_lua_try(lua_State *L, cdz_status status);
+cdz_lua_batch *cdz_lua_check_scores(lua_State *L, int index); /* a batch of the decoder's */
+/* A row of the request, from 0; without an argument the only one. */
+uint32_t cdz_lua_opt_row(lua_State *L, int index);
+uint32_t cdz_lua_check_row(lua_State *L, int index, uint32_t n_rows);
+int32_t cdz_lua_check_token(lua_State *L, int index);
+void cdz_lua_push_tokens(lua_State *L, const int32_t *tokens, uint32_t n);
+
+extern const luaL_Reg cdz_lua_row_verbs[], cdz_lua_score_verbs[], cdz_lua_seq_verbs[],
+    cdz_lua_end_verbs[];
+void cdz_lua_open_seq(lua_State *L);
+
+#endif

@@ -1,0 +1,235 @@
+/* lua_loader.c - a script's file: reading and refusing it, running it, starting it again for each request. */
+#include "lua/lua_loader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/utf8.h"
+#include "lua/script.h"
+
+#define MAX_REASONS      256
+#define MAX_REASON_BYTES 256
+#define MAX_DECLARED     (4u << 20) /* bytes of descriptors and parameter tables */
+
+const char *cdz_lua_module_name(const cdz_lua_module *module)
+{
+    return module->name;
+}
+
+const char *cdz_lua_module_reason(cdz_lua_module *module, const char *text, size_t len)
+{
+    const char *found = NULL;
+
+    if (len > MAX_REASON_BYTES) len = cdz_utf8_valid_prefix(text, MAX_REASON_BYTES);
+    pthread_mutex_lock(&module->lock);
+    for (uint32_t i = 0; i < module->n_reasons && !found; i++)
+        if (strlen(module->reasons[i]) == len && memcmp(module->reasons[i], text, len) == 0)
+            found = module->reasons[i];
+    if (!found && module->n_reasons < MAX_REASONS) {
+        char *copy = strndup(text, len);
+        if (copy) found = module->reasons[module->n_reasons++] = copy;
+    }
+    pthread_mutex_unlock(&module->lock);
+    return found ? found : "custom";
+}
+
+cdz_status cdz_lua_report(const cdz_lua_session *S, const cdz_step *step, cdz_status st)
+{
+    if (st == CDZ_OK || S->spent == CDZ_LUA_SPENT_STATUS) return st;
+    return cdz_fail(step, st, "%s", S->error);
+}
+
+/* --- running the file -------------------------------------------------------------------------------- */
+
+/* [protected] Leaves what the script returned in the RESULT slot. */
+static int run_file(lua_State *L)
+{
+    cdz_lua_session *S = cdz_lua_of(L);
+    const cdz_lua_module *m = S->module;
+    const char *name = lua_pushfstring(L, "@%s", m->name);
+
+    if (luaL_loadbufferx(L, m->source, m->source_len, name, "t") != LUA_OK) return lua_error(L);
+    cdz_lua_get(L, CDZ_LUA_SLOT_ENV);
+    lua_setupvalue(L, -2, 1);
+    S->loading = true;
+    lua_call(L, 0, 1);
+    S->loading = false;
+    cdz_lua_set(L, CDZ_LUA_SLOT_RESULT);
+    return 0;
+}
+
+static int declare(lua_State *L)
+{
+    cdz_lua_get(L, CDZ_LUA_SLOT_RESULT);
+    cdz_lua_declare(L, cdz_lua_of(L)->module);
+    return 0;
+}
+
+static void keep_field(lua_State *L, const char *name, cdz_lua_slot slot)
+{
+    lua_getfield(L, -1, name);
+    cdz_lua_set(L, slot);
+}
+
+/* [protected] Finds the functions of the plugin this session is for, and makes p and ctx. */
+static int bind_plugin(lua_State *L)
+{
+    cdz_lua_session *S = cdz_lua_of(L);
+    const cdz_lua_def *def = lua_touserdata(L, 1);
+    static const char *const call[] = {NULL, "apply", "test", "run"};
+
+    cdz_lua_get(L, CDZ_LUA_SLOT_RESULT);
+    cdz_lua_push_def(L, lua_gettop(L), def->index, S->kind);
+    keep_field(L, call[S->kind], CDZ_LUA_SLOT_CALL);
+    if (S->kind == CDZ_KIND_STRATEGY && lua_getfield(L, -1, "generate") != LUA_TNIL)
+        cdz_lua_set(L, CDZ_LUA_SLOT_CALL);
+    else if (S->kind == CDZ_KIND_STRATEGY)
+        lua_pop(L, 1);
+    keep_field(L, "accept", CDZ_LUA_SLOT_ACCEPT);
+    cdz_lua_set(L, CDZ_LUA_SLOT_DEF);
+    cdz_lua_push_params(L, def, S->step->params);
+    cdz_lua_set(L, CDZ_LUA_SLOT_PARAMS);
+    if (S->kind == CDZ_KIND_STRATEGY)
+        cdz_lua_push_decoder_ctx(L);
+    else
+        cdz_lua_push_ctx(L);
+    cdz_lua_set(L, CDZ_LUA_SLOT_CTX);
+    lua_newtable(L);
+    cdz_lua_set(L, CDZ_LUA_SLOT_STATES);
+    return 0;
+}
+
+static cdz_lua_limits limits_of(const cdz_lua_def *def, const void *params)
+{
+    const char *p = params;
+
+    if (!p) return CDZ_LUA_DEFAULT_LIMITS;
+    return (cdz_lua_limits){*(const int64_t *)(const void *)(p + def->instructions_at),
+                            *(const int64_t *)(const void *)(p + def->ms_at),
+                            *(const int64_t *)(const void *)(p + def->memory_at)};
+}
+
+/* The file itself may always cost what it may cost when it is first looked at. */
+static cdz_status run_file_again(cdz_lua_session *S, const cdz_step *step)
+{
+    const cdz_lua_limits own = S->limits, least = CDZ_LUA_DEFAULT_LIMITS;
+
+    if (S->limits.instructions < least.instructions) S->limits.instructions = least.instructions;
+    if (S->limits.ms < least.ms) S->limits.ms = least.ms;
+    const cdz_status st = cdz_lua_enter(S, step, 1, run_file, NULL);
+    S->limits = own;
+    S->request_used = 0;
+    S->request_s = 0;
+    return st;
+}
+
+cdz_status cdz_lua_start(const cdz_lua_def *def, const cdz_step *step, cdz_lua_session **out)
+{
+    const cdz_lua_limits limits = limits_of(def, step->params);
+    const cdz_request_info *request = step->request;
+    cdz_lua_session *S = NULL;
+    cdz_error err = {0};
+
+    cdz_status st = cdz_lua_open(def->module, def->as.base.kind, &limits,
+                                 request ? request->n_vocab : 0, &S, &err);
+    if (st != CDZ_OK) return cdz_fail(step, st, "%s", err.text);
+    if (request && request->n_rows > 0) S->request_rows = request->n_rows;
+    st = run_file_again(S, step);
+    if (st == CDZ_OK) {
+        void *arg;
+        memcpy(&arg, &def, sizeof arg);
+        st = cdz_lua_enter(S, step, 1, bind_plugin, arg);
+    }
+    if (st != CDZ_OK) {
+        cdz_lua_report(S, step, st);
+        cdz_lua_close(S);
+        return st;
+    }
+    *out = S;
+    return CDZ_OK;
+}
+
+/* --- the loader -------------------------------------------------------------------------------------- */
+
+static void unload(void *state)
+{
+    cdz_lua_module *m = state;
+
+    if (!m) return;
+    for (uint32_t i = 0; i < m->n_reasons; i++) free(m->reasons[i]);
+    free(m->reasons);
+    cdz_arena_free(&m->arena);
+    pthread_mutex_destroy(&m->lock);
+    free(m->source);
+    free(m->name);
+    free(m);
+}
+
+static size_t line_of(const char *text, size_t at)
+{
+    size_t line = 1;
+
+    for (size_t i = 0; i < at; i++) line += text[i] == '\n';
+    return line;
+}
+
+static cdz_status read_source(cdz_lua_module *m, const char *path, cdz_error *err)
+{
+    CDZ_TRY(cdz_file_read(path, CDZ_LUA_MAX_SOURCE, &m->source, &m->source_len, err));
+    const size_t valid = cdz_utf8_valid_prefix(m->source, m->source_len);
+
+    if (m->source_len > 0 && m->source[0] == 0x1b)
+        return cdz_err(err, CDZ_E_INPUT, "%s: is compiled Lua; only source text is accepted", path);
+    if (valid < m->source_len)
+        return cdz_err(err, CDZ_E_INPUT, "%s:%zu: is not valid UTF-8", path,
+                       line_of(m->source, valid));
+    return CDZ_OK;
+}
+
+static cdz_status open_module(const char *path, cdz_lua_module **out, cdz_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    cdz_lua_module *m = calloc(1, sizeof *m);
+
+    if (!m) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    pthread_mutex_init(&m->lock, NULL);
+    m->arena.limit = MAX_DECLARED;
+    m->name = strdup(slash ? slash + 1 : path);
+    m->reasons = calloc(MAX_REASONS, sizeof *m->reasons);
+    cdz_status st = m->name && m->reasons ? read_source(m, path, err)
+                                          : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (st != CDZ_OK) {
+        unload(m);
+        return st;
+    }
+    *out = m;
+    return CDZ_OK;
+}
+
+static cdz_status load(const char *path, void **state, const cdz_plugin_base *const **plugins,
+                       uint32_t *n, cdz_error *err)
+{
+    const cdz_lua_limits limits = CDZ_LUA_DEFAULT_LIMITS;
+    cdz_lua_module *m = NULL;
+    cdz_lua_session *S = NULL;
+
+    CDZ_TRY(open_module(path, &m, err));
+    cdz_status st = cdz_lua_open(m, 0, &limits, 0, &S, err);
+    if (st == CDZ_OK) {
+        st = cdz_lua_enter(S, NULL, 1, run_file, NULL);
+        if (st == CDZ_OK) st = cdz_lua_enter(S, NULL, 1, declare, NULL);
+        if (st != CDZ_OK) cdz_err(err, st, "%s", S->error);
+    }
+    cdz_lua_close(S);
+    if (st != CDZ_OK) {
+        unload(m);
+        return st;
+    }
+    *state = m;
+    *plugins = m->plugins;
+    *n = m->n_plugins;
+    return CDZ_OK;
+}
+
+const cdz_loader cdz_lua_loader = {.suffix = ".lua", .load = load, .unload = unload};

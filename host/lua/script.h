@@ -1,0 +1,105 @@
+/* script.h - a loaded .lua file: its text, and the descriptors made from what it returned. Immutable once loaded
+ * (but for the list of stop reasons, which has a lock), so any number of requests share it. */
+#ifndef CDZ_HOST_LUA_SCRIPT_H
+#define CDZ_HOST_LUA_SCRIPT_H
+
+#include <pthread.h>
+
+#include "base/arena.h"
+#include "cadenza/processor.h"
+#include "cadenza/strategy.h"
+#include "lua/session.h"
+
+#define CDZ_LUA_MAX_SOURCE  (256u << 10)
+#define CDZ_LUA_MAX_PLUGINS 64
+#define CDZ_LUA_MAX_PARAMS  256
+
+/* One plugin of a script. Its descriptor's base.loader points back here. */
+typedef struct cdz_lua_def {
+    union {
+        cdz_plugin_base base;
+        cdz_processor processor;
+        cdz_criterion criterion;
+        cdz_strategy strategy;
+    } as;
+    cdz_lua_module *module;
+    uint32_t index; /* from 1, in the list the script returned */
+    bool batched, has_create, has_begin, has_accept;
+    /* Offsets of the reserved parameters in the parameter struct. */
+    uint32_t instructions_at, ms_at, memory_at;
+} cdz_lua_def;
+
+struct cdz_lua_module {
+    char *name; /* of the file, without folders */
+    char *source;
+    size_t source_len;
+    cdz_arena arena; /* descriptors, parameter tables and their texts */
+    cdz_lua_def *defs;
+    const cdz_plugin_base **plugins;
+    uint32_t n_plugins;
+    pthread_mutex_t lock; /* of reasons */
+    char **reasons; /* stop reasons that scripts made up: they must live as long as the module */
+    uint32_t n_reasons;
+};
+
+const char *cdz_lua_module_name(const cdz_lua_module *module);
+/* A lasting copy of a stop reason; when too many different ones came, the constant "custom". [any] */
+const char *cdz_lua_module_reason(cdz_lua_module *module, const char *text, size_t len);
+
+/* A session of def's plugin for a request (step->request may be NULL: create): file run, functions found, p made. */
+cdz_status cdz_lua_start(const cdz_lua_def *def, const cdz_step *step, cdz_lua_session **out);
+static inline const cdz_lua_def *cdz_lua_def_of(const cdz_step *step)
+{
+    return (const cdz_lua_def *)step->plugin->loader;
+}
+/* Puts S's sentence on the request and returns st; for CDZ_LUA_SPENT_STATUS it is there already. */
+cdz_status cdz_lua_report(const cdz_lua_session *S, const cdz_step *step, cdz_status st);
+
+/* declare.c: [protected] cadenza.processor, .criterion, .strategy as a table on the stack; and what they returned,
+ * at the top of the stack, into module->defs. */
+void cdz_lua_push_cadenza(lua_State *L);
+void cdz_lua_declare(lua_State *L, cdz_lua_module *module);
+/* Pushes the table of the index-th plugin of the script's result at the top of the stack. */
+void cdz_lua_push_def(lua_State *L, int result, uint32_t index, uint32_t kind);
+
+/* params.c: [protected] one row of the script's params table, value at the top of the stack (popped). */
+void cdz_lua_read_param(lua_State *L, const char *name, cdz_arena *arena, cdz_param *out);
+size_t cdz_lua_param_bytes(uint32_t type);
+/* Pushes the value of one parameter. */
+void cdz_lua_push_param(lua_State *L, const cdz_param *param, const void *params);
+/* Pushes p: every parameter by name, read-only. */
+void cdz_lua_push_params(lua_State *L, const cdz_lua_def *def, const void *params);
+
+/* context.c: [protected] pushes ctx for processors and criteria; strategy.c: for strategies. */
+void cdz_lua_push_ctx(lua_State *L);
+void cdz_lua_push_decoder_ctx(lua_State *L);
+/* A field of the request that both have, or false. */
+bool cdz_lua_push_request_field(lua_State *L, const char *name);
+/* config, encode, decode, token_text, log: methods that both have, into the table at the top of the stack. */
+void cdz_lua_add_request_methods(lua_State *L);
+/* The request row of the present call, its ids so far. */
+cdz_ids cdz_lua_current_ids(const cdz_lua_session *S);
+
+/* processor.c, strategy.c: the C side of the descriptors. */
+extern const cdz_processor cdz_lua_processor;
+extern const cdz_criterion cdz_lua_criterion;
+extern const cdz_strategy cdz_lua_strategy;
+
+/* row_state.c */
+typedef struct cdz_lua_row_state {
+    int32_t ref; /* 0: still what begin returned */
+} cdz_lua_row_state;
+const void *cdz_lua_state_extension(const char *id);
+/* [protected] Replaces the value at the stack's top by a deep copy of it; raises for what cannot be copied. */
+void cdz_lua_copy_state(lua_State *L);
+/* [protected] Pushes the row's own state, which apply may look at (a copy) or accept may write. */
+void cdz_lua_push_row_state(lua_State *L, cdz_lua_row_state *state, bool writable);
+/* Shared by processors and criteria. */
+cdz_status cdz_lua_begin(const cdz_step *step, void **shared);
+cdz_status cdz_lua_create(const cdz_step *step);
+cdz_status cdz_lua_accept(const cdz_step *step, uint32_t r, int32_t token);
+void cdz_lua_end(const cdz_step *step);
+/* "eos", "length", "time", "string" or any other text: CDZ_STOP_CUSTOM. */
+cdz_stop_reason cdz_lua_stop_reason(const char *text);
+
+#endif

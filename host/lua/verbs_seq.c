@@ -1,0 +1,335 @@
+/* verbs_seq.c - sequences beyond the request's rows: ctx:seq_new and its like, and the same as methods of a sequence. */
+#include <string.h>
+
+#include "lua/decoder.h"
+
+/* A sequence, or the one of a row (found anew at each use: reordering changes it). */
+typedef struct seq_object {
+    cdz_seq *seq; /* NULL: freed, or of a row */
+    uint32_t row;
+    bool of_row;
+} seq_object;
+
+static seq_object *check_object(lua_State *L, int index)
+{
+    return luaL_checkudata(L, index, CDZ_LUA_SEQ);
+}
+
+static cdz_seq *check_seq(lua_State *L, int index)
+{
+    const seq_object *o = check_object(L, index);
+
+    if (o->of_row) return cdz_seq_of_row(cdz_lua_decoder(L), o->row);
+    if (!o->seq) luaL_error(L, "this sequence was freed");
+    return o->seq;
+}
+
+/* A sequence the script may edit. */
+static cdz_seq *check_own(lua_State *L, int index)
+{
+    if (check_object(L, index)->of_row)
+        luaL_error(L, "a row's sequence is edited by ctx:append and ctx:rewind");
+    return check_seq(L, index);
+}
+
+static seq_object *push_object(lua_State *L)
+{
+    seq_object *o = lua_newuserdatauv(L, sizeof *o, 0);
+
+    memset(o, 0, sizeof *o);
+    luaL_setmetatable(L, CDZ_LUA_SEQ);
+    return o;
+}
+
+/* --- making and editing: (ctx, ...) and seq:...; `at` is where the sequence stands ---------------------------------- */
+
+/* ctx:seq_new([model]) */
+static int verb_seq_new(lua_State *L)
+{
+    const char *model = luaL_optstring(L, 2, NULL);
+    seq_object *o = push_object(L);
+
+    cdz_lua_charge(L, 20);
+    cdz_lua_try(L, cdz_seq_new(cdz_lua_decoder(L), model, &o->seq));
+    return 1;
+}
+
+static int verb_seq_of_row(lua_State *L)
+{
+    const uint32_t row = cdz_lua_opt_row(L, 2);
+    seq_object *o = push_object(L);
+
+    o->of_row = true;
+    o->row = row;
+    return 1;
+}
+
+static int fork_at(lua_State *L, int at)
+{
+    const cdz_seq *seq = check_seq(L, at);
+    seq_object *o = push_object(L);
+
+    cdz_lua_charge(L, 20);
+    cdz_lua_try(L, cdz_seq_fork(cdz_lua_decoder(L), seq, &o->seq));
+    return 1;
+}
+
+static int free_at(lua_State *L, int at)
+{
+    seq_object *o = check_object(L, at);
+
+    if (o->of_row) return luaL_error(L, "a row's sequence is not the script's to free");
+    if (o->seq) cdz_seq_free(cdz_lua_decoder(L), o->seq);
+    o->seq = NULL;
+    cdz_lua_of(L)->ids_clock++;
+    return 0;
+}
+
+static int append_at(lua_State *L, int at)
+{
+    cdz_seq *seq = check_own(L, at);
+    const cdz_ids ids = cdz_lua_check_ids(L, at + 1);
+
+    cdz_lua_charge(L, 1 + ids.len / 16);
+    for (uint32_t i = 0; i < ids.len; i++)
+        if (ids.at[i] < 0) return luaL_error(L, "%d is no token id", (int)ids.at[i]);
+    cdz_lua_try(L, cdz_seq_append(cdz_lua_decoder(L), seq, ids.at, ids.len));
+    cdz_lua_of(L)->ids_clock++;
+    lua_settop(L, at);
+    return 1;
+}
+
+static int truncate_at(lua_State *L, int at)
+{
+    cdz_seq *seq = check_own(L, at);
+    const lua_Integer len = luaL_checkinteger(L, at + 1);
+    const cdz_ids ids = cdz_seq_ids(cdz_lua_decoder(L), seq);
+
+    if (len < 0 || len > (lua_Integer)ids.len)
+        return luaL_error(L, "truncate to %I: the sequence has %I", len, (lua_Integer)ids.len);
+    cdz_lua_try(L, cdz_seq_truncate(cdz_lua_decoder(L), seq, (uint32_t)len));
+    cdz_lua_of(L)->ids_clock++;
+    lua_settop(L, at);
+    return 1;
+}
+
+static int ids_at(lua_State *L, int at)
+{
+    cdz_lua_push_ids_view(L, cdz_seq_ids(cdz_lua_decoder(L), check_seq(L, at)));
+    return 1;
+}
+
+#define TWO_FACES(name)                                                                            \
+    static int verb_seq_##name(lua_State *L)                                                       \
+    {                                                                                              \
+        return name##_at(L, 2);                                                                    \
+    }                                                                                              \
+    static int seq_##name(lua_State *L)                                                            \
+    {                                                                                              \
+        return name##_at(L, 1);                                                                    \
+    }
+TWO_FACES(fork)
+TWO_FACES(free)
+TWO_FACES(append)
+TWO_FACES(truncate)
+TWO_FACES(ids)
+
+static int seq_len(lua_State *L)
+{
+    lua_pushinteger(L, cdz_seq_ids(cdz_lua_decoder(L), check_seq(L, 1)).len);
+    return 1;
+}
+
+/* A forgotten sequence gives its KV blocks back; after run the request frees what is left. */
+static int seq_gc(lua_State *L)
+{
+    seq_object *o = check_object(L, 1);
+
+    if (o->seq && cdz_lua_of(L)->dec) cdz_seq_free(cdz_lua_of(L)->dec, o->seq);
+    o->seq = NULL;
+    return 0;
+}
+
+/* --- forward, process, stop_test -------------------------------------------------------------------------------------- */
+
+/* The number of sequences at index: a list, or one. */
+static uint32_t count_seqs(lua_State *L, int index)
+{
+    if (!lua_istable(L, index)) return 1;
+    const size_t n = lua_rawlen(L, index);
+    if (n < 1 || n > CDZ_LUA_MAX_SEQS)
+        luaL_error(L, "%I sequences; from 1 to 4096", (lua_Integer)n);
+    return (uint32_t)n;
+}
+
+static void read_seqs(lua_State *L, int index, cdz_lua_verb *v)
+{
+    for (uint32_t i = 0; i < v->n; i++) {
+        if (lua_istable(L, index))
+            lua_rawgeti(L, index, (lua_Integer)i + 1);
+        else
+            lua_pushvalue(L, index);
+        v->seqs[i] = check_seq(L, lua_gettop(L));
+        lua_pop(L, 1);
+    }
+}
+
+/* Request rows at index: a list of as many, one number for one; nothing with one row. */
+static void read_rows(lua_State *L, int index, cdz_lua_verb *v)
+{
+    const bool list = lua_istable(L, index);
+
+    if (list && lua_rawlen(L, index) != v->n)
+        luaL_error(L, "%I rows for %I", (lua_Integer)lua_rawlen(L, index), (lua_Integer)v->n);
+    for (uint32_t i = 0; i < v->n; i++) {
+        if (list)
+            lua_rawgeti(L, index, (lua_Integer)i + 1);
+        else
+            lua_pushvalue(L, index);
+        v->rows[i] = cdz_lua_opt_row(L, lua_gettop(L));
+        lua_pop(L, 1);
+    }
+}
+
+static cdz_status run_seq_forward(cdz_decoder *dec, cdz_lua_verb *v)
+{
+    return cdz_seq_forward(dec, v->seqs, v->n, v->positions,
+                           v->positions == CDZ_POSITIONS_NONE ? NULL : &v->out);
+}
+
+static int push_out(lua_State *L, cdz_lua_verb *v)
+{
+    if (v->positions == CDZ_POSITIONS_NONE) return 0;
+    cdz_lua_push_batch(L, &v->out, true);
+    return 1;
+}
+
+/* ctx:seq_forward(sequences [, "last" | "all" | "none"]) */
+static int verb_seq_forward(lua_State *L)
+{
+    static const char *const names[] = {"none", "last", "all", NULL};
+
+    cdz_lua_decoder(L);
+    lua_settop(L, 3);
+    const cdz_positions positions = (cdz_positions)luaL_checkoption(L, 3, "last", names);
+    cdz_lua_verb *v = cdz_lua_push_verb(L, count_seqs(L, 2), 0);
+    read_seqs(L, 2, v);
+    v->run = run_seq_forward;
+    v->done = push_out;
+    v->positions = positions;
+    v->moves_scores = true;
+    return cdz_lua_run_verb(L, v);
+}
+
+static cdz_status run_seq_process(cdz_decoder *dec, cdz_lua_verb *v)
+{
+    return cdz_seq_process(dec, v->seqs, v->rows, v->n, v->scores);
+}
+
+static int return_scores(lua_State *L, cdz_lua_verb *v)
+{
+    (void)v;
+    lua_settop(L, 4);
+    return 1;
+}
+
+/* ctx:seq_process(sequences, rows, scores): a score row per sequence, as if it continued that request row. */
+static int verb_seq_process(lua_State *L)
+{
+    cdz_lua_decoder(L);
+    lua_settop(L, 4);
+    cdz_scores *scores = &cdz_lua_check_scores(L, 4)->scores;
+    cdz_lua_verb *v = cdz_lua_push_verb(L, count_seqs(L, 2), 0);
+    if (scores->n_rows != v->n)
+        return luaL_error(L, "%I rows of scores for %I sequences", (lua_Integer)scores->n_rows,
+                          (lua_Integer)v->n);
+    read_seqs(L, 2, v);
+    read_rows(L, 3, v);
+    v->run = run_seq_process;
+    v->done = return_scores;
+    v->scores = scores;
+    return cdz_lua_run_verb(L, v);
+}
+
+static cdz_status run_stop_test(cdz_decoder *dec, cdz_lua_verb *v)
+{
+    return cdz_stop_test(dec, v->ids, v->rows, v->n, v->stops);
+}
+
+static int push_stops(lua_State *L, cdz_lua_verb *v)
+{
+    static const char *const names[] = {"", "eos", "length", "time", "string", "custom"};
+
+    lua_createtable(L, (int)v->n, 0);
+    for (uint32_t i = 0; i < v->n; i++) {
+        const cdz_stop *stop = &v->stops[i];
+        if (stop->reason == CDZ_GO_ON)
+            lua_pushboolean(L, 0);
+        else if (stop->reason < CDZ_STOP_CUSTOM)
+            lua_pushstring(L, names[stop->reason]);
+        else
+            lua_pushlstring(L, stop->text.at ? stop->text.at : "custom",
+                            stop->text.at ? stop->text.len : 6);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
+}
+
+static size_t total_ids(lua_State *L, uint32_t n)
+{
+    size_t total = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+        total += cdz_lua_check_ids(L, lua_gettop(L)).len;
+        lua_pop(L, 1);
+    }
+    return total;
+}
+
+/* ctx:stop_test({ids, ...}, rows): false or the reason, for each. */
+static int verb_stop_test(lua_State *L)
+{
+    luaL_checktype(L, 2, LUA_TTABLE);
+    cdz_lua_decoder(L);
+    lua_settop(L, 3);
+    const size_t n = lua_rawlen(L, 2);
+    if (n < 1 || n > CDZ_LUA_MAX_SEQS)
+        return luaL_error(L, "%I lists of ids; from 1 to 4096", (lua_Integer)n);
+    cdz_lua_verb *v = cdz_lua_push_verb(L, (uint32_t)n, total_ids(L, (uint32_t)n));
+    int32_t *at = v->tokens;
+    for (uint32_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+        const cdz_ids ids = cdz_lua_check_ids(L, lua_gettop(L));
+        if (ids.len > 0) memcpy(at, ids.at, ids.len * sizeof *at);
+        v->ids[i] = (cdz_ids){at, ids.len};
+        at += ids.len;
+        lua_pop(L, 1);
+    }
+    read_rows(L, 3, v);
+    v->run = run_stop_test;
+    v->done = push_stops;
+    return cdz_lua_run_verb(L, v);
+}
+
+const luaL_Reg cdz_lua_seq_verbs[] = {{"seq_new", verb_seq_new},
+                                      {"seq_of_row", verb_seq_of_row},
+                                      {"seq_fork", verb_seq_fork},
+                                      {"seq_free", verb_seq_free},
+                                      {"seq_append", verb_seq_append},
+                                      {"seq_truncate", verb_seq_truncate},
+                                      {"seq_ids", verb_seq_ids},
+                                      {"seq_forward", verb_seq_forward},
+                                      {"seq_process", verb_seq_process},
+                                      {"stop_test", verb_stop_test},
+                                      {NULL, NULL}};
+
+void cdz_lua_open_seq(lua_State *L)
+{
+    static const luaL_Reg methods[] = {{"fork", seq_fork},     {"free", seq_free},
+                                       {"append", seq_append}, {"truncate", seq_truncate},
+                                       {"ids", seq_ids},       {NULL, NULL}};
+    static const luaL_Reg meta[] = {{"__len", seq_len}, {"__gc", seq_gc}, {NULL, NULL}};
+
+    cdz_lua_define_type(L, CDZ_LUA_SEQ, methods, meta, NULL);
+}
