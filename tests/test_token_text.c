@@ -1,5 +1,7 @@
-/* test_token_text.c - what the recorded cases do not reach: tokens alone, streams to their end, clean-up, the
- * configuration file, working memory, the shipped model's prompts, and the tokenize command. */
+/* test_token_text.c - what the recorded cases do not reach: tokens alone, streams to their end,
+ * clean-up, the configuration file, working memory, threads, the shipped model's prompts, and
+ * the tokenize command. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +33,7 @@ static int32_t id_of(const cdz_tokenizer *tok, const char *token)
     return cdz_tokenizer_id(tok, token, strlen(token));
 }
 
-/* --- tokens ---------------------------------------------------------------------------------------------- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name, *token, *text;
@@ -80,7 +82,7 @@ static void test_tokens(void **state)
     cdz_tokenizer_free(tok);
 }
 
-/* --- streams --------------------------------------------------------------------------------------------- */
+/* --- streams ---------------------------------------------------------------------------------- */
 
 /* Feeds single bytes; the chunks are joined with | and the end is marked. */
 static void stream_bytes(const cdz_tokenizer *tok, const char *bytes, cdz_buf *out)
@@ -90,7 +92,8 @@ static void stream_bytes(const cdz_tokenizer *tok, const char *bytes, cdz_buf *o
     size_t len;
     for (; *bytes; bytes++) {
         char spelt[4] = {*bytes, 0};
-        /* In the byte alphabet 0x80 to 0xA0 are U+0122 and on, bytes from 0xC0 on the character of that number. */
+        /* In the byte alphabet 0x80 to 0xA0 are U+0122 and on, bytes from 0xC0 on the character
+         * of that number. */
         const unsigned b = (unsigned char)*bytes, code = b >= 0xC0 ? b : 0x122 + (b - 0x80);
         if (b >= 0x80)
             snprintf(spelt, sizeof spelt, "%c%c", (int)(0xC0 | code >> 6),
@@ -162,7 +165,7 @@ static void test_stream_again(void **state)
     cdz_tokenizer_free(tok);
 }
 
-/* --- decoding -------------------------------------------------------------------------------------------- */
+/* --- decoding --------------------------------------------------------------------------------- */
 
 static void test_clean_up(void **state)
 {
@@ -183,7 +186,7 @@ static void test_clean_up(void **state)
     cdz_tokenizer_free(tok);
 }
 
-/* --- tokenizer_config.json ------------------------------------------------------------------------------- */
+/* --- tokenizer_config.json -------------------------------------------------------------------- */
 
 static cdz_tokenizer *parse_with_config(const char *config, cdz_status want, const char *sentence)
 {
@@ -263,7 +266,7 @@ static void test_no_folder(void **state)
     assert_null(tok);
 }
 
-/* --- working memory -------------------------------------------------------------------------------------- */
+/* --- working memory --------------------------------------------------------------------------- */
 
 static void test_scratch_of_another(void **state)
 {
@@ -280,7 +283,54 @@ static void test_scratch_of_another(void **state)
     cdz_tokenizer_free(two);
 }
 
-/* --- the shipped model ----------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------- */
+
+static const char shared_text[] =
+    "Hello <|im_end|> e\xCC\x81 12345 we'll see\n\n  \xE4\xB8\xAD\xE6\x96\x87";
+
+typedef struct worker {
+    const cdz_tokenizer *tok;
+    const cdz_encoding *want;
+    pthread_t thread;
+    bool same;
+} worker;
+
+static void *encode_often(void *user)
+{
+    worker *w = user;
+    cdz_token_scratch *scratch = cdz_token_scratch_new();
+    cdz_encoding enc = {0};
+    w->same = true;
+    for (int i = 0; i < 200 && w->same; i++)
+        w->same = cdz_tokenizer_encode(w->tok, scratch, shared_text, strlen(shared_text),
+                                       i % 2 ? CDZ_ENCODE_OFFSETS : 0, &enc, NULL) == CDZ_OK &&
+                  enc.n == w->want->n &&
+                  memcmp(enc.ids, w->want->ids, enc.n * sizeof *enc.ids) == 0;
+    cdz_encoding_free(&enc);
+    cdz_token_scratch_free(scratch);
+    return NULL;
+}
+
+/* One tokenizer, four threads, working memory of their own. */
+static void test_threads(void **state)
+{
+    (void)state;
+    cdz_tokenizer *tok = open_folder("qwen2");
+    cdz_encoding want = {0};
+    worker workers[4];
+    assert_int_equal(
+        cdz_tokenizer_encode(tok, NULL, shared_text, strlen(shared_text), 0, &want, NULL), CDZ_OK);
+    for (size_t i = 0; i < COUNT(workers); i++) {
+        workers[i] = (worker){.tok = tok, .want = &want};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, encode_often, &workers[i]), 0);
+    }
+    for (size_t i = 0; i < COUNT(workers); i++) pthread_join(workers[i].thread, NULL);
+    for (size_t i = 0; i < COUNT(workers); i++) assert_true(workers[i].same);
+    cdz_encoding_free(&want);
+    cdz_tokenizer_free(tok);
+}
+
+/* --- the shipped model ------------------------------------------------------------------------ */
 
 static void test_shipped_prompts(void **state)
 {
@@ -314,7 +364,7 @@ static void test_shipped_prompts(void **state)
     cdz_arena_free(&arena);
 }
 
-/* --- cadenza tokenize ------------------------------------------------------------------------------------ */
+/* --- cadenza tokenize ------------------------------------------------------------------------- */
 
 static const struct {
     const char *name, *input, *options, *output; /* output: of both streams */
@@ -383,7 +433,8 @@ int main(void)
         cmocka_unit_test(test_clean_up),         cmocka_unit_test(test_config),
         cmocka_unit_test(test_config_templates), cmocka_unit_test(test_config_refused),
         cmocka_unit_test(test_no_folder),        cmocka_unit_test(test_scratch_of_another),
-        cmocka_unit_test(test_shipped_prompts),  cmocka_unit_test(test_command),
+        cmocka_unit_test(test_threads),          cmocka_unit_test(test_shipped_prompts),
+        cmocka_unit_test(test_command),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_token_variants.c - the parts of tokenizer.json one by one: variants.json puts each into a recorded tokenizer and
- * holds what the reference makes of it. */
+/* test_token_variants.c - the parts of tokenizer.json one by one: variants.json puts each into a
+ * recorded tokenizer and holds what the reference makes of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_tokenizer.c - every recorded case of the reference: ids, offsets, decoding, streams, look-ups; and the texts and
- * features the records do not reach. */
+/* test_tokenizer.c - every recorded case of the reference: ids, offsets, decoding, streams,
+ * look-ups; and the texts and features the records do not reach. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "token/tokenizer.h"
 
-/* --- one folder of recorded cases ------------------------------------------------------------------------ */
+/* --- one folder of recorded cases ------------------------------------------------------------- */
 
 typedef struct fixture {
     const char *name;

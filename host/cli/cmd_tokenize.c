@@ -40,7 +40,7 @@ typedef struct tokenize_job {
     size_t ids_cap;
 } tokenize_job;
 
-/* --- one value -------------------------------------------------------------------------------------------- */
+/* --- one value -------------------------------------------------------------------------------- */
 
 static cdz_status write_ids(tokenize_job *job, const char *text, size_t len, cdz_error *err)
 {
@@ -88,7 +88,8 @@ static cdz_status write_text(tokenize_job *job, const cdz_json *list, cdz_error 
     return st;
 }
 
-/* Answers one value on a line of its own. json: the value is written as JSON, else it is the text itself. */
+/* Answers one value on a line of its own. json: the value is written as JSON, else it is the
+ * text itself. */
 static cdz_status answer(tokenize_job *job, const char *value, size_t len, bool json,
                          cdz_error *err)
 {
@@ -110,7 +111,8 @@ static cdz_status answer(tokenize_job *job, const char *value, size_t len, bool 
     return CDZ_OK;
 }
 
-/* Says what is wrong and where. A JSON sentence begins ":1:COLUMN:", its line counted within the value. */
+/* Says what is wrong and where. A JSON sentence begins ":1:COLUMN:", its line counted within the
+ * value. */
 static int say_wrong(const char *source, size_t line, const cdz_error *err)
 {
     const bool from_json = strncmp(err->text, ":1:", 3) == 0;
@@ -123,7 +125,7 @@ static int say_wrong(const char *source, size_t line, const cdz_error *err)
     return CDZ_EXIT_FAILURE;
 }
 
-/* --- all of the input ------------------------------------------------------------------------------------- */
+/* --- all of the input ------------------------------------------------------------------------- */
 
 static int answer_lines(tokenize_job *job)
 {
@@ -184,7 +186,7 @@ static int tokenize(tokenize_job *job)
     return status;
 }
 
-/* --- options ---------------------------------------------------------------------------------------------- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 enum { OPT_JSONL = CDZ_OPT_OWN, OPT_DECODE, OPT_SKIP_SPECIAL, OPT_NO_SPECIAL };
 

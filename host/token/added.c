@@ -79,7 +79,8 @@ static bool stands_alone(const uint8_t *t, size_t n, size_t begin, size_t end)
     return end == n || !is_word(t + end);
 }
 
-/* Takes the whitespace around a match in where the token says so, but not what an earlier match has. */
+/* Takes the whitespace around a match in where the token says so, but not what an earlier match
+ * has. */
 static void widen(const cdz_added_token *token, const uint8_t *t, size_t n, size_t done,
                   cdz_added_match *m)
 {

@@ -1,4 +1,5 @@
-/* added.h - added tokens: found in text as wholes before anything else looks at it, leftmost first, longest first. */
+/* added.h - added tokens: found in text as wholes before anything else looks at it, leftmost
+ * first, longest first. */
 #ifndef CDZ_HOST_TOKEN_ADDED_H
 #define CDZ_HOST_TOKEN_ADDED_H
 
@@ -38,8 +39,8 @@ typedef struct cdz_added_match {
     int32_t token;     /* index of the added token */
 } cdz_added_match;
 
-/* The next match in valid UTF-8 of n bytes. *from is where to search, *done where the last match ended: both 0 at
- * first, moved on by the call. plain: special tokens do not count. */
+/* The next match in valid UTF-8 of n bytes. *from is where to search, *done where the last match
+ * ended: both 0 at first, moved on by the call. plain: special tokens do not count. */
 bool cdz_added_next(const cdz_trie *trie, const cdz_added_token *tokens, const uint8_t *text,
                     size_t n, bool plain, size_t *from, size_t *done, cdz_added_match *out);
 

@@ -1,7 +1,8 @@
-/* bpe.c - byte-pair encoding: again and again the pair of lowest rank is merged, the leftmost on a tie.
+/* bpe.c - byte-pair encoding: again and again the pair of lowest rank is merged, the leftmost on a
+ * tie.
  *
- * Short pieces (nearly all) do that literally over small arrays. Long ones use a linked list and a heap of
- * (rank, place), O(n log n): a file may hold one word of a million letters. */
+ * Short pieces (nearly all) do that literally over small arrays. Long ones use a linked list and
+ * a heap of (rank, place), O(n log n): a file may hold one word of a million letters. */
 #include "token/bpe.h"
 
 #include <stdlib.h>
@@ -74,7 +75,7 @@ static inline bool next_symbol(const cdz_bpe *bpe, symbol_walk *walk, first_symb
     return false;
 }
 
-/* --- short pieces -------------------------------------------------------------------------------------- */
+/* --- short pieces ----------------------------------------------------------------------------- */
 
 static size_t merge_short(const cdz_bpe *bpe, int32_t *id, uint32_t *begin, size_t n)
 {
@@ -122,7 +123,7 @@ static size_t encode_short(const cdz_bpe *bpe, const uint8_t *piece, size_t n, i
     return n;
 }
 
-/* --- long pieces --------------------------------------------------------------------------------------- */
+/* --- long pieces ------------------------------------------------------------------------------ */
 
 static bool reserve_symbols(cdz_bpe_work *w, size_t n)
 {
@@ -178,8 +179,9 @@ static uint64_t heap_pop(cdz_bpe_work *w)
     return top;
 }
 
-/* Sets the rank of the pair that begins at symbol i and queues it. A symbol's rank tells a queued pair from one that
- * merging has changed since: symbols only grow, so a pair of ids never comes back to its place. */
+/* Sets the rank of the pair that begins at symbol i and queues it. A symbol's rank tells a
+ * queued pair from one that merging has changed since: symbols only grow, so a pair of ids never
+ * comes back to its place. */
 static bool queue_pair(const cdz_bpe *bpe, cdz_bpe_work *w, uint32_t i, uint32_t n)
 {
     cdz_bpe_symbol *s = &w->symbols[i];

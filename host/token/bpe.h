@@ -47,8 +47,9 @@ bool cdz_bpe_init_pairs(cdz_bpe *bpe, cdz_arena *arena, size_t n);
 /* A later pair replaces an equal earlier one, as in the reference. */
 void cdz_bpe_put_pair(cdz_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t id);
 
-/* Writes the ids of a piece of n bytes (0 < n < 2^31) to ids, and to begins (may be NULL) the byte at which each
- * begins; both have room for n. Returns their number, or SIZE_MAX when memory is out. */
+/* Writes the ids of a piece of n bytes (0 < n < 2^31) to ids, and to begins (may be NULL) the
+ * byte at which each begins; both have room for n. Returns their number, or SIZE_MAX when memory
+ * is out. */
 size_t cdz_bpe_encode(const cdz_bpe *bpe, cdz_bpe_work *work, const uint8_t *piece, size_t n,
                       int32_t *ids, uint32_t *begins);
 

@@ -2,7 +2,7 @@
 #include "base/utf8.h"
 #include "token/parts.h"
 
-/* --- the switches ---------------------------------------------------------------------------------------- */
+/* --- the switches ----------------------------------------------------------------------------- */
 
 static cdz_status refuse_text(const cdz_json *model, const char *key, cdz_error *err)
 {
@@ -36,7 +36,8 @@ static cdz_status read_unk(cdz_bpe *bpe, const cdz_json *model, const cdz_vocab 
     return CDZ_OK;
 }
 
-/* The token of each byte. An unk that is not in the vocabulary matters only where a byte has no token. */
+/* The token of each byte. An unk that is not in the vocabulary matters only where a byte has no
+ * token. */
 static cdz_status read_bytes(cdz_bpe *bpe, const cdz_json *model, const cdz_vocab *vocab,
                              bool byte_fallback, cdz_error *err)
 {
@@ -72,7 +73,7 @@ static cdz_status refuse_dropout(const cdz_json *model, cdz_error *err)
                    "line %u: model: BPE with \"dropout\"; supported: null or 0", v->line);
 }
 
-/* --- merges ---------------------------------------------------------------------------------------------- */
+/* --- merges ----------------------------------------------------------------------------------- */
 
 typedef struct merge_text {
     const char *left, *right;
@@ -143,10 +144,10 @@ static cdz_status read_merges(cdz_bpe *bpe, const cdz_json *merges, const cdz_vo
     return st;
 }
 
-/* --- whole words ----------------------------------------------------------------------------------------- */
+/* --- whole words ------------------------------------------------------------------------------ */
 
-/* The model's tokens by their bytes. vocab->tokens may hold an added token over a model's id, so the bytes are taken
- * from the text again. */
+/* The model's tokens by their bytes. vocab->tokens may hold an added token over a model's id, so
+ * the bytes are taken from the text again. */
 static cdz_status index_words(cdz_bpe *bpe, const cdz_vocab *vocab, cdz_arena *arena,
                               cdz_error *err)
 {

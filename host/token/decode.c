@@ -4,8 +4,8 @@
 #include "base/utf8.h"
 #include "token/parts.h"
 
-/* Appends bytes as text: each malformed part becomes U+FFFD. Returns how many bytes at the end may be the begin of a
- * character that more bytes complete; they are not appended. */
+/* Appends bytes as text: each malformed part becomes U+FFFD. Returns how many bytes at the end
+ * may be the begin of a character that more bytes complete; they are not appended. */
 static size_t add_lossy(cdz_buf *out, const char *bytes, size_t n)
 {
     while (n > 0) {
@@ -30,9 +30,10 @@ static const cdz_token *token_of(const cdz_tokenizer *tok, int32_t id, bool skip
     return token && skip_special && token->special ? NULL : token;
 }
 
-/* --- whole lists ----------------------------------------------------------------------------------------- */
+/* --- whole lists ------------------------------------------------------------------------------ */
 
-/* What transformers' clean_up_tokenization does, each replacement over the whole text in this order. */
+/* What transformers' clean_up_tokenization does, each replacement over the whole text in this
+ * order. */
 static void clean_up(cdz_buf *text, size_t from)
 {
     static const struct {
@@ -82,7 +83,7 @@ bool cdz_tokenizer_text_alone(const cdz_tokenizer *tok, int32_t id, cdz_buf *out
     return true;
 }
 
-/* --- streams --------------------------------------------------------------------------------------------- */
+/* --- streams ---------------------------------------------------------------------------------- */
 
 static bool ends_in_replacement(const cdz_buf *text)
 {
@@ -122,8 +123,8 @@ static void take_bytes(cdz_text_stream *s, const char *bytes, size_t n)
     s->n_tail = (uint8_t)left;
 }
 
-/* Text goes out when it is whole and does not end in U+FFFD, which later bytes might replace: then what was decoded
- * so far is a prefix of whatever comes. */
+/* Text goes out when it is whole and does not end in U+FFFD, which later bytes might replace:
+ * then what was decoded so far is a prefix of whatever comes. */
 cdz_status cdz_text_stream_feed(cdz_text_stream *s, int32_t id, const char **new_text, size_t *len,
                                 cdz_error *err)
 {

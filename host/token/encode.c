@@ -7,7 +7,7 @@
 #define MAX_TEXT_BYTES                                                                             \
     ((size_t)1 << 30) /* offsets and places fit 32 bits with room to grow in NFC */
 
-/* --- working memory -------------------------------------------------------------------------------------- */
+/* --- working memory --------------------------------------------------------------------------- */
 
 cdz_token_scratch *cdz_token_scratch_new(void)
 {
@@ -76,7 +76,7 @@ static bool reserve_offsets(cdz_encoding *e)
     return true;
 }
 
-/* --- one call -------------------------------------------------------------------------------------------- */
+/* --- one call --------------------------------------------------------------------------------- */
 
 /* Text in which pieces are counted, and how its bytes lead back to the original. */
 typedef struct source {
@@ -111,8 +111,9 @@ static uint32_t char_after(const encoder *e, size_t i)
     return end == 0 ? 0 : e->scratch->chars[s->base + end - 1] + 1;
 }
 
-/* Leaves the whitespace at a token's ends out of its span, as the reference's ByteLevel does: it counts the
- * characters of the token's text, and keeps one space at the very beginning, which may be a prefix. */
+/* Leaves the whitespace at a token's ends out of its span, as the reference's ByteLevel does: it
+ * counts the characters of the token's text, and keeps one space at the very beginning, which
+ * may be a prefix. */
 static cdz_token_span trim_span(const cdz_postproc *post, bool first, cdz_token_span span,
                                 uint32_t leading, uint32_t trailing)
 {
@@ -134,8 +135,8 @@ static bool put_span(encoder *e, size_t begin, size_t end, uint32_t leading, uin
     return true;
 }
 
-/* The span of the model's token that comes next in the output. It is spelt as its bytes [begin, end) of text, of which
- * only the space counts as whitespace: parts of other characters do not. */
+/* The span of the model's token that comes next in the output. It is spelt as its bytes [begin,
+ * end) of text, of which only the space counts as whitespace: parts of other characters do not. */
 static bool put_piece_span(encoder *e, const uint8_t *text, size_t begin, size_t end)
 {
     uint32_t leading = 0, trailing = 0;
@@ -149,8 +150,8 @@ static bool is_space(const uint8_t *at, size_t *size)
     return cdz_uc_code(at, size) == 0x120 || cdz_uc_at(at, size) & CDZ_UC_SPACE;
 }
 
-/* The span of the added token that comes next in the output, which is spelt as the text it matched. U+0120, the byte
- * alphabet's space, counts as whitespace to the reference there too. */
+/* The span of the added token that comes next in the output, which is spelt as the text it
+ * matched. U+0120, the byte alphabet's space, counts as whitespace to the reference there too. */
 static bool put_match_span(encoder *e, const uint8_t *text, size_t begin, size_t end)
 {
     uint32_t leading = 0, trailing = 0;
@@ -163,7 +164,7 @@ static bool put_match_span(encoder *e, const uint8_t *text, size_t begin, size_t
     return put_span(e, begin, end, leading, trailing);
 }
 
-/* --- pieces ---------------------------------------------------------------------------------------------- */
+/* --- pieces ----------------------------------------------------------------------------------- */
 
 static bool encode_with_offsets(encoder *e, const uint8_t *text, size_t begin, size_t end)
 {
@@ -253,7 +254,7 @@ static bool next_cut(void *context, const uint8_t *text, size_t begin, size_t en
     return ok;
 }
 
-/* --- added tokens and the normalizer --------------------------------------------------------------------- */
+/* --- added tokens and the normalizer ---------------------------------------------------------- */
 
 static bool add_match(encoder *e, const cdz_added_match *m)
 {
@@ -265,7 +266,8 @@ static bool add_match(encoder *e, const cdz_added_match *m)
     return true;
 }
 
-/* Calls `between` for each stretch of text[0, n) without an added token of the trie, and writes the tokens. */
+/* Calls `between` for each stretch of text[0, n) without an added token of the trie, and writes
+ * the tokens. */
 static bool split_added(encoder *e, const cdz_trie *trie, const uint8_t *text, size_t n,
                         cdz_piece_fn between)
 {
@@ -279,7 +281,8 @@ static bool split_added(encoder *e, const cdz_trie *trie, const uint8_t *text, s
     return last >= n || between(e, text, last, n);
 }
 
-/* A stretch of the original text without raw added tokens: normalised, searched for normalized ones, cut. */
+/* A stretch of the original text without raw added tokens: normalised, searched for normalized
+ * ones, cut. */
 static bool encode_stretch(void *context, const uint8_t *text, size_t begin, size_t end)
 {
     encoder *e = context;
@@ -299,7 +302,7 @@ static bool encode_stretch(void *context, const uint8_t *text, size_t begin, siz
     return ok;
 }
 
-/* --- the template ---------------------------------------------------------------------------------------- */
+/* --- the template ----------------------------------------------------------------------------- */
 
 static bool put_ids(encoder *e, const int32_t *ids, size_t n)
 {
@@ -333,7 +336,7 @@ static bool apply_template(encoder *e, const cdz_postproc *post)
     return ok;
 }
 
-/* --- the call -------------------------------------------------------------------------------------------- */
+/* --- the call --------------------------------------------------------------------------------- */
 
 static bool prepare(encoder *e, const uint8_t *text, size_t len)
 {

@@ -1,8 +1,8 @@
 /* nfc.c - form C: decompose, order the marks, compose (Unicode Standard Annex 15).
  *
- * The data of single characters is utf8proc's, limited to what Unicode 12.0 knows, the version of the reference's tables:
- * a newer character is left as it is. Alignment follows the reference: a composed character stands for the bytes of
- * its base alone. */
+ * The data of single characters is utf8proc's, limited to what Unicode 12.0 knows, the version
+ * of the reference's tables: a newer character is left as it is. Alignment follows the
+ * reference: a composed character stands for the bytes of its base alone. */
 #include "token/nfc.h"
 
 #include <stdlib.h>
@@ -27,10 +27,10 @@ static uint8_t combining_class(uint32_t code)
     return (uint8_t)utf8proc_get_property((utf8proc_int32_t)code)->combining_class;
 }
 
-/* --- where the text is not in form C --------------------------------------------------------------------- */
+/* --- where the text is not in form C ---------------------------------------------------------- */
 
-/* The first character at or after i that may not be in form C, or n. *boundary becomes the last place before it that
- * nothing composes or moves across: i at least. */
+/* The first character at or after i that may not be in form C, or n. *boundary becomes the last
+ * place before it that nothing composes or moves across: i at least. */
 static size_t find_trouble(const uint8_t *t, size_t n, size_t i, size_t *boundary)
 {
     uint8_t last_class = 0;
@@ -70,7 +70,7 @@ bool cdz_nfc_is_normal(const uint8_t *text, size_t n)
     return find_trouble(text, n, 0, &boundary) == n;
 }
 
-/* --- one stretch between boundaries ---------------------------------------------------------------------- */
+/* --- one stretch between boundaries ----------------------------------------------------------- */
 
 static bool reserve_chars(cdz_nfc *nfc, size_t n)
 {
@@ -84,8 +84,9 @@ static bool reserve_chars(cdz_nfc *nfc, size_t n)
     return true;
 }
 
-/* Writes the canonical decomposition of the n bytes to nfc->chars; returns how many. No canonical decomposition is
- * longer than four characters, and none of one byte is longer than one. */
+/* Writes the canonical decomposition of the n bytes to nfc->chars; returns how many. No
+ * canonical decomposition is longer than four characters, and none of one byte is longer than
+ * one. */
 static size_t decompose(cdz_nfc *nfc, const uint8_t *t, size_t n)
 {
     size_t n_chars = 0, size;
@@ -106,7 +107,8 @@ static size_t decompose(cdz_nfc *nfc, const uint8_t *t, size_t n)
     return n_chars;
 }
 
-/* Stable sort by combining class: counting, so that a megabyte of marks takes no longer than it must. */
+/* Stable sort by combining class: counting, so that a megabyte of marks takes no longer than it
+ * must. */
 static void sort_marks(cdz_nfc_char *marks, cdz_nfc_char *spare, size_t n)
 {
     size_t place[257] = {0};
@@ -136,8 +138,9 @@ static uint32_t compose(uint32_t a, uint32_t b)
     return cdz_uc_flags(made) & CDZ_UC_ASSIGNED_12 ? made : 0;
 }
 
-/* Composes nfc->chars in place; returns how many are left. `held` are the marks after the current base that did not
- * compose with it; a mark composes unless one of them has its class or a higher one. */
+/* Composes nfc->chars in place; returns how many are left. `held` are the marks after the
+ * current base that did not compose with it; a mark composes unless one of them has its class or
+ * a higher one. */
 static size_t recompose(cdz_nfc *nfc, size_t n)
 {
     cdz_nfc_char *out = nfc->chars, base = {0};
@@ -174,7 +177,7 @@ static size_t recompose(cdz_nfc *nfc, size_t n)
     return n_out + n_held;
 }
 
-/* --- output ---------------------------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------------- */
 
 static bool reserve_text(cdz_nfc *nfc, size_t more, bool want_align)
 {

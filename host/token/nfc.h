@@ -1,6 +1,8 @@
-/* nfc.h - Unicode normalisation form C with the alignment that offsets need, as the reference does it.
+/* nfc.h - Unicode normalisation form C with the alignment that offsets need, as the reference does
+ * it.
  *
- * Nearly all text is in this form already: a scan finds the places that are not, and only those are worked on. */
+ * Nearly all text is in this form already: a scan finds the places that are not, and only those
+ * are worked on. */
 #ifndef CDZ_HOST_TOKEN_NFC_H
 #define CDZ_HOST_TOKEN_NFC_H
 

@@ -38,7 +38,7 @@ struct cdz_tokenizer {
     uint32_t n_templates;
 };
 
-/* --- the readers of the parts ---------------------------------------------------------------------------- */
+/* --- the readers of the parts ----------------------------------------------------------------- */
 
 cdz_status cdz_bpe_read(cdz_bpe *bpe, const cdz_json *model, const cdz_vocab *vocab,
                         cdz_arena *arena, cdz_error *err);
@@ -47,7 +47,7 @@ cdz_status cdz_postproc_read(const cdz_json *part, cdz_postproc *out, cdz_arena 
 cdz_status cdz_tokenizer_read_config(cdz_tokenizer *tok, const char *json, size_t len,
                                      const char *name, cdz_error *err);
 
-/* --- working memory -------------------------------------------------------------------------------------- */
+/* --- working memory --------------------------------------------------------------------------- */
 
 #define CDZ_CACHE_SLOTS (1u << 14)
 #define CDZ_CACHE_BYTES 30 /* longest piece kept */

@@ -11,7 +11,8 @@ static cdz_status read_byte_level(const cdz_json *part, cdz_postproc *out)
     return CDZ_OK;
 }
 
-/* The ids of a special token of the template. They are the file's own: the reference does not look them up. */
+/* The ids of a special token of the template. They are the file's own: the reference does not
+ * look them up. */
 static cdz_status read_special(const cdz_json *part, const cdz_json *name, cdz_template_part *out,
                                cdz_arena *arena, cdz_error *err)
 {

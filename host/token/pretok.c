@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* --- reading --------------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static cdz_status read_bool(const cdz_json *part, const char *key, bool absent, bool *out,
                             cdz_error *err)
@@ -138,7 +138,7 @@ cdz_status cdz_pretok_read(const cdz_json *part, cdz_pretok *out, cdz_arena *are
                    "supported: byte-level BPE");
 }
 
-/* --- cutting --------------------------------------------------------------------------------------------- */
+/* --- cutting ---------------------------------------------------------------------------------- */
 
 /* The span not given out yet, and what came last. */
 typedef struct split_state {

@@ -25,7 +25,8 @@ typedef struct cdz_split {
 
 #define CDZ_PRETOK_MAX 16
 
-/* A chain of cuts; the last part of the chain is ByteLevel, whose own cut (if any) is the last of these. */
+/* A chain of cuts; the last part of the chain is ByteLevel, whose own cut (if any) is the last
+ * of these. */
 typedef struct cdz_pretok {
     cdz_split splits[CDZ_PRETOK_MAX];
     uint32_t n;

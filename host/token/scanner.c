@@ -1,4 +1,5 @@
-/* scanner.c - matchers for the split patterns that occur: one look at the first character's class, then runs.
+/* scanner.c - matchers for the split patterns that occur: one look at the first character's class,
+ * then runs.
  *
  * Names used in the comments: L, N, M, P, S for \p{L} ... \p{S}; W for the common tail
  * `\s*[\r\n]+|\s+(?!\S)|\s+`; C for `(?i:'s|'t|'re|'ve|'m|'ll|'d)`. */
@@ -52,7 +53,8 @@ static inline size_t run_numbers(const uint8_t *t, size_t n, size_t i, int max)
     return i;
 }
 
-/* W. The run goes to its last newline if it has one; else it leaves its last character to the word after it. */
+/* W. The run goes to its last newline if it has one; else it leaves its last character to the
+ * word after it. */
 static size_t match_spaces(const uint8_t *t, size_t n, size_t i)
 {
     size_t size, after_newline = i, last = i, j = i;
@@ -107,8 +109,9 @@ size_t cdz_scan_gpt2(const uint8_t *t, size_t n, size_t i)
     return run_without(t, n, j, S | L | N);
 }
 
-/* `C|[^\r\n\p{L}\p{N}]?X+|\p{N}{1,digits}| ?[^\sX\p{N}]+[\r\n]*|W` with X = `\p{L}`, or `[\p{L}\p{M}]`.
- * A mark may be the optional first character of the word: the run from it is the same. */
+/* `C|[^\r\n\p{L}\p{N}]?X+|\p{N}{1,digits}| ?[^\sX\p{N}]+[\r\n]*|W` with X = `\p{L}`, or
+ * `[\p{L}\p{M}]`. A mark may be the optional first character of the word: the run from it is the
+ * same. */
 static inline size_t scan_cl100k(const uint8_t *t, size_t n, size_t i, unsigned x, int digits)
 {
     size_t size, next_size;
@@ -141,7 +144,8 @@ static size_t scan_qwen35(const uint8_t *t, size_t n, size_t i)
     return scan_cl100k(t, n, i, L | M, 1);
 }
 
-/* `UP*LO+` from i, or i. UP and LO share Lm, Lo and M: the longest UP* after which LO+ still finds a character. */
+/* `UP*LO+` from i, or i. UP and LO share Lm, Lo and M: the longest UP* after which LO+ still
+ * finds a character. */
 static size_t match_lower_word(const uint8_t *t, size_t n, size_t i)
 {
     size_t size, j = i, after_both = i;
@@ -197,7 +201,7 @@ static size_t scan_tekken(const uint8_t *t, size_t n, size_t i)
     return scan_o200k_family(t, n, i, 1, false);
 }
 
-/* --- patterns that leave text between matches ------------------------------------------------------------ */
+/* --- patterns that leave text between matches ------------------------------------------------- */
 
 static size_t scan_number(const uint8_t *t, size_t n, size_t i)
 {
@@ -302,7 +306,7 @@ static size_t scan_newline(const uint8_t *t, size_t n, size_t i)
     return is_newline(t[i]) ? i + 1 : i;
 }
 
-/* --- the patterns by their text -------------------------------------------------------------------------- */
+/* --- the patterns by their text --------------------------------------------------------------- */
 
 #define C_TEXT     "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define W_TEXT     "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
@@ -322,7 +326,8 @@ static const struct {
      cdz_scan_gpt2},
     {C_TEXT "|" FIRST_TEXT "\\p{L}+|\\p{N}{1,3}" OTHER_TEXT W_TEXT, scan_llama3},
     {C_TEXT "|" FIRST_TEXT "\\p{L}+|\\p{N}" OTHER_TEXT W_TEXT, scan_qwen2},
-    /* Possessive quantifiers, and a newline rule without `+` whose `\s*` takes the others: the same matches. */
+    /* Possessive quantifiers, and a newline rule without `+` whose `\s*` takes the others: the
+     * same matches. */
     {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}| "
      "?[^\\s\\p{L}\\p{N}]++[\\r\\n]*"
      "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",

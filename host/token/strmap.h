@@ -1,4 +1,5 @@
-/* strmap.h - strings to ids: a flat hash of a size fixed when it is made. The strings are the caller's. */
+/* strmap.h - strings to ids: a flat hash of a size fixed when it is made. The strings are the
+ * caller's. */
 #ifndef CDZ_HOST_TOKEN_STRMAP_H
 #define CDZ_HOST_TOKEN_STRMAP_H
 
@@ -22,7 +23,8 @@ typedef struct cdz_strmap {
 
 /* Room for cap entries, in the arena. False when memory is out. */
 bool cdz_strmap_init(cdz_strmap *map, cdz_arena *arena, uint32_t cap);
-/* The entry of a string, added with `id` when there was none; *found tells which. The map must have room. */
+/* The entry of a string, added with `id` when there was none; *found tells which. The map must
+ * have room. */
 cdz_strmap_entry *cdz_strmap_put(cdz_strmap *map, const char *text, uint32_t len, int32_t id,
                                  bool *found);
 /* -1 when there is none. */

@@ -1,4 +1,5 @@
-/* tokenizer.c - opening a tokenizer: which parts the file names, and the look-ups on what was read. */
+/* tokenizer.c - opening a tokenizer: which parts the file names, and the look-ups on what was
+ * read. */
 #include "token/tokenizer.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 #define MAX_FILE_BYTES ((size_t)256 << 20)
 
-/* --- parts ------------------------------------------------------------------------------------------------ */
+/* --- parts ------------------------------------------------------------------------------------ */
 
 static cdz_status unsupported(const cdz_json *part, const char *what, const char *supported,
                               cdz_error *err)
@@ -76,7 +77,7 @@ static cdz_status read_tokenizer(cdz_tokenizer *tok, const char *json, size_t le
     return st;
 }
 
-/* --- opening ---------------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 cdz_status cdz_tokenizer_parse(const char *json, size_t len, const char *config, size_t config_len,
                                const char *name, cdz_tokenizer **out, cdz_error *err)
@@ -156,7 +157,7 @@ void cdz_tokenizer_free(cdz_tokenizer *tok)
     free(tok);
 }
 
-/* --- look-ups --------------------------------------------------------------------------------------------- */
+/* --- look-ups --------------------------------------------------------------------------------- */
 
 uint32_t cdz_tokenizer_n_ids(const cdz_tokenizer *tok)
 {

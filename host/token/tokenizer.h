@@ -1,12 +1,14 @@
 /* tokenizer.h - text to token ids and back, exactly as a Hugging Face tokenizer.json says.
  *
- * A tokenizer is read once and never changes: any number of threads may use it together. What a caller needs to work
- * fast (a cache of words, buffers) is a cdz_token_scratch of its own, one per thread.
+ * A tokenizer is read once and never changes: any number of threads may use it together. What a
+ * caller needs to work fast (a cache of words, buffers) is a cdz_token_scratch of its own, one per
+ * thread.
  *
- * Supported parts: normalizer null, NFC or a Sequence of these; pre-tokenizers ByteLevel, Split (literal or well-known
- * patterns), Digits and a Sequence of these; model BPE over bytes; post-processors ByteLevel, TemplateProcessing and a
- * Sequence of these; decoder ByteLevel; added tokens of every kind. Anything else is refused by name. As the
- * reference's model classes do, truncation and padding of the file are left to the caller. */
+ * Supported parts: normalizer null, NFC or a Sequence of these; pre-tokenizers ByteLevel, Split
+ * (literal or well-known patterns), Digits and a Sequence of these; model BPE over bytes;
+ * post-processors ByteLevel, TemplateProcessing and a Sequence of these; decoder ByteLevel;
+ * added tokens of every kind. Anything else is refused by name. As the reference's model classes
+ * do, truncation and padding of the file are left to the caller. */
 #ifndef CDZ_HOST_TOKENIZER_H
 #define CDZ_HOST_TOKENIZER_H
 
@@ -16,18 +18,19 @@
 typedef struct cdz_tokenizer cdz_tokenizer;
 typedef struct cdz_token_scratch cdz_token_scratch;
 
-/* --- opening ------------------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
-/* Reads folder/tokenizer.json, and where they exist folder/tokenizer_config.json and folder/chat_template.jinja. */
+/* Reads folder/tokenizer.json, and where they exist folder/tokenizer_config.json and
+ * folder/chat_template.jinja. */
 cdz_status cdz_tokenizer_open(const char *folder, cdz_tokenizer **out, cdz_error *err);
 
-/* The same from the text of a tokenizer.json and of a tokenizer_config.json (config may be NULL). name stands for the
- * file in error sentences. Nothing of the texts is kept. */
+/* The same from the text of a tokenizer.json and of a tokenizer_config.json (config may be
+ * NULL). name stands for the file in error sentences. Nothing of the texts is kept. */
 cdz_status cdz_tokenizer_parse(const char *json, size_t len, const char *config, size_t config_len,
                                const char *name, cdz_tokenizer **out, cdz_error *err);
 void cdz_tokenizer_free(cdz_tokenizer *tok); /* NULL is fine */
 
-/* --- text to ids --------------------------------------------------------------------------------------- */
+/* --- text to ids ------------------------------------------------------------------------------ */
 
 enum {
     CDZ_ENCODE_SPECIAL = 1, /* add what the post-processor adds (BOS and the like) */
@@ -48,17 +51,18 @@ typedef struct cdz_encoding {
 
 void cdz_encoding_free(cdz_encoding *encoding);
 
-/* Replaces what `out` holds by the ids of text. scratch may be NULL: the call then makes and drops one. Text that is
- * not UTF-8 is CDZ_E_INPUT with the byte offset of the first bad byte. */
+/* Replaces what `out` holds by the ids of text. scratch may be NULL: the call then makes and
+ * drops one. Text that is not UTF-8 is CDZ_E_INPUT with the byte offset of the first bad byte. */
 cdz_status cdz_tokenizer_encode(const cdz_tokenizer *tok, cdz_token_scratch *scratch,
                                 const char *text, size_t len, unsigned flags, cdz_encoding *out,
                                 cdz_error *err);
 
-/* Working memory for one thread; serves one tokenizer, the first it is used with. NULL when memory is out. */
+/* Working memory for one thread; serves one tokenizer, the first it is used with. NULL when
+ * memory is out. */
 cdz_token_scratch *cdz_token_scratch_new(void);
 void cdz_token_scratch_free(cdz_token_scratch *scratch); /* NULL is fine */
 
-/* --- ids to text --------------------------------------------------------------------------------------- */
+/* --- ids to text ------------------------------------------------------------------------------ */
 
 enum {
     CDZ_DECODE_SKIP_SPECIAL = 1,
@@ -66,17 +70,17 @@ enum {
         2, /* " ." becomes "." and so on, what clean_up_tokenization_spaces asks for */
 };
 
-/* Appends the text of ids. Ids that mean nothing are skipped, as the reference does; bytes that make no character
- * become U+FFFD. CDZ_E_NOMEM when the buffer could not grow. */
+/* Appends the text of ids. Ids that mean nothing are skipped, as the reference does; bytes that
+ * make no character become U+FFFD. CDZ_E_NOMEM when the buffer could not grow. */
 cdz_status cdz_tokenizer_decode(const cdz_tokenizer *tok, const int32_t *ids, size_t n,
                                 unsigned flags, cdz_buf *out, cdz_error *err);
 
-/* Appends one token's text as stop strings see it: what the token adds after the tokens of "abcdef". False for an id
- * that means nothing. */
+/* Appends one token's text as stop strings see it: what the token adds after the tokens of
+ * "abcdef". False for an id that means nothing. */
 bool cdz_tokenizer_text_alone(const cdz_tokenizer *tok, int32_t id, cdz_buf *out);
 
-/* Ids one by one to text: whole characters only, and only once no later id can change them. Zeroed except tok (and
- * skip_special) it is ready. */
+/* Ids one by one to text: whole characters only, and only once no later id can change them.
+ * Zeroed except tok (and skip_special) it is ready. */
 typedef struct cdz_text_stream {
     const cdz_tokenizer *tok; /* must outlive the stream */
     bool skip_special;
@@ -86,8 +90,8 @@ typedef struct cdz_text_stream {
     bool given; /* text was returned and is to be dropped at the next call */
 } cdz_text_stream;
 
-/* Takes one more id. *new_text (NUL-terminated, valid until the next call) is "" while nothing can be said; *len may
- * be NULL. The pieces are those of the reference's DecodeStream. */
+/* Takes one more id. *new_text (NUL-terminated, valid until the next call) is "" while nothing
+ * can be said; *len may be NULL. The pieces are those of the reference's DecodeStream. */
 cdz_status cdz_text_stream_feed(cdz_text_stream *stream, int32_t id, const char **new_text,
                                 size_t *len, cdz_error *err);
 /* The text still held, an unfinished character as U+FFFD; the stream is as new after it. */
@@ -95,7 +99,7 @@ cdz_status cdz_text_stream_end(cdz_text_stream *stream, const char **new_text, s
                                cdz_error *err);
 void cdz_text_stream_free(cdz_text_stream *stream); /* zeroed is fine */
 
-/* --- vocabulary ---------------------------------------------------------------------------------------- */
+/* --- vocabulary ------------------------------------------------------------------------------- */
 
 uint32_t cdz_tokenizer_n_ids(
     const cdz_tokenizer *tok); /* 1 + the highest id; some may mean nothing */
@@ -106,15 +110,16 @@ uint32_t cdz_tokenizer_n_model_tokens(
 /* How many ids CDZ_ENCODE_SPECIAL adds. */
 uint32_t cdz_tokenizer_n_special_added(const cdz_tokenizer *tok);
 
-/* The token as the vocabulary spells it (byte-level tokens in their printable alphabet). NULL for an id that means
- * nothing. Lives as long as the tokenizer; NUL-terminated, may hold NUL bytes before *len, which may be NULL. */
+/* The token as the vocabulary spells it (byte-level tokens in their printable alphabet). NULL
+ * for an id that means nothing. Lives as long as the tokenizer; NUL-terminated, may hold NUL
+ * bytes before *len, which may be NULL. */
 const char *cdz_tokenizer_token(const cdz_tokenizer *tok, int32_t id, size_t *len);
 /* The id of a token so spelt, or -1. */
 int32_t cdz_tokenizer_id(const cdz_tokenizer *tok, const char *token, size_t len);
 bool cdz_tokenizer_is_added(const cdz_tokenizer *tok, int32_t id);
 bool cdz_tokenizer_is_special(const cdz_tokenizer *tok, int32_t id);
 
-/* --- tokenizer_config.json ----------------------------------------------------------------------------- */
+/* --- tokenizer_config.json -------------------------------------------------------------------- */
 
 typedef struct cdz_tokenizer_config {
     const char *chat_template; /* chat_template.jinja, else the one of the config; NULL: none */
@@ -126,7 +131,8 @@ typedef struct cdz_tokenizer_config {
 
 /* Lives as long as the tokenizer; all NULL, -1 and false when there was no such file. */
 const cdz_tokenizer_config *cdz_tokenizer_get_config(const cdz_tokenizer *tok);
-/* A chat template by name where the config holds a list of them ("default", "tool_use", ...), or NULL. */
+/* A chat template by name where the config holds a list of them ("default", "tool_use", ...), or
+ * NULL. */
 const char *cdz_tokenizer_chat_template(const cdz_tokenizer *tok, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-/* tokenizer_config.c - what tokenizer_config.json says beside tokenizer.json. Its many other keys are of no use here
- * and not looked at. */
+/* tokenizer_config.c - what tokenizer_config.json says beside tokenizer.json. Its many other
+ * keys are of no use here and not looked at. */
 #include "token/parts.h"
 
 /* A token is a string, or an object with its "content". */

@@ -1,8 +1,8 @@
 /* unicode.h - what kind of character a code point is, for splitting and normalising text.
  *
- * The classes are those of the reference's regex engine (Unicode 16), read off the reference itself; the three flags for
- * normalisation are those of Unicode 12.0, which is what its normalizer knows. The tables are generated: see
- * tools/make_unicode_tables.py. */
+ * The classes are those of the reference's regex engine (Unicode 16), read off the reference
+ * itself; the three flags for normalisation are those of Unicode 12.0, which is what its
+ * normalizer knows. The tables are generated: see tools/make_unicode_tables.py. */
 #ifndef CDZ_HOST_TOKEN_UNICODE_H
 #define CDZ_HOST_TOKEN_UNICODE_H
 
@@ -36,7 +36,8 @@ static inline unsigned cdz_uc_flags(uint32_t code)
     return cdz_uc_sets[cdz_uc_codes[(size_t)cdz_uc_blocks[code >> 7] * 128 + (code & 127)]];
 }
 
-/* The code point at a character's first byte in valid UTF-8; *size is its bytes. Reads nothing past them. */
+/* The code point at a character's first byte in valid UTF-8; *size is its bytes. Reads nothing
+ * past them. */
 static inline uint32_t cdz_uc_code(const uint8_t *at, size_t *size)
 {
     const uint32_t b = at[0];
@@ -66,7 +67,8 @@ static inline unsigned cdz_uc_at(const uint8_t *at, size_t *size)
     return cdz_uc_flags(cdz_uc_code(at, size));
 }
 
-/* The first byte of the character that ends just before `at`, which must not be the text's first. */
+/* The first byte of the character that ends just before `at`, which must not be the text's
+ * first. */
 static inline const uint8_t *cdz_uc_before(const uint8_t *at)
 {
     do {

@@ -4,7 +4,7 @@
 #include "token/nfc.h"
 #include "token/unicode.h"
 
-/* --- the byte alphabet ----------------------------------------------------------------------------------- */
+/* --- the byte alphabet ------------------------------------------------------------------------ */
 
 /* Bytes that print as themselves; the others are U+0100, U+0101, ... in order. */
 static bool prints_itself(unsigned byte)
@@ -40,7 +40,7 @@ bool cdz_byte_level_decode(const char *text, size_t len, char *out, size_t *n_ou
     return true;
 }
 
-/* --- the model's vocabulary ------------------------------------------------------------------------------ */
+/* --- the model's vocabulary ------------------------------------------------------------------- */
 
 static cdz_status check_entry(const cdz_json_member *m, uint32_t n_tokens, cdz_error *err)
 {
@@ -85,7 +85,7 @@ cdz_status cdz_vocab_read_model(cdz_vocab *vocab, const cdz_json *tokens, cdz_ar
     return CDZ_OK;
 }
 
-/* --- added tokens ---------------------------------------------------------------------------------------- */
+/* --- added tokens ----------------------------------------------------------------------------- */
 
 static cdz_status read_flag(const cdz_json *entry, const char *key, bool *out, cdz_error *err)
 {
@@ -120,7 +120,8 @@ static cdz_status read_added_token(const cdz_json *entry, cdz_added_token *out, 
     return out->text ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory");
 }
 
-/* A token of the vocabulary keeps its id; others follow the highest added id, past the count of the vocabulary. */
+/* A token of the vocabulary keeps its id; others follow the highest added id, past the count of
+ * the vocabulary. */
 static int32_t assign_id(const cdz_vocab *vocab, const cdz_added_token *token,
                          int64_t highest_added)
 {
@@ -129,7 +130,8 @@ static int32_t assign_id(const cdz_vocab *vocab, const cdz_added_token *token,
     return (int32_t)(highest_added >= vocab->model.n ? highest_added + 1 : vocab->model.n);
 }
 
-/* Reads the list into vocab->added and gives ids. Entries of one text share the id, and the last one's flags. */
+/* Reads the list into vocab->added and gives ids. Entries of one text share the id, and the last
+ * one's flags. */
 static cdz_status list_added(cdz_vocab *vocab, const cdz_json *list, cdz_arena *arena,
                              cdz_error *err)
 {
@@ -173,8 +175,8 @@ static cdz_status index_tokens(cdz_vocab *vocab, cdz_arena *arena, cdz_error *er
     return CDZ_OK;
 }
 
-/* A token is special when any entry of its text is; the others of that text are not searched for, only their flags
- * count where they come last. */
+/* A token is special when any entry of its text is; the others of that text are not searched
+ * for, only their flags count where they come last. */
 static cdz_status mark_special(cdz_vocab *vocab, cdz_arena *arena, cdz_error *err)
 {
     cdz_strmap special;
@@ -213,7 +215,8 @@ static cdz_status decode_tokens(cdz_vocab *vocab, cdz_arena *arena, cdz_error *e
     return CDZ_OK;
 }
 
-/* Puts a token into the trie that searches for it; flags are those of the last entry of its text. */
+/* Puts a token into the trie that searches for it; flags are those of the last entry of its
+ * text. */
 static bool add_to_search(cdz_vocab *vocab, cdz_added_token *token, bool nfc, cdz_nfc *work)
 {
     const int32_t last = vocab->tokens[token->id].added;
@@ -256,7 +259,7 @@ void cdz_vocab_free(cdz_vocab *vocab)
     cdz_trie_free(&vocab->normalized);
 }
 
-/* --- look-ups -------------------------------------------------------------------------------------------- */
+/* --- look-ups --------------------------------------------------------------------------------- */
 
 int32_t cdz_vocab_id(const cdz_vocab *vocab, const char *text, size_t len)
 {

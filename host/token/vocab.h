@@ -1,4 +1,5 @@
-/* vocab.h - the tokens: the model's vocabulary, the added tokens over it, and what bytes each stands for. */
+/* vocab.h - the tokens: the model's vocabulary, the added tokens over it, and what bytes each
+ * stands for. */
 #ifndef CDZ_HOST_TOKEN_VOCAB_H
 #define CDZ_HOST_TOKEN_VOCAB_H
 
@@ -33,8 +34,9 @@ typedef struct cdz_vocab {
 cdz_status cdz_vocab_read_model(cdz_vocab *vocab, const cdz_json *tokens, cdz_arena *arena,
                                 cdz_error *err);
 
-/* Reads the list of added tokens and gives them ids as the reference does: the id of the same text in the vocabulary,
- * else the next free one; the ids written in the file do not count. Fills vocab->tokens. nfc: the normalizer is NFC. */
+/* Reads the list of added tokens and gives them ids as the reference does: the id of the same
+ * text in the vocabulary, else the next free one; the ids written in the file do not count.
+ * Fills vocab->tokens. nfc: the normalizer is NFC. */
 cdz_status cdz_vocab_read_added(cdz_vocab *vocab, const cdz_json *list, bool nfc, cdz_arena *arena,
                                 cdz_error *err);
 void cdz_vocab_free(cdz_vocab *vocab); /* what is not in the arena */
@@ -42,13 +44,13 @@ void cdz_vocab_free(cdz_vocab *vocab); /* what is not in the arena */
 int32_t cdz_vocab_id(const cdz_vocab *vocab, const char *text, size_t len); /* -1: none */
 const cdz_token *cdz_vocab_token(const cdz_vocab *vocab, int32_t id);       /* NULL: none */
 
-/* --- the byte alphabet: a printable character for every byte -------------------------------------------- */
+/* --- the byte alphabet: a printable character for every byte ---------------------------------- */
 
 uint32_t cdz_byte_to_code(uint8_t byte);
 /* The byte a character stands for, or -1. */
 int cdz_code_to_byte(uint32_t code);
-/* The bytes that byte-level text stands for; false (and nothing useful in out) when some character is not of the
- * alphabet. out has room for len bytes. */
+/* The bytes that byte-level text stands for; false (and nothing useful in out) when some
+ * character is not of the alphabet. out has room for len bytes. */
 bool cdz_byte_level_decode(const char *text, size_t len, char *out, size_t *n_out);
 
 #endif
