@@ -18,6 +18,7 @@ static const struct shape {
     {"whole tiles", 64, 64},
     {"odd outputs", 71, 130},
     {"more than a block of outputs", 301, 200},
+    {"many short rows", 700, 24},
     {"a whole chunk", 100, 1024},
     {"a chunk and one", 33, 1025},
     {"two chunks and a tail", 40, 2057},

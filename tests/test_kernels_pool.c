@@ -99,6 +99,7 @@ static void tasks_run_once(void **state)
 typedef struct held_up {
     pthread_t caller;
     atomic_bool *stuck, *let_go;
+    atomic_uintptr_t *operands; /* those that the held up worker reads */
     uint32_t seed, *results;
 } held_up;
 
@@ -107,8 +108,10 @@ static void held_compute(const void *operands, size_t chunk, void *scratch)
     const held_up *h = operands;
     const uint32_t value = h->seed + (uint32_t)chunk;
     const struct timespec nap = {0, 100000};
-    if (!pthread_equal(pthread_self(), h->caller) && !atomic_exchange(h->stuck, true))
+    if (!pthread_equal(pthread_self(), h->caller) && !atomic_exchange(h->stuck, true)) {
+        atomic_store(h->operands, (uintptr_t)operands);
         while (!atomic_load(h->let_go)) nanosleep(&nap, NULL);
+    }
     /* The caller dawdles, so that the worker gets a chunk. */
     for (int i = 0; i < 20 && pthread_equal(pthread_self(), h->caller) && !atomic_load(h->stuck);
          i++)
@@ -122,14 +125,14 @@ static void held_commit(const void *operands, size_t chunk, const void *scratch)
     memcpy(&h->results[chunk], scratch, sizeof *h->results);
 }
 
-static void run_held(cdz_pool *pool, atomic_bool *stuck, atomic_bool *let_go, uint32_t seed,
-                     uint32_t *results)
+static void run_held(cdz_pool *pool, const held_up *held)
 {
     held_up *h = cdz_pool_claim(pool, sizeof *h, 200);
-    *h = (held_up){pthread_self(), stuck, let_go, seed, results};
+    assert_true((uintptr_t)h != atomic_load(held->operands)); /* never those that are being read */
+    *h = *held;
     const cdz_job job = {held_compute, held_commit, 200, 0x500000001};
     cdz_pool_run(pool, &job);
-    for (uint32_t i = 0; i < 200; i++) assert_int_equal(results[i], seed + i);
+    for (uint32_t i = 0; i < 200; i++) assert_int_equal(held->results[i], held->seed + i);
 }
 
 /* Would not return at all if the caller waited for the worker. */
@@ -137,21 +140,23 @@ static void a_held_up_worker_holds_nobody_up(void **state)
 {
     (void)state;
     atomic_bool stuck = false, let_go = false;
+    atomic_uintptr_t operands = 0;
     uint32_t results[200], later[200];
+    held_up held = {pthread_self(), &stuck, &let_go, &operands, 7, results};
     cdz_pool *pool = cdz_pool_create(2, 64);
-    for (int tries = 0; tries < 100 && !atomic_load(&stuck); tries++)
-        run_held(pool, &stuck, &let_go, 7, results);
-    assert_true(atomic_load(&stuck));
+    for (int tries = 0; tries < 100 && !atomic_load(&operands); tries++) run_held(pool, &held);
+    assert_true(atomic_load(&operands) != 0);
     assert_true(cdz_pool_recaptured(pool) >= 1);
 
-    /* Its slot stays out of use while others are claimed, filled and run. */
-    for (uint32_t i = 0; i < 50; i++) {
-        run_held(pool, &stuck, &let_go, 1000 * i, later);
-        run_counting(pool, i, 100);
+    held.results = later;
+    for (held.seed = 0; held.seed < 50; held.seed++) {
+        run_held(pool, &held);
+        run_counting(pool, held.seed, 100);
     }
     memset(results, 0xaa, sizeof results);
     uint32_t counts[10] = {0};
     cdz_pool_tasks(pool, bump, counts, 10);
+    for (size_t i = 0; i < 10; i++) assert_int_equal(counts[i], 1);
     cdz_pool_await_readers(pool, 0x500000002, ~(uint64_t)0); /* other memory: does not wait */
     cdz_pool_await_readers(pool, 0x600000000, ~(uint64_t)0 << 32);
     atomic_store(&let_go, true);

@@ -268,6 +268,50 @@ static void rope_turns_by_the_float_angle(void **state)
     b->api->destroy(b);
 }
 
+/* Heads so wide that the angles are tabulated in several pieces. */
+static void wide_heads_turn_by_their_own_angles(void **state)
+{
+    (void)state;
+    enum { WIDE = 600 };
+    cdz_backend *b = make_backend(NULL, 1);
+    for (int interleaved = 0; interleaved < 2; interleaved++) {
+        const cdz_rope rope = make_rope(WIDE, interleaved);
+        const size_t step = interleaved ? 2 : 1, partner = interleaved ? 1 : WIDE / 2;
+        const uint32_t position = 777;
+        float x[WIDE] = {0};
+        for (size_t i = 0; i < WIDE / 2; i++) x[i * step] = 1.0f;
+        b->api->rope(b, x, WIDE, 1, 1, WIDE, &position, &rope);
+        for (size_t i = 0; i < WIDE / 2; i++) {
+            const double angle = (double)((float)position * inv_freq[i]);
+            assert_true(ulps(x[i * step], cos(angle)) <= 0.51);
+            assert_true(ulps(x[i * step + partner], sin(angle)) <= 0.51);
+        }
+    }
+    b->api->destroy(b);
+}
+
+static void embed_and_add_are_exact(void **state)
+{
+    (void)state;
+    cdz_backend *b = make_backend(NULL, 2);
+    float *y = must_alloc(M * LD * sizeof *y);
+    for (size_t d = 0; d < 3; d++) {
+        inputs in = make_inputs((cdz_dtype)d);
+        do_embed(b, &in, y, M);
+        for (size_t r = 0; r < M; r++)
+            for (size_t i = 0; i < N; i++)
+                assert_true((double)y[r * LD + i] ==
+                            element((cdz_dtype)d, in.w.data, (size_t)in.ids[r] * N + i));
+        do_add(b, &in, y, M);
+        for (size_t r = 0; r < M; r++)
+            for (size_t i = 0; i < N; i++)
+                assert_true(y[r * LD + i] == in.x[r * LD + i] + in.z[r * LD + i]);
+        free_inputs(&in);
+    }
+    free(y);
+    b->api->destroy(b);
+}
+
 static void rope_pairs_are_where_they_belong(void **state)
 {
     (void)state;
@@ -299,6 +343,8 @@ int main(void)
         cmocka_unit_test(norm_is_exact_to_a_few_ulp),
         cmocka_unit_test(silu_is_exact_to_a_few_ulp),
         cmocka_unit_test(rope_turns_by_the_float_angle),
+        cmocka_unit_test(wide_heads_turn_by_their_own_angles),
+        cmocka_unit_test(embed_and_add_are_exact),
         cmocka_unit_test(rope_pairs_are_where_they_belong),
     };
     return cmocka_run_group_tests_name("kernels: rows", tests, NULL, NULL);
