@@ -476,6 +476,21 @@ static void model_files(void **state)
     }
 }
 
+static void sentences_name_config_json(void **state)
+{
+    (void)state;
+    cdz_arena arena = {0};
+    cdz_resolution res;
+    cdz_json model;
+    cdz_error err = {0};
+    assert_int_equal(
+        cdz_model_generation(NULL, json(&arena, "{\"top_k\": \"x\"}"), &arena, &model, &err),
+        CDZ_OK);
+    assert_int_equal(resolve_model(&res, &arena, &model, &err), CDZ_E_USAGE);
+    assert_string_equal(err.text, "config.json: top_k = \"x\": must be an integer");
+    cdz_arena_free(&arena);
+}
+
 static void a_model_file_must_be_an_object(void **state)
 {
     (void)state;
@@ -562,6 +577,7 @@ int main(void)
         cmocka_unit_test(modes_of_the_table),
         cmocka_unit_test(what_is_not_built_is_refused),
         cmocka_unit_test(model_files),
+        cmocka_unit_test(sentences_name_config_json),
         cmocka_unit_test(a_model_file_must_be_an_object),
         cmocka_unit_test(lengths_at_the_edges),
         cmocka_unit_test(the_table_is_sane),

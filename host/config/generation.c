@@ -29,7 +29,7 @@ void cdz_origin_prefix(const cdz_origin *origin, char *out, size_t out_bytes)
     out[0] = '\0';
     switch (origin->source) {
     case CDZ_SOURCE_DEFAULT: break;
-    case CDZ_SOURCE_MODEL: snprintf(out, out_bytes, "generation_config.json: "); break;
+    case CDZ_SOURCE_MODEL: snprintf(out, out_bytes, "%s: ", origin->file); break;
     case CDZ_SOURCE_PROFILE:
     case CDZ_SOURCE_FILE:
         if (origin->file) snprintf(out, out_bytes, "%s:%u: ", origin->file, origin->line);
@@ -67,15 +67,17 @@ static bool argument_only(const char *name)
 
 cdz_status cdz_resolution_put_model(cdz_resolution *res, const cdz_json *model, cdz_error *err)
 {
-    const cdz_origin origin = {.source = CDZ_SOURCE_MODEL};
+    const bool derived = model && model->boolean; /* see cdz_model_generation */
+    const cdz_origin origin = {.source = CDZ_SOURCE_MODEL,
+                               .file = derived ? "config.json" : "generation_config.json"};
     if (!cdz_json_is(model, CDZ_JSON_OBJECT)) return CDZ_OK;
     for (uint32_t i = 0; i < model->len; i++) {
         const cdz_json_member *member = &model->members[i];
         if (argument_only(member->key))
             return cdz_err(err, CDZ_E_INPUT,
-                           "generation_config.json: %s is an argument of a request, not a "
-                           "parameter of a configuration",
-                           member->key);
+                           "%s: %s is an argument of a request, not a parameter of a "
+                           "configuration",
+                           origin.file, member->key);
         int slot = cdz_generation_slot(member->key);
         if (slot >= 0 && member->value.type != CDZ_JSON_NULL)
             cdz_resolution_put(res, (uint32_t)slot, &member->value, &origin);

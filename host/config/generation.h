@@ -69,7 +69,7 @@ typedef enum cdz_source {
 
 typedef struct cdz_origin {
     cdz_source source;
-    const char *file;      /* path as given, or NULL */
+    const char *file;      /* path as given; of the model: the file's name; or NULL */
     uint32_t line, column; /* 0: none */
 } cdz_origin;
 
@@ -140,7 +140,8 @@ bool cdz_generation_forbidden(const char *name);
 
 /* What an object of defaults a model has: generation_config.json's own object where there is one (then nothing else is
  * asked), else the generation parameters of config.json, with those of a nested decoder, generator or text_config for
- * what it does not set. Either may be NULL; out may share their nodes. */
+ * what it does not set. Either may be NULL; out may share their nodes. out->boolean tells that it came from config.json,
+ * so that sentences name the right file. */
 cdz_status cdz_model_generation(const cdz_json *generation_config, const cdz_json *config,
                                 cdz_arena *arena, cdz_json *out, cdz_error *err);
 

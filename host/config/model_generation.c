@@ -52,12 +52,13 @@ static void from_config(object *o, const cdz_json *config)
 {
     static const char *const outputs[] = {"output_scores", "output_logits", "output_attentions",
                                           "output_hidden_states"};
+    const cdz_json yes = {.type = CDZ_JSON_BOOL, .boolean = true};
+
     take(o, config);
     take(o, nested(config));
     if (has(o, "return_dict_in_generate")) return;
     for (size_t i = 0; i < sizeof outputs / sizeof outputs[0]; i++) {
         if (!truth(cdz_json_get(config, outputs[i]))) continue;
-        const cdz_json yes = {.type = CDZ_JSON_BOOL, .boolean = true};
         add(o, "return_dict_in_generate", &yes);
         return;
     }
@@ -88,6 +89,7 @@ cdz_status cdz_model_generation(const cdz_json *generation_config, const cdz_jso
         from_file(&o, generation_config);
     else
         from_config(&o, config);
-    *out = (cdz_json){.type = CDZ_JSON_OBJECT, .len = o.n, .members = o.at};
+    *out = (cdz_json){
+        .type = CDZ_JSON_OBJECT, .boolean = !generation_config, .len = o.n, .members = o.at};
     return CDZ_OK;
 }

@@ -31,7 +31,8 @@ typedef struct cdz_plan {
     struct cdz_pipeline *pipeline; /* retained: plugins, names and origins are its */
 } cdz_plan;
 
-struct cdz_pipeline; /* = cdz_pipeline of cadenza.h, reference-counted; planning is safe from any thread */
+/* cdz_pipeline of cadenza.h. Reference-counted; planning is safe from any thread. */
+struct cdz_pipeline;
 
 /* name: how the text is called in sentences; relative paths start from its folder. Empty text is the profile `hf`.
  * The registry must outlive the pipeline. */

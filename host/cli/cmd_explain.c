@@ -1,0 +1,124 @@
+/* cmd_explain.c - cadenza explain: what a pipeline does, and where each value came from. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "cli/cli.h"
+#include "config/pipeline.h"
+
+static const char help[] =
+    "usage: cadenza explain FILE [MODEL] [-s NAME=VALUE]... [options]\n"
+    "\n"
+    "Shows what the pipeline FILE does: its strategy, the processors in the order they are "
+    "applied, the\n"
+    "stopping criteria, every parameter that was set and where, and orders that defeat a "
+    "processor.\n"
+    "FILE may be hf, the built-in profile. MODEL is a model folder, for its generation defaults.\n"
+    "\n"
+    "  -s, --set NAME=VALUE     as on the command line of run: a generation parameter, or "
+    "SECTION.NAME\n"
+    "  --custom-generate PATH   replace the strategy by a package, file or plugin id\n"
+    "  --plugin PATH            load a plugin file or package\n"
+    "  --safe-mode              built-in plugins only\n"
+    "  -h, --help               this text\n"
+    "\n"
+    "Examples:\n"
+    "  cadenza explain story.ini\n"
+    "  cadenza explain story.ini my-model -s temperature=0.5\n"
+    "  cadenza explain hf my-model\n";
+
+/* --- the model's generation defaults ------------------------------------------------------------------------ */
+
+/* One of the folder's files; *found stays false when there is none. */
+static cdz_status read_part(const char *folder, const char *file, cdz_arena *arena, cdz_json *out,
+                            bool *found, cdz_error *err)
+{
+    struct stat st;
+    const char *path = cdz_arena_printf(arena, "%s/%s", folder, file);
+    if (!path) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    *found = stat(path, &st) == 0;
+    return *found ? cdz_json_read_file(path, 0, NULL, arena, out, err) : CDZ_OK;
+}
+
+/* Neither weights nor tokenizer are needed, so the folder is not opened as a model. */
+static cdz_status read_model(const char *folder, cdz_arena *arena, cdz_json *out, cdz_error *err)
+{
+    cdz_json generation, config;
+    bool has_generation, has_config;
+    CDZ_TRY(read_part(folder, "generation_config.json", arena, &generation, &has_generation, err));
+    CDZ_TRY(read_part(folder, "config.json", arena, &config, &has_config, err));
+    if (!has_generation && !has_config)
+        return cdz_err(err, CDZ_E_NOT_FOUND,
+                       "%s: no model folder: neither generation_config.json nor config.json is "
+                       "there",
+                       folder);
+    return cdz_model_generation(has_generation ? &generation : NULL, has_config ? &config : NULL,
+                                arena, out, err);
+}
+
+/* --- the command -------------------------------------------------------------------------------------------- */
+
+static cdz_status explain(const cdz_cli_options *o, const char *folder, cdz_buf *text,
+                          cdz_session *s, cdz_arena *arena, cdz_error *err)
+{
+    const cdz_options options = {.size = sizeof options,
+                                 .n_threads = 1,
+                                 .plugins = o->plugins,
+                                 .n_plugins = o->n_plugins,
+                                 .safe_mode = o->safe_mode};
+    cdz_json model;
+    CDZ_TRY(cdz_open(&options, &s->runtime, err));
+    CDZ_TRY(cdz_session_pipeline(s, o, NULL, &s->pipeline, err));
+    if (folder) CDZ_TRY(read_model(folder, arena, &model, err));
+    return cdz_pipeline_explain_text(s->pipeline, folder ? &model : NULL, text, err);
+}
+
+static int run(const cdz_cli_options *options, const char *folder)
+{
+    cdz_session session = {0};
+    cdz_arena arena = {0};
+    cdz_buf text = {0};
+    cdz_error err = {0};
+    cdz_status status = explain(options, folder, &text, &session, &arena, &err);
+    if (status == CDZ_OK) fwrite(text.data, 1, text.len, stdout);
+    int code = status == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
+    cdz_session_close(&session);
+    cdz_buf_free(&text);
+    cdz_arena_free(&arena);
+    return code;
+}
+
+/* A file called hf is still a file. */
+static const char *pipeline_file(const char *name)
+{
+    struct stat st;
+    return strcmp(name, "hf") == 0 && stat(name, &st) != 0 ? NULL : name;
+}
+
+int cdz_cmd_explain(int argc, char **argv)
+{
+    static const struct option rows[] = {CDZ_CLI_COMMON_OPTIONS, {0}};
+    cdz_cli_options options = {0};
+    int opt, status = CDZ_EXIT_OK;
+
+    while ((opt = getopt_long(argc, argv, "s:h", rows, NULL)) != -1) {
+        if (opt == 'h') {
+            fputs(help, stdout);
+            cdz_cli_options_free(&options);
+            return CDZ_EXIT_OK;
+        }
+        if (cdz_cli_take_option(&options, opt, optarg, "explain", &status)) continue;
+        cdz_cli_options_free(&options);
+        return status == CDZ_EXIT_OK ? CDZ_EXIT_FAILURE : status;
+    }
+    if (optind == argc || argc - optind > 2)
+        status = cdz_cli_misuse("explain", "expected FILE and perhaps MODEL");
+    else if (options.pipeline)
+        status = cdz_cli_misuse("explain", "FILE is the pipeline; --pipeline is not needed");
+    else {
+        options.pipeline = pipeline_file(argv[optind]);
+        status = run(&options, optind + 1 < argc ? argv[optind + 1] : NULL);
+    }
+    cdz_cli_options_free(&options);
+    return status;
+}

@@ -1,0 +1,306 @@
+/* explain.c - the text of `cadenza explain`: what a request without arguments of its own would run with, and where
+ * each part of it comes from. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "cadenza/processor.h"
+#include "cadenza/strategy.h"
+#include "config/pipeline_state.h"
+
+enum { COLUMNS = 4, MAX_CELL = 48 };
+
+typedef struct table {
+    cdz_arena *arena;
+    const char *(*rows)[COLUMNS];
+    uint32_t n, cap;
+    bool failed;
+} table;
+
+static void add_row(table *t, const char *a, const char *b, const char *c, const char *d)
+{
+    if (t->n == t->cap) {
+        uint32_t cap = t->cap ? t->cap * 2 : 32;
+        const char *(*rows)[COLUMNS] = cdz_arena_array(t->arena, cap, sizeof *rows);
+        if (!rows) {
+            t->failed = true;
+            return;
+        }
+        if (t->n) memcpy(rows, t->rows, t->n * sizeof *rows);
+        t->rows = rows;
+        t->cap = cap;
+    }
+    const char *const cells[COLUMNS] = {a, b, c, d};
+    for (int i = 0; i < COLUMNS; i++) {
+        t->rows[t->n][i] = cells[i] ? cells[i] : "";
+        if (i == 0 && !cells[i]) t->failed = true;
+    }
+    t->n++;
+}
+
+static size_t width_of(const char *text)
+{
+    return cdz_utf8_count(text, strlen(text));
+}
+
+/* Columns as wide as their widest cell, two blanks between them; very wide cells do not push the others away. */
+static void write_table(const table *t, cdz_buf *out)
+{
+    size_t width[COLUMNS] = {0};
+    for (uint32_t r = 0; r < t->n; r++)
+        for (int c = 0; c < COLUMNS; c++) {
+            size_t w = width_of(t->rows[r][c]);
+            if (w <= MAX_CELL && w > width[c]) width[c] = w;
+        }
+    for (uint32_t r = 0; r < t->n; r++) {
+        size_t owed = 2;
+        for (int c = 0; c < COLUMNS; c++) {
+            const char *cell = t->rows[r][c];
+            size_t w = width_of(cell);
+            if (*cell) {
+                for (; owed; owed--) cdz_buf_putc(out, ' ');
+                cdz_buf_puts(out, cell);
+            }
+            if (!width[c]) continue;
+            owed += (*cell ? (w < width[c] ? width[c] - w : 0) : width[c]) + 2;
+        }
+        cdz_buf_putc(out, '\n');
+    }
+}
+
+/* --- words ----------------------------------------------------------------------------------------------- */
+
+/* "story.ini:15", "default", ... */
+static const char *where(cdz_arena *arena, const cdz_origin *origin)
+{
+    switch (origin->source) {
+    case CDZ_SOURCE_DEFAULT: return "default";
+    case CDZ_SOURCE_MODEL: return origin->file;
+    case CDZ_SOURCE_PROFILE:
+        return cdz_arena_printf(arena, "%s:%u (profile)", origin->file, origin->line);
+    case CDZ_SOURCE_FILE: return cdz_arena_printf(arena, "%s:%u", origin->file, origin->line);
+    case CDZ_SOURCE_COMMAND: return "command line";
+    case CDZ_SOURCE_REQUEST: return "request";
+    }
+    return "";
+}
+
+static const char *value_text(cdz_arena *arena, const cdz_param *param, const void *params)
+{
+    cdz_buf text = {0};
+    const char *kept = NULL;
+    if (!cdz_param_is_set(param, params)) return "none";
+    cdz_param_write(param, params, &text);
+    if (!text.failed) kept = cdz_arena_strndup(arena, text.data, text.len);
+    cdz_buf_free(&text);
+    return kept;
+}
+
+/* "0.8" for a parameter called like its plugin, "multiplier = 0.8" for others; only what differs from its default. */
+static const char *settings_text(cdz_arena *arena, const cdz_instance *instance)
+{
+    cdz_param_table rows = cdz_params_of(instance->plugin.base);
+    void *defaults = cdz_arena_alloc(arena, rows.params_size);
+    const char *all = "";
+    if (!defaults) return "";
+    cdz_params_defaults(&rows, defaults);
+    for (uint32_t i = 0; i < rows.n && all; i++) {
+        const cdz_param *param = cdz_param_at(&rows, i);
+        const char *value = value_text(arena, param, instance->params);
+        const char *usual = value_text(arena, param, defaults);
+        if (!value || !usual || strcmp(value, usual) == 0) continue;
+        bool plain = strcmp(param->name, instance->plugin.base->id) == 0;
+        all = cdz_arena_printf(arena, "%s%s%s%s%s", all, *all ? ", " : "", plain ? "" : param->name,
+                               plain ? "" : " = ", value);
+    }
+    return all;
+}
+
+/* Said only where it is not plain from the name: another id, or a file that is not built in. */
+static const char *plugin_text(cdz_arena *arena, const cdz_instance *instance)
+{
+    const char *id = instance->plugin.base->id;
+    const char *origin = instance->plugin.module ? cdz_module_origin(instance->plugin.module) : "";
+    bool other_name = strcmp(id, instance->name) != 0;
+    if (strcmp(origin, "built-in") == 0)
+        return other_name ? cdz_arena_printf(arena, "is %s", id) : "";
+    return cdz_arena_printf(arena, "%s%s%sfrom %s", other_name ? "is " : "", other_name ? id : "",
+                            other_name ? ", " : "",
+                            instance->plugin.module ? cdz_module_path(instance->plugin.module)
+                                                    : "memory");
+}
+
+/* --- sections -------------------------------------------------------------------------------------------- */
+
+/* Why an instance is there: the place that lists it, or the parameter that switches it on. */
+static const char *asked_by(cdz_arena *arena, const cdz_plan *plan, const cdz_instance *instance)
+{
+    if (instance->custom) return where(arena, &instance->origin);
+    int slot = cdz_generation_slot(instance->plugin.base->id);
+    if (slot < 0) return "";
+    const cdz_origin *origin = &plan->origins[slot];
+    /* min_length may be there for min_new_tokens' sake, max_length for max_new_tokens'. */
+    static const char *const pairs[][2] = {{"min_length", "min_new_tokens"},
+                                           {"max_length", "max_new_tokens"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        const cdz_origin *other = &plan->origins[cdz_generation_slot(pairs[i][1])];
+        if (strcmp(instance->plugin.base->id, pairs[i][0]) == 0 &&
+            other->source != CDZ_SOURCE_DEFAULT)
+            return cdz_arena_printf(arena, "%s, %s", pairs[i][1], where(arena, other));
+    }
+    return where(arena, origin);
+}
+
+static void write_strategy(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
+{
+    const cdz_instance *s = &plan->strategy;
+    const cdz_origin *sampling = &plan->origins[cdz_generation_slot("do_sample")];
+    table t = {.arena = arena};
+    const char *why = s->custom ? where(arena, &s->origin)
+                                : cdz_arena_printf(arena, "auto: do_sample = %s (%s)",
+                                                   plan->generation.do_sample ? "true" : "false",
+                                                   where(arena, sampling));
+    cdz_buf_puts(out, "\nStrategy\n");
+    add_row(&t, s->name, settings_text(arena, s), why, plugin_text(arena, s));
+    write_table(&t, out);
+}
+
+static void write_instances(cdz_arena *arena, const cdz_plan *plan, const char *title,
+                            const cdz_instance *at, uint32_t n, bool places, cdz_buf *out)
+{
+    table t = {.arena = arena};
+    cdz_buf_printf(out, "\n%s\n", title);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *name =
+            places ? cdz_arena_printf(arena, "%2u  %s", at[i].place, at[i].name) : at[i].name;
+        add_row(&t, name, settings_text(arena, &at[i]), asked_by(arena, plan, &at[i]),
+                plugin_text(arena, &at[i]));
+    }
+    if (n == 0) cdz_buf_puts(out, "  none\n");
+    write_table(&t, out);
+}
+
+static void write_parameters(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
+{
+    const cdz_param_table *rows = cdz_generation_table();
+    const cdz_generation *g = &plan->generation;
+    table t = {.arena = arena};
+    for (uint32_t i = 0; i < rows->n; i++) {
+        const cdz_param *param = cdz_param_at(rows, i);
+        bool pad = strcmp(param->name, "pad_token_id") == 0;
+        const char *from = where(arena, &plan->origins[i]);
+        bool shown = plan->origins[i].source != CDZ_SOURCE_DEFAULT;
+        if (pad && !shown && g->pad_token_id.set) from = "the first eos_token_id", shown = true;
+        if (shown) add_row(&t, param->name, value_text(arena, param, g), from, "");
+    }
+    cdz_buf_puts(out, "\nGeneration parameters that were set\n");
+    if (t.n == 0) cdz_buf_puts(out, "  none\n");
+    write_table(&t, out);
+}
+
+/* --- orders that defeat a processor ------------------------------------------------------------------------ */
+
+static uint32_t caps_of(const cdz_instance *instance)
+{
+    return ((const cdz_processor *)(const void *)instance->plugin.base)->caps;
+}
+
+static bool is(const cdz_instance *instance, const char *id)
+{
+    return strcmp(instance->plugin.base->id, id) == 0;
+}
+
+/* Cuts by probability, so the scale of the scores matters to it. */
+static bool cuts_by_probability(const cdz_instance *instance)
+{
+    static const char *const ids[] = {"top_p",     "top_h",          "min_p",
+                                      "typical_p", "epsilon_cutoff", "eta_cutoff"};
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        if (is(instance, ids[i])) return true;
+    return false;
+}
+
+/* Masks with -inf, which remove_invalid_values turns into an ordinary low score. */
+static bool masks(const cdz_instance *instance)
+{
+    static const char *const ids[] = {"no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
+                                      "bad_words_ids",        "min_length",
+                                      "min_new_tokens",       "prefix_allowed_tokens",
+                                      "forced_bos_token_id",  "forced_eos_token_id",
+                                      "suppress_tokens",      "begin_suppress_tokens"};
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        if (is(instance, ids[i])) return true;
+    return (caps_of(instance) & CDZ_KEEPS_TOP) != 0;
+}
+
+/* What `later` spoils of `earlier`, or NULL. */
+static const char *conflict(const cdz_instance *earlier, const cdz_instance *later)
+{
+    if (is(later, "temperature") && cuts_by_probability(earlier))
+        return "cuts before the scores are scaled; put temperature first";
+    if (is(later, "remove_invalid_values") && masks(earlier))
+        return "masks tokens that are then unmasked again";
+    if (is(earlier, "renormalize_logits") && !is(later, "renormalize_logits"))
+        return "normalises scores that are changed afterwards";
+    if ((caps_of(earlier) & CDZ_KEEPS_TOP) && (caps_of(later) & CDZ_HISTORY_SPARSE))
+        return "chooses the tokens that stay before their scores are changed";
+    if (strcmp(earlier->plugin.base->id, later->plugin.base->id) == 0) return "is applied twice";
+    return NULL;
+}
+
+static void find_conflicts(const cdz_plan *plan, table *t)
+{
+    for (uint32_t i = 0; i < plan->n_processors; i++) {
+        for (uint32_t k = i + 1; k < plan->n_processors; k++) {
+            const cdz_instance *a = &plan->processors[i], *b = &plan->processors[k];
+            const char *why = conflict(a, b);
+            if (why)
+                add_row(t, cdz_arena_printf(t->arena, "%s before %s: %s", a->name, b->name, why),
+                        "", "", "");
+        }
+    }
+}
+
+static void find_idle(const cdz_plan *plan, table *t)
+{
+    const cdz_strategy *s = (const cdz_strategy *)(const void *)plan->strategy.plugin.base;
+    for (uint32_t i = 0; i < plan->n_processors && (s->caps & CDZ_GREEDY); i++) {
+        const cdz_instance *p = &plan->processors[i];
+        if (caps_of(p) & CDZ_KEEPS_ARGMAX)
+            add_row(t,
+                    cdz_arena_printf(t->arena,
+                                     "%s never changes which token is best: nothing with strategy "
+                                     "%s",
+                                     p->name, plan->strategy.name),
+                    "", "", "");
+    }
+}
+
+static void write_warnings(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
+{
+    table t = {.arena = arena};
+    for (uint32_t i = 0; i < plan->n_warnings; i++) add_row(&t, plan->warnings[i], "", "", "");
+    find_conflicts(plan, &t);
+    find_idle(plan, &t);
+    if (t.n == 0) return;
+    cdz_buf_puts(out, "\nWarnings\n");
+    write_table(&t, out);
+}
+
+cdz_status cdz_pipeline_explain_text(cdz_pipeline *pipeline, const cdz_json *model_generation,
+                                     cdz_buf *out, cdz_error *err)
+{
+    cdz_plan *plan = NULL;
+    CDZ_TRY(cdz_pipeline_plan(pipeline, model_generation, NULL, false, &plan, err));
+    cdz_arena *arena = &plan->arena;
+    cdz_buf_printf(out, "%s\n", pipeline->name);
+    write_strategy(arena, plan, out);
+    write_instances(arena, plan, "Processors, in order", plan->processors, plan->n_processors, true,
+                    out);
+    write_instances(arena, plan, "Stopping criteria", plan->criteria, plan->n_criteria, false, out);
+    write_parameters(arena, plan, out);
+    write_warnings(arena, plan, out);
+    cdz_plan_free(plan);
+    if (out->failed) return cdz_err(err, CDZ_E_NOMEM, "explain: out of memory");
+    return CDZ_OK;
+}
