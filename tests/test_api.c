@@ -1,5 +1,4 @@
 /* test_api.c - the embedding interface, on the shipped models. */
-#include <cmocka.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include <cmocka.h>
 
 #include "base/json.h"
 #include "cadenza/cadenza.h"

@@ -36,6 +36,7 @@ struct cdz_result {
     cdz_run_model *model; /* retained: texts are decoded from its tokenizer */
     cdz_record_spec record;
     uint32_t prompt_len;
+    uint32_t keep_top; /* columns of the recorded best entries */
     cdz_buf *texts; /* n_rows: new text without special tokens */
     char *json;     /* made when first asked for */
     uint64_t seed;

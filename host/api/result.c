@@ -55,6 +55,7 @@ cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const 
     cdz_run_model_retain(model);
     result->record = *record;
     result->prompt_len = job->prompt_len;
+    result->keep_top = job->keep_top;
     result->seed = job->seed;
     if (!decode_texts(result) || !copy_warnings(result, job)) {
         cdz_result_free(result);

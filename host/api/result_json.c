@@ -120,7 +120,7 @@ static void step_floats(const cdz_result *result, size_t offset, cdz_buf *out)
 static void write_top(const cdz_result *result, bool values, cdz_buf *out)
 {
     const cdz_outcome *o = result->outcome;
-    uint32_t k = result->record.top < o->n_vocab ? result->record.top : o->n_vocab;
+    uint32_t k = result->keep_top;
     cdz_buf_putc(out, '[');
     for (uint32_t s = 0; s < o->n_steps; s++) {
         cdz_buf_puts(out, s ? ", [" : "[");

@@ -250,7 +250,7 @@ static int replay(parity *p, const char *path)
     struct stat st;
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
         cdz_parity_count count = {0};
-        int status = cdz_parity_vectors(path, &p->options, p->verbose, &count);
+        int status = cdz_parity_vectors(path, p->runtime->registry, p->verbose, &count);
         if (status == CDZ_EXIT_OK) print_row(path, &count);
         add(&p->total, &count);
         return status;

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
+#include "plug/registry.h"
 
 /* Floats agree when |a - b| <= tolerance + tolerance * |b|. */
 #define CDZ_PARITY_TOLERANCE 1e-4
@@ -20,7 +21,7 @@ typedef struct cdz_parity_count {
 
 /* Replays a file of the form of processor_vectors.json. verbose: name what is not supported. Returns the exit status
  * of a file that cannot be read, else 0; failures are printed. */
-int cdz_parity_vectors(const char *path, const cdz_cli_options *options, bool verbose,
+int cdz_parity_vectors(const char *path, cdz_registry *registry, bool verbose,
                        cdz_parity_count *count);
 
 #endif

@@ -240,7 +240,9 @@ static void choose_records(preparation *p, const cdz_record_spec *record)
     p->job->keep_scores = g->output_scores && !record->present;
     p->job->keep_logits = g->output_logits && !record->present;
     p->job->keep_logprobs = g->output_logprobs || record->present;
-    p->job->keep_top = record->top < p->arch->n_vocab ? record->top : p->arch->n_vocab;
+    /* A recorded answer counts finite scores even when it keeps none of the best. */
+    uint32_t top = record->present && record->top == 0 ? 1 : record->top;
+    p->job->keep_top = top < p->arch->n_vocab ? top : p->arch->n_vocab;
 }
 
 static cdz_status prepare(preparation *p, cdz_record_spec *record)

@@ -1,0 +1,550 @@
+/* parity_vectors.c - replays recorded calls of single processors and stopping criteria: a small host of one plugin.
+ *
+ * A case names a class of the reference and what went in and came out; the plugin of the parameter's name is found in
+ * the registry, like any other. Classes without a plugin, and kinds of cases that are not calls of one, count as
+ * unsupported. Layout of the file: tests/processors/make_processor_vectors.py. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "cadenza/criterion.h"
+#include "cadenza/ext/tokenizer.h"
+#include "cadenza/processor.h"
+#include "cli/parity.h"
+#include "vec/vec.h"
+
+enum { MAX_ROWS = 64 };
+
+/* A class of the reference, its plugin, and where the plugin's parameter has another name. */
+static const struct {
+    const char *name, *id, *from;
+    bool flag; /* a class without parameters: being there is the parameter */
+} classes[] = {
+    {"Temperature", "temperature", NULL, false},
+    {"TopK", "top_k", NULL, false},
+    {"TopP", "top_p", NULL, false},
+    {"TopH", "top_h", NULL, false},
+    {"MinP", "min_p", NULL, false},
+    {"Typical", "typical_p", NULL, false},
+    {"Epsilon", "epsilon_cutoff", "epsilon", false},
+    {"Eta", "eta_cutoff", "epsilon", false},
+    {"InfNanRemove", "remove_invalid_values", NULL, true},
+    {"LogitNormalization", "renormalize_logits", NULL, true},
+    {"RepetitionPenalty", "repetition_penalty", "penalty", false},
+    {"EncoderRepetitionPenalty", "encoder_repetition_penalty", "penalty", false},
+    {"NoRepeatNGram", "no_repeat_ngram_size", "ngram_size", false},
+    {"EncoderNoRepeatNGram", "encoder_no_repeat_ngram_size", "encoder_ngram_size", false},
+    {"SequenceBias", "sequence_bias", NULL, false},
+    {"NoBadWords", "bad_words_ids", NULL, false},
+    {"MinLength", "min_length", NULL, false},
+    {"MinNewTokensLength", "min_new_tokens", NULL, false},
+    {"ForcedBOS", "forced_bos_token_id", "bos_token_id", false},
+    {"ForcedEOS", "forced_eos_token_id", "eos_token_id", false},
+    {"ExponentialDecayLengthPenalty", "exponential_decay_length_penalty", NULL, false},
+    {"SuppressTokens", "suppress_tokens", NULL, false},
+    {"SuppressTokensAtBegin", "begin_suppress_tokens", NULL, false},
+    {"MaxLength", "max_length", NULL, false},
+    {"MaxTime", "max_time", NULL, false},
+    {"EosToken", "eos_token_id", NULL, false},
+    {"StopString", "stop_strings", NULL, false},
+};
+enum { N_CLASSES = sizeof classes / sizeof classes[0] };
+
+/* One case being replayed: the plugin and everything it may ask its host for. */
+typedef struct trial {
+    const cdz_json *document;
+    cdz_plugin_ref plugin;
+    size_t class;
+    cdz_arena memory;
+    cdz_request_info request;
+    cdz_step step;
+    cdz_ids *ids;
+    uint32_t row_index[MAX_ROWS];
+    const cdz_json *token_texts;
+    double now;
+    char sentence[CDZ_ERROR_TEXT];
+} trial;
+
+/* --- the host of one plugin ------------------------------------------------------------------------------------- */
+
+static bool has_tokens(const cdz_step *step)
+{
+    return ((trial *)step->scope)->token_texts != NULL;
+}
+
+static cdz_string token_text(const cdz_step *step, int32_t id)
+{
+    const cdz_json *texts = ((trial *)step->scope)->token_texts;
+    if (!texts || id < 0 || (uint32_t)id >= texts->len || texts->items[id].type != CDZ_JSON_STRING)
+        return (cdz_string){NULL, 0};
+    return (cdz_string){texts->items[id].string, texts->items[id].len};
+}
+
+static uint32_t n_tokens(const cdz_step *step)
+{
+    const cdz_json *texts = ((trial *)step->scope)->token_texts;
+    return texts ? texts->len : 0;
+}
+
+static const cdz_tokenizer_api tokenizer_api = {.size = sizeof tokenizer_api,
+                                                .present = has_tokens,
+                                                .token_text = token_text,
+                                                .n_tokens = n_tokens};
+
+static const void *extension(const char *id)
+{
+    if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
+    return strcmp(id, CDZ_EXT_TOKENIZER) == 0 ? &tokenizer_api : NULL;
+}
+
+static cdz_status CDZ_PRINTF(3, 4)
+    host_fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
+{
+    trial *t = step->scope;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(t->sentence, sizeof t->sentence, fmt, args);
+    va_end(args);
+    return code;
+}
+
+static void CDZ_PRINTF(3, 4)
+    host_log(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
+{
+    (void)step, (void)level, (void)fmt;
+}
+
+static void *host_alloc(const cdz_step *step, size_t bytes)
+{
+    return cdz_arena_alloc_aligned(&((trial *)step->scope)->memory, bytes, 64);
+}
+
+/* The case's own parameters stand for the generation configuration; the answers are the reference's, quirks and all. */
+static cdz_status host_config(const cdz_step *step, const char *name, cdz_param_type type,
+                              void *out)
+{
+    const cdz_json *value =
+        cdz_json_get(cdz_json_get(((trial *)step->scope)->document, "params"), name);
+    if (strcmp(name, "quirks") == 0 && type == CDZ_T_BOOL)
+        *(bool *)out = true;
+    else if (type == CDZ_T_OPT_INT)
+        *(cdz_opt_int *)out = cdz_json_is(value, CDZ_JSON_INT) ? (cdz_opt_int){value->integer, true}
+                                                               : (cdz_opt_int){0, false};
+    else
+        return CDZ_E_NOT_FOUND;
+    return CDZ_OK;
+}
+
+static void host_noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])
+{
+    (void)step;
+    for (uint32_t i = 0; i < 4; i++) out[i] = row * 31 + position * 17 + i;
+}
+
+static double host_now(const cdz_step *step)
+{
+    return ((trial *)step->scope)->now;
+}
+
+static const cdz_host the_host = {.size = sizeof(cdz_host),
+                                  .extension = extension,
+                                  .fail = host_fail,
+                                  .log = host_log,
+                                  .alloc = host_alloc,
+                                  .scratch = host_alloc,
+                                  .config = host_config,
+                                  .noise = host_noise,
+                                  .now_s = host_now};
+
+/* --- calling ------------------------------------------------------------------------------------------------------ */
+
+static const cdz_processor *processor_of(const trial *t)
+{
+    return t->plugin.base->kind == CDZ_KIND_PROCESSOR
+               ? (const cdz_processor *)(const void *)t->plugin.base
+               : NULL;
+}
+
+static const cdz_criterion *criterion_of(const trial *t)
+{
+    return t->plugin.base->kind == CDZ_KIND_CRITERION
+               ? (const cdz_criterion *)(const void *)t->plugin.base
+               : NULL;
+}
+
+static cdz_status call_create(trial *t)
+{
+    cdz_status (*create)(const cdz_step *) =
+        processor_of(t) ? processor_of(t)->create : criterion_of(t)->create;
+    t->step.request = NULL;
+    cdz_status status = create ? create(&t->step) : CDZ_OK;
+    t->step.request = &t->request;
+    return status;
+}
+
+static bool call_idle(trial *t)
+{
+    bool (*idle)(const cdz_step *) =
+        processor_of(t) ? processor_of(t)->idle : criterion_of(t)->idle;
+    return idle && idle(&t->step);
+}
+
+static cdz_status call_begin(trial *t)
+{
+    cdz_status (*begin)(const cdz_step *, void **) =
+        processor_of(t) ? processor_of(t)->begin : criterion_of(t)->begin;
+    return begin ? begin(&t->step, &t->step.shared) : CDZ_OK;
+}
+
+static cdz_status call_apply(trial *t, float *scores, uint32_t n)
+{
+    const cdz_processor *p = processor_of(t);
+    cdz_scores matrix = {
+        .data = scores, .n_rows = n, .n_vocab = t->request.n_vocab, .stride = t->request.n_vocab};
+    t->step.n_rows = n;
+    t->step.input_ids = p->caps & CDZ_NEEDS_IDS ? t->ids : NULL;
+    return p->apply(&t->step, &matrix);
+}
+
+/* --- reading a case -------------------------------------------------------------------------------------------------- */
+
+static float float_of(const cdz_json *value)
+{
+    double number = NAN;
+    if (cdz_json_eq(value, "inf")) return INFINITY;
+    if (cdz_json_eq(value, "-inf")) return -INFINITY;
+    return cdz_json_number(value, &number) ? (float)number : NAN;
+}
+
+static cdz_status malformed(const char *what, cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_INPUT, "the case is malformed: %s", what);
+}
+
+/* Integers, or one integer, as a list of ids. */
+static cdz_status read_ids(trial *t, const cdz_json *value, cdz_ids *out, cdz_error *err)
+{
+    bool one = cdz_json_is(value, CDZ_JSON_INT);
+    if (!one && !cdz_json_is(value, CDZ_JSON_ARRAY))
+        return malformed("expected a list of ids", err);
+    uint32_t n = one ? 1 : value->len;
+    int32_t *at = cdz_arena_array(&t->memory, n, sizeof *at);
+    if (!at) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < n; i++) {
+        const cdz_json *item = one ? value : &value->items[i];
+        if (item->type != CDZ_JSON_INT) return malformed("expected integer ids", err);
+        at[i] = (int32_t)item->integer;
+    }
+    *out = (cdz_ids){at, n};
+    return CDZ_OK;
+}
+
+static cdz_status read_rows(trial *t, const cdz_json *rows, cdz_ids **out, uint32_t *n,
+                            cdz_error *err)
+{
+    if (!cdz_json_is(rows, CDZ_JSON_ARRAY) || rows->len == 0 || rows->len > MAX_ROWS)
+        return malformed("expected 1 to 64 rows of ids", err);
+    cdz_ids *at = cdz_arena_array(&t->memory, rows->len, sizeof *at);
+    if (!at) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    for (uint32_t r = 0; r < rows->len; r++) CDZ_TRY(read_ids(t, &rows->items[r], &at[r], err));
+    *out = at;
+    *n = rows->len;
+    return CDZ_OK;
+}
+
+/* (rows, vocabulary); NULL with CDZ_OK when the case has none. */
+static cdz_status read_matrix(trial *t, const char *key, float **out, uint32_t *n, cdz_error *err)
+{
+    const cdz_json *rows = cdz_json_get(t->document, key);
+    *out = NULL;
+    if (!rows) return CDZ_OK;
+    if (rows->type != CDZ_JSON_ARRAY || rows->len == 0 || rows->len > MAX_ROWS ||
+        rows->items[0].type != CDZ_JSON_ARRAY)
+        return malformed("expected 1 to 64 rows of scores", err);
+    uint32_t width = rows->items[0].len;
+    float *at = cdz_arena_array(&t->memory, (size_t)rows->len * width, sizeof *at);
+    if (!at) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    for (uint32_t r = 0; r < rows->len; r++) {
+        if (rows->items[r].type != CDZ_JSON_ARRAY || rows->items[r].len != width)
+            return malformed("rows of scores differ in length", err);
+        for (uint32_t v = 0; v < width; v++)
+            at[(size_t)r * width + v] = float_of(&rows->items[r].items[v]);
+    }
+    t->request.n_vocab = width;
+    *n = rows->len;
+    *out = at;
+    return CDZ_OK;
+}
+
+static cdz_status set_param(trial *t, const char *name, const cdz_json *value, cdz_error *err)
+{
+    const cdz_param_table table = cdz_params_of(t->plugin.base);
+    const cdz_param *param = cdz_param_find(&table, name);
+    if (!param)
+        return cdz_err(err, CDZ_E_UNSUPPORTED, "%s has no parameter %s", t->plugin.base->id, name);
+    return cdz_param_set(param, (void *)(uintptr_t)t->step.params, value, &t->memory, err);
+}
+
+/* End-of-sequence ids are a fact of the request; their type is that of the generation parameter. */
+static cdz_status set_eos(trial *t, const cdz_json *value, cdz_error *err)
+{
+    cdz_generation *generation = cdz_arena_alloc(&t->memory, sizeof *generation);
+    if (!generation) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    CDZ_TRY(cdz_param_set(cdz_param_find(cdz_generation_table(), "eos_token_id"), generation, value,
+                          &t->memory, err));
+    return value->type == CDZ_JSON_NULL ? CDZ_OK : read_ids(t, value, &t->request.eos, err);
+}
+
+/* What the reference gives its constructor is here a parameter of the plugin or a fact of the request. */
+static cdz_status take_param(trial *t, const char *key, const cdz_json *value, cdz_error *err)
+{
+    const char *from = classes[t->class].from;
+    bool count = value->type == CDZ_JSON_INT && value->integer >= 0 && value->integer <= UINT32_MAX;
+    if (from && strcmp(key, from) == 0) return set_param(t, classes[t->class].id, value, err);
+    if (strcmp(key, "eos_token_id") == 0) return set_eos(t, value, err);
+    if (strcmp(key, "encoder_input_ids") == 0)
+        return read_rows(t, value, (cdz_ids **)(uintptr_t)&t->request.prompts,
+                         &t->request.n_prompts, err);
+    if (count && (strcmp(key, "prompt_length_to_skip") == 0 || strcmp(key, "begin_index") == 0 ||
+                  strcmp(key, "input_ids_seq_length") == 0))
+        t->request.prompt_len = (uint32_t)value->integer;
+    else if (count && strcmp(key, "max_length") == 0)
+        t->request.max_length = (uint32_t)value->integer;
+    else if (strcmp(key, "elapsed") == 0)
+        t->now = (double)float_of(value);
+    else if (strcmp(key, "token_strings") == 0)
+        t->token_texts = value->type == CDZ_JSON_ARRAY ? value : NULL;
+    else
+        return set_param(t, key, value, err);
+    return CDZ_OK;
+}
+
+static cdz_status take_params(trial *t, cdz_error *err)
+{
+    const cdz_json yes = {.type = CDZ_JSON_BOOL, .boolean = true};
+    const cdz_json *params = cdz_json_get(t->document, "params");
+    if (classes[t->class].flag) CDZ_TRY(set_param(t, classes[t->class].id, &yes, err));
+    if (!cdz_json_is(params, CDZ_JSON_OBJECT)) return malformed("it has no params", err);
+    for (uint32_t i = 0; i < params->len; i++)
+        CDZ_TRY(take_param(t, params->members[i].key, &params->members[i].value, err));
+    return CDZ_OK;
+}
+
+/* --- life of a trial ------------------------------------------------------------------------------------------------ */
+
+static cdz_status open_trial(trial *t, cdz_registry *registry, const cdz_json *c, size_t class,
+                             cdz_error *err)
+{
+    static const int32_t first[1] = {0};
+    static const cdz_ids prompt = {first, 1};
+    *t = (trial){.document = c, .class = class};
+    cdz_status status = cdz_registry_find(registry, 0, classes[class].id, &t->plugin, err);
+    if (status != CDZ_OK) return cdz_err(err, CDZ_E_UNSUPPORTED, "no plugin %s", classes[class].id);
+    if (!processor_of(t) && !criterion_of(t))
+        return cdz_err(err, CDZ_E_UNSUPPORTED, "%s is a strategy", classes[class].id);
+    const cdz_param_table table = cdz_params_of(t->plugin.base);
+    void *params = cdz_arena_alloc(&t->memory, table.params_size);
+    if (!params) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    cdz_params_defaults(&table, params);
+    t->request = (cdz_request_info){.size = sizeof t->request,
+                                    .n_prompts = 1,
+                                    .n_rows = 1,
+                                    .prompt_len = 1,
+                                    .n_vocab = 32,
+                                    .max_length = 20,
+                                    .num_beams = 1,
+                                    .pad = -1,
+                                    .bos = -1,
+                                    .prompts = &prompt};
+    for (uint32_t r = 0; r < MAX_ROWS; r++) t->row_index[r] = r;
+    t->step = (cdz_step){.size = sizeof t->step,
+                         .params = params,
+                         .row_index = t->row_index,
+                         .plugin = t->plugin.base,
+                         .host = &the_host,
+                         .scope = t};
+    const cdz_json *prompt_len = cdz_json_get(c, "prompt_len");
+    if (cdz_json_is(prompt_len, CDZ_JSON_INT))
+        t->request.prompt_len = (uint32_t)prompt_len->integer;
+    return CDZ_OK;
+}
+
+static void close_trial(trial *t)
+{
+    cdz_arena_free(&t->memory);
+    cdz_module_release(t->plugin.module);
+}
+
+/* Ids of n rows; fewer rows in the case stand for all. */
+static cdz_status take_ids(trial *t, uint32_t n, cdz_error *err)
+{
+    cdz_ids *rows;
+    uint32_t given;
+    CDZ_TRY(read_rows(t, cdz_json_get(t->document, "input_ids"), &rows, &given, err));
+    if (n == 0) n = given;
+    t->ids = cdz_arena_array(&t->memory, n, sizeof *t->ids);
+    if (!t->ids) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    for (uint32_t r = 0; r < n; r++) t->ids[r] = rows[r < given ? r : given - 1];
+    t->request.n_rows = n;
+    return CDZ_OK;
+}
+
+/* --- the kinds ---------------------------------------------------------------------------------------------------------- */
+
+static bool same_score(float got, float want, bool exact)
+{
+    if (isnan(got) || isnan(want)) return isnan(got) && isnan(want);
+    if (exact || isinf(got) || isinf(want)) return got == want;
+    return fabsf(got - want) <= 1e-5f + 1e-5f * fabsf(want);
+}
+
+static cdz_status said(const trial *t, cdz_status status, cdz_error *err)
+{
+    return status == CDZ_OK ? CDZ_OK : cdz_err(err, status, "refused: %s", t->sentence);
+}
+
+static cdz_status replay_processor(trial *t, cdz_error *err)
+{
+    float *scores, *want;
+    uint32_t n, n_want;
+    CDZ_TRY(read_matrix(t, "scores_in", &scores, &n, err));
+    CDZ_TRY(read_matrix(t, "scores_out", &want, &n_want, err));
+    if (!scores || !want || n != n_want || !processor_of(t))
+        return malformed("scores_in and scores_out differ", err);
+    CDZ_TRY(take_ids(t, n, err));
+    CDZ_TRY(take_params(t, err));
+    CDZ_TRY(said(t, call_create(t), err));
+    CDZ_TRY(said(t, call_begin(t), err));
+    CDZ_TRY(said(t, call_apply(t, scores, n), err));
+    bool exact = cdz_json_eq(cdz_json_get(t->document, "compare"), "exact");
+    for (size_t i = 0; i < (size_t)n * t->request.n_vocab; i++) {
+        if (same_score(scores[i], want[i], exact)) continue;
+        return cdz_err(err, CDZ_E_INPUT, "row %zu, token %zu: expected %.9g, got %.9g",
+                       i / t->request.n_vocab, i % t->request.n_vocab, (double)want[i],
+                       (double)scores[i]);
+    }
+    return CDZ_OK;
+}
+
+/* True when the plugin says no somewhere on the way; an idle one is never called, which is as good. */
+static bool refuses(trial *t, cdz_error *err)
+{
+    float *scores = NULL;
+    uint32_t n = 0;
+    bool expected =
+        cdz_json_get(t->document, "error") && cdz_json_get(t->document, "error")->boolean;
+    if (read_matrix(t, "scores_in", &scores, &n, err) != CDZ_OK) return true;
+    if (cdz_json_get(t->document, "input_ids") && take_ids(t, n, err) != CDZ_OK) return true;
+    if (take_params(t, err) != CDZ_OK || call_create(t) != CDZ_OK) return true;
+    if (call_idle(t)) return expected;
+    if (!expected && !cdz_json_eq(cdz_json_get(t->document, "at"), "call")) return false;
+    if (call_begin(t) != CDZ_OK) return true;
+    return scores && processor_of(t) && call_apply(t, scores, n) != CDZ_OK;
+}
+
+/* The reference takes true for 1, since a Python bool is an int; Cadenza refuses it: not a difference to fail on. */
+static bool has_bool(const cdz_json *params)
+{
+    for (uint32_t i = 0; params && i < params->len; i++)
+        if (params->members[i].value.type == CDZ_JSON_BOOL) return true;
+    return false;
+}
+
+static cdz_status replay_error(trial *t, cdz_error *err)
+{
+    cdz_error why = {0};
+    const cdz_json *flag = cdz_json_get(t->document, "error");
+    bool expected = flag && flag->boolean, refused = refuses(t, &why);
+    if (refused == expected || (refused && has_bool(cdz_json_get(t->document, "params"))))
+        return CDZ_OK;
+    return cdz_err(err, CDZ_E_INPUT,
+                   refused ? "refused, the reference accepts it: %s%s"
+                           : "accepted, the reference refuses it%s%s",
+                   why.text, t->sentence);
+}
+
+static cdz_status replay_stopping(trial *t, cdz_error *err)
+{
+    cdz_stop stops[MAX_ROWS] = {{0}};
+    const cdz_json *out = cdz_json_get(t->document, "out");
+    if (!criterion_of(t) || !out) return malformed("no criterion", err);
+    CDZ_TRY(take_ids(t, 0, err));
+    CDZ_TRY(take_params(t, err));
+    CDZ_TRY(said(t, call_create(t), err));
+    CDZ_TRY(said(t, call_begin(t), err));
+    t->step.n_rows = t->request.n_rows;
+    t->step.input_ids = t->ids;
+    CDZ_TRY(said(t, criterion_of(t)->test(&t->step, stops), err));
+    for (uint32_t r = 0; r < t->request.n_rows; r++) {
+        const cdz_json *row =
+            out->type == CDZ_JSON_ARRAY ? (r < out->len ? &out->items[r] : NULL) : out;
+        if (row && row->boolean == (stops[r].reason != CDZ_GO_ON)) continue;
+        return cdz_err(err, CDZ_E_INPUT, "row %u: %s, the reference says otherwise", r,
+                       stops[r].reason ? "stops" : "goes on");
+    }
+    return CDZ_OK;
+}
+
+/* --- the file ------------------------------------------------------------------------------------------------------------- */
+
+static cdz_status replay_case(cdz_registry *registry, const cdz_json *c, cdz_error *err)
+{
+    const cdz_json *kind = cdz_json_get(c, "kind"), *name = cdz_json_get(c, "name");
+    cdz_status (*replay)(trial *, cdz_error *) = cdz_json_eq(kind, "processor")  ? replay_processor
+                                                 : cdz_json_eq(kind, "error")    ? replay_error
+                                                 : cdz_json_eq(kind, "stopping") ? replay_stopping
+                                                                                 : NULL;
+    size_t class = 0;
+    while (class < N_CLASSES && !cdz_json_eq(name, classes[class].name)) class ++;
+    if (!replay || class == N_CLASSES)
+        return cdz_err(err, CDZ_E_UNSUPPORTED, "not supported by this version");
+    trial *t = malloc(sizeof *t);
+    if (!t) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    cdz_status status = open_trial(t, registry, c, class, err);
+    if (status == CDZ_OK) status = replay(t, err);
+    close_trial(t);
+    free(t);
+    return status;
+}
+
+static void print_case(const char *word, const cdz_json *c, const char *why)
+{
+    const cdz_json *kind = cdz_json_get(c, "kind"), *name = cdz_json_get(c, "name"),
+                   *id = cdz_json_get(c, "id");
+    printf("%s %s %s %lld: %s\n", word, cdz_json_is(kind, CDZ_JSON_STRING) ? kind->string : "?",
+           cdz_json_is(name, CDZ_JSON_STRING) ? name->string : "?",
+           cdz_json_is(id, CDZ_JSON_INT) ? (long long)id->integer : -1LL, why);
+}
+
+int cdz_parity_vectors(const char *path, cdz_registry *registry, bool verbose,
+                       cdz_parity_count *count)
+{
+    cdz_arena arena = {0};
+    cdz_json document;
+    cdz_error err = {0};
+    int status = CDZ_EXIT_OK;
+    const cdz_json *cases = NULL;
+    if (cdz_json_read_file(path, 0, NULL, &arena, &document, &err) == CDZ_OK) {
+        cases = cdz_json_get(&document, "cases");
+        if (!cdz_json_is(cases, CDZ_JSON_ARRAY))
+            cdz_err(&err, CDZ_E_INPUT, "%s: expected an object with a list of \"cases\"", path);
+    }
+    if (err.code != CDZ_OK) status = cdz_cli_fail(&err);
+    for (uint32_t i = 0; status == CDZ_EXIT_OK && i < cases->len; i++) {
+        cdz_error why = {0};
+        cdz_status replayed = replay_case(registry, &cases->items[i], &why);
+        if (replayed == CDZ_OK) {
+            count->passed++;
+        } else if (replayed == CDZ_E_UNSUPPORTED) {
+            count->unsupported++;
+            if (verbose) print_case("unsupported", &cases->items[i], why.text);
+        } else {
+            count->failed++;
+            print_case("FAILED", &cases->items[i], why.text);
+        }
+    }
+    cdz_arena_free(&arena);
+    return status;
+}
