@@ -5,6 +5,7 @@
 #include "vec/vec.h"
 
 #include <math.h>
+#include <string.h>
 
 void cdz_torch_seed(cdz_torch_rng *rng, uint64_t seed)
 {
@@ -36,12 +37,17 @@ float cdz_torch_uniform(cdz_torch_rng *rng)
     return (float)(cdz_torch_word(rng) & 0xffffffu) * 0x1p-24f;
 }
 
-/* Rate 1, from two words, the first drawn on top. */
-static float exponential(cdz_torch_rng *rng)
+/* In [0, 1), of 53 bits: two words, the first drawn on top. */
+static double uniform53(cdz_torch_rng *rng)
 {
     const uint64_t high = cdz_torch_word(rng), low = cdz_torch_word(rng);
-    const uint64_t bits = ((high << 32) | low) & ((UINT64_C(1) << 53) - 1);
-    return (float)-log1p(-((double)bits * 0x1p-53));
+    return (double)(((high << 32) | low) & ((UINT64_C(1) << 53) - 1)) * 0x1p-53;
+}
+
+/* Rate 1. Never less than u. */
+static float exponential(double u)
+{
+    return (float)-log1p(-u);
 }
 
 /* torch.multinomial's conditions: finite, not negative, not all zero. */
@@ -54,11 +60,13 @@ static bool is_distribution(const float *p, size_t n)
 
 enum { STRIDE = 16 };
 
+/* Zeros as bit patterns: what processors masked. */
 static bool all_zero(const float *p)
 {
-    float top = 0.0f;
-    for (size_t i = 0; i < STRIDE; i++) top = p[i] > top ? p[i] : top;
-    return top == 0.0f;
+    uint64_t words[STRIDE / 2], any = 0;
+    memcpy(words, p, sizeof words);
+    for (size_t i = 0; i < STRIDE / 2; i++) any |= words[i];
+    return any == 0;
 }
 
 /* The first element above zero from i on, or n; strides over what processors masked. */
@@ -69,26 +77,35 @@ static size_t next_positive(const float *p, size_t i, size_t n)
     return i;
 }
 
-/* p / q of every element, in order; where p is 0 the quotient is 0 and its two words are passed over. */
+/* The best ratio p / q so far, in the order of the elements. */
+typedef struct race {
+    int32_t winner;
+    float ratio;
+} race;
+
+/* q is at least u, so most elements are out of the race without a logarithm. 1e-6 covers the roundings of p / q. */
+static void compete(race *r, int32_t id, float p, double u)
+{
+    if (r->winner >= 0 && (double)p * (1.0 + 1e-6) < (double)r->ratio * u) return;
+    const float ratio = p / exponential(u);
+    if (r->winner < 0 || ratio > r->ratio) *r = (race){id, ratio};
+}
+
+/* Where p is 0 the ratio is 0, and the element's two words are passed over. */
 int32_t cdz_torch_multinomial(cdz_torch_rng *rng, const float *p, size_t n)
 {
-    int32_t best = -1;
-    float best_ratio = 0.0f;
+    race r = {.winner = -1};
     size_t drawn = 0; /* elements whose words are used up */
 
     if (is_distribution(p, n)) {
         for (size_t i = next_positive(p, 0, n); i < n; i = next_positive(p, i + 1, n)) {
             cdz_torch_skip(rng, 2 * (uint64_t)(i - drawn));
-            const float ratio = p[i] / exponential(rng);
+            compete(&r, (int32_t)i, p[i], uniform53(rng));
             drawn = i + 1;
-            if (best < 0 || ratio > best_ratio) {
-                best = (int32_t)i;
-                best_ratio = ratio;
-            }
         }
     }
     cdz_torch_skip(rng, 2 * (uint64_t)(n - drawn));
-    return best;
+    return r.winner;
 }
 
 int32_t cdz_torch_multinomial_k(cdz_torch_rng *rng, const float *p, size_t n, size_t k,
@@ -102,7 +119,7 @@ int32_t cdz_torch_multinomial_k(cdz_torch_rng *rng, const float *p, size_t n, si
     }
     for (size_t i = 0; i < n; i++) {
         if (p[i] > 0.0f) {
-            ratio[i] = p[i] / exponential(rng);
+            ratio[i] = p[i] / exponential(uniform53(rng));
         } else {
             cdz_torch_skip(rng, 2);
             ratio[i] = 0.0f;

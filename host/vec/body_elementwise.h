@@ -36,7 +36,10 @@
 
 static void fill(float *x, size_t n, float a)
 {
-    for (size_t i = 0; i < n; i++) x[i] = a;
+    size_t i = 0;
+
+    for (; i + LANES <= n; i += LANES) l_store(x + i, l_set(a));
+    for (; i < n; i++) x[i] = a;
 }
 
 static void add(float *x, size_t n, float a)

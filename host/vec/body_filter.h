@@ -58,13 +58,19 @@ static void mask_head(float *x, size_t n, size_t count, void *scratch)
 static size_t ascending(const float *x, size_t n, float *v, uint32_t *spare)
 {
     uint32_t *const keys = (uint32_t *)(void *)v;
-    size_t len = 0;
+    size_t len = 0, i = 0;
 
-    for (size_t i = 0; i < n; i++)
-        if (x[i] > -INFINITY) spare[len++] = cdz_rank_up(x[i]);
+    while (i < n) {
+        if (i + LANES <= n && l_bits_less(l_set(-INFINITY), l_load(x + i)) == 0) {
+            i += LANES; /* all masked */
+            continue;
+        }
+        for (const size_t stop = i + LANES < n ? i + LANES : n; i < stop; i++)
+            if (x[i] > -INFINITY) spare[len++] = cdz_rank_up(x[i]);
+    }
     memcpy(keys, spare, len * sizeof *keys);
     cdz_order_radix_keys(keys, spare, len);
-    for (size_t i = 0; i < len; i++) v[i] = cdz_unrank_up(keys[i]);
+    for (size_t k = 0; k < len; k++) v[k] = cdz_unrank_up(keys[k]);
     return len;
 }
 
@@ -153,8 +159,7 @@ static void keep_minp(float *x, size_t n, double m, size_t keep, void *scratch)
         topk_ids(p, n, keep, kept, kept + n);
         for (size_t i = 0; i < keep; i++) p[kept[i]] = INFINITY;
     }
-    for (size_t i = 0; i < n; i++)
-        if (p[i] < t) x[i] = -INFINITY;
+    CDZ_MAP2(x, p, n, l_if_less(w, l_set(t), l_set(-INFINITY), v));
 }
 
 /* Masks what is less probable than t and below the keep-th score. */
@@ -165,8 +170,7 @@ static void keep_probable(float *x, size_t n, float t, size_t keep, void *scratc
     if (keep == 0) keep = 1;
     const float kth = kth_largest(x, n, keep < n ? keep : n, p + n);
     softmax(p, x, n);
-    for (size_t i = 0; i < n; i++)
-        if (p[i] < t && x[i] < kth) x[i] = -INFINITY;
+    CDZ_MAP2(x, p, n, l_if_less(w, l_set(t), l_if_less(v, l_set(kth), l_set(-INFINITY), v), v));
 }
 
 static void keep_epsilon(float *x, size_t n, double e, size_t keep, void *scratch)

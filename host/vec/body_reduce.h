@@ -58,11 +58,14 @@ static bool any_nan(const float *x, size_t n)
 /* The lowest id of the largest; the first NaN over everything. */
 static int32_t argmax(const float *x, size_t n)
 {
-    const float best = maximum(x, n);
-    const bool nan = any_nan(x, n);
+    const float best = any_nan(x, n) ? NAN : maximum(x, n);
+    size_t i = 0;
 
-    for (size_t i = 0; i < n; i++)
-        if (nan ? x[i] != x[i] : x[i] == best) return (int32_t)i;
+    /* not less than the best: equal to it, or NaN */
+    while (best == best && i + LANES <= n && l_bits_less(l_load(x + i), l_set(best)) == 0xff)
+        i += LANES;
+    for (; i < n; i++)
+        if (best == best ? x[i] == best : x[i] != x[i]) return (int32_t)i;
     return 0;
 }
 

@@ -39,8 +39,14 @@ void cdz_history_mask_except(float *x, size_t n, const int32_t *ids, size_t n_id
 
     for (size_t i = 0; i < n_ids; i++)
         if (inside(ids[i], n)) first_time(allowed, ids[i]);
-    for (size_t v = 0; v < n; v++)
-        if ((allowed[v / 8] & (1u << (v % 8))) == 0) x[v] = -INFINITY;
+    for (size_t v = 0; v < n; v++) {
+        if (v % 8 == 0 && v + 8 <= n && allowed[v / 8] == 0) {
+            for (size_t i = 0; i < 8; i++) x[v + i] = -INFINITY;
+            v += 7;
+        } else if ((allowed[v / 8] & (1u << (v % 8))) == 0) {
+            x[v] = -INFINITY;
+        }
+    }
 }
 
 void cdz_history_penalize(float *x, size_t n, const int32_t *ids, size_t n_ids, float p,
