@@ -1,7 +1,9 @@
-/* kernel_set.h - what one instruction set has to supply: a table of kernels, all with the same bits.
+/* kernel_set.h - what one instruction set has to supply: a table of kernels, all with the same
+ * bits.
  *
- * Private to kernels/. A set computes; it allocates nothing, knows no threads and no backend. ref/ holds the
- * scalar set, which is the definition; cpu/ holds the sets that are faster and must equal it under memcmp. */
+ * Private to kernels/. A set computes; it allocates nothing, knows no threads and no backend.
+ * ref/ holds the scalar set, which is the definition; cpu/ holds the sets that are faster and
+ * must equal it under memcmp. */
 #ifndef CDZ_KERNEL_SET_H
 #define CDZ_KERNEL_SET_H
 
@@ -16,8 +18,9 @@ enum {
     CDZ_POSITION_GROUP = 8  /* positions whose keys lie side by side */
 };
 
-/* y[r * ldy + j] = dot(w row j, x row r) for j < n, r < m. w has rows of k elements, no gap between them, and is
- * never read past its last element. A row counts as padded with zeros to a multiple of 16 on both sides. */
+/* y[r * ldy + j] = dot(w row j, x row r) for j < n, r < m. w has rows of k elements, no gap
+ * between them, and is never read past its last element. A row counts as padded with zeros to a
+ * multiple of 16 on both sides. */
 typedef void cdz_dot_fn(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
                         size_t ldx, size_t m);
 
@@ -25,8 +28,8 @@ typedef void cdz_dot_fn(float *y, size_t ldy, const void *w, size_t n, size_t k,
  * [panel][16 lanes][groups of 16 in kc][n_tile], rows past n and columns past kc as zeros. */
 typedef void cdz_pack_weights_fn(float *packed, const void *w, size_t n, size_t k, size_t kc);
 
-/* A lane-pass product of one packed panel by one packed tile of activations: y (rows, n_tile), stride ldy, is
- * set when first and added to otherwise. */
+/* A lane-pass product of one packed panel by one packed tile of activations: y (rows, n_tile),
+ * stride ldy, is set when first and added to otherwise. */
 typedef struct cdz_lane_tile {
     const float *w; /* [16][groups][n_tile] */
     const float *x; /* [16][groups][height] */
@@ -52,8 +55,8 @@ typedef struct cdz_attend {
     size_t block_stride;   /* floats from a block to the next */
     const int32_t *blocks; /* of the sequence */
     float scale;
-    float *scores;       /* (n_queries, score_stride); column 0 is position score_begin */
-    size_t score_stride; /* holds the widest range of the queries, rounded out to whole blocks */
+    float *scores;       /* room to work in: (n_queries, score_stride) */
+    size_t score_stride; /* the range of all queries together, rounded out to whole blocks */
 } cdz_attend;
 
 typedef struct cdz_kernel_set {
@@ -62,8 +65,8 @@ typedef struct cdz_kernel_set {
 
     /* Lane passes: the general matrix product with the bits of dot. n_tile 0: the set has none. */
     size_t n_tile; /* weight rows of a panel; divides CDZ_BLOCK_ROWS */
-    size_t
-        heights[3]; /* tile heights, tallest first; what is left takes the lowest that holds it */
+    /* Heights of a tile, tallest first; the rows left over take the lowest that holds them. */
+    size_t heights[3];
     size_t lane_min_rows; /* from this many activation rows on they beat dot */
     cdz_pack_weights_fn *pack_weights[CDZ_N_DTYPES];
     /* Packs x (rows, kc) as [16 lanes][groups][height], zeros past rows and kc. */

@@ -2,12 +2,14 @@
  *
  * Knows matrices, strides, devices and positions; no tokens' meaning, no files, no requests.
  *
- * One written order. Whatever the kernel set (scalar, AVX2, AVX-512), the batch, the chunking of a prompt and
- * the number of threads, one output row has the same bits. Plain dot products: the k axis is cut at absolute
- * multiples of 1024; inside a chunk 16 lanes, lane l takes k = l, l+16, ... ascending by fused multiply-add
- * from +0, folded 16->8 (s[l]+s[l+8]), 8->4, then (s0+s1)+(s2+s3); chunks are added ascending. Work is split
- * over outputs, never over k. Everything is float32; weights are widened exactly. Compiled with
- * -ffp-contract=off: fused multiply-add only where it is written. */
+ * One written order. Whatever the kernel set (scalar, AVX2, AVX-512), the batch, the chunking of
+ * a prompt and the number of threads, one output row has the same bits. Plain dot products: the
+ * k axis is cut at absolute multiples of 1024; inside a chunk 16 lanes, lane l takes k = l,
+ * l+16, ... ascending by fused multiply-add from +0, folded 16->8 (s[l]+s[l+8]), 8->4, then
+ * (s0+s1)+(s2+s3); chunks are added ascending. A row counts as padded with zeros to a multiple
+ * of 16. ref/ holds these definitions as plain C, attention's order too (ref_attention.c). Work
+ * is split over outputs, never over k. Everything is float32; weights are widened exactly.
+ * Compiled with -ffp-contract=off: fused multiply-add only where it is written. */
 #ifndef CDZ_KERNELS_H
 #define CDZ_KERNELS_H
 
@@ -19,15 +21,17 @@ typedef enum cdz_dtype { CDZ_F32, CDZ_F16, CDZ_BF16 } cdz_dtype;
 
 size_t cdz_dtype_bytes(cdz_dtype dtype);
 
-/* A weight matrix (n, k), row-major, one row per output, in memory that outlives the backend's use of it (a
- * mapped file). Vectors (norms, biases) are (1, n). data need only be aligned to its element. */
+/* A weight matrix (n, k), row-major, one row per output, in memory that outlives the backend's
+ * use of it (a mapped file). Vectors (norms, biases) are (1, n). data need only be aligned to
+ * its element. */
 typedef struct cdz_weight {
     const void *data; /* NULL: absent */
     cdz_dtype dtype;
     size_t n, k;
 } cdz_weight;
 
-/* One product of a fused set that shares its input: y[r*ldy + j] = dot(w row j, x row r) + bias[j]. */
+/* One product of a fused set that shares its input:
+ * y[r*ldy + j] = dot(w row j, x row r) + bias[j]. */
 typedef struct cdz_product {
     const cdz_weight *w;    /* (n, k) */
     const cdz_weight *bias; /* (1, n) or NULL; added once, after the chunks */
@@ -35,7 +39,8 @@ typedef struct cdz_product {
     size_t ldy;
 } cdz_product;
 
-/* Which rotation a head's pairs get. Frequencies are made by the host from the model's rope description. */
+/* Which rotation a head's pairs get. Frequencies are made by the host from the model's rope
+ * description. */
 typedef struct cdz_rope {
     const float *inv_freq; /* (n_rotated / 2) */
     size_t n_rotated;      /* leading dims of a head that rotate; the rest pass through */
@@ -43,9 +48,10 @@ typedef struct cdz_rope {
     bool interleaved;      /* pairs are (2i, 2i+1) instead of (i, i + n_rotated/2) */
 } cdz_rope;
 
-/* The paged KV store of one model. A block holds CDZ_KV_BLOCK positions of every layer. Inside, per layer and
- * kv head, keys lie as [CDZ_KV_BLOCK/8][head_dim][8] (eight positions side by side) and values as
- * [CDZ_KV_BLOCK][head_dim]; the backend alone reads and writes them. Always finite: fresh blocks are zeroed. */
+/* The paged KV store of one model. A block holds CDZ_KV_BLOCK positions of every layer. Inside,
+ * per layer and kv head, keys lie as [CDZ_KV_BLOCK/8][head_dim][8] (eight positions side by
+ * side) and values as [CDZ_KV_BLOCK][head_dim]; the backend alone reads and writes them. Always
+ * finite: fresh blocks are zeroed. */
 enum { CDZ_KV_BLOCK = 32 };
 typedef struct cdz_kv cdz_kv;
 
@@ -53,18 +59,21 @@ typedef struct cdz_kv_shape {
     size_t n_layers, n_kv_heads, head_dim;
 } cdz_kv_shape;
 
-/* One query row of an attention call: position p of a sequence sees positions [max(0, p - window + 1), p]. */
+/* One query row of an attention call: position p of a sequence sees the positions
+ * [max(0, p - window + 1), p]. */
 typedef struct cdz_kv_row {
-    const int32_t
-        *blocks; /* block ids of the sequence, position p is in blocks[p / CDZ_KV_BLOCK] */
+    const int32_t *blocks; /* of the sequence: position p is in blocks[p / CDZ_KV_BLOCK] */
     uint32_t position;
 } cdz_kv_row;
 
 typedef struct cdz_backend cdz_backend;
 
-/* Activations are float32, row-major (m, n) with a stride in floats. Pointers are host memory on the CPU; on a
- * device they come from alloc. Calls on one backend come from one thread at a time; each returns when its
- * outputs are visible to the next call (and, for host pointers, to the caller after sync). */
+/* Activations are float32, row-major (m, n) with a stride in floats. Pointers are host memory on
+ * the CPU; on a device they come from alloc. Calls on one backend come from one thread at a
+ * time; each returns when its outputs are visible to the next call (and, for host pointers, to
+ * the caller after sync). What a call has read may change or go away as soon as it has returned,
+ * with one exception: a late thread may still be reading weights, so these are unmapped only
+ * after sync. */
 typedef struct cdz_backend_api {
     uint32_t size;
     const char *name;    /* "cpu" */
@@ -72,7 +81,7 @@ typedef struct cdz_backend_api {
 
     void *(*alloc)(cdz_backend *b, size_t bytes); /* 64-byte aligned, zeroed; NULL: out of memory */
     void (*free)(cdz_backend *b, void *memory);
-    void (*sync)(cdz_backend *b);
+    void (*sync)(cdz_backend *b); /* until nothing is read or written any more */
     uint32_t (*n_threads)(const cdz_backend *b);
 
     /* n products over the same x (m, k), e.g. q, k, v. */
@@ -81,33 +90,40 @@ typedef struct cdz_backend_api {
     /* y[r] = table[ids[r]] widened; ids are in range. */
     void (*embed)(cdz_backend *b, float *y, size_t ldy, const cdz_weight *table, const int32_t *ids,
                   size_t m);
-    /* y = x / sqrt(dot(x, x) / n + eps) * (offset + w), product and rounding as LlamaRMSNorm: (x * rsqrt) * w. */
+    /* y = x / sqrt(dot(x, x) / n + eps) * (offset + w), rounded as in LlamaRMSNorm: the product
+     * with the reciprocal root first, then the one with the weight. */
     void (*rmsnorm)(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
                     const cdz_weight *w, float eps, float offset);
-    /* In place on (m, n_heads * head_dim); row r is at positions[r]. Angles are float32 position * inv_freq. */
+    /* In place on (m, n_heads * head_dim); row r is at positions[r]. An angle is the float32
+     * product of position and inv_freq. */
     void (*rope)(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n_heads, size_t head_dim,
                  const uint32_t *positions, const cdz_rope *rope);
+    /* y = gate / (1 + exp(-gate)) * up */
     void (*silu_mul)(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
-                     size_t ldg, size_t m, size_t n); /* y = gate * sigmoid(gate) * up */
+                     size_t ldg, size_t m, size_t n);
+    /* y += x */
     void (*add)(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
-                size_t n); /* y += x */
+                size_t n);
 
     /* KV memory of n_blocks blocks; NULL: out of memory. */
     cdz_kv *(*kv_create)(cdz_backend *b, const cdz_kv_shape *shape, size_t n_blocks);
     void (*kv_destroy)(cdz_backend *b, cdz_kv *kv);
     size_t (*kv_block_bytes)(cdz_backend *b, const cdz_kv_shape *shape);
-    void (*kv_copy)(cdz_backend *b, cdz_kv *kv, int32_t to,
-                    int32_t from); /* a whole block, all layers */
+    /* A whole block, all layers. */
+    void (*kv_copy)(cdz_backend *b, cdz_kv *kv, int32_t to, int32_t from);
     /* Stores keys and values (m, n_kv_heads * head_dim) of one layer at their rows' positions. */
     void (*kv_write)(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,
                      const float *v, size_t ldv, const cdz_kv_row *rows, size_t m);
-    /* out and q (m, n_heads * head_dim); grouped-query: query head h reads kv head h / (n_heads / n_kv_heads).
-     * window 0: everything. Scores are q.k * scale; softmax by absolute position in the order of the file head. */
+    /* out and q (m, n_heads * head_dim); grouped-query: query head h reads kv head h / (n_heads
+     * / n_kv_heads). window 0: everything. Scores are q.k * scale; softmax as in
+     * ref_attention.c, by absolute position. Rows of one sequence that stand together and share
+     * the pointer to its blocks are computed together. */
     void (*attention)(cdz_backend *b, float *out, size_t ldo, const float *q, size_t ldq,
                       const cdz_kv *kv, size_t layer, const cdz_kv_row *rows, size_t m,
                       size_t n_heads, float scale, uint32_t window);
 
-    /* Runs task(arg, i) for i in [0, n) on the backend's threads; used for row-wise native processors. */
+    /* Runs task(arg, i) for i in [0, n) on the backend's threads; used for row-wise native
+     * processors. */
     void (*parallel)(cdz_backend *b, void (*task)(void *arg, size_t i), void *arg, size_t n);
 
     void (*destroy)(cdz_backend *b);
@@ -122,10 +138,12 @@ typedef struct cdz_cpu_options {
     uint32_t n_threads;  /* 0: physical cores in this process's affinity mask */
 } cdz_cpu_options;
 
-/* NULL with a sentence in why (at least 256 bytes) when the variant is unknown or the machine lacks it. */
+/* NULL with a sentence in why (at least 256 bytes) when the variant is unknown or the machine
+ * lacks it. */
 cdz_backend *cdz_cpu_backend_create(const cdz_cpu_options *options, char *why, size_t why_bytes);
 
-/* The variants built in, best first, NULL-terminated; runs_here tells whether this machine can run one. */
+/* The variants built in, best first, NULL-terminated; runs_here tells whether this machine can
+ * run one. */
 const char *const *cdz_cpu_variants(void);
 bool cdz_cpu_variant_runs_here(const char *variant);
 

@@ -1,6 +1,6 @@
-/* test_kernels_attention.c - attention over the paged store: every variant, thread count and chunking gives the bits
- * of the scalar set asked for one row at a time; those are near the exact result; a row depends on what it sees
- * and on nothing else. */
+/* test_kernels_attention.c - attention over the paged store: every variant, thread count and
+ * chunking gives the bits of the scalar set asked for one row at a time; those are near the
+ * exact result; a row depends on what it sees and on nothing else. */
 #include "test_kernels_support.h"
 
 enum { LAYERS = 2, MOST_BLOCKS = 12, LENGTH = 300 };
@@ -194,7 +194,8 @@ static void bits_equal_for_all_chunkings_and_threads(void **state)
     each_variant(bits_equal_in);
 }
 
-/* Rows of two sequences at unlike positions in one call, a prompt of one beside single steps of the other. */
+/* Rows of two sequences at unlike positions in one call, a prompt of one beside single steps of
+ * the other. */
 static void company_in(const char *variant)
 {
     const struct model *model = &models[0];
@@ -240,7 +241,8 @@ static void a_row_does_not_feel_its_company(void **state)
     each_variant(company_in);
 }
 
-/* Positions that a row does not see may hold anything: what a truncated sequence left there, even NaN. */
+/* Positions that a row does not see may hold anything: what a truncated sequence left there,
+ * even NaN. */
 static void leftovers_in(const char *variant)
 {
     const struct model *const some[] = {&models[0], &models[5]};

@@ -1,5 +1,6 @@
-/* test_kernels_matmul.c - products: every variant, row count, split and thread count has the scalar set's bits, the
- * scalar set has the written order, and that order is near the exact result. */
+/* test_kernels_matmul.c - products: every variant, row count, split and thread count has the
+ * scalar set's bits, the scalar set has the written order, and that order is near the exact
+ * result. */
 #include "test_kernels_support.h"
 
 #include "kernel_set.h"
@@ -173,7 +174,8 @@ static void check_counts(const char *variant, uint32_t threads, const problem *p
                          const char *dtype)
 {
     cdz_backend *b = make_backend(variant, threads);
-    /* The scalar variant is slow, and its kernel is the expectation: some row counts test its dispatch. */
+    /* The scalar variant is slow, and its kernel is the expectation: some row counts test its
+     * dispatch. */
     const size_t step = strcmp(variant, "scalar") == 0 ? 4 : 1;
     for (size_t i = 0; i < N_ROW_COUNTS; i += step) {
         char what[160];

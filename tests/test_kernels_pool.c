@@ -1,5 +1,6 @@
-/* test_kernels_pool.c - the threads: every chunk is committed once, every task runs once, a worker that is held up
- * does not hold up the caller, and nothing depends on how many threads there are. */
+/* test_kernels_pool.c - the threads: every chunk is committed once, every task runs once, a
+ * worker that is held up does not hold up the caller, and nothing depends on how many threads
+ * there are. */
 #include "test_kernels_support.h"
 
 #include <pthread.h>
@@ -94,8 +95,8 @@ static void tasks_run_once(void **state)
 
 /* ---- recapture ---- */
 
-/* Whoever computes chunk `held` first, if it is a worker, stays in it until it is let go: as a thread does that
- * was taken off its core. */
+/* Whoever computes chunk `held` first, if it is a worker, stays in it until it is let go: as a
+ * thread does that was taken off its core. */
 typedef struct held_up {
     pthread_t caller;
     atomic_bool *stuck, *let_go;

@@ -1,5 +1,5 @@
-/* test_kernels_rows.c - embedding, norm, rope, silu and add: against float64, against the scalar set's bits, and
- * row by row whatever the number of rows. */
+/* test_kernels_rows.c - embedding, norm, rope, silu and add: against float64, against the scalar
+ * set's bits, and row by row whatever the number of rows. */
 #include "test_kernels_support.h"
 
 #include "kernel_set.h"
@@ -64,7 +64,8 @@ static void exp_at_the_ends(void **state)
     assert_true(cdz_exp(-100.0f) > 0.0f); /* subnormal, not flushed */
 }
 
-/* ---- the operations on a backend; each is run on m rows of n and compared with the scalar backend's ---- */
+/* ---- the operations on a backend; each is run on m rows of n and compared with the scalar
+ * backend's ---- */
 
 enum { M = 70, N = 1030, LD = N + 5 };
 
@@ -249,7 +250,8 @@ static void silu_is_exact_to_a_few_ulp(void **state)
     b->api->destroy(b);
 }
 
-/* The angle is the float product, as in the reference; cos and sin of it are then right to half an ulp or so. */
+/* The angle is the float product, as in the reference; cos and sin of it are then right to half
+ * an ulp or so. */
 static void rope_turns_by_the_float_angle(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_kernels_support.h - what the kernel tests share: random data, backends of every variant that runs here,
- * memory that ends at a forbidden page, comparison of floats. */
+/* test_kernels_support.h - what the kernel tests share: random data, backends of every variant
+ * that runs here, memory that ends at a forbidden page, comparison of floats. */
 #ifndef TEST_KERNELS_SUPPORT_H
 #define TEST_KERNELS_SUPPORT_H
 
@@ -80,7 +80,8 @@ static inline double element(cdz_dtype dtype, const void *data, size_t i)
     return sign * (exponent ? ldexp(1024.0 + mantissa, exponent - 25) : ldexp(mantissa, -24));
 }
 
-/* Memory whose last byte is followed by a page that may not be touched, as at the end of a mapped file. */
+/* Memory whose last byte is followed by a page that may not be touched, as at the end of a
+ * mapped file. */
 typedef struct fenced {
     char *pages, *data;
     size_t mapped;

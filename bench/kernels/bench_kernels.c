@@ -1,9 +1,9 @@
 /* bench_kernels.c - how near the kernels come to what the machine can do.
  *
- * Prints the limits (reading by four streams per thread, multiply-adds per second), then products and attention as
- * fractions of them. Limits and kernels are measured in turn and medians taken, because a shared machine drifts:
- * compare the ratios of one run. Usage: bench_kernels [variant [threads [most
- * activation rows [number of types]]]]. */
+ * Prints the limits (reading by four streams per thread, multiply-adds per second), then
+ * products and attention as fractions of them. Limits and kernels are measured in turn and
+ * medians taken, because a shared machine drifts: compare the ratios of one run. Usage:
+ * bench_kernels [variant [threads [most activation rows [number of types]]]]. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,8 +85,10 @@ static double read_gbs(cdz_backend *b, const char *data, size_t bytes)
 #define CHAINS(w)                                                                                  \
     CHAIN(w, 0)                                                                                    \
     CHAIN(w, 1)                                                                                    \
-    CHAIN(w, 2) CHAIN(w, 3) CHAIN(w, 4) CHAIN(w, 5) CHAIN(w, 6) CHAIN(w, 7) CHAIN(w, 8)            \
-        CHAIN(w, 9) CHAIN(w, 10) CHAIN(w, 11)
+    CHAIN(w, 2)                                                                                    \
+    CHAIN(w, 3)                                                                                    \
+    CHAIN(w, 4)                                                                                    \
+    CHAIN(w, 5) CHAIN(w, 6) CHAIN(w, 7) CHAIN(w, 8) CHAIN(w, 9) CHAIN(w, 10) CHAIN(w, 11)
 #define CLOBBERS                                                                                   \
     "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"
 
@@ -133,11 +135,11 @@ static double fma_gmacs(cdz_backend *b)
 
 /* ---- products ---- */
 
+/* Small matrices are cycled through several copies, so that none stays in the cache. */
 typedef struct product {
     cdz_backend *b;
     cdz_weight w;
-    size_t m, copies,
-        turn; /* small matrices are cycled through several copies, so that none stays in the cache */
+    size_t m, copies;
     float *x, *y;
 } product;
 
@@ -177,7 +179,7 @@ static void bench_products(cdz_backend *b, const char *data, size_t bytes, size_
         for (size_t d = 0; d < types; d++)
             for (size_t m = 0; m < sizeof rows / sizeof *rows; m++) {
                 if (rows[m] > most_rows || (shapes[s].n > 10000 && rows[m] > 128)) continue;
-                product p = {b, {data, dtypes[d].dtype, shapes[s].n, shapes[s].k}, rows[m], 1, 0, x,
+                product p = {b, {data, dtypes[d].dtype, shapes[s].n, shapes[s].k}, rows[m], 1, x,
                              y};
                 const size_t one = p.w.n * p.w.k * cdz_dtype_bytes(p.w.dtype);
                 if (one > bytes) continue;

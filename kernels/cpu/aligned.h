@@ -1,5 +1,5 @@
-/* aligned.h - zeroed memory on 64-byte boundaries. Large pieces come as untouched pages and cost nothing until
- * they are written, which aligned_alloc and a memset would not give. */
+/* aligned.h - zeroed memory on 64-byte boundaries. Large pieces come as untouched pages and cost
+ * nothing until they are written, which aligned_alloc and a memset would not give. */
 #ifndef CDZ_ALIGNED_H
 #define CDZ_ALIGNED_H
 

@@ -1,9 +1,10 @@
-/* attend.h - one attention tile in 256-bit registers: included by one source file per instruction set, which
- * names the function. ref_attention.c says what it computes.
+/* attend.h - one attention tile in 256-bit registers: included by one source file per
+ * instruction set, which names the function. ref_attention.c says what it computes.
  *
- * A block of 32 positions is visited once for all query heads of the tile: its keys (8 KiB at 64 dims) stay in
- * the first-level cache while four heads at a time take their scores; likewise its values. Seven heads together
- * instead of one by one: 1.5 to 2 times as fast at 512 to 4096 positions. */
+ * A block of 32 positions is visited once for all query heads of the tile: its keys (8 KiB at 64
+ * dims) stay in the first-level cache while four heads at a time take their scores; likewise its
+ * values. Seven heads together instead of one by one: 1.5 to 2 times as fast at 512 to 4096
+ * positions. */
 #ifndef CDZ_ATTEND_H
 #define CDZ_ATTEND_H
 
@@ -63,7 +64,8 @@ CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const cdz_attend_qu
     }
 }
 
-/* acc[d..] += weight(p) * v[p][d..] for positions [from, to) of one block, eight or sixteen dims at once. */
+/* acc[d..] += weight(p) * v[p][d..] for positions [from, to) of one block, eight or sixteen dims
+ * at once. */
 CDZ_INLINE void add_values(int nq, int words, const cdz_attend_query *query, const float *weights,
                            size_t stride, const float *values, size_t dim, size_t d, size_t from,
                            size_t to)
@@ -167,7 +169,8 @@ static const float *block_of(const cdz_attend *tile, size_t position)
     return tile->base + (size_t)tile->blocks[position / CDZ_KV_BLOCK] * tile->block_stride;
 }
 
-/* Scores of every query at every position of the blocks that the tile touches; column 0 is position `first`. */
+/* Scores of every query at every position of the blocks that the tile touches; column 0 is
+ * position `first`. */
 static void score_blocks(const cdz_attend *tile, size_t first, size_t end)
 {
     const size_t pair = 2 * CDZ_POSITION_GROUP;
@@ -201,7 +204,8 @@ CDZ_INLINE float largest_lane(__m256 v)
     return _mm_cvtss_f32(s);
 }
 
-/* Scores to weights in place, +0 outside [begin, end); returns 1 / sum. s is at position `first`. */
+/* Scores to weights in place, +0 outside [begin, end); returns 1 / sum. s is at position
+ * `first`. */
 static float softmax(float *s, size_t first, size_t begin, size_t end)
 {
     const size_t from = begin / WORD * WORD;
@@ -239,8 +243,9 @@ static void add_span(const cdz_attend *tile, size_t i, size_t nq, size_t first, 
     }
 }
 
-/* Queries of neighbouring positions see nearly the same range: what they share is read once, and each takes the
- * positions before and after it alone, so that the order of a query's sum is its own. */
+/* Queries of neighbouring positions see nearly the same range: what they share is read once, and
+ * each takes the positions before and after it alone, so that the order of a query's sum is its
+ * own. */
 static void weigh_values(const cdz_attend *tile, size_t i, size_t nq, size_t first)
 {
     const cdz_attend_query *query = &tile->query[i];

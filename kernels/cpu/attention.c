@@ -1,8 +1,9 @@
 /* attention.c - paged attention: which query heads make a tile, and who computes it.
  *
- * A tile is up to eight query heads that read the same kv head of the same sequence: the heads of a group, and
- * those of the rows next to it in a prompt. Its kernel reads every block of keys and values once for all of them.
- * A tile is a chunk; a row's result hangs on its own positions only, so tiles may be cut anywhere. */
+ * A tile is up to eight query heads that read the same kv head of the same sequence: the heads
+ * of a group, and those of the rows next to it in a prompt. Its kernel reads every block of keys
+ * and values once for all of them. A tile is a chunk; a row's result hangs on its own positions
+ * only, so tiles may be cut anywhere. */
 #include <string.h>
 
 #include "cpu/cpu_backend.h"
@@ -24,11 +25,11 @@ typedef struct call {
     uint32_t window;
 } call;
 
+/* Its queries are counted through the rows of a sequence: row * group + head of the group. */
 typedef struct tile {
     uint32_t row, n_rows; /* the rows of one sequence that it lies in */
     uint32_t kv_head;
-    uint32_t first,
-        n; /* queries, counted through the sequence's rows: row * group + head of the group */
+    uint32_t first, n; /* queries */
 } tile;
 
 typedef struct operands {
@@ -67,7 +68,8 @@ static size_t run_length(const call *c, size_t row)
     return n;
 }
 
-/* Calls visit for every tile of the call, none of more than `height` queries; returns how many there are. */
+/* Calls visit for every tile of the call, none of more than `height` queries; returns how many
+ * there are. */
 static size_t each_tile(const call *c, size_t height, void (*visit)(void *arg, const tile *t),
                         void *arg)
 {

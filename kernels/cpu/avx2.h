@@ -18,8 +18,8 @@
 #define CDZ_UNROLL _Pragma("GCC unroll 32")
 #endif
 
-/* acc += a * b. Written in assembly because gcc otherwise picks the form that overwrites a factor, and then
- * copies and spills in tiles of twelve accumulators: 30 instead of 43 GMAC/s. */
+/* acc += a * b. Written in assembly because gcc otherwise picks the form that overwrites a
+ * factor, and then copies and spills in tiles of twelve accumulators: 30 instead of 43 GMAC/s. */
 CDZ_INLINE void fma8(__m256 *acc, __m256 a, __m256 b)
 {
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));

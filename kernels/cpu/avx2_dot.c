@@ -1,8 +1,10 @@
-/* avx2_dot.c - dot products of a few activation rows with many weight rows, at the speed of memory.
+/* avx2_dot.c - dot products of a few activation rows with many weight rows, at the speed of
+ * memory.
  *
- * A tile takes nr weight rows that lie far apart: the range is cut in nr parts that are walked in step, so the
- * loads form nr streams in different pages. Neighbouring rows would share pages and halve the bandwidth. Each
- * (activation row, weight row) pair has 16 lanes in two registers; a tile has six pairs, twelve chains. */
+ * A tile takes nr weight rows that lie far apart: the range is cut in nr parts that are walked
+ * in step, so the loads form nr streams in different pages. Neighbouring rows would share pages
+ * and halve the bandwidth. Each (activation row, weight row) pair has 16 lanes in two registers;
+ * a tile has six pairs, twelve chains. */
 #include "cpu/avx2.h"
 
 enum { MAX_PAIRS = 6 };
@@ -14,8 +16,9 @@ typedef struct weights {
     size_t next;       /* bytes to the rows that are next in turn */
 } weights;
 
-/* Adds eight columns to every pair's accumulators. One activation row stays in a register; several share each
- * weight instead, which leaves room for twelve accumulators, the weights and one activation. */
+/* Adds eight columns to every pair's accumulators. One activation row stays in a register;
+ * several share each weight instead, which leaves room for twelve accumulators, the weights and
+ * one activation. */
 CDZ_INLINE void add_half(int mr, int nr, cdz_dtype dtype, const char *w, size_t w_stride, size_t wk,
                          const float *x, size_t ldx, __m256 *acc)
 {
@@ -88,8 +91,8 @@ CDZ_INLINE void dot_tile(int mr, int nr, bool fetch, const weights *w, size_t k,
     } while (from < k);
 }
 
-/* All m activation rows by one set of nr weight rows, which stay in the first-level cache. The first tile reads
- * them from memory, so the second, which does not, asks for the next ones. */
+/* All m activation rows by one set of nr weight rows, which stay in the first-level cache. The
+ * first tile reads them from memory, so the second, which does not, asks for the next ones. */
 CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx, size_t m,
                          float *y, size_t ldy, size_t y_step)
 {
@@ -117,7 +120,8 @@ CDZ_INLINE size_t far_rows(int nr, cdz_dtype dtype, const char *w, size_t n, siz
     return part * (size_t)nr;
 }
 
-/* How many streams suit m activation rows: 1x6, 2x3 or 3x2 pairs; the rows left over go one by one. */
+/* How many streams suit m activation rows: 1x6, 2x3 or 3x2 pairs; the rows left over go one by
+ * one. */
 CDZ_INLINE void dot_any(cdz_dtype dtype, float *y, size_t ldy, const void *w, size_t n, size_t k,
                         const float *x, size_t ldx, size_t m)
 {

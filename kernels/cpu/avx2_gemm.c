@@ -1,8 +1,10 @@
-/* avx2_gemm.c - the matrix product by lane passes: the bits of the dot product at the speed of a GEMM.
+/* avx2_gemm.c - the matrix product by lane passes: the bits of the dot product at the speed of a
+ * GEMM.
  *
- * The 16 lanes of the written order are independent chains. So a 6 x 16 microkernel with outputs across lanes
- * runs once per lane of k, over that lane's columns only, and the 16 stored tiles are folded by vertical adds in
- * the written tree. Weights are widened and transposed while being packed, so one microkernel serves all types. */
+ * The 16 lanes of the written order are independent chains. So a 6 x 16 microkernel with outputs
+ * across lanes runs once per lane of k, over that lane's columns only, and the 16 stored tiles
+ * are folded by vertical adds in the written tree. Weights are widened and transposed while
+ * being packed, so one microkernel serves all types. */
 #include "cpu/avx2.h"
 
 enum { PANEL = 16, TALL = 6 };

@@ -1,4 +1,5 @@
-/* avx2_set.c - the kernel set for AVX2, FMA and F16C: its table, and the row operations vectorised. */
+/* avx2_set.c - the kernel set for AVX2, FMA and F16C: its table, and the row operations
+ * vectorised. */
 #include "cpu/avx2.h"
 #include "ref/rows.h"
 

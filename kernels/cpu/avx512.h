@@ -1,5 +1,6 @@
-/* avx512.h - what the AVX-512 kernels share. One register holds the 16 lanes of an output, so a group is one load;
- * masks cut off the end of a row, and nothing past it is touched. Needs the F, VL, BW and DQ subsets. */
+/* avx512.h - what the AVX-512 kernels share. One register holds the 16 lanes of an output, so a
+ * group is one load; masks cut off the end of a row, and nothing past it is touched. Needs the
+ * F, VL, BW and DQ subsets. */
 #ifndef CDZ_AVX512_H
 #define CDZ_AVX512_H
 

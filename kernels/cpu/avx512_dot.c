@@ -1,6 +1,8 @@
-/* avx512_dot.c - dot products of a few activation rows with many weight rows, as avx2_dot.c: far rows in step.
+/* avx512_dot.c - dot products of a few activation rows with many weight rows, as avx2_dot.c: far
+ * rows in step.
  *
- * A pair's 16 lanes are one register, so tiles are larger: 1 x 8 for one activation row, 4 x 4 for several. */
+ * A pair's 16 lanes are one register, so tiles are larger: 1 x 8 for one activation row, 4 x 4
+ * for several. */
 #include "cpu/avx512.h"
 
 enum { MAX_PAIRS = 16 };
@@ -75,8 +77,9 @@ CDZ_INLINE void dot_tile(int mr, int nr, bool fetch, const weights *w, size_t k,
     } while (from < k);
 }
 
-/* All m activation rows by one set of nr weight rows, which stay in the first-level cache. The first tile reads
- * them from memory, so the second, which does not, asks for the next ones: 10 to 15 % at 8 and 12 rows. */
+/* All m activation rows by one set of nr weight rows, which stay in the first-level cache. The
+ * first tile reads them from memory, so the second, which does not, asks for the next ones: 10
+ * to 15 % at 8 and 12 rows. */
 CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx, size_t m,
                          float *y, size_t ldy, size_t y_step)
 {

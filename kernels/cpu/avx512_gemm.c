@@ -1,5 +1,6 @@
-/* avx512_gemm.c - the matrix product by lane passes, as avx2_gemm.c, with a 12 x 32 microkernel: 24 accumulators,
- * two weight registers and one broadcast, so that each pass of a panel of weights serves twelve activation rows. */
+/* avx512_gemm.c - the matrix product by lane passes, as avx2_gemm.c, with a 12 x 32 microkernel:
+ * 24 accumulators, two weight registers and one broadcast, so that each pass of a panel of
+ * weights serves twelve activation rows. */
 #include "cpu/avx512.h"
 
 enum { PANEL = 32, TALL = 12 };

@@ -1,4 +1,5 @@
-/* avx512_set.c - the kernel set for AVX-512 (F, VL, BW, DQ): its table, and the row operations vectorised. */
+/* avx512_set.c - the kernel set for AVX-512 (F, VL, BW, DQ): its table, and the row operations
+ * vectorised. */
 #include "cpu/avx512.h"
 #include "ref/rows.h"
 

@@ -1,5 +1,6 @@
-/* backend.c - makes a CPU backend: picks the kernel set, starts the threads, fills the table of operations.
- * Everything hangs off the object, so any number of backends may live in one process. */
+/* backend.c - makes a CPU backend: picks the kernel set, starts the threads, fills the table of
+ * operations. Everything hangs off the object, so any number of backends may live in one
+ * process. */
 #include <stdio.h>
 #include <string.h>
 
@@ -77,7 +78,8 @@ static void release(cdz_backend *b, void *memory)
     cdz_aligned_free(memory);
 }
 
-/* Results are there when an operation returns; what may go on is the reading of weights by a late worker. */
+/* Results are there when an operation returns; what may go on is the reading of weights by a
+ * late worker. */
 static void sync(cdz_backend *b)
 {
     cdz_pool_await_readers(cdz_cpu(b)->pool, 0, 0);

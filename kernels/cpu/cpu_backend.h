@@ -44,8 +44,8 @@ struct cdz_kv {
     size_t head_floats;  /* keys and values of one head of one layer in a block */
     size_t block_floats; /* all heads of all layers */
     uint64_t name;       /* for await_readers: << 32, the layer + 1 below it */
-    float *
-        memory; /* (n_blocks, n_layers, n_kv_heads, keys [4][head_dim][8] then values [32][head_dim]) */
+    /* (n_blocks, n_layers, n_kv_heads), each: keys [4][head_dim][8], values [32][head_dim] */
+    float *memory;
 };
 
 void cdz_cpu_embed(cdz_backend *b, float *y, size_t ldy, const cdz_weight *table,

@@ -1,7 +1,8 @@
 /* kv.c - the memory of the paged key-value store and writing to it. attention.c reads it.
  *
- * A late worker may still read a layer after its attention has returned; so whoever writes to that layer, or
- * frees it, first waits for readers. One writes to a layer a whole pass after reading it: nobody ever waits long. */
+ * A late worker may still read a layer after its attention has returned; so whoever writes to
+ * that layer, or frees it, first waits for readers. One writes to a layer a whole pass after
+ * reading it: nobody ever waits long. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,7 +12,8 @@ bool cdz_machine_has_avx512(void); /* also F, VL, BW, DQ */
 /* Physical cores among the processors this process may run on; at least 1. */
 uint32_t cdz_machine_cores(void);
 
-/* Rounding to nearest, subnormals kept: the arithmetic every kernel counts on, for the calling thread. */
+/* Rounding to nearest, subnormals kept: the arithmetic every kernel counts on, for the calling
+ * thread. */
 void cdz_machine_set_rounding(void);
 
 #endif

@@ -1,9 +1,11 @@
-/* matmul.c - products of activations with weights: how they are cut in chunks, and which kernel computes a chunk.
+/* matmul.c - products of activations with weights: how they are cut in chunks, and which kernel
+ * computes a chunk.
  *
- * Outputs are split, never k, so no cut can show in the result. Up to a dozen activation rows a chunk is a range
- * of weight rows for the dot kernel (64 to 128 KiB of weights); above, it is 64 weight rows by a run of packed
- * activation tiles for the lane passes. All products of a set share one dispatch. Small ones are done by the caller
- * alone, straight from its operands; that is also the way out when there is no memory for a copy of them. */
+ * Outputs are split, never k, so no cut can show in the result. Up to a dozen activation rows a
+ * chunk is a range of weight rows for the dot kernel (64 to 128 KiB of weights); above, it is 64
+ * weight rows by a run of packed activation tiles for the lane passes. All products of a set
+ * share one dispatch. Small ones are done by the caller alone, straight from its operands; that
+ * is also the way out when there is no memory for a copy of them. */
 #include <string.h>
 
 #include "cpu/cpu_backend.h"
@@ -24,7 +26,8 @@ typedef struct part {
     size_t first_chunk;
 } part;
 
-/* Operands of either kind of job, at the head of the claimed memory; parts and activations follow. */
+/* Operands of either kind of job, at the head of the claimed memory; parts and activations
+ * follow. */
 typedef struct operands {
     const cdz_kernel_set *set;
     size_t m, k;
@@ -150,7 +153,8 @@ static void dot_commit(const void *operand, size_t chunk, const void *scratch)
         memcpy(p->y + r * p->ldy + from, out + r * n, n * sizeof *out);
 }
 
-/* Weight rows of a chunk: by bytes, but leaving work for all threads, and whole groups of far rows. */
+/* Weight rows of a chunk: by bytes, but leaving work for all threads, and whole groups of far
+ * rows. */
 static size_t dot_chunk_rows(const cdz_product *products, size_t n, uint32_t threads)
 {
     size_t rows = 0, bytes = 0;
@@ -183,7 +187,8 @@ static bool dot_job(cpu_backend *cpu, const cdz_product *products, size_t n, con
 
 /* ---- lane passes ---- */
 
-/* The height of tile i: the tallest but for the last, which takes the lowest that holds what is left. */
+/* The height of tile i: the tallest but for the last, which takes the lowest that holds what is
+ * left. */
 static size_t tile_height(const operands *ops, size_t tile)
 {
     const size_t *heights = ops->set->heights;
@@ -300,8 +305,8 @@ static void lanes_commit(const void *operand, size_t chunk, const void *scratch)
         memcpy(y + r * b.p->ldy, out + r * CDZ_BLOCK_ROWS, b.n * sizeof *out);
 }
 
-/* Tiles of a chunk: all of them, unless the weight rows alone make too few chunks for the threads. Every run
- * packs the weights again, so one is kept to four tiles at least. */
+/* Tiles of a chunk: all of them, unless the weight rows alone make too few chunks for the
+ * threads. Every run packs the weights again, so one is kept to four tiles at least. */
 static size_t tiles_per_run(const cdz_product *products, size_t n, size_t tiles, uint32_t threads)
 {
     size_t blocks = 0;

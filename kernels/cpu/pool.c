@@ -1,12 +1,14 @@
 /* pool.c - see pool.h for what it offers.
  *
- * A *slot* holds one piece of work: its operands, the counter its chunks are drawn from and what is left. The word
- * `current` names the slot that has work. A worker that is called writes the word it read into its `pin`, and looks
- * at `current` again: if that has not changed, the slot cannot be reused before the pin is taken back, because the
- * caller clears `current` first, and only then looks for a slot that nobody has pinned. (All of these are
- * sequentially consistent; it is a hazard pointer.) Every worker pins one slot at most and the caller claims one, so
- * with one slot more than threads there always is a free one, however long a worker is kept from its core. For the same
- * reason neither counter nor chunk states need a generation: no worker can draw from another piece of work.
+ * A *slot* holds one piece of work: its operands, the counter its chunks are drawn from and what
+ * is left. The word `current` names the slot that has work. A worker that is called writes the
+ * word it read into its `pin`, and looks at `current` again: if that has not changed, the slot
+ * cannot be reused before the pin is taken back, because the caller clears `current` first, and
+ * only then looks for a slot that nobody has pinned. (All of these are sequentially consistent;
+ * it is a hazard pointer.) Every worker pins one slot at most and the caller claims one, so with
+ * one slot more than threads there always is a free one, however long a worker is kept from its
+ * core. For the same reason neither counter nor chunk states need a generation: no worker can
+ * draw from another piece of work.
  *
  * A chunk is taken by drawing its number; once committed it is done. */
 #include "cpu/pool.h"
@@ -237,7 +239,8 @@ static bool finished_within(slot *s, uint64_t patience_ns)
     return atomic_load(&s->left) == 0;
 }
 
-/* A worker that runs needs about as long for its last chunk as the caller needed for one of its own. */
+/* A worker that runs needs about as long for its last chunk as the caller needed for one of its
+ * own. */
 static uint64_t patience(uint64_t elapsed_ns, unsigned drawn)
 {
     const uint64_t two_chunks = drawn ? 2 * elapsed_ns / drawn : MOST_PATIENCE_NS / 50;

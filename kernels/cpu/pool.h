@@ -1,13 +1,15 @@
 /* pool.h - the threads of one CPU backend, and the two ways to give them work.
  *
- * A *job* is cut in chunks that may be computed twice: a chunk is computed into the scratch memory of the thread that
- * runs it, and only the first to finish commits its result. So when the scheduler takes a worker off its core in the
- * middle of a chunk, the caller computes that chunk again instead of waiting for a time slice (recapture).
- * The price: a worker may still be reading the operands after the job has returned. Hence a job's operands live in
- * memory of the pool, which is not reused before every such reader has left.
- * *Tasks* have side effects and run exactly once each; the caller waits for all.
+ * A *job* is cut in chunks that may be computed twice: a chunk is computed into the scratch
+ * memory of the thread that runs it, and only the first to finish commits its result. So when
+ * the scheduler takes a worker off its core in the middle of a chunk, the caller computes that
+ * chunk again instead of waiting for a time slice (recapture). The price: a worker may still be
+ * reading the operands after the job has returned. Hence a job's operands live in memory of the
+ * pool, which is not reused before every such reader has left. *Tasks* have side effects and run
+ * exactly once each; the caller waits for all.
  *
- * One thread at a time calls; it takes part in the work. Idle workers spin for some tens of microseconds, then sleep. */
+ * One thread at a time calls; it takes part in the work. Idle workers spin for some tens of
+ * microseconds, then sleep. */
 #ifndef CDZ_POOL_H
 #define CDZ_POOL_H
 
@@ -35,8 +37,8 @@ void cdz_pool_destroy(cdz_pool *pool);
 
 uint32_t cdz_pool_threads(const cdz_pool *pool);
 
-/* Operand memory for the next job, of at most n_chunks; 64-byte aligned; valid until that job returns. NULL when
- * out of memory. */
+/* Operand memory for the next job, of at most n_chunks; 64-byte aligned; valid until that job
+ * returns. NULL when out of memory. */
 void *cdz_pool_claim(cdz_pool *pool, size_t bytes, size_t n_chunks);
 /* Runs a job on the claimed operands. */
 void cdz_pool_run(cdz_pool *pool, const cdz_job *job);
@@ -44,8 +46,8 @@ void cdz_pool_run(cdz_pool *pool, const cdz_job *job);
 /* Runs task(arg, i) for i in [0, n), each once. May be called between claim and run. */
 void cdz_pool_tasks(cdz_pool *pool, void (*task)(void *arg, size_t i), void *arg, size_t n);
 
-/* Waits until no thread reads memory whose name agrees with `reads` in the bits of mask; a mask of 0 means any
- * memory of any job: after that, no thread is inside a job. */
+/* Waits until no thread reads memory whose name agrees with `reads` in the bits of mask; a mask
+ * of 0 means any memory of any job: after that, no thread is inside a job. */
 void cdz_pool_await_readers(cdz_pool *pool, uint64_t reads, uint64_t mask);
 
 /* The caller's own scratch, for work too small to share. */

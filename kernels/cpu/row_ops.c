@@ -1,5 +1,5 @@
-/* row_ops.c - the operations that treat every activation row alone: shared among the threads by rows when there is
- * enough of it, otherwise done by the caller. */
+/* row_ops.c - the operations that treat every activation row alone: shared among the threads by
+ * rows when there is enough of it, otherwise done by the caller. */
 #include <math.h>
 
 #include "cpu/cpu_backend.h"

@@ -6,8 +6,9 @@
 
 void cdz_ref_attend(const cdz_attend *tile);
 
-/* cos and sin of position * inv_freq[i], the product rounded to float as the reference does, times scale.
- * Computed in double and rounded once: one function for every set, so that none can differ. */
+/* cos and sin of position * inv_freq[i], the product rounded to float as the reference does,
+ * times scale. Computed in double and rounded once: one function for every set, so that none can
+ * differ. */
 void cdz_ref_rope_table(float *cosine, float *sine, const float *inv_freq, size_t n,
                         uint32_t position, float scale);
 

@@ -2,8 +2,10 @@
  *
  * score(p) = (sum over d ascending, by fused multiply-add from +0, of k[p][d] * q[d]) * scale
  * weight(p) = exp(score(p) - largest score)
- * sum: 8 lanes, lane p mod 8 takes its positions ascending, then folded 8->4 and (s0+s1)+(s2+s3)
- * out[d] = (sum over p ascending, by fused multiply-add from +0, of weight(p) * v[p][d]) * (1 / sum)
+ * sum = 8 lanes, lane p mod 8 takes its positions ascending, folded 8->4 and (s0+s1)+(s2+s3)
+ * out[d] = (sum over p ascending, by fused multiply-add from +0, of weight(p) * v[p][d]) / sum,
+ *          as a product with 1 / sum
+ *
  * Lanes and order hang on absolute positions only. */
 #include "ref/ref.h"
 #include "ref/scalar_math.h"

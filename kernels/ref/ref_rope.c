@@ -1,10 +1,10 @@
 /* ref_rope.c - cosines and sines of rotary angles, for every kernel set.
  *
- * An angle is a float (position times inverse frequency, rounded, as in transformers' rotary embedding); its
- * cosine and sine are computed in double, to about 1e-16, and rounded to float once, which is the correctly
- * rounded float but for ties of a one in 10^8 kind. Plain multiplications and additions: the same bits on any
- * machine. Reduction by multiples of pi/2 in three parts (Cody and Waite) is exact to a million radians and
- * good to 1e-9 far beyond. */
+ * An angle is a float (position times inverse frequency, rounded, as in transformers' rotary
+ * embedding); its cosine and sine are computed in double, to about 1e-16, and rounded to float
+ * once, which is the correctly rounded float but for ties of a one in 10^8 kind. Plain
+ * multiplications and additions: the same bits on any machine. Reduction by multiples of pi/2 in
+ * three parts (Cody and Waite) is exact to a million radians and good to 1e-9 far beyond. */
 #include "ref/ref.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
-/* ref_set.c - the scalar kernel set: what the numbers are. Obvious loops in the written order; every other set
- * is compared with this one bit for bit. It needs no instruction beyond the compiler's baseline: where the
- * machine has no fused multiply-add, libm's fmaf still rounds once. */
+/* ref_set.c - the scalar kernel set: what the numbers are. Obvious loops in the written order;
+ * every other set is compared with this one bit for bit. It needs no instruction beyond the
+ * compiler's baseline: where the machine has no fused multiply-add, libm's fmaf still rounds
+ * once. */
 #include "kernel_set.h"
 #include "ref/ref.h"
 #include "ref/rows.h"
@@ -30,7 +31,8 @@ static float fold(float s[CDZ_LANES])
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/* Columns [from, to) of one chunk, from a multiple of 16. The last group is filled up with products of zeros. */
+/* Columns [from, to) of one chunk, from a multiple of 16. The last group is filled up with
+ * products of zeros. */
 static float dot_chunk(float (*load)(const void *, size_t), const void *w, const float *x,
                        size_t from, size_t to)
 {

@@ -1,7 +1,8 @@
-/* rows.h - the row operations of a kernel set, as plain loops: one text, compiled once per instruction set.
+/* rows.h - the row operations of a kernel set, as plain loops: one text, compiled once per
+ * instruction set.
  *
- * Every element is computed alone and nothing is contracted, so vectorised code has the scalar code's bits.
- * Included by one source file of each set, which names the functions in its table. */
+ * Every element is computed alone and nothing is contracted, so vectorised code has the scalar
+ * code's bits. Included by one source file of each set, which names the functions in its table. */
 #ifndef CDZ_ROWS_H
 #define CDZ_ROWS_H
 

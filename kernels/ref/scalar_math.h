@@ -1,4 +1,5 @@
-/* scalar_math.h - the scalar functions whose bits every kernel set must reproduce: widening and exp.
+/* scalar_math.h - the scalar functions whose bits every kernel set must reproduce: widening and
+ * exp.
  *
  * Branch-free on values, so that a loop around them vectorises; FMA only where fmaf is written. */
 #ifndef CDZ_SCALAR_MATH_H
@@ -27,8 +28,8 @@ static inline float cdz_widen_bf16(uint16_t h)
     return cdz_float_of_bits((uint32_t)h << 16);
 }
 
-/* Half to float, exact: the exponent is re-biased by a multiplication, which also makes subnormals right;
- * exponent 31 lands at 65536 and above and becomes infinity or NaN. */
+/* Half to float, exact: the exponent is re-biased by a multiplication, which also makes
+ * subnormals right; exponent 31 lands at 65536 and above and becomes infinity or NaN. */
 static inline float cdz_widen_f16(uint16_t h)
 {
     const float magnitude = cdz_float_of_bits((uint32_t)(h & 0x7fff) << 13) * 0x1p112f;
@@ -37,9 +38,10 @@ static inline float cdz_widen_f16(uint16_t h)
     return cdz_float_of_bits(cdz_bits_of_float(magnitude) | special | sign);
 }
 
-/* e^x, at most 1.4 ulp away; +0 below -104, +inf above 88.73, NaN for NaN. x = n ln2 + r with |r| <= ln2 / 2; ln2 in two
- * parts so that n * high is exact; a polynomial of degree 6 for e^r; 2^n in two factors so that the end of the
- * range, subnormals included, is reached without leaving float. n is rounded by adding 1.5 * 2^23. */
+/* e^x, at most 1.4 ulp away; +0 below -104, +inf above 88.73, NaN for NaN. x = n ln2 + r with
+ * |r| <= ln2 / 2; ln2 in two parts so that n * high is exact; a polynomial of degree 6 for e^r;
+ * 2^n in two factors so that the end of the range, subnormals included, is reached without
+ * leaving float. n is rounded by adding 1.5 * 2^23. */
 static inline float cdz_exp(float x)
 {
     const float magic = 12582912.0f;
