@@ -1,0 +1,208 @@
+/* test_run_kv.c - blocks and the sequences that hold them: sharing, copying on write, limits, counters. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "run/sequence.h"
+
+static const cdz_kv_shape shape = {2, 1, 8};
+
+typedef struct store {
+    cdz_backend *backend;
+    cdz_kv_budget budget;
+    cdz_kv_pool *pool;
+    cdz_kv_account account;
+} store;
+
+static store open_store(uint32_t n_blocks)
+{
+    store s = {0};
+    char why[256];
+    s.backend = cdz_cpu_backend_create(&(cdz_cpu_options){"scalar", 1}, why, sizeof why);
+    assert_non_null(s.backend);
+    s.budget.limit = n_blocks * s.backend->api->kv_block_bytes(s.backend, &shape);
+    return s;
+}
+
+static void start_store(store *s, uint32_t reserved)
+{
+    cdz_error err = {0};
+    if (cdz_kv_pool_create(s->backend, &shape, &s->budget, &s->pool, &err) != CDZ_OK)
+        fail_msg("%s", err.text);
+    assert_true(cdz_kv_open(s->pool, reserved, &s->account));
+}
+
+static void close_store(store *s)
+{
+    assert_int_equal(s->account.used, 0);
+    assert_int_equal(cdz_kv_pool_counts(s->pool).used, 0);
+    cdz_kv_close(&s->account);
+    assert_int_equal(s->budget.committed, 0);
+    cdz_kv_pool_free(s->pool);
+    s->backend->api->destroy(s->backend);
+}
+
+static cdz_seq new_seq(store *s, uint32_t n)
+{
+    cdz_seq seq = {0};
+    assert_int_equal(cdz_seq_init(&seq, NULL, &s->account, 4, NULL), CDZ_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        const int32_t id = (int32_t)i;
+        assert_int_equal(cdz_seq_push(&seq, &id, 1, NULL), CDZ_OK);
+    }
+    return seq;
+}
+
+/* As a pass would: everything missing is computed. */
+static void compute(cdz_seq *seq)
+{
+    cdz_error err = {0};
+    if (cdz_seq_prepare(seq, &err) != CDZ_OK) fail_msg("%s", err.text);
+    seq->computed = cdz_seq_visible(seq);
+}
+
+static void test_copy_on_write(void **state)
+{
+    (void)state;
+    store s = open_store(16);
+    start_store(&s, 4);
+    cdz_seq a = new_seq(&s, 40), b = {0};
+    compute(&a);
+    assert_int_equal(a.n_blocks, 2);
+    assert_int_equal(cdz_seq_init(&b, NULL, &s.account, 4, NULL), CDZ_OK);
+    assert_int_equal(cdz_seq_copy(&b, &a, NULL), CDZ_OK);
+    assert_int_equal(s.account.used, 2);
+    assert_int_equal(b.blocks[0], a.blocks[0]);
+    assert_int_equal(b.blocks[1], a.blocks[1]);
+
+    const int32_t more = 7;
+    assert_int_equal(cdz_seq_push(&b, &more, 1, NULL), CDZ_OK);
+    compute(&b); /* the full block stays shared, the partial one becomes b's own */
+    assert_int_equal(b.blocks[0], a.blocks[0]);
+    assert_int_not_equal(b.blocks[1], a.blocks[1]);
+    assert_int_equal(s.account.used, 3);
+    const int32_t last = a.blocks[1];
+    assert_int_equal(cdz_seq_push(&a, &more, 1, NULL), CDZ_OK);
+    compute(&a); /* now alone in its block */
+    assert_int_equal(a.blocks[1], last);
+    assert_int_equal(s.account.used, 3);
+
+    cdz_seq_clear(&a);
+    assert_int_equal(s.account.used, 2);
+    cdz_seq_clear(&b);
+    assert_int_equal(cdz_kv_pool_counts(s.pool).peak, 3);
+    close_store(&s);
+}
+
+static void test_truncate(void **state)
+{
+    (void)state;
+    store s = open_store(16);
+    start_store(&s, 0);
+    cdz_seq a = new_seq(&s, 100);
+    compute(&a);
+    assert_int_equal(s.account.used, 4);
+    cdz_seq_cut(&a, 65);
+    assert_int_equal(a.computed, 65);
+    assert_int_equal(s.account.used, 3);
+    cdz_seq_cut(&a, 64);
+    assert_int_equal(s.account.used, 2);
+    assert_int_equal(cdz_seq_prepare(&a, NULL),
+                     CDZ_OK); /* forgets the last position to have its scores again */
+    assert_int_equal(a.computed, 63);
+    assert_int_equal(a.n_blocks, 2);
+    cdz_seq_cut(&a, 0);
+    assert_int_equal(s.account.used, 0);
+    cdz_error err = {0};
+    assert_int_equal(cdz_seq_prepare(&a, &err), CDZ_E_INPUT);
+    cdz_seq_clear(&a);
+    close_store(&s);
+}
+
+/* Positions count visible ids only, wherever the holes are. */
+static void test_mask(void **state)
+{
+    (void)state;
+    static const uint8_t mask[] = {0, 0, 1, 0, 1, 1};
+    static const uint32_t index_of[] = {2, 4, 5, 6, 7};
+    store s = open_store(4);
+    start_store(&s, 0);
+    cdz_seq a = new_seq(&s, 8);
+    cdz_seq_set_mask(&a, mask, sizeof mask);
+    assert_int_equal(cdz_seq_visible(&a), 5);
+    for (uint32_t p = 0; p < 5; p++) assert_int_equal(cdz_seq_index(&a, p), index_of[p]);
+    compute(&a);
+    cdz_seq_cut(&a, 5);
+    assert_int_equal(cdz_seq_visible(&a), 2);
+    assert_int_equal(a.computed, 2);
+    cdz_seq_clear(&a);
+    close_store(&s);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    store s = open_store(6);
+    start_store(&s, 4);
+    cdz_kv_account other;
+    assert_false(cdz_kv_open(s.pool, 3, &other)); /* four of six are promised */
+    assert_true(cdz_kv_open(s.pool, 1, &other));
+
+    int32_t blocks[6];
+    cdz_error err = {0};
+    for (int i = 0; i < 5; i++) assert_int_equal(cdz_kv_take(&s.account, &blocks[i], &err), CDZ_OK);
+    assert_int_equal(cdz_kv_take(&s.account, &blocks[5], &err), CDZ_E_LIMIT);
+    assert_non_null(strstr(err.text, "holds 5 blocks"));
+    assert_int_equal(cdz_kv_take(&other, &blocks[5], &err), CDZ_OK); /* its own is still there */
+    cdz_kv_drop(&other, blocks[5]);
+    for (int i = 0; i < 5; i++) cdz_kv_drop(&s.account, blocks[i]);
+    cdz_kv_close(&other);
+    assert_int_equal(s.budget.committed * 6, s.budget.limit * 4);
+    close_store(&s);
+}
+
+static void test_no_room_for_one_block(void **state)
+{
+    (void)state;
+    store s = open_store(1);
+    s.budget.limit--;
+    cdz_error err = {0};
+    assert_int_equal(cdz_kv_pool_create(s.backend, &shape, &s.budget, &s.pool, &err), CDZ_E_LIMIT);
+    assert_non_null(strstr(err.text, "one block"));
+    s.backend->api->destroy(s.backend);
+}
+
+/* A sequence that fails to grow keeps what it had. */
+static void test_full_while_growing(void **state)
+{
+    (void)state;
+    store s = open_store(2);
+    start_store(&s, 0);
+    cdz_seq a = new_seq(&s, 64);
+    compute(&a);
+    const int32_t more = 1;
+    assert_int_equal(cdz_seq_push(&a, &more, 1, NULL), CDZ_OK);
+    cdz_error err = {0};
+    assert_int_equal(cdz_seq_prepare(&a, &err), CDZ_E_LIMIT);
+    assert_int_equal(a.computed, 64);
+    cdz_seq_cut(&a, 64);
+    compute(&a);
+    cdz_seq_clear(&a);
+    close_store(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_copy_on_write),
+        cmocka_unit_test(test_truncate),
+        cmocka_unit_test(test_mask),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_no_room_for_one_block),
+        cmocka_unit_test(test_full_while_growing),
+    };
+    return cmocka_run_group_tests_name("run kv", tests, NULL, NULL);
+}
