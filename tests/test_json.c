@@ -1,4 +1,5 @@
-/* test_json.c - the strict reader against tables, attacks and jansson; the writer against itself. */
+/* test_json.c - the strict reader against tables, attacks and jansson; the writer against
+ * itself. */
 #include <locale.h>
 #include <math.h>
 #include <setjmp.h>
@@ -609,8 +610,8 @@ static bool same(const cdz_json *a, const json_t *b)
     return false;
 }
 
-/* jansson refuses integers past int64 and NUL in names, and takes numbers that underflow as errors on some builds:
- * these are ours alone. */
+/* jansson refuses integers past int64 and NUL in names, and takes numbers that underflow as
+ * errors on some builds: these are ours alone. */
 static bool theirs_alone(json_error_t *why)
 {
     enum json_error_code code = json_error_code(why);

@@ -1,4 +1,5 @@
-/* test_load.c - model folders: the golden models open as what they are; broken ones are one sentence. */
+/* test_load.c - model folders: the golden models open as what they are; broken ones are one
+ * sentence. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -690,7 +691,8 @@ static void tied_heads_follow_the_file(void **state)
     expect("a head that is not there", CDZ_E_INPUT, "tensor lm_head.weight is missing");
 }
 
-/* A biased model read as one without: its biases are left over, and counted. Stored rotary frequencies are not. */
+/* A biased model read as one without: its biases are left over, and counted. Stored rotary
+ * frequencies are not. */
 static void unexpected_tensors_are_counted(void **state)
 {
     (void)state;
@@ -713,7 +715,8 @@ static void unexpected_tensors_are_counted(void **state)
     cdz_weights_close(w);
 }
 
-/* An old writer did not pad its header: the data lies at odd addresses, and is copied to where kernels can read it. */
+/* An old writer did not pad its header: the data lies at odd addresses, and is copied to where
+ * kernels can read it. */
 static void unaligned_files_are_copied(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* test_safetensors.c - what a .safetensors file or an index of shards may lie about, each lie a file. */
+/* test_safetensors.c - what a .safetensors file or an index of shards may lie about, each lie a
+ * file. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <setjmp.h>
@@ -386,8 +387,8 @@ static void a_file_cut_while_mapped(void **state)
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
-/* Opens the file in a child that may take 4 times its size plus 64 MiB and nothing more. Under a sanitizer, whose own
- * memory is counted, without that limit. Returns the child's status code. */
+/* Opens the file in a child that may take 4 times its size plus 64 MiB and nothing more. Under a
+ * sanitizer, whose own memory is counted, without that limit. Returns the child's status code. */
 static int open_with_little_memory(const char *name, const char *sentence)
 {
     struct stat info;

@@ -1,0 +1,29 @@
+/* fuzz_config.c - any bytes as a config.json. What is accepted has sizes that divide and finite
+ * frequencies. */
+#include <math.h>
+
+#include "fuzz.h"
+#include "load/arch.h"
+
+static void check(const cdz_arch *a)
+{
+    FUZZ_CHECK(a->n_layers > 0 && a->hidden > 0 && a->n_vocab > 0 && a->intermediate > 0);
+    FUZZ_CHECK(a->n_heads % a->n_kv_heads == 0 && a->head_dim % 2 == 0 && a->context > 0);
+    FUZZ_CHECK(a->rope.n_rotated == a->head_dim);
+    for (size_t i = 0; i < a->rope.n_rotated / 2; i++)
+        FUZZ_CHECK(isfinite(a->rope.inv_freq[i]) && a->rope.inv_freq[i] >= 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    cdz_arena arena = {.limit = 16 << 20};
+    cdz_json config;
+    cdz_arch arch;
+    cdz_error err;
+    const char *text = (const char *)data;
+    if (cdz_json_parse(text, size, "config.json", NULL, &arena, &config, &err) == CDZ_OK &&
+        cdz_arch_read(&config, "config.json", &arena, &arch, &err) == CDZ_OK)
+        check(&arch);
+    cdz_arena_free(&arena);
+    return 0;
+}
