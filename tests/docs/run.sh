@@ -81,6 +81,8 @@ console() { # body mode
 }
 
 for page in "$@"; do
+    page=$(realpath --relative-to="$root" "$page")
+    cd "$root" || exit 1
     rm -f "$work"/*.body "$work"/*.info "$work"/*.line
     n=$(split "$page")
     here=$work/$(basename "$page" .md)
@@ -103,7 +105,7 @@ for page in "$@"; do
                 [ "$tool" = ./dev ] && "$root/dev" help | grep -qE "^  $command\b|, $command " || bad "no such command: $tool $command"
             done <"$work/$i.body"
             ;;
-        'text ') continue ;;
+        'text ') : ;;
         *) bad "a block of kind '$lang ${name:-}' would go untested" ;;
         esac
         [ "$failed" -eq "$before" ] && passed=$((passed + 1))

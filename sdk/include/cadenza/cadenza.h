@@ -24,6 +24,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
 #define CDZ_VERSION    "0.1.0"
 #define CDZ_ERROR_TEXT 1024
@@ -184,6 +187,9 @@ const char *cdz_result_finish_reason(const cdz_result *result,
 const char *cdz_result_json(const cdz_result *result);
 void cdz_result_free(cdz_result *result); /* NULL is fine */
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif
