@@ -30,10 +30,10 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     const encoder_repetition_penalty *p = step->params;
     const float q = (float)(1.0 / p->encoder_repetition_penalty.value);
     bool quirks = false;
-    const cdz_vec *vec;
-    void *scratch;
+    const cdz_vec *vec = cdz_get_vec(step);
+    void *scratch = row_scratch(step, scores);
 
-    CDZ_TRY(row_tools(step, scores, &vec, &scratch));
+    if (!scratch) return CDZ_E_NOMEM;
     if (step->host->config(step, "quirks", CDZ_T_BOOL, &quirks) != CDZ_OK) quirks = false;
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         if (quirks && step->row_index[r] >= step->request->n_prompts) continue;

@@ -24,10 +24,10 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 {
     const eta_cutoff *p = step->params;
     const size_t keep = tokens_to_keep(step, p->min_tokens_to_keep);
-    const cdz_vec *vec;
-    void *scratch;
+    const cdz_vec *vec = cdz_get_vec(step);
+    void *scratch = row_scratch(step, scores);
 
-    CDZ_TRY(row_tools(step, scores, &vec, &scratch));
+    if (!scratch) return CDZ_E_NOMEM;
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         float *row = cdz_row(scores, r);
         if (!isfinite(vec->max(row, scores->n_vocab)) || vec->any_nan(row, scores->n_vocab))

@@ -40,10 +40,10 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 {
     const cdz_int_real *p =
         &((const exponential_decay_length_penalty *)step->params)->exponential_decay_length_penalty;
-    const cdz_vec *vec;
-    void *scratch;
+    const cdz_vec *vec = cdz_get_vec(step);
+    void *scratch = row_scratch(step, scores);
 
-    CDZ_TRY(row_tools(step, scores, &vec, &scratch));
+    if (!scratch) return CDZ_E_NOMEM;
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         const int64_t n = (int64_t)step->input_ids[r].len - step->request->prompt_len - p->first;
         const float growth = (float)(pow(p->second, (double)n) - 1.0);

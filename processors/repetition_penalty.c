@@ -31,10 +31,10 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 {
     const repetition_penalty *p = step->params;
     const uint64_t ignored = (uint64_t)p->prompt_ignore_length.value; /* 0 when unset */
-    const cdz_vec *vec;
-    void *scratch;
+    const cdz_vec *vec = cdz_get_vec(step);
+    void *scratch = row_scratch(step, scores);
 
-    CDZ_TRY(row_tools(step, scores, &vec, &scratch));
+    if (!scratch) return CDZ_E_NOMEM;
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         const cdz_ids ids = step->input_ids[r];
         CDZ_TRY(need_ids_in_vocabulary(step, ids, scores->n_vocab));

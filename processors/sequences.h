@@ -63,10 +63,10 @@ static inline cdz_status sequences_apply(const cdz_step *step, cdz_scores *score
 {
     const sequences *s = step->shared;
     const uint32_t n_vocab = scores->n_vocab;
-    const cdz_vec *vec;
-    void *scratch;
+    const cdz_vec *vec = cdz_get_vec(step);
+    void *scratch = row_scratch(step, scores);
 
-    CDZ_TRY(row_tools(step, scores, &vec, &scratch));
+    if (!scratch) return CDZ_E_NOMEM;
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         const float *bias = s->single;
         for (uint32_t i = 0; i < s->n; i++) {

@@ -10,15 +10,13 @@
 
 #define CDZ_MAX_ID 2147483647.0
 
-/* The row operations and scratch memory for one row at a time; the latter until apply returns. */
-static inline cdz_status row_tools(const cdz_step *step, const cdz_scores *scores,
-                                   const cdz_vec **vec, void **scratch)
+/* Scratch memory for operations on one row, until apply returns; NULL with the sentence said. */
+static inline void *row_scratch(const cdz_step *step, const cdz_scores *scores)
 {
-    *vec = cdz_get_vec(step);
-    if (!*vec) return cdz_fail(step, CDZ_E_UNSUPPORTED, "this host has no " CDZ_EXT_VEC);
-    *scratch = cdz_scratch(step, cdz_vec_scratch(scores->n_vocab));
-    if (!*scratch) return cdz_fail(step, CDZ_E_NOMEM, "no memory to look at a row of scores");
-    return CDZ_OK;
+    void *scratch = cdz_scratch(step, cdz_vec_scratch(scores->n_vocab));
+    if (!scratch)
+        cdz_fail(step, CDZ_E_NOMEM, "%s: no memory for a row of scores", step->plugin->id);
+    return scratch;
 }
 
 /* How many tokens a filter must leave: its own parameter; without it one, and with beams enough for every

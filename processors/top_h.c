@@ -44,10 +44,10 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     const float h = (float)((const top_h *)step->params)->top_h.value;
     float best[LOOKED_AT];
     int32_t ids[LOOKED_AT];
-    const cdz_vec *vec;
-    void *scratch;
+    const cdz_vec *vec = cdz_get_vec(step);
+    void *scratch = row_scratch(step, scores);
 
-    CDZ_TRY(row_tools(step, scores, &vec, &scratch));
+    if (!scratch) return CDZ_E_NOMEM;
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         float *row = cdz_row(scores, r);
         vec->topk(row, n_vocab, n, best, ids, scratch);

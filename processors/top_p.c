@@ -24,10 +24,10 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 {
     const top_p *p = step->params;
     const size_t keep = tokens_to_keep(step, p->min_tokens_to_keep);
-    const cdz_vec *vec;
-    void *scratch;
+    const cdz_vec *vec = cdz_get_vec(step);
+    void *scratch = row_scratch(step, scores);
 
-    CDZ_TRY(row_tools(step, scores, &vec, &scratch));
+    if (!scratch) return CDZ_E_NOMEM;
     for (uint32_t r = 0; r < scores->n_rows; r++)
         vec->keep_topp(cdz_row(scores, r), scores->n_vocab, p->top_p.value, keep, scratch);
     return CDZ_OK;

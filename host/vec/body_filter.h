@@ -149,7 +149,7 @@ static void keep_topp(float *x, size_t n, double p, size_t keep, void *scratch)
 static void keep_minp(float *x, size_t n, double m, size_t keep, void *scratch)
 {
     float *const p = scratch;
-    int32_t *const kept = (int32_t *)(p + n);
+    int32_t *const kept = (int32_t *)(void *)(p + n);
 
     if (n == 0) return;
     if (keep > n) keep = n;
