@@ -92,9 +92,9 @@ static void show_line(void *user, const cdz_plugin_ref *ref, const char *path, c
     if (!ref->base || ref->base->kind != l->kind || (problem && !l->verbose)) return;
     show_title(l);
     l->plugins++;
-    printf("  %-34s %-8s %s\n", ref->base->id, ref->base->version, ref->base->summary);
-    if (l->verbose) printf("  %34s %s: %s\n", "", origin, path);
-    if (problem) printf("  %34s %s\n", "", problem);
+    printf("  %-38s %-8s %s\n", ref->base->id, ref->base->version, ref->base->summary);
+    if (l->verbose) printf("  %38s %s: %s\n", "", origin, path);
+    if (problem) printf("  %38s %s\n", "", problem);
 }
 
 static cdz_status list_all(cdz_registry *registry, lister *l, cdz_error *err)
