@@ -53,8 +53,8 @@ void cdz_task_free(cdz_task *task); /* with its job; the outcome has gone to on_
 uint64_t cdz_job_blocks(const cdz_job *job);
 /* Opens accounts and builds the loops. False: no room now, try later. A failure is in task->error. */
 bool cdz_task_start(cdz_task *task);
-/* Fills the outcome, gives the task's memory back and calls on_done. */
-void cdz_task_deliver(cdz_task *task);
+void cdz_task_finish(cdz_task *task);  /* fills the outcome and gives the task's memory back */
+void cdz_task_deliver(cdz_task *task); /* calls on_done */
 
 /* --- outcome.c [engine] --- */
 void cdz_outcome_fill(cdz_task *task);

@@ -3,6 +3,23 @@
 
 #include "run/engine_parts.h"
 
+/* --- counters ------------------------------------------------------------------------------------------------------- */
+
+static void publish(cdz_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->now.kv_blocks_used = 0;
+    engine->now.kv_blocks_peak = 0;
+    for (const cdz_run_model *model = engine->models; model; model = model->next) {
+        if (!model->pool) continue;
+        const cdz_kv_counts counts = cdz_kv_pool_counts(model->pool);
+        engine->now.kv_blocks_used += counts.used;
+        engine->now.kv_blocks_peak += counts.peak;
+    }
+    engine->stats = engine->now;
+    pthread_mutex_unlock(&engine->lock);
+}
+
 /* --- admission ------------------------------------------------------------------------------------------------------ */
 
 /* Why a task that has not begun will not begin. */
@@ -16,6 +33,8 @@ static cdz_status hopeless(const cdz_task *task)
 static void end_task(cdz_engine *engine, cdz_task *task)
 {
     engine->now.requests_done++;
+    cdz_task_finish(task);
+    publish(engine); /* who waits for the answer finds it counted */
     cdz_task_deliver(task);
     cdz_task_free(task);
 }
@@ -172,23 +191,6 @@ static void run_passes(cdz_engine *engine)
         engine->now.passes++;
         engine->now.pass_rows += cdz_layers_pass(model->layers, engine->wants, n);
     }
-}
-
-/* --- counters ------------------------------------------------------------------------------------------------------- */
-
-static void publish(cdz_engine *engine)
-{
-    pthread_mutex_lock(&engine->lock);
-    engine->now.kv_blocks_used = 0;
-    engine->now.kv_blocks_peak = 0;
-    for (const cdz_run_model *model = engine->models; model; model = model->next) {
-        if (!model->pool) continue;
-        const cdz_kv_counts counts = cdz_kv_pool_counts(model->pool);
-        engine->now.kv_blocks_used += counts.used;
-        engine->now.kv_blocks_peak += counts.peak;
-    }
-    engine->stats = engine->now;
-    pthread_mutex_unlock(&engine->lock);
 }
 
 void cdz_engine_tick(cdz_engine *engine)

@@ -121,11 +121,15 @@ bool cdz_task_start(cdz_task *task)
 
 /* --- delivering ----------------------------------------------------------------------------------------------------- */
 
-void cdz_task_deliver(cdz_task *task)
+void cdz_task_finish(cdz_task *task)
 {
     cdz_outcome_fill(task);
     drop_loops(task);
     close_accounts(task);
+}
+
+void cdz_task_deliver(cdz_task *task)
+{
     cdz_outcome *outcome = task->outcome;
     task->outcome = NULL;
     if (task->job->on_done)
