@@ -96,6 +96,7 @@ typedef struct cdz_lua_session {
 
     cdz_decoder *dec; /* strategies */
     cdz_lua_verb *verb;
+    uint32_t seqs_made;
 } cdz_lua_session;
 
 /* A fresh state with the sandbox in it. n_vocab sizes the vector pool; 0 when no request exists yet. */

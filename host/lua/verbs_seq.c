@@ -3,6 +3,8 @@
 
 #include "lua/decoder.h"
 
+#define SEQS_A_COLLECTION 16
+
 /* A sequence, or the one of a row (found anew at each use: reordering changes it). */
 typedef struct seq_object {
     cdz_seq *seq; /* NULL: freed, or of a row */
@@ -32,6 +34,15 @@ static cdz_seq *check_own(lua_State *L, int index)
     return check_seq(L, index);
 }
 
+/* The collector does not see how much a sequence holds, so it runs once for every few that are made: a search that drops
+ * its branches without freeing them stays small. */
+static void collect_dropped(lua_State *L)
+{
+    if (++cdz_lua_of(L)->seqs_made % SEQS_A_COLLECTION) return;
+    cdz_lua_charge(L, 500);
+    lua_gc(L, LUA_GCCOLLECT);
+}
+
 static seq_object *push_object(lua_State *L)
 {
     seq_object *o = lua_newuserdatauv(L, sizeof *o, 0);
@@ -47,6 +58,7 @@ static seq_object *push_object(lua_State *L)
 static int verb_seq_new(lua_State *L)
 {
     const char *model = luaL_optstring(L, 2, NULL);
+    collect_dropped(L);
     seq_object *o = push_object(L);
 
     cdz_lua_charge(L, 20);
@@ -67,6 +79,8 @@ static int verb_seq_of_row(lua_State *L)
 static int fork_at(lua_State *L, int at)
 {
     const cdz_seq *seq = check_seq(L, at);
+
+    collect_dropped(L);
     seq_object *o = push_object(L);
 
     cdz_lua_charge(L, 20);
