@@ -1,0 +1,137 @@
+/* test_run_alloc.c - once a request has warmed up, no memory is allocated between two tokens.
+ * malloc and its kin are the test's own, counting and handing on to the C library's; skipped where a sanitizer has
+ * taken that place already. */
+#include "run/run_strategies.h"
+
+#include <stdatomic.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TAKEN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TAKEN 1
+#endif
+#endif
+
+static atomic_ulong n_allocations;
+
+#if defined(__GLIBC__) && !defined(TAKEN)
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t n, size_t bytes);
+void *__libc_realloc(void *old, size_t bytes);
+
+void *malloc(size_t bytes)
+{
+    atomic_fetch_add(&n_allocations, 1);
+    return __libc_malloc(bytes);
+}
+void *calloc(size_t n, size_t bytes)
+{
+    atomic_fetch_add(&n_allocations, 1);
+    return __libc_calloc(n, bytes);
+}
+void *realloc(void *old, size_t bytes)
+{
+    atomic_fetch_add(&n_allocations, 1);
+    return __libc_realloc(old, bytes);
+}
+#endif
+
+enum { V = 384, PROMPT = 6, WARM = 3, LAST = 300 };
+static const int32_t prompt[PROMPT] = {5, 80, 201, 44, 17, 300};
+
+typedef struct meter {
+    answer a; /* first */
+    unsigned long at_warm, at_last;
+} meter;
+
+/* Row 0 speaks once per step. */
+static void meter_tokens(void *user, uint32_t row, const int32_t *ids, uint32_t n)
+{
+    meter *m = user;
+    (void)ids;
+    if (row != 0) return;
+    m->a.n_streamed[0] += n;
+    if (m->a.n_streamed[0] == WARM) m->at_warm = atomic_load(&n_allocations);
+    if (m->a.n_streamed[0] == LAST) m->at_last = atomic_load(&n_allocations);
+}
+
+/* Needs scratch, as a filter that sorts. */
+static cdz_status busy_apply(const cdz_step *step, cdz_scores *scores)
+{
+    float *copy = cdz_scratch(step, scores->n_vocab * sizeof *copy);
+    if (!copy) return (step->host->fail)(step, CDZ_E_NOMEM, "no scratch");
+    for (uint32_t r = 0; r < scores->n_rows; r++)
+        memcpy(copy, cdz_row(scores, r), scores->n_vocab * sizeof *copy);
+    return CDZ_OK;
+}
+static const cdz_processor busy = {
+    .base = {CDZ_PROCESSOR_BASE, .id = "test.busy", .version = "1.0.0", .summary = "scratch"},
+    .caps = CDZ_ROWWISE,
+    .apply = busy_apply,
+};
+
+/* Beams that swap all the time, a fork per step, questions about what is not. */
+static cdz_status run_restless(cdz_decoder *dec, const cdz_step *step)
+{
+    static const uint32_t swapped[] = {1, 0, 1};
+    cdz_scores rows;
+    while (!cdz_done(dec)) {
+        int32_t tokens[3];
+        cdz_candidate best[4];
+        cdz_stop stops[1];
+        static const uint32_t first = 0;
+        CDZ_TRY(cdz_forward(dec, &rows));
+        CDZ_TRY(cdz_process(dec, &rows));
+        CDZ_TRY(cdz_topk_flat(dec, &rows, 0, 3, NULL, 4, best));
+        CDZ_TRY(cdz_argmax_rows(dec, &rows, tokens));
+        const cdz_ids ask = {tokens, 1};
+        CDZ_TRY(cdz_stop_test(dec, &ask, &first, 1, stops));
+        CDZ_TRY(cdz_append_rows(dec, tokens));
+        CDZ_TRY(cdz_reorder(dec, swapped));
+    }
+    (void)step;
+    return CDZ_OK;
+}
+STRATEGY(restless, run_restless, 0);
+
+static void check_steady(const cdz_strategy *strategy, uint32_t n_rows, uint32_t n_threads)
+{
+    rig r =
+        rig_open("llama_gqa", (cdz_engine_options){.n_threads = n_threads, .kv_bytes = 64 << 20});
+    hand_plan plan;
+    meter m = {0};
+    plan_init(&plan, &strategy->base, NULL);
+    plan_add_processor(&plan, &busy, NULL);
+    plan_add_processor(&plan, &hash_all, NULL);
+    plan_add_criterion(&plan, &length_rule, NULL);
+    cdz_job *job = new_job(&r, &plan, prompt, NULL, 1, PROMPT, LAST + 2, &m.a);
+    job->on_tokens = meter_tokens;
+    job->n_rows = n_rows;
+    run_well(&r, &m.a);
+    assert_true(m.at_warm > 0);
+    assert_int_equal(m.at_last - m.at_warm, 0);
+    answer_free(&m.a);
+    rig_close(&r);
+}
+
+static void test_steady_state(void **state)
+{
+    (void)state;
+#if !defined(__GLIBC__) || defined(TAKEN)
+    skip();
+#endif
+    const cdz_strategy *greedy = (const void *)built_plugin("greedy");
+    const cdz_strategy *sample = (const void *)built_plugin("sample");
+    check_steady(greedy, 1, 1);
+    check_steady(greedy, 3, 2);
+    check_steady(sample, 1, 2);
+    check_steady(sample, 100, 2);
+    check_steady(&restless, 3, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steady_state)};
+    return cmocka_run_group_tests_name("run alloc", tests, NULL, NULL);
+}
