@@ -230,6 +230,7 @@ static void fused_set_in(const char *variant)
             assert_same_rows(set[i].name, y[i], set[i].n, p[i].expected, set[i].n, row_counts[c],
                              set[i].n);
     }
+    b->api->sync(b); /* a late thread may be reading weights until then */
     for (size_t i = 0; i < 3; i++) {
         free_problem(&p[i]);
         free(y[i]);
