@@ -244,7 +244,8 @@ static const char *conflict(const cdz_instance *earlier, const cdz_instance *lat
         return "normalises scores that are changed afterwards";
     if ((caps_of(earlier) & CDZ_KEEPS_TOP) && (caps_of(later) & CDZ_HISTORY_SPARSE))
         return "chooses the tokens that stay before their scores are changed";
-    if (strcmp(earlier->plugin.base->id, later->plugin.base->id) == 0) return "is applied twice";
+    if (strcmp(earlier->plugin.base->id, later->plugin.base->id) == 0)
+        return "the same processor, applied twice";
     return NULL;
 }
 

@@ -17,7 +17,7 @@ typedef struct scan {
     uint32_t line;
     cdz_error *err;
     uint32_t heard; /* settings inih has delivered */
-    bool differs;
+    bool starved;   /* memory ran out while it delivered */
 } scan;
 
 static cdz_status at(scan *s, size_t column, const char *what, const char *name)
@@ -173,17 +173,18 @@ static int hear(void *user, const char *section, const char *name, const char *v
     scan *s = user;
     cdz_ini_setting *next = s->heard < s->out->n_settings ? &s->out->settings[s->heard++] : NULL;
     if (!next || strcmp(next->section, section) != 0 || strcmp(next->name, name) != 0) {
-        s->differs = true;
         return 0;
     }
     next->value = cdz_arena_strdup(s->arena, value);
+    s->starved |= !next->value;
     return next->value != NULL;
 }
 
 static cdz_status parse(scan *s, const char *text)
 {
     int bad_line = ini_parse_string(text, hear, s);
-    if (bad_line == 0 && !s->differs && s->heard == s->out->n_settings) return CDZ_OK;
+    if (s->starved) return no_memory(s);
+    if (bad_line == 0 && s->heard == s->out->n_settings) return CDZ_OK;
     return cdz_err(s->err, CDZ_E_INTERNAL, "%s:%d: cannot be read", s->name,
                    bad_line > 0 ? bad_line : 1);
 }

@@ -40,7 +40,7 @@ cdz_status cdz_pipeline_create(cdz_registry *registry, const char *text, size_t 
                                const char *name, cdz_pipeline **out, cdz_error *err);
 cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *path,
                                          cdz_pipeline **out, cdz_error *err);
-/* -s: a generation parameter, section.name, or a name that one plugin of the pipeline alone declares. Generation
+/* -s: a generation parameter, a key of [pipeline], section.name, or a name that one plugin of the pipeline alone declares. Generation
  * parameters are checked here, the others when the first plan is made. Before the first plan only (CDZ_E_STATE). */
 cdz_status cdz_pipeline_override(cdz_pipeline *pipeline, const char *name, const char *value,
                                  cdz_error *err);

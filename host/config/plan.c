@@ -116,7 +116,7 @@ static cdz_status imply_flags(planner *p)
     if ((samples || greedy) && !(caps & CDZ_BEAMS)) {
         const cdz_json *set = p->res.values[cdz_generation_slot("num_beams")];
         if (set) cdz_json_number(set, &beams);
-        CDZ_TRY(imply(p, "num_beams", &one, beams > 1));
+        if (beams > 1) CDZ_TRY(imply(p, "num_beams", &one, true));
     }
     return CDZ_OK;
 }

@@ -56,14 +56,21 @@ static cdz_status add_section(cdz_sources *s, cdz_written_section section, cdz_e
 
 /* --- checking -------------------------------------------------------------------------------------------- */
 
+static const char *const keys[] = {"use", "strategy", "processors", "stopping", "chain"};
+enum { N_KEYS = sizeof keys / sizeof keys[0] };
+
+static bool pipeline_key(const char *name)
+{
+    for (size_t i = 0; i < N_KEYS; i++)
+        if (strcmp(keys[i], name) == 0) return true;
+    return false;
+}
+
 static cdz_status check_pipeline_key(const cdz_written *w, cdz_error *err)
 {
-    static const char *const keys[] = {"use", "strategy", "processors", "stopping", "chain"};
-    enum { N = sizeof keys / sizeof keys[0] };
-    for (size_t i = 0; i < N; i++)
-        if (strcmp(keys[i], w->name) == 0) return CDZ_OK;
-    const char *nearest = cdz_nearest_name(w->name, keys, N);
-    return cdz_err(err, CDZ_E_USAGE, "[pipeline] %s: no such key%s%s%s", w->name,
+    if (pipeline_key(w->name)) return CDZ_OK;
+    const char *nearest = cdz_nearest_name(w->name, keys, N_KEYS);
+    return cdz_err(err, CDZ_E_USAGE, "%s: no such key%s%s%s", w->name,
                    nearest ? ": did you mean '"
                            : "; it has use, strategy, processors, stopping, chain",
                    nearest ? nearest : "", nearest ? "'?" : "");
@@ -75,16 +82,14 @@ static cdz_status check_generation_key(const cdz_written *w, cdz_error *err)
     int slot = cdz_generation_slot(w->name);
     if (slot >= 0) return CDZ_OK;
     cdz_generation_suggest(w->name, NULL, hint, sizeof hint);
-    return cdz_err(err, CDZ_E_USAGE, "[generation] %s: no such parameter%s", w->name, hint);
+    return cdz_err(err, CDZ_E_USAGE, "%s: no such parameter%s", w->name, hint);
 }
 
 static cdz_status check_generation_value(cdz_sources *s, const cdz_written *w, cdz_error *err)
 {
     cdz_json value;
-    cdz_error why = {0};
     uint32_t slot = (uint32_t)cdz_generation_slot(w->name);
-    cdz_status st = cdz_generation_from_text(slot, w->text, s->arena, &value, &why);
-    return st == CDZ_OK ? CDZ_OK : cdz_err(err, st, "[generation] %s", why.text);
+    return cdz_generation_from_text(slot, w->text, s->arena, &value, err);
 }
 
 /* Unknown names are reported with their column, bad values with their line. */
@@ -98,10 +103,12 @@ static cdz_status check(cdz_sources *s, const cdz_written *w, cdz_error *err)
     if (pipeline) st = check_pipeline_key(w, &why);
     if (generation) st = check_generation_key(w, &why);
     if (st != CDZ_OK)
-        return cdz_err(err, st, "%s:%u:1: %s", w->origin.file, w->origin.line, why.text);
+        return cdz_err(err, st, "%s:%u:1: [%s] %s", w->origin.file, w->origin.line, w->section,
+                       why.text);
     if (generation) st = check_generation_value(s, w, &why);
     if (st != CDZ_OK)
-        return cdz_err(err, st, "%s:%u: %s", w->origin.file, w->origin.line, why.text);
+        return cdz_err(err, st, "%s:%u: [%s] %s", w->origin.file, w->origin.line, w->section,
+                       why.text);
     return CDZ_OK;
 }
 
@@ -216,10 +223,11 @@ cdz_status cdz_sources_override(cdz_sources *sources, const char *name, const ch
     if (!w.section || !w.name || !w.text)
         return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
     if (!dot && cdz_generation_slot(name) >= 0) w.section = "generation";
+    if (!dot && pipeline_key(name)) w.section = "pipeline";
 
     if (strcmp(w.section, "pipeline") == 0) st = check_pipeline_key(&w, &why);
     if (st == CDZ_OK && strcmp(w.section, "pipeline") == 0 && strcmp(w.name, "use") == 0)
-        st = cdz_err(&why, CDZ_E_USAGE, "[pipeline] use: belongs in a file");
+        st = cdz_err(&why, CDZ_E_USAGE, "use: belongs in a file");
     if (strcmp(w.section, "generation") == 0) {
         st = check_generation_key(&w, &why);
         if (st == CDZ_OK) st = check_generation_value(sources, &w, &why);
