@@ -34,7 +34,7 @@ static const cap_name strategy_caps[] = {{"one_row", CDZ_ONE_ROW}, {"rewinds", C
                                          {"beams", CDZ_BEAMS},     {NULL, 0}};
 
 static const char *const common_fields[] = {"id", "version", "summary", "params", "create"};
-static const char *const row_fields[] = {"begin", "accept", "needs_ids"};
+static const char *const row_fields[] = {"idle", "begin", "accept", "needs_ids"};
 static const char *const own_fields[][2] = {
     [CDZ_KIND_PROCESSOR] = {"apply", "batched"},
     [CDZ_KIND_CRITERION] = {"test", NULL},
@@ -232,12 +232,14 @@ static void fill_kind(cdz_lua_def *def, uint32_t kind, uint32_t caps)
         def->as.processor.state_size = state;
         if (!def->has_accept) def->as.processor.accept = NULL;
         if (!def->has_create) def->as.processor.create = NULL;
+        if (!def->has_idle) def->as.processor.idle = NULL;
     } else if (kind == CDZ_KIND_CRITERION) {
         def->as.criterion = cdz_lua_criterion;
         def->as.criterion.caps = caps;
         def->as.criterion.state_size = state;
         if (!def->has_accept) def->as.criterion.accept = NULL;
         if (!def->has_create) def->as.criterion.create = NULL;
+        if (!def->has_idle) def->as.criterion.idle = NULL;
     } else {
         def->as.strategy = cdz_lua_strategy;
         def->as.strategy.caps = caps;
@@ -262,6 +264,7 @@ static cdz_lua_def *make_def(lua_State *L, cdz_lua_module *m, uint32_t kind)
         luaL_error(L, "field '%s' is missing: the function to call", own_fields[kind][0]);
     def->module = m;
     def->has_create = has_function(L, "create");
+    def->has_idle = kind != CDZ_KIND_STRATEGY && has_function(L, "idle");
     def->has_begin = kind != CDZ_KIND_STRATEGY && has_function(L, "begin");
     def->has_accept = kind != CDZ_KIND_STRATEGY && has_function(L, "accept");
     def->batched = kind == CDZ_KIND_PROCESSOR && flag(L, "batched", false);

@@ -291,7 +291,7 @@ static void push_int_lists(lua_State *L, const cdz_int_lists *lists)
     }
 }
 
-/* {{ids, weight}, ...}: what sequence_bias takes. */
+/* {{ids, weight}, ...}: what sequence_bias takes. A weight written as an integer stays one; is_map: see plugin.h. */
 static void push_weighted(lua_State *L, const cdz_weighted_list *list)
 {
     lua_createtable(L, (int)list->len, 0);
@@ -299,10 +299,15 @@ static void push_weighted(lua_State *L, const cdz_weighted_list *list)
         lua_createtable(L, 2, 0);
         push_int_list(L, &list->at[i].ids);
         lua_rawseti(L, -2, 1);
-        lua_pushnumber(L, list->at[i].weight);
+        if (list->at[i].weight_is_int)
+            lua_pushinteger(L, (lua_Integer)list->at[i].weight);
+        else
+            lua_pushnumber(L, list->at[i].weight);
         lua_rawseti(L, -2, 2);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
+    lua_pushboolean(L, list->is_map);
+    lua_setfield(L, -2, "is_map");
 }
 
 static void push_pair(lua_State *L, const cdz_int_real *pair)

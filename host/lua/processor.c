@@ -57,6 +57,31 @@ cdz_status cdz_lua_create(const cdz_step *step)
     return st;
 }
 
+static int call_idle(lua_State *L)
+{
+    bool *idle = lua_touserdata(L, 1);
+
+    cdz_lua_get(L, CDZ_LUA_SLOT_DEF);
+    lua_getfield(L, -1, "idle");
+    cdz_lua_get(L, CDZ_LUA_SLOT_PARAMS);
+    cdz_lua_get(L, CDZ_LUA_SLOT_CTX);
+    lua_call(L, 2, 1);
+    *idle = lua_toboolean(L, -1);
+    return 0;
+}
+
+/* A script that fails here is not idle: its begin or apply will say what is wrong. */
+bool cdz_lua_idle(const cdz_step *step)
+{
+    cdz_lua_session *S = step->shared;
+    bool idle = false;
+
+    if (!S && cdz_lua_start(cdz_lua_def_of(step), step, &S) != CDZ_OK) return false;
+    if (cdz_lua_enter(S, step, 1, call_idle, &idle) != CDZ_OK) idle = false;
+    if (S != step->shared) cdz_lua_close(S);
+    return idle;
+}
+
 static int call_begin(lua_State *L)
 {
     cdz_lua_of(L)->in_begin = true;
@@ -166,6 +191,7 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 const cdz_processor cdz_lua_processor = {
     .base = {CDZ_PROCESSOR_BASE},
     .create = cdz_lua_create,
+    .idle = cdz_lua_idle,
     .begin = cdz_lua_begin,
     .apply = apply,
     .accept = cdz_lua_accept,
@@ -230,6 +256,7 @@ static cdz_status test(const cdz_step *step, cdz_stop *stops)
 const cdz_criterion cdz_lua_criterion = {
     .base = {CDZ_CRITERION_BASE},
     .create = cdz_lua_create,
+    .idle = cdz_lua_idle,
     .begin = cdz_lua_begin,
     .test = test,
     .accept = cdz_lua_accept,

@@ -24,7 +24,7 @@ typedef struct cdz_lua_def {
     } as;
     cdz_lua_module *module;
     uint32_t index; /* from 1, in the list the script returned */
-    bool batched, has_create, has_begin, has_accept;
+    bool batched, has_create, has_begin, has_accept, has_idle;
     /* Offsets of the reserved parameters in the parameter struct. */
     uint32_t instructions_at, ms_at, memory_at;
 } cdz_lua_def;
@@ -97,6 +97,7 @@ void cdz_lua_push_row_state(lua_State *L, cdz_lua_row_state *state, bool writabl
 /* Shared by processors and criteria. */
 cdz_status cdz_lua_begin(const cdz_step *step, void **shared);
 cdz_status cdz_lua_create(const cdz_step *step);
+bool cdz_lua_idle(const cdz_step *step);
 cdz_status cdz_lua_accept(const cdz_step *step, uint32_t r, int32_t token);
 void cdz_lua_end(const cdz_step *step);
 /* "eos", "length", "time", "string" or any other text: CDZ_STOP_CUSTOM. */

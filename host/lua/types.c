@@ -132,7 +132,7 @@ cdz_lua_vec *cdz_lua_push_view(lua_State *L, float *data, size_t n)
 
 cdz_lua_ids *cdz_lua_push_ids_view(lua_State *L, cdz_ids ids)
 {
-    cdz_lua_ids *o = lua_newuserdatauv(L, sizeof *o, 0);
+    cdz_lua_ids *o = lua_newuserdatauv(L, sizeof *o, 1);
 
     *o = (cdz_lua_ids){ids.at, ids.len, 0, now(&cdz_lua_of(L)->ids_clock)};
     luaL_setmetatable(L, CDZ_LUA_IDS);
@@ -335,6 +335,25 @@ static int ids_totable(lua_State *L)
     return 1;
 }
 
+/* ids:sub(i [, j]): a view of those from i to j, negative from the end. */
+static int ids_sub(lua_State *L)
+{
+    const cdz_lua_ids *o = self_ids(L);
+    const lua_Integer n = (lua_Integer)o->n;
+    lua_Integer i = luaL_checkinteger(L, 2), j = luaL_optinteger(L, 3, -1);
+
+    if (i < 0) i = i < -n ? 1 : n + i + 1;
+    if (i == 0) i = 1;
+    if (j < 0) j = j < -n ? 0 : n + j + 1;
+    if (j > n) j = n;
+    cdz_lua_ids *out = cdz_lua_push_ids_view(
+        L, j >= i ? (cdz_ids){o->at + (i - 1), (uint32_t)(j - i + 1)} : (cdz_ids){NULL, 0});
+    out->stamp = o->stamp;
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1); /* what it looks into stays alive */
+    return 1;
+}
+
 /* ids:count(id): how often id occurs; ids:contains(id). */
 static int ids_count(lua_State *L)
 {
@@ -366,8 +385,11 @@ static int ids_gc(lua_State *L)
 
 static void open_ids(lua_State *L)
 {
-    static const luaL_Reg methods[] = {
-        {"totable", ids_totable}, {"count", ids_count}, {"contains", ids_contains}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"totable", ids_totable},
+                                       {"sub", ids_sub},
+                                       {"count", ids_count},
+                                       {"contains", ids_contains},
+                                       {NULL, NULL}};
     static const luaL_Reg meta[] = {
         {"__len", ids_len}, {"__newindex", ids_write}, {"__gc", ids_gc}, {NULL, NULL}};
 

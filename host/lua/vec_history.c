@@ -134,7 +134,7 @@ static int vec_sequence_bias(lua_State *L)
     memset(bias, 0, v->n * sizeof *bias);
     for (lua_Integer i = 1; i <= n; i++) {
         const entry e = read_entry(L, i, v->n);
-        if (e.ids.len == 1 && row.len > 0) bias[e.ids.at[0]] = e.bias;
+        if (e.ids.len == 1) bias[e.ids.at[0]] = e.bias;
     }
     for (lua_Integer i = 1; i <= n; i++) {
         const entry e = read_entry(L, i, v->n);

@@ -201,7 +201,7 @@ static fake *fake_new(uint32_t n_rows, uint32_t n_vocab)
     return f;
 }
 
-static void fake_write(const char *path, const char *source, size_t len)
+static inline void fake_write(const char *path, const char *source, size_t len)
 {
     FILE *out = fopen(path, "wb");
 
@@ -211,7 +211,7 @@ static void fake_write(const char *path, const char *source, size_t len)
 }
 
 /* Loads a script from memory under the name t.lua. */
-static cdz_status fake_load_bytes(fake *f, const char *source, size_t len, cdz_error *err)
+static inline cdz_status fake_load_bytes(fake *f, const char *source, size_t len, cdz_error *err)
 {
     char folder[] = "/tmp/cadenza_lua_XXXXXX", path[64];
 
@@ -237,7 +237,7 @@ static void fake_params(fake *f)
 }
 
 /* Loads a script that must load and makes its i-th plugin the one of the step. */
-static void fake_use(fake *f, const char *source)
+static inline void fake_use(fake *f, const char *source)
 {
     cdz_error err = {0};
 
@@ -266,6 +266,18 @@ static inline void fake_set(fake *f, const char *name, const char *text)
     assert_non_null(param);
     if (cdz_param_from_text(param, text, &f->arena, &value, &err) != CDZ_OK ||
         cdz_param_set(param, f->params, &value, &f->arena, &err) != CDZ_OK)
+        fail_msg("%s", err.text);
+}
+
+/* As a request file would: JSON says whether a number is an integer. */
+static inline void fake_set_json(fake *f, const char *name, const char *text)
+{
+    const cdz_param_table table = cdz_params_of(f->step.plugin);
+    cdz_json value = {0};
+    cdz_error err = {0};
+
+    if (cdz_json_parse(text, strlen(text), name, NULL, &f->arena, &value, &err) != CDZ_OK ||
+        cdz_param_set(cdz_param_find(&table, name), f->params, &value, &f->arena, &err) != CDZ_OK)
         fail_msg("%s", err.text);
 }
 
