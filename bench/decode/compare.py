@@ -30,7 +30,8 @@ def cadenza(a):
 def llama_cpp(a):
     import ctypes
     import llama_cpp as L
-    L.llama_log_set(L.llama_log_callback(lambda *_: None), ctypes.c_void_p(0))
+    quiet = L.llama_log_callback(lambda *_: None)
+    L.llama_log_set(quiet, ctypes.c_void_p(0))
     L.llama_backend_init()
     model = L.llama_model_load_from_file(a.gguf.encode(), L.llama_model_default_params())
     params = L.llama_context_default_params()
@@ -46,7 +47,7 @@ def llama_cpp(a):
         import numpy as np
         return int(np.ctypeslib.as_array(logits, shape=(vocab,)).argmax())
 
-    def once():
+    def once(keep=quiet):  # the callback must outlive its use
         L.llama_memory_clear(L.llama_get_memory(context), True)
         token = step(PROMPT)
         start = time.perf_counter()

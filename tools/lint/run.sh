@@ -26,7 +26,7 @@ check_includes() { # files-regex allowed-regex
         grep -E 'include[[:space:]]+("|<cadenza/)' | grep -vE "include[[:space:]]+[\"<]($2)" || true)
     [ -z "$bad" ] || offend "$bad"
 }
-check_includes '^(processors|strategies|plugins)/' 'cadenza/'
+check_includes "^(processors|strategies|plugins)/" "cadenza/|[a-z0-9_]+\.h\""
 check_includes '^sdk/include/' '[a-z]+\.h"|\.\./plugin\.h"|\.\./[a-z]+\.h"'
 check_includes '^kernels/' 'kernels\.h"|cpu/|ref/|[a-z0-9_]+\.(h|inc)"'
 check_includes '^host/' 'cadenza/|kernels\.h"|(base|load|token|vec|random|config|plug|lua|run|prepare|api|cli)/|[a-z0-9_]+\.(h|inc)"'
