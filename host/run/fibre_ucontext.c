@@ -119,6 +119,12 @@ static switcher *map_new(void)
     return s;
 }
 
+/* On its own because getcontext may return twice in the compiler's eyes. */
+__attribute__((noinline)) static void fill_context(ucontext_t *context)
+{
+    getcontext(context);
+}
+
 static cdz_status start(cdz_fibres *fibres, cdz_fibre **out, cdz_error *err)
 {
     switcher *s = fibres->kept;
@@ -128,7 +134,7 @@ static cdz_status start(cdz_fibres *fibres, cdz_fibre **out, cdz_error *err)
         s = map_new();
     if (!s) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the stack of a fibre");
 
-    getcontext(&s->inside);
+    fill_context(&s->inside);
     s->inside.uc_stack.ss_sp = s->mapping + s->page;
     s->inside.uc_stack.ss_size = STACK_BYTES;
     s->inside.uc_link = NULL;

@@ -222,6 +222,13 @@ UNUSED static cdz_outcome *await(answer *a)
     return a->outcome;
 }
 
+UNUSED static cdz_outcome *await_well(answer *a)
+{
+    cdz_outcome *outcome = await(a);
+    must(outcome->error.code, &outcome->error);
+    return outcome;
+}
+
 UNUSED static cdz_outcome *run(const rig *r, answer *a)
 {
     submit(r, a);
@@ -230,9 +237,8 @@ UNUSED static cdz_outcome *run(const rig *r, answer *a)
 
 UNUSED static cdz_outcome *run_well(const rig *r, answer *a)
 {
-    cdz_outcome *outcome = run(r, a);
-    must(outcome->error.code, &outcome->error);
-    return outcome;
+    submit(r, a);
+    return await_well(a);
 }
 
 UNUSED static void answer_free(answer *a)
