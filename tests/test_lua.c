@@ -141,8 +141,7 @@ static void refused_files(void **state)
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         fake *f = fake_new(1, FAKE_VOCAB);
         cdz_error err = {0};
-        const cdz_status st =
-            fake_load_bytes(f, refused[i].source, strlen(refused[i].source), &err);
+        const cdz_status st = fake_load_bytes(f, refused[i].source, strlen(refused[i].source), &err);
         if (st == CDZ_OK || !strstr(err.text, refused[i].sentence))
             fail_msg("%s: status %d, '%s'", refused[i].name, (int)st, err.text);
         fake_free(f);

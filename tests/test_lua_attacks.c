@@ -277,6 +277,7 @@ static void a_spent_budget_stays_spent(void **state)
         f,
         "local first = true\nreturn cadenza.processor { apply = function(p, ids, row)\n"
         "if first then first = false pcall(function() while true do end end) end row[0] = 1 end }");
+    fake_set(f, "budget_ms", "10000");
     fake_begin(f);
     assert_int_equal(fake_apply(f, row), CDZ_E_PLUGIN);
     assert_int_equal(fake_apply(f, row), CDZ_E_PLUGIN);
@@ -297,8 +298,7 @@ static void budgets_are_parameters(void **state)
         {"budget_instructions", "5000", "for i = 1, 1e6 do end",
          "instruction budget spent: 5000 per call"},
         {"budget_instructions", "50000000", "for i = 1, 3e6 do end", NULL},
-        {"budget_ms", "1", "for i = 1, 19e5 do end",
-         "time budget spent: 1 ms per call (budget_ms)"},
+        {"budget_ms", "1", "for i = 1, 19e5 do end", "time budget spent: 1 ms per call (budget_ms)"},
         {"budget_memory", "300000", "local t = {} for i = 1, 1e5 do t[i] = i end",
          "memory budget spent: 300000 bytes"},
         {"budget_memory", "33554432", "local t = {} for i = 1, 3e5 do t[i] = i .. '' end", NULL},
@@ -310,8 +310,7 @@ static void budgets_are_parameters(void **state)
         float row[FAKE_VOCAB] = {0};
         char source[512];
         snprintf(source, sizeof source,
-                 "return cadenza.processor { apply = function(p, ids, row) %s end }",
-                 cases[i].body);
+                 "return cadenza.processor { apply = function(p, ids, row) %s end }", cases[i].body);
         fake_use(f, source);
         fake_set(f, "budget_ms", "5000");
         fake_set(f, cases[i].name, cases[i].value);
@@ -334,6 +333,7 @@ static void a_request_has_a_budget_too(void **state)
     (void)state;
     fake_use(f, "return cadenza.processor { apply = function() for i = 1, 9000 do end end }");
     fake_set(f, "budget_instructions", "10000");
+    fake_set(f, "budget_ms", "10000");
     fake_begin(f);
     for (; calls < 1000 && st == CDZ_OK; calls++) st = fake_apply(f, row);
     assert_int_equal(st, CDZ_E_PLUGIN);
@@ -351,6 +351,7 @@ static void the_log_is_limited(void **state)
     (void)state;
     fake_use(f, "return cadenza.processor { apply = function() for i = 1, 1000 do "
                 "print(('x'):rep(5000), '\\n') end end }");
+    fake_set(f, "budget_ms", "10000");
     fake_begin(f);
     assert_int_equal(fake_apply(f, row), CDZ_OK);
     assert_int_equal(f->n_log, 64);

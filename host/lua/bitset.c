@@ -52,8 +52,7 @@ static int change_ids(lua_State *L, change what)
     cdz_lua_charge(L, 1 + ids.len / 16);
     for (uint32_t i = 0; i < ids.len; i++) {
         if (ids.at[i] < 0 || (size_t)ids.at[i] >= b->n)
-            return luaL_error(L, "bit %d is outside 0 to %I", (int)ids.at[i],
-                              (lua_Integer)b->n - 1);
+            return luaL_error(L, "bit %d is outside 0 to %I", (int)ids.at[i], (lua_Integer)b->n - 1);
         change_bit(b, (size_t)ids.at[i], what);
     }
     return return_self(L);

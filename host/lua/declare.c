@@ -366,8 +366,7 @@ void cdz_lua_declare(lua_State *L, cdz_lua_module *m)
     while (push_object(L, result, m->n_plugins + 1)) {
         const plugin_object *o = luaL_testudata(L, -1, PLUGIN);
         if (!o)
-            luaL_error(L, "%s: element %d of its list is no plugin", m->name,
-                       (int)m->n_plugins + 1);
+            luaL_error(L, "%s: element %d of its list is no plugin", m->name, (int)m->n_plugins + 1);
         if (m->n_plugins == CDZ_LUA_MAX_PLUGINS) luaL_error(L, "%s: too many plugins", m->name);
         check_unique(L, m, o->def);
         o->def->index = m->n_plugins + 1;

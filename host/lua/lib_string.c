@@ -40,12 +40,16 @@ static int l_rep(lua_State *L)
     if ((lua_Unsigned)n > MAX_TEXT / (len + n_sep))
         return luaL_error(L, "text too long (at most 1 MiB)");
     cdz_lua_charge(L, 1 + n / 16 + (lua_Integer)((size_t)n * (len + n_sep) / 256));
-    luaL_buffinit(L, &b);
+    const size_t total = (size_t)n * (len + n_sep) - n_sep;
+    char *to = luaL_buffinitsize(L, &b, total);
     for (lua_Integer i = 0; i < n; i++) {
-        luaL_addlstring(&b, s, len);
-        if (i + 1 < n) luaL_addlstring(&b, sep, n_sep);
+        memcpy(to, s, len);
+        to += len;
+        if (i + 1 == n) break;
+        memcpy(to, sep, n_sep);
+        to += n_sep;
     }
-    luaL_pushresult(&b);
+    luaL_pushresultsize(&b, total);
     return 1;
 }
 

@@ -217,8 +217,7 @@ static void read_stop(lua_State *L, int index, cdz_stop *stop)
 
     if (!lua_toboolean(L, index)) return;
     if (lua_type(L, index) != LUA_TSTRING && !lua_isboolean(L, index))
-        luaL_error(L, "test returned a %s, expected a boolean or a reason",
-                   luaL_typename(L, index));
+        luaL_error(L, "test returned a %s, expected a boolean or a reason", luaL_typename(L, index));
     const char *reason = lua_isboolean(L, index) ? "custom" : lua_tostring(L, index);
     const char *text = lua_type(L, index + 1) == LUA_TSTRING ? lua_tolstring(L, index + 1, &len)
                                                              : (len = strlen(reason), reason);

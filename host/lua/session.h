@@ -22,8 +22,7 @@ typedef struct cdz_lua_verb cdz_lua_verb;     /* strategy.c: the verb a strategy
 /* Of one call; a request may spend CDZ_LUA_REQUEST_CALLS times as much per row. */
 typedef struct cdz_lua_limits {
     int64_t instructions;
-    int64_t
-        ms; /* elapsed, as far as the thread really ran: time lost to other processes is not the script's */
+    int64_t ms; /* elapsed, as far as the thread really ran: time lost to other processes is not the script's */
     int64_t memory; /* bytes of the script's heap */
 } cdz_lua_limits;
 
@@ -129,8 +128,8 @@ int cdz_lua_host_failed(lua_State *L, cdz_status status);
 /* Before C code calls back into Lua: refuses when the C stack has grown too far. */
 void cdz_lua_guard_stack(lua_State *L);
 
-void *cdz_lua_scratch(
-    lua_State *L, size_t bytes); /* raises when memory is out; valid until the next call of it */
+void *cdz_lua_scratch(lua_State *L,
+                      size_t bytes); /* raises when memory is out; valid until the next call of it */
 int32_t *cdz_lua_ints(lua_State *L, size_t n); /* another buffer of the same kind */
 
 void cdz_lua_get(lua_State *L, cdz_lua_slot slot); /* pushes */

@@ -174,8 +174,7 @@ static cdz_status bridge(cdz_lua_session *S, const cdz_step *step, lua_State *co
         cdz_lua_slice_begin(S, step, 1);
         const int rc = lua_resume(co, S->L, n_args, &n_results);
         if (rc == LUA_YIELD && !S->verb)
-            snprintf(S->error, sizeof S->error,
-                     "%s: coroutine.yield outside a coroutine of its own",
+            snprintf(S->error, sizeof S->error, "%s: coroutine.yield outside a coroutine of its own",
                      cdz_lua_module_name(S->module));
         CDZ_TRY(cdz_lua_slice_end(S, co, rc == LUA_YIELD && !S->verb ? LUA_ERRRUN : rc));
         if (rc != LUA_YIELD) return CDZ_OK;

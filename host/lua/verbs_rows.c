@@ -110,8 +110,7 @@ static int verb_append_rows(lua_State *L)
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 2);
     if (lua_rawlen(L, 2) != n)
-        return luaL_error(L, "%I tokens for %I rows", (lua_Integer)lua_rawlen(L, 2),
-                          (lua_Integer)n);
+        return luaL_error(L, "%I tokens for %I rows", (lua_Integer)lua_rawlen(L, 2), (lua_Integer)n);
     cdz_lua_verb *v = cdz_lua_push_verb(L, n, 0);
     for (uint32_t i = 0; i < n; i++) {
         lua_rawgeti(L, 2, (lua_Integer)i + 1);

@@ -52,6 +52,8 @@ static fake *fake_of(const cdz_step *step)
 }
 
 static cdz_status fake_fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
+    CDZ_PRINTF(3, 4);
+static cdz_status fake_fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
 {
     fake *f = fake_of(step);
     va_list args;
@@ -63,6 +65,8 @@ static cdz_status fake_fail(const cdz_step *step, cdz_status code, const char *f
     return code;
 }
 
+static void fake_log(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
+    CDZ_PRINTF(3, 4);
 static void fake_log(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
 {
     fake *f = fake_of(step);
@@ -81,8 +85,7 @@ static void *fake_alloc(const cdz_step *step, size_t bytes)
     return cdz_arena_alloc(&fake_of(step)->arena, bytes);
 }
 
-static cdz_status fake_config(const cdz_step *step, const char *name, cdz_param_type type,
-                              void *out)
+static cdz_status fake_config(const cdz_step *step, const char *name, cdz_param_type type, void *out)
 {
     (void)step;
     if (strcmp(name, "top_k") == 0 && type == CDZ_T_INT) return *(int64_t *)out = 50, CDZ_OK;

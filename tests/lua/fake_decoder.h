@@ -341,8 +341,7 @@ static cdz_status fd_stop_test(cdz_decoder *dec, const cdz_ids *ids, const uint3
     return CDZ_OK;
 }
 
-static cdz_status fd_finish(cdz_decoder *dec, uint32_t row, cdz_stop_reason reason,
-                            const char *text)
+static cdz_status fd_finish(cdz_decoder *dec, uint32_t row, cdz_stop_reason reason, const char *text)
 {
     fake_decoder *d = fd_of(dec);
 
