@@ -572,25 +572,60 @@ static const scene strategy_scenes[] = {
      NULL,
      {0},
      "#strategy = beam needs num_beams above 1"},
-    {"its own section", BACKTRACK "floor = 0.5\n", NULL, NULL, {0}, "bt(0.5,8,1.0) | | max_length"},
+    {"its own section",
+     BACKTRACK "floor = 0.5\n",
+     NULL,
+     NULL,
+     {0},
+     "bt(0.5,8,1.0,null) | | max_length"},
     {"arguments of the request",
      BACKTRACK "floor = 0.5\n",
      NULL,
      "{\"floor\": 0.25, \"retries\": 3}",
      {0},
-     "bt(0.25,3,1.0) | | max_length"},
+     "bt(0.25,3,1.0,null) | | max_length"},
     {"-s by section and by name",
      BACKTRACK,
      NULL,
      NULL,
      {"bt.floor", "0.5", "retries", "2"},
-     "bt(0.5,2,1.0) | | max_length"},
+     "bt(0.5,2,1.0,null) | | max_length"},
     {"a generation parameter stays one, and is mirrored",
      BACKTRACK,
      NULL,
      "{\"temperature\": 0.5, \"do_sample\": true}",
      {0},
-     "bt(0.15,8,0.5) | 18 temperature(0.5) 20 top_k(50,null) | max_length"},
+     "bt(0.15,8,0.5,null) | 18 temperature(0.5) 20 top_k(50,null) | max_length"},
+    {"a name the strategy declares as its own is the strategy's, in a request",
+     BACKTRACK,
+     NULL,
+     "{\"do_sample\": true, \"top_k\": 7}",
+     {0},
+     "bt(0.15,8,1.0,7) | 20 top_k(50,null) | max_length"},
+    {"and on the command line",
+     BACKTRACK,
+     NULL,
+     "{\"do_sample\": true}",
+     {"top_k", "7"},
+     "bt(0.15,8,1.0,7) | 20 top_k(50,null) | max_length"},
+    {"but [generation] means the generation parameter",
+     BACKTRACK "[generation]\ntop_k = 7\n",
+     NULL,
+     "{\"do_sample\": true}",
+     {0},
+     "bt(0.15,8,1.0,null) | 20 top_k(7,null) | max_length"},
+    {"also on the command line",
+     BACKTRACK,
+     NULL,
+     "{\"do_sample\": true}",
+     {"generation.top_k", "7"},
+     "bt(0.15,8,1.0,null) | 20 top_k(7,null) | max_length"},
+    {"in the strategy's range",
+     BACKTRACK,
+     NULL,
+     NULL,
+     {"top_k", "101"},
+     "#-s bt.top_k = 101: must be 0 to 100"},
     {"an argument out of range",
      BACKTRACK,
      NULL,
@@ -630,12 +665,7 @@ static const scene strategy_scenes[] = {
      NULL,
      {"multiplier", "1"},
      "greedy | 17* dry(1.0,2) | max_length"},
-    {"use on the command line",
-     "",
-     NULL,
-     NULL,
-     {"pipeline.use", "hf"},
-     "#-s use: belongs in a file"},
+    {"use on the command line", "", NULL, NULL, {"pipeline.use", "hf"}, "#-s use: belongs in a file"},
     {"an unknown key of [pipeline] in -s",
      "",
      NULL,
@@ -678,7 +708,7 @@ static const scene strategy_scenes[] = {
      NULL,
      "{\"num_beams\": 3, \"prompt_lookup_num_tokens\": 2}",
      {0},
-     "bt(0.15,8,1.0) | | max_length"},
+     "bt(0.15,8,1.0,null) | | max_length"},
 };
 
 static void strategies_and_their_flags(void **state)
@@ -882,11 +912,12 @@ static void a_strategy_from_outside(void **state)
         fail_msg("%s", err.text);
     cdz_buf got = {0};
     write_plan(plan, &got);
-    assert_string_equal(got.data, "org.example.backtrack(0.5,5,1.0) | | max_length");
+    assert_string_equal(got.data, "org.example.backtrack(0.5,5,1.0,null) | | max_length");
     cdz_buf_free(&got);
     cdz_plan_free(plan);
 
     /* From the first plan on nothing changes. */
+    assert_int_equal(cdz_pipeline_check(pipeline, &err), CDZ_OK);
     assert_int_equal(cdz_pipeline_set_strategy(pipeline, "greedy", &err), CDZ_E_STATE);
     assert_int_equal(cdz_pipeline_override(pipeline, "top_k", "5", &err), CDZ_E_STATE);
     cdz_pipeline_release(pipeline);
@@ -900,6 +931,7 @@ static void an_unknown_strategy_from_outside(void **state)
     cdz_plan *plan = NULL;
     assert_int_equal(cdz_pipeline_create(*state, NULL, 0, "hf", &pipeline, &err), CDZ_OK);
     assert_int_equal(cdz_pipeline_set_strategy(pipeline, "no_such", &err), CDZ_OK);
+    assert_int_equal(cdz_pipeline_check(pipeline, &err), CDZ_E_NOT_FOUND);
     assert_int_equal(cdz_pipeline_plan(pipeline, NULL, NULL, false, &plan, &err), CDZ_E_NOT_FOUND);
     assert_null(plan);
     /* It can be set right: nothing was planned. */

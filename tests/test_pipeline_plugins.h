@@ -103,6 +103,7 @@ typedef struct {
     double floor;
     int64_t retries;
     cdz_opt_real temperature;
+    cdz_opt_int top_k;
 } p_backtrack;
 typedef struct {
     int64_t words;
@@ -111,7 +112,8 @@ typedef struct {
 static const cdz_param backtrack_params[] = {
     CDZ_REAL(p_backtrack, floor, 0.15, 0.0, 1.0, "lowest probability"),
     CDZ_INT(p_backtrack, retries, 8, 0, 1024, "steps back"),
-    CDZ_OPT_REAL(p_backtrack, temperature, CDZ_GENERATION, 0, 100, "of the draws")};
+    CDZ_OPT_REAL(p_backtrack, temperature, CDZ_GENERATION, 0, 100, "of the draws"),
+    CDZ_OPT_INT(p_backtrack, top_k, 0, 0, 100, "its own, not the generation parameter")};
 static const cdz_param enough_params[] = {CDZ_INT(p_enough, words, 10, 1, 1000, "words")};
 
 static cdz_status run_nothing(cdz_decoder *dec, const cdz_step *step)

@@ -73,8 +73,7 @@ static cdz_status refuse_first(const cdz_resolution *res, const unsupported *lis
     return CDZ_OK;
 }
 
-cdz_status cdz_generation_unsupported(const cdz_resolution *res, bool strategy_named,
-                                      cdz_error *err)
+cdz_status cdz_generation_unsupported(const cdz_resolution *res, bool strategy_named, cdz_error *err)
 {
     const cdz_generation *g = &res->generation;
     const char *cache = g->cache_implementation;

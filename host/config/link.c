@@ -172,8 +172,7 @@ static cdz_status check_chain(linker *l)
     char prefix[300];
     cdz_origin_prefix(custom, prefix, sizeof prefix);
     return cdz_err(l->err, CDZ_E_USAGE,
-                   "%s[pipeline] processors: chain replaces the whole list; put them there",
-                   prefix);
+                   "%s[pipeline] processors: chain replaces the whole list; put them there", prefix);
 }
 
 /* --- the strategy ---------------------------------------------------------------------------------------- */
@@ -279,8 +278,7 @@ static cdz_status unknown_parameter(linker *l, const cdz_part *entry, const cdz_
 }
 
 /* Reads the value and tries it on a struct of its own, so that errors come when the file is read. */
-static cdz_status assign(linker *l, const cdz_part *entry, const cdz_written *w,
-                         cdz_assignment *out)
+static cdz_status assign(linker *l, const cdz_part *entry, const cdz_written *w, cdz_assignment *out)
 {
     cdz_param_table table = cdz_params_of(entry->plugin.base);
     cdz_error why = {0};
@@ -354,10 +352,9 @@ static cdz_status check_unused(linker *l, const entry_list *entries)
         for (uint32_t k = 0; k < entries->n && !used; k++) used = !strcmp(names[k], w->section);
         if (used) continue;
         const char *near = cdz_nearest_name(w->section, names, entries->n);
-        return cdz_err(l->err, CDZ_E_USAGE,
-                       "-s %s.%s: nothing in the pipeline is called '%s'%s%s%s", w->section,
-                       w->name, w->section, near ? ": did you mean '" : "", near ? near : "",
-                       near ? "'?" : "");
+        return cdz_err(l->err, CDZ_E_USAGE, "-s %s.%s: nothing in the pipeline is called '%s'%s%s%s",
+                       w->section, w->name, w->section, near ? ": did you mean '" : "",
+                       near ? near : "", near ? "'?" : "");
     }
     for (uint32_t i = 0; i < s->n_sections; i++) {
         const cdz_written_section *section = &s->sections[i];
@@ -372,6 +369,21 @@ static cdz_status check_unused(linker *l, const entry_list *entries)
     return CDZ_OK;
 }
 
+bool cdz_link_strategy_has(const cdz_link *link, const char *name)
+{
+    if (!link->strategy_named) return false;
+    const cdz_param_table table = cdz_params_of(link->strategy.plugin.base);
+    const cdz_param *param = cdz_param_find(&table, name);
+    return param && !(param->flags & CDZ_GENERATION);
+}
+
+/* A generation parameter, or a bare name that the strategy declares itself. */
+static bool is_generation(const linker *l, const cdz_written *w)
+{
+    return strcmp(w->section, "generation") == 0 &&
+           !(w->bare && cdz_link_strategy_has(l->link, w->name));
+}
+
 static cdz_status link_settings(linker *l)
 {
     const cdz_sources *s = l->sources;
@@ -380,8 +392,10 @@ static cdz_status link_settings(linker *l)
     const cdz_part **owners = cdz_arena_array(&l->link->arena, s->n, sizeof *owners);
     if (!owners) return no_memory(l);
     for (uint32_t i = 0; i < s->n; i++) {
-        if (*s->at[i].section) continue;
-        owners[i] = owner_of(l, &entries, s->at[i].name);
+        const cdz_written *w = &s->at[i];
+        if (!w->bare || strcmp(w->section, "pipeline") == 0 || is_generation(l, w)) continue;
+        owners[i] = cdz_link_strategy_has(l->link, w->name) ? &l->link->strategy
+                                                            : owner_of(l, &entries, w->name);
         if (!owners[i]) return CDZ_E_USAGE;
     }
     for (uint32_t i = 0; i < entries.n; i++) CDZ_TRY(settings_of(l, entries.at[i], owners));
@@ -396,11 +410,16 @@ static cdz_status link_generation(linker *l)
     if (!link->generation) return no_memory(l);
     for (uint32_t i = 0; i < s->n; i++) {
         const cdz_written *w = &s->at[i];
-        if (strcmp(w->section, "generation") != 0) continue;
+        if (!is_generation(l, w)) continue;
         cdz_slot_value *v = &link->generation[link->n_generation++];
         v->slot = (uint32_t)cdz_generation_slot(w->name);
         v->origin = w->origin;
-        CDZ_TRY(cdz_generation_from_text(v->slot, w->text, &link->arena, &v->value, l->err));
+        cdz_error why = {0};
+        cdz_status st = cdz_generation_from_text(v->slot, w->text, &link->arena, &v->value, &why);
+        if (st == CDZ_OK) continue;
+        char prefix[300];
+        cdz_origin_prefix(&w->origin, prefix, sizeof prefix);
+        return cdz_err(l->err, st, "%s%s", prefix, why.text);
     }
     return CDZ_OK;
 }
@@ -430,8 +449,8 @@ static cdz_status link_defaults(linker *l)
 static cdz_status link_all(linker *l, const char *strategy)
 {
     CDZ_TRY(link_defaults(l));
-    CDZ_TRY(link_generation(l));
     CDZ_TRY(link_strategy(l, strategy));
+    CDZ_TRY(link_generation(l));
     CDZ_TRY(link_list(l, "processors", CDZ_KIND_PROCESSOR, &l->link->processors));
     CDZ_TRY(link_list(l, "stopping", CDZ_KIND_CRITERION, &l->link->stopping));
     CDZ_TRY(link_list(l, "chain", CDZ_KIND_PROCESSOR, &l->link->chain));

@@ -62,6 +62,9 @@ typedef struct cdz_link {
 /* strategy: a path or id that stands above the files' (--custom-generate), or NULL. */
 cdz_status cdz_link_create(cdz_registry *registry, const cdz_sources *sources, const char *strategy,
                            cdz_link **out, cdz_error *err);
+/* Does the named strategy declare this name as its own, not as a mirror of a generation parameter? Then arguments of
+ * that name are the strategy's, as a custom_generate function of transformers takes the arguments it names. */
+bool cdz_link_strategy_has(const cdz_link *link, const char *name);
 void cdz_link_free(cdz_link *link); /* NULL is fine */
 
 /* "story.ini:15: [dry] " and the like into out: what stands before a sentence about an instance. */

@@ -24,8 +24,7 @@ static bool has(const object *o, const char *key)
 
 static void add(object *o, const char *key, const cdz_json *value)
 {
-    o->at[o->n++] =
-        (cdz_json_member){.key = key, .key_len = (uint32_t)strlen(key), .value = *value};
+    o->at[o->n++] = (cdz_json_member){.key = key, .key_len = (uint32_t)strlen(key), .value = *value};
 }
 
 /* The generation parameters of a config object that are not null and not there yet. */

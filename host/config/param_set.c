@@ -67,8 +67,7 @@ static cdz_status set_bool(const cdz_param *param, void *field, const cdz_json *
     return CDZ_OK;
 }
 
-static cdz_status set_int(const cdz_param *param, void *field, const cdz_json *value,
-                          cdz_error *err)
+static cdz_status set_int(const cdz_param *param, void *field, const cdz_json *value, cdz_error *err)
 {
     if (!good_int(param, value)) return refuse(param, value, NULL, err);
     if (param->type == CDZ_T_INT)

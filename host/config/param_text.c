@@ -51,12 +51,16 @@ static void integers_to_reals(cdz_json *value)
     value->real = (double)integer;
 }
 
-/* A number, or the text itself, which cdz_param_set then refuses with the parameter's range. */
+/* A number as JSON has them, also "+1" and ".5"; or the text itself, which cdz_param_set then refuses with the parameter's range. */
 static void read_number(const char *text, bool real, cdz_arena *arena, cdz_json *out)
 {
-    const char *digits = *text == '+' ? text + 1 : text;
-    double number;
-    if (!read_json(digits, arena, out) || !cdz_json_number(out, &number)) *out = json_string(text);
+    bool minus = *text == '-';
+    const char *digits = *text == '+' || minus ? text + 1 : text;
+    const char *number =
+        cdz_arena_printf(arena, "%s%s%s", minus ? "-" : "", *digits == '.' ? "0" : "", digits);
+    double value;
+    if (!number || *digits == '-' || !read_json(number, arena, out) || !cdz_json_number(out, &value))
+        *out = json_string(text);
     if (real) integers_to_reals(out);
 }
 

@@ -21,8 +21,7 @@ typedef struct cdz_plan {
     cdz_generation generation;
     const cdz_origin *origins; /* one per row of the generation table */
     cdz_instance strategy;
-    cdz_instance
-        *processors; /* in order of application; idle ones are dropped by the engine at begin */
+    cdz_instance *processors; /* in order of application; idle ones are dropped by the engine at begin */
     uint32_t n_processors;
     cdz_instance *criteria;
     uint32_t n_criteria;
@@ -40,21 +39,24 @@ cdz_status cdz_pipeline_create(cdz_registry *registry, const char *text, size_t 
                                const char *name, cdz_pipeline **out, cdz_error *err);
 cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *path,
                                          cdz_pipeline **out, cdz_error *err);
-/* -s: a generation parameter, a key of [pipeline], section.name, or a name that one plugin of the pipeline alone declares. Generation
- * parameters are checked here, the others when the first plan is made. Before the first plan only (CDZ_E_STATE). */
+/* -s: a parameter that the named strategy declares as its own, else a generation parameter, a key of [pipeline], or a
+ * name that one plugin of the pipeline alone declares; or section.name. Names and values are checked by the next
+ * cdz_pipeline_check or plan, so that settings and strategy may come in any order. Before the first plan only
+ * (CDZ_E_STATE). */
 cdz_status cdz_pipeline_override(cdz_pipeline *pipeline, const char *name, const char *value,
                                  cdz_error *err);
 /* --custom-generate: replaces the strategy by a package folder, file or id. Its declared parameters are set by request
  * kwargs, `-s name=value` or `-s id.name=value`. Before the first plan only. */
-cdz_status cdz_pipeline_set_strategy(cdz_pipeline *pipeline, const char *path_or_id,
-                                     cdz_error *err);
+cdz_status cdz_pipeline_set_strategy(cdz_pipeline *pipeline, const char *path_or_id, cdz_error *err);
+/* Finds the plugins and checks every setting, as the first plan would. */
+cdz_status cdz_pipeline_check(cdz_pipeline *pipeline, cdz_error *err);
 void cdz_pipeline_retain(cdz_pipeline *pipeline);
 void cdz_pipeline_release(cdz_pipeline *pipeline);
 
 /* Resolves everything for one request.
  * model_generation: generation_config.json's object (or what config.json gives without one), may be NULL.
- * kwargs: the request's "kwargs" object, may be NULL. Names that are no generation parameter are routed to the
- * strategy's declared parameters, then refused by name.
+ * kwargs: the request's "kwargs" object, may be NULL. Names that a named strategy declares as its own are the
+ * strategy's, then come generation parameters; others are refused by name.
  * has_assistant: an assistant model was given. */
 cdz_status cdz_pipeline_plan(cdz_pipeline *pipeline, const cdz_json *model_generation,
                              const cdz_json *kwargs, bool has_assistant, cdz_plan **out,

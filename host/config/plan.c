@@ -37,8 +37,8 @@ static cdz_status put_kwargs(planner *p)
     if (!p->own) return no_memory(p);
     for (uint32_t i = 0; i < kwargs->len; i++) {
         int slot = cdz_generation_slot(kwargs->members[i].key);
-        p->own[i] = slot < 0;
-        if (slot >= 0)
+        p->own[i] = slot < 0 || cdz_link_strategy_has(p->link, kwargs->members[i].key);
+        if (!p->own[i])
             cdz_resolution_put(&p->res, (uint32_t)slot, &kwargs->members[i].value, &origin);
     }
     return CDZ_OK;
@@ -404,15 +404,28 @@ static cdz_status build(planner *p, const cdz_json *model, bool has_assistant)
     return finish(p);
 }
 
-/* The link of a pipeline that does not change from here on. */
+/* Under the lock. */
+static cdz_status link_now(cdz_pipeline *pipeline, cdz_error *err)
+{
+    if (pipeline->link) return CDZ_OK;
+    return cdz_link_create(pipeline->registry, &pipeline->sources, pipeline->strategy,
+                           &pipeline->link, err);
+}
+
+/* From here on the pipeline does not change. */
 static cdz_status freeze(cdz_pipeline *pipeline, cdz_error *err)
 {
-    cdz_status st = CDZ_OK;
     pthread_mutex_lock(&pipeline->lock);
-    if (!pipeline->link)
-        st = cdz_link_create(pipeline->registry, &pipeline->sources, pipeline->strategy,
-                             &pipeline->link, err);
+    cdz_status st = link_now(pipeline, err);
     if (st == CDZ_OK) pipeline->planned = true;
+    pthread_mutex_unlock(&pipeline->lock);
+    return st;
+}
+
+cdz_status cdz_pipeline_check(cdz_pipeline *pipeline, cdz_error *err)
+{
+    pthread_mutex_lock(&pipeline->lock);
+    cdz_status st = link_now(pipeline, err);
     pthread_mutex_unlock(&pipeline->lock);
     return st;
 }

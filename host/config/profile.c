@@ -40,8 +40,7 @@ const cdz_stage cdz_profile_criteria[] = {
     {"stop_strings", 3, false},
     {"eos_token_id", 4, false},
 };
-const uint32_t cdz_profile_n_criteria =
-    sizeof cdz_profile_criteria / sizeof cdz_profile_criteria[0];
+const uint32_t cdz_profile_n_criteria = sizeof cdz_profile_criteria / sizeof cdz_profile_criteria[0];
 
 static const cdz_stage *find(const char *id)
 {

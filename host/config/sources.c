@@ -173,7 +173,7 @@ static cdz_status add_ini(cdz_sources *s, const cdz_ini *ini, const char *name, 
     for (uint32_t i = 0; i < ini->n_settings; i++) {
         const cdz_ini_setting *set = &ini->settings[i];
         const cdz_written w = {
-            set->section, set->name, set->value, {source, name, set->line, set->column}};
+            set->section, set->name, set->value, {source, name, set->line, set->column}, false};
         CDZ_TRY(check(s, &w, err));
         CDZ_TRY(add_setting(s, w, err));
     }
@@ -223,6 +223,7 @@ cdz_status cdz_sources_override(cdz_sources *sources, const char *name, const ch
     if (!w.section || !w.name || !w.text)
         return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
     if (!dot && cdz_generation_slot(name) >= 0) w.section = "generation";
+    w.bare = !dot;
     if (!dot && pipeline_key(name)) w.section = "pipeline";
 
     if (strcmp(w.section, "pipeline") == 0) st = check_pipeline_key(&w, &why);
@@ -230,7 +231,7 @@ cdz_status cdz_sources_override(cdz_sources *sources, const char *name, const ch
         st = cdz_err(&why, CDZ_E_USAGE, "use: belongs in a file");
     if (strcmp(w.section, "generation") == 0) {
         st = check_generation_key(&w, &why);
-        if (st == CDZ_OK) st = check_generation_value(sources, &w, &why);
+        if (st == CDZ_OK && !w.bare) st = check_generation_value(sources, &w, &why);
     }
     if (st != CDZ_OK) return cdz_err(err, st, "-s %s", why.text);
     return add_setting(sources, w, err);

@@ -8,6 +8,7 @@
 typedef struct cdz_written {
     const char *section, *name, *text;
     cdz_origin origin;
+    bool bare; /* -s without a section: a strategy that declares the name has it before [generation] */
 } cdz_written;
 
 typedef struct cdz_written_section {
