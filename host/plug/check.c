@@ -69,12 +69,16 @@ cdz_status cdz_entry_check(const char *path, const cdz_native *native, cdz_entry
 {
     /* The four fields that never move come first; the rest may be read once they agree. */
     const size_t head = offsetof(cdz_entry, flags);
-    const void *at = cdz_native_symbol(native, "cdz_plugin", head);
+    size_t bytes = 0;
+    const void *at = cdz_native_symbol(native, "cdz_plugin", &bytes);
     if (!at)
         return cdz_err(err, CDZ_E_PLUGIN,
                        "%s: no symbol 'cdz_plugin': not a Cadenza plugin, or it lacks "
                        "CDZ_EXPORT_PLUGINS",
                        path);
+    if (bytes < head)
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: 'cdz_plugin' is no Cadenza entry: it has %zu bytes",
+                       path, bytes);
     *out = (cdz_entry){0};
     memcpy(out, at, head);
     if (out->magic != CDZ_ENTRY_MAGIC)
@@ -83,7 +87,7 @@ cdz_status cdz_entry_check(const char *path, const cdz_native *native, cdz_entry
                        out->magic, CDZ_ENTRY_MAGIC);
     if (out->abi_major != CDZ_ABI_MAJOR || out->abi_minor != CDZ_ABI_MINOR)
         return cdz_abi_refusal(path, out->abi_major, out->abi_minor, err);
-    if (out->size != sizeof *out || !cdz_native_holds(native, at, sizeof *out))
+    if (out->size != sizeof *out || bytes < sizeof *out || !cdz_native_holds(native, at, bytes))
         return cdz_err(
             err, CDZ_E_PLUGIN,
             "%s: its entry has %u bytes, this host expects %zu; rebuild it with this SDK", path,

@@ -12,6 +12,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#ifndef __GLIBC__
+#define CDZ_SYMBOL_BYTES 4096 /* as far as is looked where the size of a symbol cannot be asked */
+#endif
+
 static bool write_all(int fd, const char *bytes, size_t len)
 {
     while (len > 0) {
@@ -107,8 +111,7 @@ cdz_status cdz_native_open(const char *path, const char *bytes, size_t len, cdz_
     struct link_map *map = NULL;
     if (dlinfo(out->handle, RTLD_DI_LINKMAP, &map) != 0 || !map) {
         cdz_native_close(out, false);
-        return cdz_err(err, CDZ_E_PLUGIN, "%s: the dynamic loader does not say where it lies",
-                       path);
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: the dynamic loader does not say where it lies", path);
     }
     out->base = map->l_addr;
     return CDZ_OK;
@@ -134,10 +137,20 @@ void cdz_native_close(cdz_native *native, bool resident)
     *native = (cdz_native){0};
 }
 
-const void *cdz_native_symbol(const cdz_native *native, const char *name, size_t min_bytes)
+const void *cdz_native_symbol(const cdz_native *native, const char *name, size_t *bytes)
 {
     const void *at = dlsym(native->handle, name);
-    return cdz_native_holds(native, at, min_bytes) ? at : NULL;
+    *bytes = 0;
+    if (!cdz_native_holds(native, at, 1)) return NULL; /* a library it needs has one of that name */
+#ifdef __GLIBC__
+    Dl_info info;
+    void *symbol = NULL;
+    if (dladdr1(at, &info, &symbol, RTLD_DL_SYMENT) && symbol && info.dli_saddr == at)
+        *bytes = ((const ElfW(Sym) *)symbol)->st_size;
+#else
+    while (*bytes < CDZ_SYMBOL_BYTES && cdz_native_holds(native, at, *bytes + 1)) ++*bytes;
+#endif
+    return at;
 }
 
 bool cdz_native_holds(const cdz_native *native, const void *at, size_t bytes)

@@ -26,8 +26,8 @@ cdz_status cdz_native_open(const char *path, const char *bytes, size_t len, cdz_
 /* resident: stays mapped for ever, as the plugin asked. Zeroed is fine. */
 void cdz_native_close(cdz_native *native, bool resident);
 
-/* The object's own data symbol of at least min_bytes, or NULL. */
-const void *cdz_native_symbol(const cdz_native *native, const char *name, size_t min_bytes);
+/* The object's own symbol and how many bytes it has by the symbol table; NULL when there is none. */
+const void *cdz_native_symbol(const cdz_native *native, const char *name, size_t *bytes);
 
 /* Whether [at, at + bytes) lies in one of the object's segments: what tells data from garbage. */
 bool cdz_native_holds(const cdz_native *native, const void *at, size_t bytes);

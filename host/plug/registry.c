@@ -250,8 +250,7 @@ static cdz_status load_path(cdz_registry *r, const char *path, cdz_module **out,
 {
     struct stat s;
     if (r->safe_mode)
-        return cdz_err(err, CDZ_E_DENIED, "%s: in safe mode only built-in plugins are loaded",
-                       path);
+        return cdz_err(err, CDZ_E_DENIED, "%s: in safe mode only built-in plugins are loaded", path);
     if (stat(path, &s) != 0)
         return cdz_err(err, CDZ_E_NOT_FOUND, "%s: %s", path,
                        errno == ENOENT ? "no such plugin file or folder" : strerror(errno));
@@ -531,8 +530,7 @@ static size_t count_lines(const cdz_registry *r)
     return n;
 }
 
-static void fill_line(const cdz_registry *r, const entry *e, uint32_t k, cdz_arena *arena,
-                      line *out)
+static void fill_line(const cdz_registry *r, const entry *e, uint32_t k, cdz_arena *arena, line *out)
 {
     cdz_plugin_ref first = {0};
     out->path = cdz_arena_strdup(arena, e->path);

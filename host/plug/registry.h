@@ -44,8 +44,7 @@ cdz_status cdz_registry_create(const cdz_registry_options *options, cdz_registry
 void cdz_registry_free(cdz_registry *registry);
 /* Where the built-in plugins are looked for; NULL when that cannot be told. */
 const char *cdz_registry_builtin_dir(const cdz_registry *registry);
-cdz_status cdz_registry_add_loader(cdz_registry *registry, const cdz_loader *loader,
-                                   cdz_error *err);
+cdz_status cdz_registry_add_loader(cdz_registry *registry, const cdz_loader *loader, cdz_error *err);
 
 /* Loads a .so, .lua or package folder that the user named (that is consent) and makes its ids findable.
  * out: its first plugin (of `kind` when kind is not 0), retained; NULL: only make it known. A file already loaded and unchanged is shared; a

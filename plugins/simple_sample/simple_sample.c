@@ -9,8 +9,7 @@ typedef struct {
 } simple;
 
 static const cdz_param params[] = {
-    CDZ_REAL(simple, temperature, 1.0, 0.0, 1e6,
-             "scores are divided by it; 0 takes the best token"),
+    CDZ_REAL(simple, temperature, 1.0, 0.0, 1e6, "scores are divided by it; 0 takes the best token"),
     CDZ_INT(simple, top_k, 0, 0, 1e9, "keep this many best tokens; 0 keeps all"),
     CDZ_REAL(simple, top_p, 1.0, 0.0, 1.0,
              "keep the best tokens that reach this probability; 1 keeps all"),
