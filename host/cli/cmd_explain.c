@@ -44,7 +44,7 @@ static cdz_status read_part(const char *folder, const char *file, cdz_arena *are
 static cdz_status read_model(const char *folder, cdz_arena *arena, cdz_json *out, cdz_error *err)
 {
     cdz_json generation, config;
-    bool has_generation, has_config;
+    bool has_generation = false, has_config = false;
     CDZ_TRY(read_part(folder, "generation_config.json", arena, &generation, &has_generation, err));
     CDZ_TRY(read_part(folder, "config.json", arena, &config, &has_config, err));
     if (!has_generation && !has_config)

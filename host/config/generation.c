@@ -67,10 +67,10 @@ static bool argument_only(const char *name)
 
 cdz_status cdz_resolution_put_model(cdz_resolution *res, const cdz_json *model, cdz_error *err)
 {
-    const bool derived = model && model->boolean; /* see cdz_model_generation */
+    if (!model || model->type != CDZ_JSON_OBJECT) return CDZ_OK;
+    const bool derived = model->boolean; /* see cdz_model_generation */
     const cdz_origin origin = {.source = CDZ_SOURCE_MODEL,
                                .file = derived ? "config.json" : "generation_config.json"};
-    if (!cdz_json_is(model, CDZ_JSON_OBJECT)) return CDZ_OK;
     for (uint32_t i = 0; i < model->len; i++) {
         const cdz_json_member *member = &model->members[i];
         if (argument_only(member->key))

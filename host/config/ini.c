@@ -192,9 +192,9 @@ static cdz_status parse(scan *s, const char *text)
 static cdz_status allocate(scan *s, size_t len)
 {
     /* A setting takes at least 4 bytes with its line end, a section too. */
-    size_t settings = len / 4 + 1, sections = len / 4 + 1;
-    if (settings > MAX_SETTINGS) settings = MAX_SETTINGS;
-    if (sections > MAX_SECTIONS) sections = MAX_SECTIONS;
+    const size_t most = len / 4 + 1;
+    const size_t settings = most < MAX_SETTINGS ? most : MAX_SETTINGS;
+    const size_t sections = most < MAX_SECTIONS ? most : MAX_SECTIONS;
     s->out->settings = cdz_arena_array(s->arena, settings, sizeof *s->out->settings);
     s->out->sections = cdz_arena_array(s->arena, sections, sizeof *s->out->sections);
     return s->out->settings && s->out->sections ? CDZ_OK : no_memory(s);
