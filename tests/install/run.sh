@@ -2,9 +2,9 @@
 # run.sh - installs into a prefix, moves the prefix, and does there what a stranger would do: builds plugins from the
 # templates and programs from the examples, with one compiler line and with CMake, and runs them with the shipped model.
 #
-#   run.sh BUILD SOURCE COMPILER [SANITIZERS]
+#   run.sh BUILD COMPILER [SANITIZERS]
 set -euo pipefail
-build=$1 source=$2 compiler=$3 sanitize=${4:-}
+build=$1 compiler=$2 sanitize=${3:-}
 unset CADENZA_PLUGIN_DIR CADENZA_PLUGIN_PATH PKG_CONFIG_PATH LD_LIBRARY_PATH
 prompt="river (noun):"
 
@@ -94,6 +94,7 @@ try "the strategy as custom generate, avoiding nothing" "$cadenza" run "$model" 
     --custom-generate "$work/my_strategy" -s max_new_tokens=12
 cp "$work/out" "$work/free"
 token=$(tr -d ' \n' <"$work/free" | sed -n 's/.*"ids":\[*\([0-9]*\).*/\1/p')
+[ -n "$token" ] || { echo "FAILED: no ids in"; cat "$work/free"; exit 1; }
 try "its own parameter is routed to it" "$cadenza" run "$model" -p "$prompt" --json \
     --custom-generate "$work/my_strategy" -s max_new_tokens=12 -s "avoid=$token"
 if tr -d ' \n' <"$work/out" | grep -qE "\"ids\":\[*([0-9]+,)*$token[],]"; then
