@@ -16,9 +16,9 @@ static void cut_at_character(char *text, size_t len)
     if (len - (end - 1) < need) text[end - 1] = '\0';
 }
 
-cdz_status cdz_err(cdz_error *err, cdz_status code, const char *fmt, ...)
+void cdz_err_write(cdz_error *err, cdz_status code, const char *fmt, ...)
 {
-    if (!err) return code;
+    if (!err) return;
     /* An argument may point into err itself, so format beside it first. */
     char text[CDZ_ERROR_TEXT];
     va_list args;
@@ -28,7 +28,6 @@ cdz_status cdz_err(cdz_error *err, cdz_status code, const char *fmt, ...)
     if (len >= (int)sizeof text) cut_at_character(text, sizeof text - 1);
     err->code = code;
     memcpy(err->text, text, sizeof text);
-    return code;
 }
 
 cdz_status cdz_err_prefix(cdz_error *err, const char *fmt, ...)

@@ -6,7 +6,13 @@
 
 /* Writes the sentence (cut at CDZ_ERROR_TEXT bytes, never inside a character) and returns code, so that a
  * failure is one line: return cdz_err(err, CDZ_E_INPUT, "%s: ...", path). err may be NULL. */
-cdz_status cdz_err(cdz_error *err, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
+#define cdz_err(err, code, ...) (cdz_err_write((err), (code), __VA_ARGS__), cdz_err_code(code))
+/* The code itself: seen by compiler and checkers, which then know that a failure returns no CDZ_OK. */
+static inline cdz_status cdz_err_code(cdz_status code)
+{
+    return code;
+}
+void cdz_err_write(cdz_error *err, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
 
 /* Puts "prefix: " before the sentence that is already there; returns err's code. */
 cdz_status cdz_err_prefix(cdz_error *err, const char *fmt, ...) CDZ_PRINTF(2, 3);

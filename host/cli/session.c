@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "config/pipeline.h"
 
 /* --- the shipped model ------------------------------------------------------------------------------------ */
 
@@ -53,6 +54,7 @@ cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_option
         status = name ? cdz_pipeline_set(pipeline, name, equals + 1, err) : CDZ_E_NOMEM;
         free(name);
     }
+    if (status == CDZ_OK) status = cdz_pipeline_check(pipeline, err);
     if (status == CDZ_OK)
         *out = pipeline;
     else

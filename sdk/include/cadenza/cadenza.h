@@ -103,7 +103,8 @@ cdz_status cdz_pipeline_load(cdz_runtime *runtime, const char *file, cdz_pipelin
 /* The same from text in memory; name stands for the file in error sentences. */
 cdz_status cdz_pipeline_parse(cdz_runtime *runtime, const char *text, size_t len, const char *name,
                               cdz_pipeline **out, cdz_error *err) CDZ_MUST_CHECK;
-/* As `-s name=value` on the command line: a [generation] key, or section.key. Before the first use only. */
+/* As `-s name=value` on the command line: a [generation] key, or section.key. Before the first use only; names and
+ * values are checked then, since a strategy set later may declare them. */
 cdz_status cdz_pipeline_set(cdz_pipeline *pipeline, const char *name, const char *value,
                             cdz_error *err) CDZ_MUST_CHECK;
 /* Replaces the decode loop by a package folder (custom_generate), a .so or a .lua file, or a plugin id. */
