@@ -7,14 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Names and texts from files may hold anything; a terminal is not told to do things by them. */
+static void put_printable(const char *text)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if ((c < 0x20 && c != '\n') || c == 0x7F)
+            fprintf(stderr, "\\x%02x", c);
+        else
+            fputc(c, stderr);
+    }
+}
+
 void cdz_cli_say(const char *fmt, ...)
 {
+    char text[2 * CDZ_ERROR_TEXT];
     va_list args;
     va_start(args, fmt);
-    fputs("cadenza: ", stderr);
-    vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    fputs("cadenza: ", stderr);
+    put_printable(text);
+    fputc('\n', stderr);
 }
 
 int cdz_cli_fail(const cdz_error *err)
@@ -41,7 +55,8 @@ const char cdz_cli_common_help[] =
     "  -s, --set NAME=VALUE     a generation parameter (temperature=0.7) or SECTION.NAME=VALUE;\n"
     "                           wins over the file; may be repeated\n"
     "  --seed N                 short for -s seed=N\n"
-    "  --custom-generate PATH   replace the decode loop by a package folder, a .so or a .lua file\n"
+    "  --custom-generate PATH   replace the decode loop by a package folder, a .so, a\n"
+    "                           .lua file or a plugin id\n"
     "  --assistant FOLDER       a draft model for strategies that use one\n"
     "  --plugin PATH            load a plugin file or package folder; may be repeated\n"
     "  --safe-mode              built-in plugins only\n"

@@ -29,15 +29,15 @@ static const char help[] =
     "  --json                   one JSON object: text, ids, finish_reason, timings, and what was "
     "asked for\n"
     "                           (-s output_scores=yes, output_logits=yes, output_logprobs=yes)\n";
-static const char examples[] = "\n"
-                               "Examples:\n"
-                               "  cadenza run -p 'river (noun): a'\n"
-                               "  cadenza run models/pocket-dictionary -s temperature=0.7 -s "
-                               "top_p=0.9 --seed 1 -p 'music is'\n"
-                               "  echo 'dog (noun):' | cadenza run --pipeline story.ini\n"
-                               "  cadenza run --custom-generate plugins/simple_sample -s "
-                               "max_tokens=20 -p 'A dog is a kind of' --json\n"
-                               "  cadenza run --input prompts.jsonl --output answers.jsonl\n";
+static const char examples[] =
+    "\n"
+    "Examples:\n"
+    "  cadenza run -p 'river (noun): a'\n"
+    "  cadenza run models/pocket-dictionary -s temperature=0.7 -s "
+    "top_p=0.9 --seed 1 -p 'music is'\n"
+    "  echo 'dog (noun):' | cadenza run --pipeline story.ini\n"
+    "  cadenza run --custom-generate org.cadenza.simple-sample -s max_new_tokens=20 -p 'A dog is a kind of' --json\n"
+    "  cadenza run --input prompts.jsonl --output answers.jsonl\n";
 
 static const struct option long_options[] = {
     CDZ_CLI_COMMON_OPTIONS,

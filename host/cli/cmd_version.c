@@ -4,6 +4,7 @@
 
 #include "cadenza/plugin.h"
 #include "cli/cli.h"
+#include "config/environment.h"
 #include "kernels.h"
 
 static const char help[] =
@@ -32,8 +33,10 @@ static void print_details(void)
     bool chosen = false;
     for (const char *const *v = cdz_cpu_variants(); *v; v++) {
         bool runs = cdz_cpu_variant_runs_here(*v);
+        const char *forced = cdz_env_cpu();
+        bool used = runs && (forced ? strcmp(forced, *v) == 0 : !chosen);
         printf("cpu %s: %s%s\n", *v, runs ? "runs here" : "not on this machine",
-               runs && !chosen ? ", used" : "");
+               used ? ", used" : "");
         chosen |= runs;
     }
 }

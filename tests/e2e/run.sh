@@ -22,7 +22,7 @@ check() {
     if output=$("$@" 2>&1 </dev/null); then good; else bad "$name: status $?: $output"; fi
 }
 same() { if [ "$2" = "$3" ]; then good; else bad "$1: '$2' is not '$3'"; fi; }
-differ() { if [ "$2" != "$3" ]; then good; else bad "$1: both are '$2'"; fi; }
+differ() { if [ "$2" != "$3" ] && [ -n "$2" ] && [ -n "$3" ]; then good; else bad "$1: '$2' and '$3'"; fi; }
 # refused NAME STATUS WORDS COMMAND...: exit status, nothing on stdout, one line on stderr that begins with cadenza: and
 # holds the words
 refused() {
@@ -97,7 +97,7 @@ one=$(run_with greedy.ini) two=$(run_with sampling.ini) three=$(run_with ban.ini
 differ "sampling differs from greedy" "$one" "$two"
 differ "a Lua processor changes the text" "$one" "$three"
 differ "a Lua strategy changes the text" "$one" "$four"
-five=$(cadenza run --custom-generate "$build/lib/cadenza/simple_sample" -s temperature=0.0 -s max_tokens=8 -p 'river (noun): a')
+five=$(cadenza run --custom-generate "$build/lib/cadenza/simple_sample" -s temperature=0.0 -s max_new_tokens=8 -p 'river (noun): a')
 differ "a package changes the text" "$one" "$five"
 sed -i 's/845/1535/' ban.lua
 differ "an edited script counts at the next run" "$three" "$(run_with ban.ini)"
