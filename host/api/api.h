@@ -14,8 +14,7 @@ struct cdz_runtime {
     cdz_engine *engine;
     cdz_pipeline *hf; /* the profile as it is, for requests without a pipeline */
 
-    pthread_mutex_t
-        lock; /* guards what follows; never held while calling the engine or a callback */
+    pthread_mutex_t lock; /* guards what follows; never held while calling the engine or a callback */
     pthread_cond_t changed;
     cdz_entry_request *requests; /* newest first */
     uint64_t next_id;
@@ -37,8 +36,8 @@ struct cdz_result {
     cdz_record_spec record;
     uint32_t prompt_len;
     uint32_t keep_top; /* columns of the recorded best entries */
-    cdz_buf *texts; /* n_rows: new text without special tokens */
-    char *json;     /* made when first asked for */
+    cdz_buf *texts;    /* n_rows: new text without special tokens */
+    char *json;        /* made when first asked for */
     uint64_t seed;
     char **warnings; /* sentences of preparation */
     uint32_t n_warnings;
@@ -50,5 +49,8 @@ cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const 
 
 /* The answer document of a result (result_json.c). */
 void cdz_result_write_json(const cdz_result *result, cdz_buf *out);
+
+/* A model's facts as a JSON object (model_info.c). */
+void cdz_weights_write_json(const cdz_weights *weights, cdz_buf *out);
 
 #endif

@@ -91,24 +91,55 @@ static void write_timings(const cdz_outcome *o, cdz_buf *out)
 
 /* --- what was recorded ------------------------------------------------------------------------------------ */
 
+typedef enum score_of { SCORE, LOGPROB, RAW_LOGPROB } score_of;
+
 /* Steps at which row r was still running: later entries mean nothing and are written as null. */
 static uint32_t live_steps(const cdz_result *result, uint32_t row)
 {
     return result->outcome->rows[row].n_new;
 }
 
-/* [step][row] of one float, null once a row has ended. */
-static void step_floats(const cdz_result *result, size_t offset, cdz_buf *out)
+/* What is known of the token that a row took at a step: from the step, or from the sequence that was returned. */
+static float taken(const cdz_result *result, uint32_t step, uint32_t r, score_of what)
+{
+    const cdz_recorded_step *s = &result->outcome->steps[step];
+    const cdz_token_score *own = result->outcome->rows[r].scores;
+    switch (what) {
+    case SCORE: return own ? own[step].score : s->chosen[r];
+    case LOGPROB: return own ? own[step].logprob : s->chosen_logprob[r];
+    case RAW_LOGPROB: return own ? own[step].raw_logprob : s->chosen_raw_logprob[r];
+    }
+    return 0;
+}
+
+/* A search's sequences end with the longest of them, which may be earlier than the search did. */
+static bool is_search(const cdz_result *result)
 {
     const cdz_outcome *o = result->outcome;
+    return o->n_rows && o->rows[0].scores;
+}
+
+static uint32_t n_columns(const cdz_result *result)
+{
+    if (!is_search(result)) return result->outcome->n_steps;
+    uint32_t longest = 0;
+    for (uint32_t r = 0; r < result->outcome->n_rows; r++)
+        if (live_steps(result, r) > longest) longest = live_steps(result, r);
+    return longest;
+}
+
+/* [step][row] of one float, null once a row has ended. */
+static void step_floats(const cdz_result *result, score_of what, cdz_buf *out)
+{
+    const cdz_outcome *o = result->outcome;
+    const uint32_t n = n_columns(result);
     cdz_buf_putc(out, '[');
-    for (uint32_t s = 0; s < o->n_steps; s++) {
-        const float *x = *(const float *const *)(const void *)((const char *)&o->steps[s] + offset);
+    for (uint32_t s = 0; s < n; s++) {
         cdz_buf_puts(out, s ? ", [" : "[");
         for (uint32_t r = 0; r < o->n_rows; r++) {
             if (r) cdz_buf_puts(out, ", ");
             if (s < live_steps(result, r))
-                cdz_json_write_f32(out, x[r]);
+                cdz_json_write_f32(out, taken(result, s, r, what));
             else
                 cdz_buf_puts(out, "null");
         }
@@ -124,7 +155,7 @@ static void write_top(const cdz_result *result, bool values, cdz_buf *out)
     cdz_buf_putc(out, '[');
     for (uint32_t s = 0; s < o->n_steps; s++) {
         cdz_buf_puts(out, s ? ", [" : "[");
-        for (uint32_t r = 0; r < o->n_rows; r++) {
+        for (uint32_t r = 0; r < o->n_step_rows; r++) {
             if (r) cdz_buf_puts(out, ", ");
             if (values)
                 write_floats(out, o->steps[s].top_values + (size_t)r * k, k);
@@ -141,7 +172,7 @@ static void write_n_finite(const cdz_outcome *o, cdz_buf *out)
     cdz_buf_putc(out, '[');
     for (uint32_t s = 0; s < o->n_steps; s++) {
         cdz_buf_puts(out, s ? ", [" : "[");
-        for (uint32_t r = 0; r < o->n_rows; r++)
+        for (uint32_t r = 0; r < o->n_step_rows; r++)
             cdz_buf_printf(out, "%s%u", r ? ", " : "", o->steps[s].n_finite[r]);
         cdz_buf_putc(out, ']');
     }
@@ -155,7 +186,7 @@ static void recorded_scores(const cdz_result *result, cdz_buf *out)
     key(out, "scores");
     cdz_buf_putc(out, '{');
     key(out, "chosen");
-    step_floats(result, offsetof(cdz_recorded_step, chosen), out);
+    step_floats(result, SCORE, out);
     if (result->record.top && o->steps[0].top_ids) {
         key(out, "top_ids");
         write_top(result, false, out);
@@ -169,20 +200,21 @@ static void recorded_scores(const cdz_result *result, cdz_buf *out)
     cdz_buf_putc(out, '}');
 }
 
-/* transition_scores[row][step]: processed scores of the chosen tokens, raw or as log-probabilities. */
-static void write_transition(const cdz_result *result, bool normalised, cdz_buf *out)
+/* transition_scores[row][step]: processed scores of the chosen tokens, raw or as log-probabilities. Past a row's end
+ * null, in a search's sequences 0, as compute_transition_scores has it. */
+static void write_transition(const cdz_result *result, score_of what, cdz_buf *out)
 {
     const cdz_outcome *o = result->outcome;
+    const uint32_t n = n_columns(result);
     cdz_buf_putc(out, '[');
     for (uint32_t r = 0; r < o->n_rows; r++) {
         cdz_buf_puts(out, r ? ", [" : "[");
-        for (uint32_t s = 0; s < o->n_steps; s++) {
+        for (uint32_t s = 0; s < n; s++) {
             if (s) cdz_buf_puts(out, ", ");
             if (s < live_steps(result, r))
-                cdz_json_write_f32(out, normalised ? o->steps[s].chosen_logprob[r]
-                                                   : o->steps[s].chosen[r]);
+                cdz_json_write_f32(out, taken(result, s, r, what));
             else
-                cdz_buf_puts(out, "null");
+                cdz_buf_puts(out, is_search(result) ? "0" : "null");
         }
         cdz_buf_putc(out, ']');
     }
@@ -196,7 +228,7 @@ static void write_matrices(const cdz_outcome *o, bool logits, cdz_buf *out)
     for (uint32_t s = 0; s < o->n_steps; s++) {
         const float *m = logits ? o->steps[s].logits : o->steps[s].scores;
         cdz_buf_puts(out, s ? ", [" : "[");
-        for (uint32_t r = 0; r < o->n_rows; r++) {
+        for (uint32_t r = 0; r < o->n_step_rows; r++) {
             if (r) cdz_buf_puts(out, ", ");
             write_floats(out, m + (size_t)r * o->n_vocab, o->n_vocab);
         }
@@ -246,16 +278,34 @@ static size_t write_dims(const cdz_named_result *res, uint32_t dim, size_t at, c
     return at;
 }
 
-static void write_results(const cdz_outcome *o, cdz_buf *out)
+/* Results that generate() gives as fields of its answer stand beside the sequences, all others in an object. */
+static bool is_field(const char *name)
 {
-    if (o->n_results == 0) return;
-    key(out, "results");
-    cdz_buf_putc(out, '{');
+    static const char *const fields[] = {"sequences_scores", "beam_indices", "n_steps"};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        if (strcmp(fields[i], name) == 0) return true;
+    return false;
+}
+
+static uint32_t write_some(const cdz_outcome *o, bool fields, cdz_buf *out)
+{
+    uint32_t n = 0;
     for (uint32_t i = 0; i < o->n_results; i++) {
+        if (is_field(o->results[i].name) != fields) continue;
+        if (n++ == 0 && !fields) {
+            key(out, "results");
+            cdz_buf_putc(out, '{');
+        }
         key(out, o->results[i].name);
         write_dims(&o->results[i], 0, 0, out);
     }
-    cdz_buf_putc(out, '}');
+    return n;
+}
+
+static void write_results(const cdz_outcome *o, cdz_buf *out)
+{
+    write_some(o, true, out);
+    if (write_some(o, false, out)) cdz_buf_putc(out, '}');
 }
 
 /* --- the two forms ---------------------------------------------------------------------------------------- */
@@ -303,11 +353,12 @@ static void recorded_form(const cdz_result *result, cdz_buf *out)
     const cdz_outcome *o = result->outcome;
     write_sequences(o, out);
     recorded_scores(result, out);
-    if (result->record.transition && o->n_steps && o->steps[0].chosen_logprob) {
+    const bool transition = result->record.transition || is_search(result);
+    if (transition && o->n_steps && o->steps[0].chosen_logprob) {
         key(out, "transition_scores");
-        write_transition(result, false, out);
+        write_transition(result, SCORE, out);
         key(out, "transition_scores_normalized");
-        write_transition(result, true, out);
+        write_transition(result, LOGPROB, out);
     }
     recorded_text(result, out);
 }
@@ -323,6 +374,10 @@ static void user_form(const cdz_result *result, cdz_buf *out)
         stop_string |= o->rows[r].stop.reason == CDZ_STOP_STRING;
     if (stop_string) per_row(result, "stop_string", row_stop_text, out);
     write_sequences(o, out);
+    if (is_search(result)) {
+        key(out, "transition_scores");
+        write_transition(result, SCORE, out);
+    }
     if (o->n_steps && o->steps[0].scores) {
         key(out, "scores");
         write_matrices(o, false, out);
@@ -333,9 +388,9 @@ static void user_form(const cdz_result *result, cdz_buf *out)
     }
     if (o->n_steps && o->steps[0].chosen_logprob && o->steps[0].chosen_raw_logprob) {
         key(out, "logprobs");
-        step_floats(result, offsetof(cdz_recorded_step, chosen_logprob), out);
+        step_floats(result, LOGPROB, out);
         key(out, "raw_logprobs");
-        step_floats(result, offsetof(cdz_recorded_step, chosen_raw_logprob), out);
+        step_floats(result, RAW_LOGPROB, out);
     }
 }
 

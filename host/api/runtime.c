@@ -159,9 +159,9 @@ uint32_t cdz_model_context(const cdz_model *model)
 static cdz_status the_tokenizer(const cdz_model *model, const cdz_tokenizer **out, cdz_error *err)
 {
     *out = cdz_run_model_tokenizer(model->run);
-    return *out ? CDZ_OK
-                : cdz_err(err, CDZ_E_NOT_FOUND, "%s: the model has no tokenizer.json",
-                          model->folder);
+    return *out
+               ? CDZ_OK
+               : cdz_err(err, CDZ_E_NOT_FOUND, "%s: the model has no tokenizer.json", model->folder);
 }
 
 cdz_status cdz_tokenize(const cdz_model *model, const char *text, size_t len, bool special,

@@ -3,13 +3,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/api.h"
 #include "base/json.h"
 #include "cli/cli.h"
 #include "config/pipeline.h"
 #include "load/model_files.h"
 #include "token/tokenizer.h"
 
-static const char help[] = "usage: cadenza model info [MODEL] [--context N]\n"
+static const char help[] = "usage: cadenza model info [MODEL] [--context N | --json]\n"
                            "\n"
                            "Describes a model folder: architecture, parameters, types, memory, "
                            "tokenizer, generation defaults.\n"
@@ -17,10 +18,12 @@ static const char help[] = "usage: cadenza model info [MODEL] [--context N]\n"
                            "\n"
                            "  --context N              positions to compute the KV memory for; "
                            "default: the model's context\n"
+                           "  --json                   the facts as a JSON object\n"
                            "\n"
                            "Examples:\n"
                            "  cadenza model info\n"
-                           "  cadenza model info my-model --context 4096\n";
+                           "  cadenza model info my-model --context 4096\n"
+                           "  cadenza model info my-model --json\n";
 
 static void print_bytes(const char *label, double bytes)
 {
@@ -127,11 +130,25 @@ static cdz_status print_generation(const cdz_weights *w, cdz_error *err)
     return status;
 }
 
-static int info(const char *folder, uint64_t context)
+static int info_json(const cdz_weights *weights)
+{
+    cdz_buf out = {0};
+    cdz_weights_write_json(weights, &out);
+    int status = out.failed || puts(out.data) == EOF ? CDZ_EXIT_FAILURE : CDZ_EXIT_OK;
+    cdz_buf_free(&out);
+    return status;
+}
+
+static int info(const char *folder, uint64_t context, bool json)
 {
     cdz_error err = {0};
     cdz_weights *weights;
     if (cdz_weights_open(folder, &weights, &err) != CDZ_OK) return cdz_cli_fail(&err);
+    if (json) {
+        int status = info_json(weights);
+        cdz_weights_close(weights);
+        return status;
+    }
     printf("%-18s %s\n", "folder", folder);
     print_arch(weights);
     print_memory(weights, context ? context : cdz_weights_arch(weights)->context);
@@ -146,13 +163,18 @@ int cdz_cmd_model(int argc, char **argv)
     static const struct option options[] = {
         {"context", required_argument, NULL, 'c'}, {"help", no_argument, NULL, 'h'}, {0}};
     uint64_t context = 0;
+    bool json = false;
     int opt;
     while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (opt == 'h') {
             fputs(help, stdout);
             return CDZ_EXIT_OK;
         }
-        if (opt != 'c') return cdz_cli_misuse("model", "wrong option");
+        if (opt == 'j') {
+            json = true;
+            continue;
+        }
+        if (opt != 'c') return CDZ_EXIT_USAGE; /* getopt has said why */
         if (!cdz_cli_parse_size(optarg, &context) || context == 0 || context > UINT32_MAX)
             return cdz_cli_misuse("model", "--context %s: expected a number of positions", optarg);
     }
@@ -164,5 +186,5 @@ int cdz_cmd_model(int argc, char **argv)
     char path[4096];
     const char *folder =
         cdz_cli_model_folder(argc - optind == 2 ? argv[optind + 1] : NULL, path, sizeof path);
-    return folder ? info(folder, context) : CDZ_EXIT_FAILURE;
+    return folder ? info(folder, context, json) : CDZ_EXIT_FAILURE;
 }

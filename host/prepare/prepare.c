@@ -248,6 +248,8 @@ static void choose_records(preparation *p, const cdz_record_spec *record)
 static cdz_status prepare(preparation *p, cdz_record_spec *record)
 {
     const cdz_json *doc = p->in->document;
+    CDZ_TRY(cdz_weights_check(cdz_run_model_weights(p->in->model),
+                              p->err)); /* files cut or rewritten? */
     if (doc) CDZ_TRY(cdz_request_check(doc, p->err));
     CDZ_TRY(cdz_record_read(doc, record, p->err));
     CDZ_TRY(make_plan(p));
