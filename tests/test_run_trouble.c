@@ -356,6 +356,8 @@ static void test_bad_prompts(void **state)
     refused(&r, &a, CDZ_E_INPUT, "token 384 at 2");
     new_job(&r, NULL, prompt, NULL, 1, 0, 8, &a);
     refused(&r, &a, CDZ_E_INPUT, "no prompt");
+    new_job(&r, NULL, prompt, NULL, 1, PROMPT, 8, &a);
+    refused(&r, &a, CDZ_E_USAGE, "no plan");
     plan_init(&plan, built_plugin("greedy"), NULL);
     plan_add_criterion(&plan, &length_rule, NULL);
     new_job(&r, &plan, prompt, hidden, 1, PROMPT, 8, &a);
@@ -488,6 +490,9 @@ static void test_failing_plugins(void **state)
 #if defined(__SSE__) && !defined(NDEBUG)
         {'r', {"apply", FLUSHES}, CDZ_E_PLUGIN, "floating-point mode", 0},
         {'a', {"apply", FLUSHES}, CDZ_E_PLUGIN, "floating-point mode", 0},
+        {'a', {"begin", FLUSHES}, CDZ_E_PLUGIN, "floating-point mode", 0},
+        {'a', {"accept", FLUSHES}, CDZ_E_PLUGIN, "floating-point mode", 1},
+        {'c', {"test", FLUSHES}, CDZ_E_PLUGIN, "floating-point mode", 1},
 #endif
     };
     rig r = open_small();
@@ -687,6 +692,57 @@ static void test_host_table(void **state)
     rig_close(&r);
 }
 
+/* --- the tokenizer extension ------------------------------------------------------------------------------------------------ */
+
+static cdz_status tok_begin(const cdz_step *step, void **shared)
+{
+    static const char text[] = "a river, \xC3\xA4 stone";
+    const cdz_tokenizer_api *tok = cdz_get_tokenizer(step);
+    cdz_ids ids;
+    cdz_string back;
+    (void)shared;
+    CHECK(tok && tok->present(step) && tok->n_tokens(step) == V);
+    CDZ_TRY(tok->encode(step, text, sizeof text - 1, false, &ids));
+    CHECK(ids.len > 0);
+    CDZ_TRY(tok->decode(step, ids, false, &back));
+    CHECK(back.len == sizeof text - 1 && memcmp(back.at, text, back.len) == 0);
+    CHECK(tok->token_text(step, -1).at == NULL && tok->token_text(step, V).at == NULL);
+    CHECK(tok->token_text(step, INT32_MAX).at == NULL);
+    /* Tokens of plain letters stand for themselves, also alone. */
+    char joined[64] = "";
+    CDZ_TRY(tok->encode(step, "xyz", 3, false, &ids));
+    for (uint32_t i = 0; i < ids.len; i++) {
+        const cdz_string part = tok->token_text(step, ids.at[i]);
+        CHECK(part.at && part.at[part.len] == '\0');
+        snprintf(joined + strlen(joined), sizeof joined - strlen(joined), "%s", part.at);
+    }
+    CHECK(strcmp(joined, "xyz") == 0);
+    return tok->encode(step, "\xFF", 1, false, &ids); /* not UTF-8 */
+}
+static const cdz_processor tok_user = {
+    .base = {CDZ_PROCESSOR_BASE, .id = "test.tok", .version = "1.0.0", .summary = "asks"},
+    .begin = tok_begin,
+    .apply = p_apply,
+};
+
+static void test_tokenizer_extension(void **state)
+{
+    (void)state;
+    rig r = open_small();
+    cdz_run_model_release(r.model);
+    r.model = open_model_with(r.engine, "llama_gqa", true);
+    hand_plan plan;
+    answer a;
+    plan_init(&plan, built_plugin("greedy"), NULL);
+    plan_add_processor(&plan, &tok_user, NULL);
+    new_job(&r, &plan, prompt, NULL, 1, PROMPT, 8, &a);
+    assert_int_equal(run(&r, &a)->error.code, CDZ_E_INPUT);
+    wants_text(a.outcome->error.text, "test.tok: ");
+    wants_text(a.outcome->error.text, "UTF-8");
+    answer_free(&a);
+    rig_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -704,6 +760,7 @@ int main(void)
         cmocka_unit_test(test_nan_scores),
         cmocka_unit_test(test_sibling_fails),
         cmocka_unit_test(test_host_table),
+        cmocka_unit_test(test_tokenizer_extension),
     };
     return cmocka_run_group_tests_name("run trouble", tests, NULL, NULL);
 }

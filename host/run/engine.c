@@ -219,6 +219,8 @@ static cdz_status check_shape(const cdz_job *job, cdz_error *err)
                                "prompt row %" PRIu32 ": token %" PRId32 " at %" PRIu32
                                " is outside the vocabulary of %" PRIu32,
                                r, job->rows[r].ids[i], i, n_vocab);
+    if (!job->prompt_logits && !job->plan)
+        return cdz_err(err, CDZ_E_USAGE, "the request has no plan to decode by");
     return CDZ_OK;
 }
 

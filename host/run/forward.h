@@ -16,8 +16,7 @@ enum { CDZ_PASS_ROWS = 512 };
 
 typedef struct cdz_want_seq {
     cdz_seq *seq;
-    int64_t
-        row0; /* score row: LAST row0; ALL row0 + position; with by_index row0 + the id's index */
+    int64_t row0; /* score row: LAST row0; ALL row0 + position; with by_index row0 + the id's index */
 } cdz_want_seq;
 
 typedef struct cdz_want {

@@ -28,8 +28,7 @@ static const void *extension(const char *id)
     return NULL;
 }
 
-static cdz_status fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
-    CDZ_PRINTF(3, 4);
+static cdz_status fail(const cdz_step *step, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
 static cdz_status fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
 {
     char text[CDZ_ERROR_TEXT];

@@ -12,9 +12,8 @@ typedef struct cdz_run_model
 
 /* One prompt row as transformers shows it to processors. */
 typedef struct cdz_job_row {
-    const int32_t *ids; /* prompt_len padded ids */
-    const uint8_t
-        *mask; /* prompt_len; 1 = visible. The KV cache holds the visible positions only */
+    const int32_t *ids;  /* prompt_len padded ids */
+    const uint8_t *mask; /* prompt_len; 1 = visible. The KV cache holds the visible positions only */
 } cdz_job_row;
 
 /* One generate() call. Everything pointed to lives until on_done returned (the arena is the job's own). */
@@ -30,10 +29,8 @@ typedef struct cdz_job {
     int32_t pad, bos;                             /* -1: none */
     double deadline_s;                            /* monotonic; 0: none */
     bool keep_scores, keep_logits, keep_logprobs; /* what record() keeps */
-    uint32_t
-        keep_top; /* > 0: instead of whole rows keep the k best ids and values, the chosen and n_finite */
-    bool
-        prompt_logits; /* mode `logits`: one pass over rows, logits of every position, no strategy */
+    uint32_t keep_top; /* > 0: instead of whole rows keep the k best ids and values, the chosen and n_finite */
+    bool prompt_logits; /* mode `logits`: one pass over rows, logits of every position, no strategy */
 
     const char **warnings; /* (n_warnings) sentences for the user; the engine does not look */
     uint32_t n_warnings;
@@ -46,12 +43,12 @@ typedef struct cdz_job {
 } cdz_job;
 
 typedef struct cdz_outcome_row {
-    int32_t *
-        ids; /* padded prompt and what was generated, pads included, all rows equally long in lockstep */
+    int32_t *ids; /* padded prompt and what was generated, pads included, all rows equally long in lockstep */
     uint32_t len;
-    uint32_t
-        n_new; /* generated tokens up to and including the one that ended the row, pads not counted */
+    uint32_t n_new; /* generated tokens up to and including the one that ended the row, pads not counted */
     cdz_stop stop;
+    const cdz_token_score
+        *scores; /* (n_new) of a sequence that the strategy returned; NULL: the steps have them */
 } cdz_outcome_row;
 
 /* A result of the strategy's own. */
@@ -63,14 +60,14 @@ typedef struct cdz_named_result {
     const void *data;
 } cdz_named_result;
 
-/* Recorded rows of one step: full matrices (n_rows, n_vocab) or, with keep_top, the best entries. */
+/* Recorded rows of one step: full matrices (n_step_rows, n_vocab) or, with keep_top, the best entries. */
 typedef struct cdz_recorded_step {
-    const float *scores, *logits; /* (n_rows, n_vocab) or NULL */
-    const float *chosen;          /* (n_rows) processed score of the appended token */
-    const float *chosen_logprob, *chosen_raw_logprob; /* (n_rows) or NULL */
-    const int32_t *top_ids; /* (n_rows, keep_top), by falling score, ties by lower id */
+    const float *scores, *logits; /* (n_step_rows, n_vocab) or NULL */
+    const float *chosen;          /* (n_step_rows) processed score of the appended token */
+    const float *chosen_logprob, *chosen_raw_logprob; /* (n_step_rows) or NULL */
+    const int32_t *top_ids; /* (n_step_rows, keep_top), by falling score, ties by lower id */
     const float *top_values;
-    const uint32_t *n_finite; /* (n_rows) scores that are not -inf */
+    const uint32_t *n_finite; /* (n_step_rows) scores that are not -inf */
 } cdz_recorded_step;
 
 struct cdz_outcome {
@@ -79,7 +76,7 @@ struct cdz_outcome {
     cdz_outcome_row *rows;
     uint32_t n_rows, n_vocab;
     cdz_recorded_step *steps;
-    uint32_t n_steps;
+    uint32_t n_steps, n_step_rows; /* rows that ran: more than n_rows when a search returned some */
     cdz_named_result *results;
     uint32_t n_results;
     const float *prompt_logits;             /* (n_prompts, prompt_len, n_vocab) when asked for */

@@ -67,19 +67,14 @@ cdz_status cdz_loop_alive(cdz_loop *loop)
     return CDZ_OK;
 }
 
-cdz_status cdz_loop_fail(cdz_loop *loop, cdz_status code, const char *fmt, ...)
+void cdz_loop_say(cdz_loop *loop, cdz_status code, const char *fmt, ...)
 {
     char text[CDZ_ERROR_TEXT];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return cdz_err(&loop->error, code, "%s: %s", loop->strategy.plugin.base->id, text);
-}
-
-cdz_status cdz_loop_nomem(cdz_loop *loop)
-{
-    return cdz_err(&loop->error, CDZ_E_NOMEM, "out of memory for the request");
+    cdz_err(&loop->error, code, "%s: %s", loop->strategy.plugin.base->id, text);
 }
 
 cdz_status cdz_loop_await(cdz_loop *loop)

@@ -145,9 +145,19 @@ static inline cdz_loop *cdz_loop_of(const cdz_decoder *dec)
 }
 /* CDZ_OK, CDZ_E_CANCELLED or CDZ_E_DEADLINE. */
 cdz_status cdz_loop_alive(cdz_loop *loop);
-/* The strategy used a verb wrongly, or we cannot do it: "ID: VERB: sentence". */
-cdz_status cdz_loop_fail(cdz_loop *loop, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
-cdz_status cdz_loop_nomem(cdz_loop *loop);
+/* The strategy used a verb wrongly, or we cannot do it: "ID: VERB: sentence". A macro so that checkers see that the
+ * code comes back. */
+#define cdz_loop_fail(loop, code, ...)                                                             \
+    (cdz_loop_say((loop), (code), __VA_ARGS__), cdz_loop_code(code))
+static inline cdz_status cdz_loop_code(cdz_status code)
+{
+    return code;
+}
+void cdz_loop_say(cdz_loop *loop, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
+static inline cdz_status cdz_loop_nomem(cdz_loop *loop)
+{
+    return cdz_err(&loop->error, CDZ_E_NOMEM, "out of memory for the request");
+}
 /* Suspends until the want is satisfied. */
 cdz_status cdz_loop_await(cdz_loop *loop);
 bool cdz_loop_want(cdz_loop *loop, uint32_t n_seqs); /* room in want_seqs */

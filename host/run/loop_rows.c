@@ -50,7 +50,8 @@ static uint32_t leader(const cdz_loop *loop, uint32_t r)
 {
     if (loop->prefilled || loop->rows[r].seq->computed) return r;
     for (uint32_t l = 0; l < r; l++)
-        if (!loop->rows[l].seq->computed && same_ids(loop->rows[l].seq, loop->rows[r].seq))
+        if (cdz_row_runs(loop, l) && !loop->rows[l].seq->computed &&
+            same_ids(loop->rows[l].seq, loop->rows[r].seq))
             return l;
     return r;
 }

@@ -16,8 +16,7 @@ typedef struct cdz_scratch_mem {
 } cdz_scratch_mem;
 
 void *cdz_scratch_take(cdz_scratch_mem *mem, size_t bytes); /* 64-byte aligned, or NULL */
-void cdz_scratch_reset(
-    cdz_scratch_mem *mem); /* forgets; grows so that the same call fits next time */
+void cdz_scratch_reset(cdz_scratch_mem *mem); /* forgets; grows so that the same call fits next time */
 void cdz_scratch_free(cdz_scratch_mem *mem);
 
 #endif

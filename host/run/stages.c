@@ -84,9 +84,8 @@ static void *const *states_of(const cdz_stage *stage, const cdz_view *view, uint
 }
 
 /* apply on view rows [first, first + n), score row first + i of scores being view row first + i. */
-static cdz_status apply(cdz_loop *loop, const cdz_stage *stage, const cdz_view *view,
-                        uint32_t first, uint32_t n, const cdz_scores *scores, void **state_room,
-                        cdz_worker *worker)
+static cdz_status apply(cdz_loop *loop, const cdz_stage *stage, const cdz_view *view, uint32_t first,
+                        uint32_t n, const cdz_scores *scores, void **state_room, cdz_worker *worker)
 {
     cdz_scope scope = scope_for(loop, stage->plugin, worker, false);
     cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
@@ -115,13 +114,14 @@ static cdz_status accept(cdz_loop *loop, const cdz_stage *stage, bool criterion,
     step.input_ids = &ids;
     step.row_index = &row;
     step.row_state = stage->state_size ? &own : NULL;
+    const unsigned mode = float_mode();
     const cdz_status status = call(&step, 0, token);
     cdz_scratch_reset(&loop->workers[0].scratch);
+    if (mode_changed(mode)) return changed_mode(loop, stage->plugin, "accept");
     return cdz_stages_judge(loop, stage->plugin, "accept", status, scope.error);
 }
 
-static cdz_status test(cdz_loop *loop, const cdz_stage *stage, const cdz_view *view,
-                       cdz_stop *stops)
+static cdz_status test(cdz_loop *loop, const cdz_stage *stage, const cdz_view *view, cdz_stop *stops)
 {
     cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], false);
     cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
@@ -129,8 +129,10 @@ static cdz_status test(cdz_loop *loop, const cdz_stage *stage, const cdz_view *v
     step.input_ids = view->ids;
     step.row_index = view->rows;
     step.row_state = states_of(stage, view, 0, view->n, loop->state_view);
+    const unsigned mode = float_mode();
     const cdz_status status = criterion_of(stage)->test(&step, stops);
     cdz_scratch_reset(&loop->workers[0].scratch);
+    if (mode_changed(mode)) return changed_mode(loop, stage->plugin, "test");
     return cdz_stages_judge(loop, stage->plugin, "test", status, scope.error);
 }
 
@@ -325,8 +327,10 @@ static cdz_status begin(cdz_loop *loop, cdz_stage *stage, bool criterion)
     if (call) {
         cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], true);
         const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
+        const unsigned mode = float_mode();
         const cdz_status status = call(&step, &stage->shared);
         cdz_scratch_reset(&loop->workers[0].scratch);
+        if (mode_changed(mode)) return changed_mode(loop, stage->plugin, "begin");
         CDZ_TRY(cdz_stages_judge(loop, stage->plugin, "begin", status, scope.error));
     }
     stage->begun = true;

@@ -37,16 +37,23 @@ typedef struct rig {
     cdz_run_model *model, *assistant;
 } rig;
 
-UNUSED static cdz_run_model *open_model(cdz_engine *engine, const char *name)
+UNUSED static cdz_run_model *open_model_with(cdz_engine *engine, const char *name, bool tokenizer)
 {
     char path[512];
     cdz_error err = {0};
     cdz_weights *weights;
+    cdz_tokenizer *tok = NULL;
     cdz_run_model *model;
     snprintf(path, sizeof path, "%s%s", golden_folder, name);
     must(cdz_weights_open(path, &weights, &err), &err);
-    must(cdz_run_model_create(engine, weights, NULL, &model, &err), &err);
+    if (tokenizer) must(cdz_tokenizer_open(path, &tok, &err), &err);
+    must(cdz_run_model_create(engine, weights, tok, &model, &err), &err);
     return model;
+}
+
+UNUSED static cdz_run_model *open_model(cdz_engine *engine, const char *name)
+{
+    return open_model_with(engine, name, false);
 }
 
 UNUSED static rig rig_open(const char *model, cdz_engine_options options)
