@@ -160,8 +160,10 @@ static int info(const char *folder, uint64_t context, bool json)
 
 int cdz_cmd_model(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"context", required_argument, NULL, 'c'}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option options[] = {{"context", required_argument, NULL, 'c'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
     uint64_t context = 0;
     bool json = false;
     int opt;

@@ -144,6 +144,7 @@ check "an unknown chat command is told" grep -q 'unknown command /nonsense' chat
 same "tokenize" "$(cadenza tokenize "$model" -p 'river (noun): a' | tr -d ' ')" "[360,336,292,305,299,261]"
 same "tokenize back" "$(echo '[360,336,292,305,299,261]' | cadenza tokenize "$model" --decode)" '"river (noun): a"'
 check "model info" bash -c "cadenza model info | grep -q '5.4 million'"
+check "model info as JSON" bash -c "cadenza model info --json | grep -q '\"parameters\": 5401856'"
 for command in run chat explain plugin model tokenize parity version; do
     check "help of $command" bash -c "cadenza $command --help | grep -q '^Examples:'"
 done
