@@ -334,7 +334,7 @@ static void test_queue_full(void **state)
     plan_add_criterion(&second_plan, &length_rule, NULL);
     new_job(&r, &second_plan, prompt, NULL, 1, PROMPT, 8, &second);
     submit(&r, &second);
-    new_job(&r, NULL, prompt, NULL, 1, PROMPT, 8, &third);
+    new_job(&r, NULL, prompt, NULL, 1, PROMPT, 8, &third)->prompt_logits = true;
     refused(&r, &third, CDZ_E_LIMIT, "waiting already");
     gate_open(&g);
     await(&g.a);

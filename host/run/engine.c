@@ -219,8 +219,6 @@ static cdz_status check_shape(const cdz_job *job, cdz_error *err)
                                "prompt row %" PRIu32 ": token %" PRId32 " at %" PRIu32
                                " is outside the vocabulary of %" PRIu32,
                                r, job->rows[r].ids[i], i, n_vocab);
-    if (!job->prompt_logits && !job->plan)
-        return cdz_err(err, CDZ_E_USAGE, "the request has no plan to decode by");
     return CDZ_OK;
 }
 
@@ -269,6 +267,8 @@ cdz_status cdz_engine_submit(cdz_engine *engine, cdz_job *job, uint64_t *id, cdz
     cdz_task *task = NULL;
     cdz_status status = check_shape(job, err);
     if (status == CDZ_OK) status = check_memory(engine, job, err);
+    if (status == CDZ_OK && !job->prompt_logits && !job->plan)
+        status = cdz_err(err, CDZ_E_USAGE, "the request has no plan to decode by");
     if (status == CDZ_OK) status = cdz_task_create(engine, job, &task, err);
     if (status != CDZ_OK) {
         cdz_job_free(job);
