@@ -102,8 +102,8 @@ static uint32_t live_steps(const cdz_result *result, uint32_t row)
 /* What is known of the token that a row took at a step: from the step, or from the sequence that was returned. */
 static float taken(const cdz_result *result, uint32_t step, uint32_t r, score_of what)
 {
-    const cdz_recorded_step *s = &result->outcome->steps[step];
     const cdz_token_score *own = result->outcome->rows[r].scores;
+    const cdz_recorded_step *s = own ? NULL : &result->outcome->steps[step];
     switch (what) {
     case SCORE: return own ? own[step].score : s->chosen[r];
     case LOGPROB: return own ? own[step].logprob : s->chosen_logprob[r];

@@ -213,7 +213,8 @@ static cdz_status link_strategy(linker *l, const char *given)
     if (link->strategy_named)
         return link_named(l, CDZ_KIND_STRATEGY, w->text, w->origin, &link->strategy);
     CDZ_TRY(link_stage(l, CDZ_KIND_STRATEGY, "greedy", &link->greedy));
-    return link_stage(l, CDZ_KIND_STRATEGY, "sample", &link->sample);
+    CDZ_TRY(link_stage(l, CDZ_KIND_STRATEGY, "sample", &link->sample));
+    return link_stage(l, CDZ_KIND_STRATEGY, "beam", &link->beam);
 }
 
 /* --- the profile ----------------------------------------------------------------------------------------- */
@@ -248,13 +249,14 @@ static void add_entries(entry_list *list, cdz_part *at, uint32_t n)
 static cdz_status all_entries(linker *l, entry_list *out)
 {
     cdz_link *link = l->link;
-    size_t room = 3 + (size_t)link->processors.n + link->stopping.n + link->chain.n +
+    size_t room = 4 + (size_t)link->processors.n + link->stopping.n + link->chain.n +
                   cdz_profile_n_processors + cdz_profile_n_criteria;
     *out = (entry_list){cdz_arena_array(&link->arena, room, sizeof *out->at), 0};
     if (!out->at) return no_memory(l);
     add_entries(out, &link->strategy, 1);
     add_entries(out, &link->greedy, 1);
     add_entries(out, &link->sample, 1);
+    add_entries(out, &link->beam, 1);
     add_entries(out, link->chain.at, link->chain.n);
     if (!link->chain.given) add_entries(out, link->processors.at, link->processors.n);
     add_entries(out, link->stopping.at, link->stopping.n);
@@ -486,6 +488,7 @@ void cdz_link_free(cdz_link *link)
     release_all(&link->strategy, 1);
     release_all(&link->greedy, 1);
     release_all(&link->sample, 1);
+    release_all(&link->beam, 1);
     release_all(link->processors.at, link->processors.n);
     release_all(link->stopping.at, link->stopping.n);
     release_all(link->chain.at, link->chain.n);

@@ -127,6 +127,7 @@ static cdz_status follow_mode(planner *p, bool has_assistant)
     cdz_mode mode = cdz_generation_mode(&p->res, has_assistant);
     if (mode == CDZ_MODE_GREEDY) p->strategy = &p->link->greedy;
     if (mode == CDZ_MODE_SAMPLE) p->strategy = &p->link->sample;
+    if (mode == CDZ_MODE_BEAM || mode == CDZ_MODE_BEAM_SAMPLE) p->strategy = &p->link->beam;
     if (!p->strategy)
         return cdz_err(p->err, CDZ_E_UNSUPPORTED,
                        "the parameters ask for mode %s: not supported by this version",

@@ -27,10 +27,13 @@ const cdz_decoder_api cdz_loop_api = {
     .rewindable = cdz_verb_rewindable,
     .rewind = cdz_verb_rewind,
     .reorder = cdz_verb_reorder,
+    .extend_rows = cdz_verb_extend_rows,
     .map = cdz_verb_map,
     .softmax = cdz_verb_softmax,
     .log_softmax = cdz_verb_log_softmax,
+    .softmax_flat = cdz_verb_softmax_flat,
     .ban = cdz_verb_ban,
+    .token_scores = cdz_verb_token_scores,
     .scratch_scores = cdz_verb_scratch_scores,
     .argmax = cdz_verb_argmax,
     .argmax_rows = cdz_verb_argmax_rows,
@@ -49,6 +52,7 @@ const cdz_decoder_api cdz_loop_api = {
     .seq_process = cdz_verb_seq_process,
     .stop_test = cdz_verb_stop_test,
     .finish = cdz_verb_finish,
+    .return_rows = cdz_verb_return_rows,
     .record = cdz_verb_record,
     .put_result = cdz_verb_put_result,
     .cancelled = cdz_verb_cancelled,
@@ -348,7 +352,10 @@ static cdz_status decode(cdz_loop *loop)
     if (status == CDZ_OK) status = make_states(loop);
     if (status == CDZ_OK) status = run_strategy(loop);
     cdz_stages_end(loop);
-    for (uint32_t r = 0; r < loop->n_rows; r++) cdz_loop_emit(loop, r, true);
+    if (loop->returned)
+        cdz_loop_emit_returned(loop);
+    else
+        for (uint32_t r = 0; r < loop->n_rows; r++) cdz_loop_emit(loop, r, true);
     return status;
 }
 

@@ -122,6 +122,8 @@ struct cdz_loop {
     uint32_t want_cap;
     bool waiting; /* suspended for the want */
 
+    cdz_outcome_row *returned; /* (n_returned) outcome lifetime: what return_rows said; NULL: the rows */
+    uint32_t n_returned;
     cdz_recorder recorder;
     float *pending_scores, *pending_logits; /* (n_rows, V) copies that are not kept */
     cdz_error error;                        /* the newest sentence, whoever said it */
@@ -173,6 +175,7 @@ cdz_status cdz_matrix_fit(cdz_loop *loop, cdz_matrix *m, uint32_t n_rows, uint32
 cdz_scores cdz_matrix_scores(const cdz_matrix *m);
 void cdz_loop_emit(cdz_loop *loop, uint32_t row, bool ended);
 void cdz_loop_end_row(cdz_loop *loop, uint32_t row); /* its stop is set */
+void cdz_loop_emit_returned(cdz_loop *loop);         /* loop_return.c */
 
 /* --- stages.c --- */
 cdz_status cdz_stages_begin(cdz_loop *loop);
@@ -200,6 +203,7 @@ cdz_status cdz_row_state_trial(cdz_loop *loop, cdz_ids ids, uint32_t row, unsign
 /* --- recording: record.c --- */
 cdz_status cdz_record_rows(cdz_loop *loop, cdz_record_kind what, const cdz_scores *scores);
 void cdz_record_token(cdz_loop *loop, uint32_t row, int32_t token);
+void cdz_record_close(cdz_loop *loop); /* tokens that no row of the step chose were appended */
 void cdz_record_rewind(cdz_loop *loop, uint32_t n);
 
 /* --- the host table: host_table.c --- */

@@ -18,8 +18,7 @@ void cdz_loop_emit(cdz_loop *loop, uint32_t r, bool ended)
     const uint32_t n = row->done ? row->n_new : n_generated(loop, r);
     if (n <= row->n_emitted) return;
     loop->job->on_tokens(loop->job->user, loop->first_row + r,
-                         row->seq->ids + loop->info.prompt_len + row->n_emitted,
-                         n - row->n_emitted);
+                         row->seq->ids + loop->info.prompt_len + row->n_emitted, n - row->n_emitted);
     row->n_emitted = n;
 }
 
@@ -220,6 +219,25 @@ cdz_status cdz_verb_reorder(cdz_decoder *dec, const uint32_t *parents)
     for (uint32_t r = 0; r < loop->n_rows; r++) {
         if (parents[r] != r) swap_in(&loop->rows[r], &old[parents[r]]);
         loop->n_open += !loop->rows[r].done;
+    }
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_extend_rows(cdz_decoder *dec, const uint32_t *parents, const int32_t *tokens)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    for (uint32_t r = 0; r < loop->n_rows; r++)
+        CDZ_TRY(check_token(loop, "extend_rows", r, tokens[r]));
+    CDZ_TRY(cdz_verb_reorder(dec, parents));
+    cdz_record_close(loop);
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        cdz_loop_row *row = &loop->rows[r];
+        if (row->done)
+            return cdz_loop_fail(loop, CDZ_E_STATE, "extend_rows: row %" PRIu32 " has ended", r);
+        CDZ_TRY(cdz_seq_push(row->seq, &tokens[r], 1, &loop->error));
+        CDZ_TRY(cdz_stages_accept(loop, cdz_row_ids(row), r, row->state, tokens[r]));
+        CDZ_TRY(cdz_row_state_mark(loop, row));
     }
     return CDZ_OK;
 }

@@ -1,6 +1,7 @@
 /* loop_scores.c - verbs on score matrices, and whose memory a matrix is. */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "run/task.h"
 #include "run/verbs.h"
@@ -101,8 +102,7 @@ typedef struct spread {
     cdz_loop *loop;
     void (*op)(float *out, const float *x, size_t n);
     const cdz_scores *scores;
-    bool
-        rows_match; /* score row i is request row i: rows that are filled with pad are left alone */
+    bool rows_match; /* score row i is request row i: rows that are filled with pad are left alone */
 } spread;
 
 static void one_row(void *arg, size_t row)
@@ -138,6 +138,31 @@ cdz_status cdz_verb_softmax(cdz_decoder *dec, cdz_scores *scores)
 cdz_status cdz_verb_log_softmax(cdz_decoder *dec, cdz_scores *scores)
 {
     return each_row(dec, "log_softmax", scores, cdz_vec_table()->log_softmax);
+}
+
+/* out's rows lie side by side, as all whole rows of a matrix do: together they are the flat row. */
+cdz_status cdz_verb_softmax_flat(cdz_decoder *dec, const cdz_scores *scores, uint32_t first,
+                                 uint32_t n, const float *addends, cdz_scores *out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    uint32_t from, to;
+    CDZ_TRY(cdz_loop_check(loop, "softmax_flat", scores, &from));
+    CDZ_TRY(cdz_loop_check(loop, "softmax_flat", out, &to));
+    const uint32_t rows = scores->n_rows < out->n_rows ? scores->n_rows : out->n_rows;
+    if (n == 0 || n > rows || first > rows - n || scores->n_vocab != out->n_vocab)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "softmax_flat: rows %" PRIu32 " to %" PRIu32 " of scores with %" PRIu32
+                             " rows of %" PRIu32 ", into %" PRIu32 " rows of %" PRIu32,
+                             first, first + n, scores->n_rows, scores->n_vocab, out->n_rows,
+                             out->n_vocab);
+    const size_t V = scores->n_vocab;
+    for (uint32_t i = first; i < first + n; i++) {
+        memmove(cdz_row(out, i), cdz_row(scores, i), V * sizeof(float));
+        if (addends) cdz_vec_table()->add(cdz_row(out, i), V, addends[i - first]);
+    }
+    cdz_vec_table()->softmax(cdz_row(out, first), cdz_row(out, first), n * V);
+    return CDZ_OK;
 }
 
 cdz_status cdz_verb_ban(cdz_decoder *dec, cdz_scores *scores, uint32_t row, int32_t token)

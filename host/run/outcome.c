@@ -52,10 +52,28 @@ static bool fill_row(const cdz_task *task, uint32_t r, uint32_t len, cdz_outcome
     return text != NULL;
 }
 
+/* The sequences that a search returned. Those it left open end like open rows. */
+static void take_returned(const cdz_task *task, const cdz_loop *loop)
+{
+    cdz_outcome *outcome = task->outcome;
+    outcome->rows = loop->returned;
+    outcome->n_rows = loop->n_returned;
+    for (uint32_t r = 0; r < loop->n_returned; r++) {
+        cdz_outcome_row *row = &outcome->rows[r];
+        outcome->n_new_tokens += row->n_new;
+        if (row->stop.reason == CDZ_GO_ON) row->stop = stop_of_open_row(task);
+    }
+}
+
 static bool fill_rows(const cdz_task *task)
 {
     cdz_outcome *outcome = task->outcome;
     const uint32_t n = task->job->prompt_logits ? task->job->n_prompts : task->job->n_rows;
+    outcome->n_step_rows = n;
+    if (task->loops && task->n_loops == 1 && task->loops[0]->returned) {
+        take_returned(task, task->loops[0]);
+        return true;
+    }
     cdz_outcome_row *rows = cdz_arena_array(&outcome->arena, n, sizeof *rows);
     if (!rows) return false;
     uint32_t longest = 0;

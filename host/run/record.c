@@ -83,8 +83,7 @@ static cdz_status summarise(cdz_loop *loop, cdz_recorded_step *step, const cdz_s
     const uint32_t R = loop->n_rows, V = scores->n_vocab;
     const uint32_t k = loop->job->keep_top < V ? loop->job->keep_top : V;
     int32_t *ids = cdz_arena_array(arena_of(loop), (size_t)R * loop->job->keep_top, sizeof *ids);
-    float *values =
-        cdz_arena_array(arena_of(loop), (size_t)R * loop->job->keep_top, sizeof *values);
+    float *values = cdz_arena_array(arena_of(loop), (size_t)R * loop->job->keep_top, sizeof *values);
     uint32_t *finite = cdz_arena_array(arena_of(loop), R, sizeof *finite);
     if (!ids || !values || !finite) return cdz_loop_nomem(loop);
     for (uint32_t r = 0; r < R; r++) {
@@ -183,12 +182,48 @@ void cdz_record_token(cdz_loop *loop, uint32_t r, int32_t token)
         set(step->chosen_raw_logprob, r, log_prob(rec->logits + at, loop->n_vocab, token));
 }
 
+void cdz_record_close(cdz_loop *loop)
+{
+    loop->recorder.closed = true;
+}
+
 void cdz_record_rewind(cdz_loop *loop, uint32_t n)
 {
     cdz_recorder *rec = &loop->recorder;
     if (rec->n && !rec->closed) rec->n--; /* recorded, but nothing came of it */
     rec->n = n < rec->n ? rec->n - n : 0;
     rec->closed = true;
+}
+
+/* --- tokens of a search ------------------------------------------------------------------------------------------- */
+
+cdz_status cdz_verb_token_scores(cdz_decoder *dec, const cdz_scores *scores, const uint32_t *rows,
+                                 const int32_t *tokens, uint32_t n, cdz_token_score *out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    uint32_t first;
+    CDZ_TRY(cdz_loop_check(loop, "token_scores", scores, &first));
+    const cdz_recorder *rec = &loop->recorder;
+    const uint32_t V = scores->n_vocab;
+    const bool asked = loop->job->keep_logprobs;
+    const bool raw = asked && rec->has_logits && !rec->closed && V == loop->n_vocab;
+    for (uint32_t i = 0; i < n; i++) {
+        if (rows[i] >= scores->n_rows || tokens[i] < 0 || (uint32_t)tokens[i] >= V)
+            return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                                 "token_scores: token %" PRId32 " of row %" PRIu32
+                                 " in scores of %" PRIu32 " rows and %" PRIu32 " tokens",
+                                 tokens[i], rows[i], scores->n_rows, V);
+        const float *row = cdz_row(scores, rows[i]);
+        const size_t at = ((size_t)first + rows[i]) * V;
+        const bool recorded = raw && first + rows[i] < loop->n_rows;
+        out[i] = (cdz_token_score){
+            .score = row[tokens[i]],
+            .logprob = asked ? log_prob(row, V, tokens[i]) : NAN,
+            .raw_logprob = recorded ? log_prob(rec->logits + at, V, tokens[i]) : NAN,
+        };
+    }
+    return CDZ_OK;
 }
 
 /* --- results of the strategy's own -------------------------------------------------------------------------------- */

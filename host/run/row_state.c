@@ -12,7 +12,9 @@ enum { MARK_EVERY = 64 };
 cdz_status cdz_row_state_mark(cdz_loop *loop, cdz_loop_row *row)
 {
     const uint32_t n = row->seq->n - loop->info.prompt_len;
-    if (!loop->state_bytes || !loop->holds_text || n % MARK_EVERY != 0) return CDZ_OK;
+    /* A row that became a copy of another has lost its earlier marks: then it gets none until it is rewound. */
+    if (!loop->state_bytes || !loop->holds_text || n != (row->n_marks + 1) * MARK_EVERY)
+        return CDZ_OK;
     if (row->n_marks == row->marks_cap) {
         const uint32_t cap = row->marks_cap ? row->marks_cap * 2 : 8;
         unsigned char *marks = realloc(row->marks, cap * loop->state_bytes);

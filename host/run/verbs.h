@@ -12,18 +12,20 @@ bool cdz_verb_done(const cdz_decoder *dec);
 bool cdz_verb_row_done(const cdz_decoder *dec, uint32_t row);
 cdz_status cdz_verb_forward(cdz_decoder *dec, cdz_scores *out);
 cdz_status cdz_verb_process(cdz_decoder *dec, cdz_scores *scores);
-cdz_status cdz_verb_finish(cdz_decoder *dec, uint32_t row, cdz_stop_reason reason,
-                           const char *text);
+cdz_status cdz_verb_finish(cdz_decoder *dec, uint32_t row, cdz_stop_reason reason, const char *text);
 /* loop_append.c */
 cdz_status cdz_verb_append(cdz_decoder *dec, uint32_t row, int32_t token);
 cdz_status cdz_verb_append_rows(cdz_decoder *dec, int32_t *tokens);
 uint32_t cdz_verb_rewindable(const cdz_decoder *dec, uint32_t row);
 cdz_status cdz_verb_rewind(cdz_decoder *dec, uint32_t row, uint32_t n);
 cdz_status cdz_verb_reorder(cdz_decoder *dec, const uint32_t *parents);
+cdz_status cdz_verb_extend_rows(cdz_decoder *dec, const uint32_t *parents, const int32_t *tokens);
 /* loop_scores.c */
 cdz_status cdz_verb_map(cdz_decoder *dec, cdz_scores *scores);
 cdz_status cdz_verb_softmax(cdz_decoder *dec, cdz_scores *scores);
 cdz_status cdz_verb_log_softmax(cdz_decoder *dec, cdz_scores *scores);
+cdz_status cdz_verb_softmax_flat(cdz_decoder *dec, const cdz_scores *scores, uint32_t first,
+                                 uint32_t n, const float *addends, cdz_scores *out);
 cdz_status cdz_verb_ban(cdz_decoder *dec, cdz_scores *scores, uint32_t row, int32_t token);
 cdz_status cdz_verb_scratch_scores(cdz_decoder *dec, uint32_t n_rows, cdz_scores *out);
 /* loop_choice.c */
@@ -49,7 +51,11 @@ cdz_status cdz_verb_seq_process(cdz_decoder *dec, cdz_seq *const *seqs, const ui
                                 uint32_t n, cdz_scores *scores);
 cdz_status cdz_verb_stop_test(cdz_decoder *dec, const cdz_ids *ids, const uint32_t *rows,
                               uint32_t n, cdz_stop *stops);
+/* loop_return.c */
+cdz_status cdz_verb_return_rows(cdz_decoder *dec, const cdz_returned *rows, uint32_t n);
 /* record.c */
+cdz_status cdz_verb_token_scores(cdz_decoder *dec, const cdz_scores *scores, const uint32_t *rows,
+                                 const int32_t *tokens, uint32_t n, cdz_token_score *out);
 cdz_status cdz_verb_record(cdz_decoder *dec, cdz_record_kind what, const cdz_scores *scores);
 cdz_status cdz_verb_put_result(cdz_decoder *dec, const char *name, cdz_result_type type,
                                uint32_t n_dims, const uint64_t *shape, const void *data);

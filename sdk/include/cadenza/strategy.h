@@ -39,6 +39,22 @@ typedef struct cdz_candidate {
     float score; /* with the row's addend */
 } cdz_candidate;
 
+/* What a row of scores says of one token. */
+typedef struct cdz_token_score {
+    float score;       /* as it stands in the row */
+    float logprob;     /* after the processors; nan unless the caller asked for log-probabilities */
+    float raw_logprob; /* before them, from the recorded logits; nan unless recorded and asked for */
+} cdz_token_score;
+
+/* A sequence that a search hands back in place of a row. */
+typedef struct cdz_returned {
+    uint32_t row;                  /* the request row whose prompt it continues */
+    cdz_ids ids;                   /* after the prompt: new tokens, then whatever fills it up */
+    uint32_t n_new;                /* how many of ids are new tokens */
+    cdz_stop stop;                 /* why it ended; reason 0: it did not */
+    const cdz_token_score *scores; /* (n_new) what token_scores said of each token; NULL: nothing */
+} cdz_returned;
+
 typedef enum cdz_positions {
     CDZ_POSITIONS_NONE, /* fill the cache only */
     CDZ_POSITIONS_LAST, /* scores of the last position of each sequence */
@@ -81,12 +97,22 @@ typedef struct cdz_decoder_api {
     cdz_status (*rewind)(cdz_decoder *dec, uint32_t row, uint32_t n);
     /* Row r becomes a copy of row parents[r]: ids, KV cache (shared, copy-on-write), processor state. */
     cdz_status (*reorder)(cdz_decoder *dec, const uint32_t *parents);
+    /* One step of a search over rows: row r becomes a copy of row parents[r], as with reorder, and takes tokens[r].
+     * Processors accept the token; no stop rule is asked, no row ends, nothing is streamed. */
+    cdz_status (*extend_rows)(cdz_decoder *dec, const uint32_t *parents, const int32_t *tokens);
 
     /* -- scores ------------------------------------------------------------------------------------------- */
     cdz_status (*map)(cdz_decoder *dec, cdz_scores *scores);     /* data in host memory */
     cdz_status (*softmax)(cdz_decoder *dec, cdz_scores *scores); /* in place, reference rounding */
     cdz_status (*log_softmax)(cdz_decoder *dec, cdz_scores *scores); /* in place */
+    /* softmax of rows [first, first+n) as one flat row, addends[i] added to row first+i; into the same rows of out,
+     * which may be scores itself. */
+    cdz_status (*softmax_flat)(cdz_decoder *dec, const cdz_scores *scores, uint32_t first,
+                               uint32_t n, const float *addends, cdz_scores *out);
     cdz_status (*ban)(cdz_decoder *dec, cdz_scores *scores, uint32_t row, int32_t token); /* -inf */
+    /* What row rows[i] of the processed scores says of tokens[i], n of them; for return_rows. */
+    cdz_status (*token_scores)(cdz_decoder *dec, const cdz_scores *scores, const uint32_t *rows,
+                               const int32_t *tokens, uint32_t n, cdz_token_score *out);
     /* A matrix of n_rows scores owned by the request; survives further forwards, until the strategy returns. */
     cdz_status (*scratch_scores)(cdz_decoder *dec, uint32_t n_rows, cdz_scores *out);
 
@@ -126,6 +152,10 @@ typedef struct cdz_decoder_api {
     /* -- end ---------------------------------------------------------------------------------------------- */
     /* The row ends here, for a reason of the strategy's own. text: constant. */
     cdz_status (*finish)(cdz_decoder *dec, uint32_t row, cdz_stop_reason reason, const char *text);
+    /* The answer is these n sequences, from 1 to n_rows of them, in place of the rows: best first, the sequences of one
+     * prompt side by side. All is copied. Works also after cancellation, for what a search has so far; not for
+     * CDZ_ONE_ROW. Called again, it replaces what it said before. */
+    cdz_status (*return_rows)(cdz_decoder *dec, const cdz_returned *rows, uint32_t n);
     /* Keeps a copy when the caller asked for it (output_scores, output_logits, logprobs), else does nothing. */
     cdz_status (*record)(cdz_decoder *dec, cdz_record_kind what, const cdz_scores *scores);
     /* A result of the strategy's own under `name`, copied; shape has n_dims entries. Appears in --json. */
@@ -144,8 +174,7 @@ struct cdz_decoder {
 
 typedef enum cdz_strategy_cap {
     CDZ_ONE_ROW =
-        1u
-        << 0, /* written for one row; the host runs more rows as child requests, seeded seed + row */
+        1u << 0, /* written for one row; the host runs more rows as child requests, seeded seed + row */
     CDZ_REWINDS = 1u << 1, /* takes tokens back: the host holds streamed text until the row ends */
     CDZ_SAMPLES = 1u << 2, /* draws: naming it implies do_sample = true */
     CDZ_GREEDY = 1u << 3,  /* naming it implies do_sample = false */
@@ -178,11 +207,22 @@ CDZ_VERB_(cdz_status, append_rows, (cdz_decoder * dec, int32_t *tokens), (dec, t
 CDZ_VERB_(uint32_t, rewindable, (const cdz_decoder *dec, uint32_t row), (dec, row))
 CDZ_VERB_(cdz_status, rewind, (cdz_decoder * dec, uint32_t row, uint32_t n), (dec, row, n))
 CDZ_VERB_(cdz_status, reorder, (cdz_decoder * dec, const uint32_t *parents), (dec, parents))
+CDZ_VERB_(cdz_status, extend_rows,
+          (cdz_decoder * dec, const uint32_t *parents, const int32_t *tokens),
+          (dec, parents, tokens))
 CDZ_VERB_(cdz_status, map, (cdz_decoder * dec, cdz_scores *scores), (dec, scores))
 CDZ_VERB_(cdz_status, softmax, (cdz_decoder * dec, cdz_scores *scores), (dec, scores))
 CDZ_VERB_(cdz_status, log_softmax, (cdz_decoder * dec, cdz_scores *scores), (dec, scores))
+CDZ_VERB_(cdz_status, softmax_flat,
+          (cdz_decoder * dec, const cdz_scores *s, uint32_t first, uint32_t n, const float *addends,
+           cdz_scores *out),
+          (dec, s, first, n, addends, out))
 CDZ_VERB_(cdz_status, ban, (cdz_decoder * dec, cdz_scores *s, uint32_t row, int32_t token),
           (dec, s, row, token))
+CDZ_VERB_(cdz_status, token_scores,
+          (cdz_decoder * dec, const cdz_scores *s, const uint32_t *rows, const int32_t *tokens,
+           uint32_t n, cdz_token_score *out),
+          (dec, s, rows, tokens, n, out))
 CDZ_VERB_(cdz_status, scratch_scores, (cdz_decoder * dec, uint32_t n, cdz_scores *out),
           (dec, n, out))
 CDZ_VERB_(cdz_status, argmax, (cdz_decoder * dec, const cdz_scores *s, uint32_t row, cdz_pick *out),
@@ -207,8 +247,7 @@ CDZ_VERB_(cdz_status, seq_fork, (cdz_decoder * dec, const cdz_seq *seq, cdz_seq 
           (dec, seq, out))
 CDZ_VERB_(cdz_status, seq_append, (cdz_decoder * dec, cdz_seq *seq, const int32_t *ids, uint32_t n),
           (dec, seq, ids, n))
-CDZ_VERB_(cdz_status, seq_truncate, (cdz_decoder * dec, cdz_seq *seq, uint32_t len),
-          (dec, seq, len))
+CDZ_VERB_(cdz_status, seq_truncate, (cdz_decoder * dec, cdz_seq *seq, uint32_t len), (dec, seq, len))
 CDZ_VERB_(cdz_ids, seq_ids, (const cdz_decoder *dec, const cdz_seq *seq), (dec, seq))
 CDZ_VERB_(cdz_status, seq_forward,
           (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, cdz_positions positions,
@@ -219,12 +258,13 @@ CDZ_VERB_(cdz_status, seq_process,
            cdz_scores *scores),
           (dec, seqs, rows, n, scores))
 CDZ_VERB_(cdz_status, stop_test,
-          (cdz_decoder * dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n,
-           cdz_stop *stops),
+          (cdz_decoder * dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n, cdz_stop *stops),
           (dec, ids, rows, n, stops))
 CDZ_VERB_(cdz_status, finish,
           (cdz_decoder * dec, uint32_t row, cdz_stop_reason reason, const char *text),
           (dec, row, reason, text))
+CDZ_VERB_(cdz_status, return_rows, (cdz_decoder * dec, const cdz_returned *rows, uint32_t n),
+          (dec, rows, n))
 CDZ_VERB_(cdz_status, record, (cdz_decoder * dec, cdz_record_kind what, const cdz_scores *scores),
           (dec, what, scores))
 CDZ_VERB_(cdz_status, put_result,
