@@ -200,9 +200,8 @@ static const struct {
     {"elementwise", "row:fill(-4):abs():pow(0.5):neg():clamp(-1, 1); assert(row[5] == -1)\n"
                     "row:fill(1):log():exp(); assert(row[5] == 1)"},
     {"copies are one's own", "local c = row:copy(); c:fill(9); assert(row[1] ~= 9 and #c == 16)"},
-    {"slices look through",
-     "local s = row:slice(4, 2); s[0] = 77; assert(row[4] == 77 and #s == 2)\n"
-     "assert(not pcall(row.slice, row, 15, 2))"},
+    {"slices look through", "local s = row:slice(4, 2); s[0] = 77; assert(row[4] == 77 and #s == 2)\n"
+                            "assert(not pcall(row.slice, row, 15, 2))"},
     {"get and set", "row:set({1, 2}, {5, 6}); local g = row:get({2, 1}); assert(g[1] == 6 and g[2] "
                     "== 5 and #g == 2)\n"
                     "row:set(ids, 0); assert(row[3] == 0); assert(row:item(2) == 6)"},
@@ -403,13 +402,17 @@ static void batched_once(void **state)
 
 static const char counting_source[] =
     "return cadenza.processor {\n"
-    "begin = function(ctx) return { n = 0, seen = {}, bias = vec.new(ctx.n_vocab), start = "
-    "ctx:encode('d')[1] } end,\n"
-    "accept = function(p, state, token) state.n = state.n + 1; state.seen[token] = true; "
-    "state.bias[token] = state.n end,\n"
+    "begin = function(ctx)\n"
+    "  return { n = 0, seen = {}, bias = vec.new(ctx.n_vocab), start = ctx:encode('d')[1], list = { { { 9 }, 2 } }, ids = { 7, 8 } }\n"
+    "end,\n"
+    "accept = function(p, state, token) state.n = state.n + 1; state.seen[#state.seen + 1] = token; state.bias[token] = state.n end,\n"
     "apply = function(p, ids, row, ctx)\n"
-    "  local s = ctx.state; assert(s.start == 3); row:add(s.bias); row[0] = s.n; s.n = 100\n"
-    "  assert(not pcall(s.bias.fill, s.bias, 0))\n"
+    "  local s, seen = ctx.state, 0; assert(s.start == 3); row:add(s.bias); row[0] = s.n\n"
+    "  for i, t in ipairs(s.seen) do seen = seen + 1; assert(t == s.seen[i]) end\n"
+    "  for k, v in pairs(s.seen) do seen = seen - 1 end; assert(seen == 0 and #s.seen == s.n)\n"
+    "  row:sequence_bias(s.list, ids):add(s.ids, 1); assert(row[9] == 2 and row[7] == 1 and table.concat(s.ids, ',') == '7,8')\n"
+    "  assert(not pcall(s.bias.fill, s.bias, 0) and not pcall(function() s.n = 100 end))\n"
+    "  assert(not pcall(function() s.seen[1] = 100 end) and not pcall(table.insert, s.seen, 1) and not pcall(setmetatable, s, {}))\n"
     "end }";
 
 /* State follows clones, apply cannot change it, and every row has its own. */

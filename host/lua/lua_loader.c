@@ -97,6 +97,8 @@ static int bind_plugin(lua_State *L)
     cdz_lua_set(L, CDZ_LUA_SLOT_CTX);
     lua_newtable(L);
     cdz_lua_set(L, CDZ_LUA_SLOT_STATES);
+    lua_newtable(L);
+    cdz_lua_set(L, CDZ_LUA_SLOT_FACES);
     return 0;
 }
 

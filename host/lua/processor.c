@@ -104,7 +104,8 @@ cdz_status cdz_lua_begin(const cdz_step *step, void **shared)
 
     CDZ_TRY(cdz_lua_start(def, step, &S));
     if (def->has_begin) {
-        const cdz_status st = cdz_lua_report(S, step, cdz_lua_enter(S, step, 1, call_begin, NULL));
+        const cdz_status st =
+            cdz_lua_report(S, step, cdz_lua_enter(S, step, CDZ_LUA_BEGIN_CALLS, call_begin, NULL));
         if (st != CDZ_OK) {
             cdz_lua_close(S);
             return st;

@@ -1,8 +1,8 @@
 /* row_state.c - the state of a row: a table of plain values, vectors and bitsets, deep-copied whenever the host copies a
  * row. The row's bytes hold the number under which its table is kept; 0 is still the table begin returned.
  *
- * apply and test may look at the state but not change it: they get copies of the tables (what they write there is lost)
- * and the vectors themselves, which refuse to be written outside accept. */
+ * apply and test may look at the state but not change it: they see the tables through read-only faces, made once after
+ * each change, and the vectors themselves, which refuse to be written outside accept. */
 #include <string.h>
 
 #include "cadenza/ext/state.h"
@@ -11,8 +11,10 @@
 
 #define MAX_DEPTH 64
 
-/* What to do with vectors and bitsets: looked at, they are shared. */
+/* Looked at, tables get a read-only face, vectors and bitsets are shared. */
 typedef enum purpose { TO_KEEP, TO_LOOK_AT } purpose;
+
+static const char face_mark; /* its address is a key of every face's metatable */
 
 static void copy_value(lua_State *L, int from, int memo, purpose why, int depth);
 
@@ -39,15 +41,66 @@ static void remember(lua_State *L, int from, int memo)
     lua_rawset(L, memo);
 }
 
+static int refuse_write(lua_State *L)
+{
+    return luaL_error(L, "a row's state is written by accept only");
+}
+
+/* The table behind a face at index, pushed. */
+static void push_behind(lua_State *L, int index)
+{
+    lua_getmetatable(L, index);
+    lua_getfield(L, -1, "__index");
+    lua_remove(L, -2);
+}
+
+static int face_len(lua_State *L)
+{
+    push_behind(L, 1);
+    lua_pushinteger(L, (lua_Integer)lua_rawlen(L, -1));
+    return 1;
+}
+
+/* Turns the empty table at the top into a face and pushes the table that lies behind it. */
+static void make_face(lua_State *L)
+{
+    lua_createtable(L, 0, 5);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, "__index");
+    lua_insert(L, -2);
+    lua_pushcfunction(L, refuse_write);
+    lua_setfield(L, -2, "__newindex");
+    lua_pushcfunction(L, face_len);
+    lua_setfield(L, -2, "__len");
+    lua_pushboolean(L, 0);
+    lua_setfield(L, -2, "__metatable");
+    lua_pushboolean(L, 1);
+    lua_rawsetp(L, -2, &face_mark);
+    lua_setmetatable(L, -3);
+}
+
+void cdz_lua_unwrap(lua_State *L, int index)
+{
+    if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index)) return;
+    const bool face = lua_rawgetp(L, -1, &face_mark) == LUA_TBOOLEAN;
+    lua_pop(L, 2);
+    if (!face) return;
+    push_behind(L, index);
+    lua_replace(L, index);
+}
+
 static void copy_table(lua_State *L, int from, int memo, purpose why, int depth)
 {
     if (depth > MAX_DEPTH)
         luaL_error(L, "a state's tables are nested too deeply (at most %d)", MAX_DEPTH);
     if (lua_getmetatable(L, from)) refuse(L, from, " with a metatable");
-    luaL_checkstack(L, 8, NULL);
+    luaL_checkstack(L, 10, NULL);
     lua_newtable(L);
-    const int to = lua_gettop(L);
+    const int result = lua_gettop(L);
     remember(L, from, memo);
+    if (why == TO_LOOK_AT) make_face(L);
+    const int to = lua_gettop(L);
     lua_pushnil(L);
     while (lua_next(L, from)) {
         cdz_lua_charge(L, 1);
@@ -57,6 +110,7 @@ static void copy_table(lua_State *L, int from, int memo, purpose why, int depth)
         lua_rawset(L, to);
         lua_pop(L, 1);
     }
+    lua_settop(L, result);
 }
 
 static void copy_vec(lua_State *L, const cdz_lua_vec *v)
@@ -151,14 +205,41 @@ static void push_kept(lua_State *L, const cdz_lua_row_state *state)
     lua_remove(L, -2);
 }
 
+/* Forgets the faces of a state that changes or goes. */
+static void drop_faces(lua_State *L, int32_t ref)
+{
+    cdz_lua_get(L, CDZ_LUA_SLOT_FACES);
+    lua_pushnil(L);
+    lua_rawseti(L, -2, ref);
+    lua_pop(L, 1);
+}
+
+static void push_faces(lua_State *L, const cdz_lua_row_state *state)
+{
+    const int32_t ref = state ? state->ref : 0;
+
+    cdz_lua_get(L, CDZ_LUA_SLOT_FACES);
+    if (lua_rawgeti(L, -1, ref) == LUA_TNIL) {
+        lua_pop(L, 1);
+        push_kept(L, state);
+        replace_by_copy(L, TO_LOOK_AT);
+        lua_pushvalue(L, -1);
+        lua_rawseti(L, -3, ref);
+    }
+    lua_remove(L, -2);
+}
+
 void cdz_lua_push_row_state(lua_State *L, cdz_lua_row_state *state, bool writable)
 {
-    push_kept(L, state);
     if (!writable) {
-        replace_by_copy(L, TO_LOOK_AT);
+        push_faces(L, state);
         return;
     }
-    if (state->ref != 0) return;
+    push_kept(L, state);
+    if (state->ref != 0) {
+        drop_faces(L, state->ref);
+        return;
+    }
     if (lua_isnil(L, -1)) {
         lua_pop(L, 1);
         lua_newtable(L);
@@ -202,6 +283,7 @@ static int free_protected(lua_State *L)
     cdz_lua_get(L, CDZ_LUA_SLOT_STATES);
     lua_pushnil(L);
     lua_rawseti(L, -2, state->ref);
+    drop_faces(L, state->ref);
     return 0;
 }
 

@@ -210,6 +210,7 @@ static int l_pairs(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
+    cdz_lua_unwrap(L, 1);
     lua_pushvalue(L, 1);
     cdz_lua_push_sorted_keys(L, 1);
     lua_pushinteger(L, 0);
@@ -398,11 +399,10 @@ static int write_global(lua_State *L)
     if (!cdz_lua_of(L)->loading) {
         size_t len;
         const char *name = cdz_lua_text(L, 2, &len);
-        return luaL_error(
-            L,
-            "global '%s' written after the script was loaded (keep it local, or in the "
-            "table that begin returns)",
-            name);
+        return luaL_error(L,
+                          "global '%s' written after the script was loaded (keep it local, or in the "
+                          "table that begin returns)",
+                          name);
     }
     lua_rawset(L, lua_upvalueindex(1));
     return 0;

@@ -26,7 +26,9 @@ typedef struct cdz_lua_limits {
     int64_t memory; /* bytes of the script's heap */
 } cdz_lua_limits;
 
-#define CDZ_LUA_REQUEST_CALLS  100
+#define CDZ_LUA_REQUEST_CALLS 100
+#define CDZ_LUA_BEGIN_CALLS                                                                        \
+    32 /* begin may go through a vocabulary: it may cost as much as so many calls */
 #define CDZ_LUA_POOL_ROWS      16 /* vectors of the vocabulary's size a script may hold at once */
 #define CDZ_LUA_BIG_OP         65536 /* elements from which an operation looks at the clock */
 #define CDZ_LUA_DEFAULT_LIMITS ((cdz_lua_limits){2000000, 50, 8 << 20})
@@ -52,6 +54,7 @@ typedef enum cdz_lua_slot {
     CDZ_LUA_SLOT_ACCEPT, /* accept, or nil */
     CDZ_LUA_SLOT_STATE,  /* what begin returned */
     CDZ_LUA_SLOT_STATES, /* the rows' copies of it, by number */
+    CDZ_LUA_SLOT_FACES,  /* their read-only faces; 0: of what begin returned */
     CDZ_LUA_SLOT_COUNT,
 } cdz_lua_slot;
 
@@ -145,6 +148,10 @@ const char *cdz_lua_text(lua_State *L, int index, size_t *len);
 int cdz_lua_print(lua_State *L); /* print(...): a line for the host's log */
 /* Pushes a list of a table's keys: numbers ascending, then strings by bytes; raises for keys of other types. */
 void cdz_lua_push_sorted_keys(lua_State *L, int table);
+
+/* row_state.c: if the value at the absolute index is the read-only face of a state's table, replaces it by the table; for
+ * functions that read tables raw. */
+void cdz_lua_unwrap(lua_State *L, int index);
 
 /* Libraries, each pushes one table with its functions. */
 void cdz_lua_push_string_lib(lua_State *L);

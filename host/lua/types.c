@@ -269,6 +269,7 @@ cdz_ids cdz_lua_check_ids(lua_State *L, int index)
         check_valid(L, &o->stamp);
         return (cdz_ids){o->at, (uint32_t)o->n};
     }
+    cdz_lua_unwrap(L, index);
     if (lua_istable(L, index)) return ids_of_table(L, index);
     if (lua_type(L, index) != LUA_TNUMBER) luaL_typeerror(L, index, "list of ids");
     int32_t *one = cdz_lua_ints(L, 1);

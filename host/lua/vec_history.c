@@ -95,6 +95,7 @@ static entry read_entry(lua_State *L, lua_Integer i, size_t n)
     entry e;
 
     lua_rawgeti(L, 2, i);
+    cdz_lua_unwrap(L, lua_gettop(L));
     if (!lua_istable(L, -1)) luaL_error(L, "sequence_bias: entry %I is no {ids, bias}", i);
     lua_rawgeti(L, -1, 2);
     e.bias = cdz_lua_check_float(L, -1);
@@ -124,6 +125,7 @@ static int vec_sequence_bias(lua_State *L)
     const cdz_lua_vec *v = cdz_lua_check_target(L);
 
     luaL_checktype(L, 2, LUA_TTABLE);
+    cdz_lua_unwrap(L, 2);
     luaL_checkudata(L, 3, CDZ_LUA_IDS); /* a table would share the buffer of the entries */
     const cdz_ids row = cdz_lua_check_ids(L, 3);
     const lua_Integer n = (lua_Integer)lua_rawlen(L, 2);

@@ -1,4 +1,4 @@
-/* vec.c - vectors of scores: making them, elements, copies, and the arithmetic that works in place and returns self.
+/* vec_arith.c - vectors of scores: making them, elements, copies, and the arithmetic that works in place and returns self.
  *
  * Scalars are computed by the script in double and rounded once to float32 where they meet the scores; every operation is
  * the one of "cadenza.vec/1", so a script and a C plugin that do the same get the same bits. */
@@ -94,6 +94,7 @@ typedef struct sparse {
 /* A list of n floats at index: a vec or a table. The table's values live in the scratch buffer. */
 static const float *values_at(lua_State *L, int index, size_t n)
 {
+    cdz_lua_unwrap(L, index);
     if (!lua_istable(L, index)) return cdz_lua_check_vec_of(L, index, n)->data;
     if (lua_rawlen(L, index) != n)
         luaL_error(L, "%I values for %I ids", (lua_Integer)lua_rawlen(L, index), (lua_Integer)n);
@@ -200,6 +201,7 @@ static int vec_new(lua_State *L)
 static int vec_from(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
+    cdz_lua_unwrap(L, 1);
     const size_t n = lua_rawlen(L, 1);
     if (n > CDZ_LUA_MAX_LIST) return luaL_error(L, "vec.from: too many values");
     cdz_lua_charge(L, 1 + (lua_Integer)(n / 8));

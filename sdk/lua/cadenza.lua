@@ -1,0 +1,639 @@
+---@meta
+-- cadenza.lua - what a script finds in Cadenza, written for editors (LuaCATS). Never run: point your editor's Lua language
+-- server at this folder. docs/lua.md is the page to read first.
+--
+-- Counting. Lists count from 1, as everywhere in Lua: rows, ids of a row, values of topk. A score row and a vector made by
+-- vec.new are indexed by token id, which counts from 0 as in the tokenizer.
+
+---A list of token ids: a Lua table, what a row gives, or one id.
+---@alias cadenza.IdList integer|integer[]|cadenza.Ids
+
+---A row of a params table. Positions: default, lowest, highest, help; or help right after a default that is no number.
+---@class cadenza.Param
+---@field [1] any? default
+---@field [2] any? lowest, or help
+---@field [3] any? highest, or help
+---@field [4] string? help
+---@field default any
+---@field min number?
+---@field max number?
+---@field help string? one line
+---@field type "boolean"|"integer"|"number"|"string"|"word"|"boolean_or_word"|"integers"|"numbers"|"strings"|"integer_lists"|"weighted"|"integer_and_number"|nil what the default does not tell
+---@field integer boolean? a number without fraction
+---@field optional boolean? may be unset: nil then
+---@field words string[]? the words of a "word" or "boolean_or_word"
+---@field generation boolean? unless set here, the generation parameter of the same name
+---@field strict boolean? JSON must write it with a fraction
+---@field above_min boolean? the lowest value itself is out of range
+---@field below_max boolean? the highest value itself is out of range
+
+---What a plugin of any kind may declare.
+---@class cadenza.Plugin
+---@field id string? reverse domain, a-z 0-9 . _ -; without one, "lua." and the file's name
+---@field version string?
+---@field summary string? one line
+---@field params table<string, cadenza.Param>?
+---@field create fun(p: table)? refuses parameters that ranges cannot express, by error()
+
+---What processors and criteria may declare besides.
+---@class cadenza.RowPlugin: cadenza.Plugin
+---@field needs_ids boolean? default true; false: ids is nil
+---@field idle (fun(p: table, ctx: cadenza.Context): boolean)? true: changes nothing for this request
+---@field begin (fun(ctx: cadenza.Context): table?)? returns the state every row begins with
+---@field accept fun(p: table, state: table, token: integer, ctx: cadenza.Context)? the token became part of the row; the only place that writes state
+
+---@class cadenza.ProcessorTable: cadenza.RowPlugin
+---@field apply fun(p: table, ids: cadenza.Ids, row: cadenza.Vec, ctx: cadenza.Context) edits the row; with batched, ids is a list and row is all rows
+---@field batched boolean? one call for all rows
+---@field elementwise boolean? an element's result depends on that element alone
+---@field keeps_argmax boolean? never changes which token is best
+---@field keeps_top boolean? masks everything but a top segment
+---@field history_sparse boolean? changes only scores of tokens in ids and a constant set
+---@field needs_normalised boolean? wants log-probabilities
+---@field sampling_only boolean? used with do_sample only
+
+---@class cadenza.CriterionTable: cadenza.RowPlugin
+---@field test fun(p: table, ids: cadenza.Ids, ctx: cadenza.Context): (boolean|string)?, string? false or nil: go on; true or a reason ("eos", "length", "time", "string" or your own), and a text
+---@field has_eos boolean? stops at end-of-sequence tokens: finished rows are padded
+
+---@class cadenza.StrategyTable: cadenza.Plugin
+---@field run fun(ctx: cadenza.Decoder) the decode loop; may be called generate
+---@field one_row boolean? written for one row; more rows become child requests
+---@field rewinds boolean? takes tokens back: streamed text is held
+---@field samples boolean? naming it implies do_sample = true
+---@field greedy boolean? naming it implies do_sample = false
+---@field beams boolean? needs num_beams > 1
+
+---@class cadenza
+---@field version string
+cadenza = {}
+
+---@param declaration cadenza.ProcessorTable
+function cadenza.processor(declaration) end
+
+---@param declaration cadenza.CriterionTable
+function cadenza.criterion(declaration) end
+
+---@param declaration cadenza.StrategyTable
+function cadenza.strategy(declaration) end
+
+---@class veclib
+vec = {}
+
+---n elements of value x (0), indexed from 0.
+---@param n integer
+---@param x? number
+---@return cadenza.Vec
+function vec.new(n, x) end
+
+---@param values number[]
+---@return cadenza.Vec
+function vec.from(values) end
+
+---@class bitsetlib
+bitset = {}
+
+---@param n integer
+---@return cadenza.Bitset
+function bitset.new(n) end
+
+---Scores of float32. In place where it says "self"; every operation is the one C plugins use, with the same bits.
+---@class cadenza.Vec
+---@operator len: integer
+---@field [integer] number
+local Vec = {}
+
+---The elements of those ids, as a list.
+---@param ids cadenza.IdList
+---@return cadenza.Vec values counts from 1
+function Vec:get(ids) end
+---@param ids cadenza.IdList
+---@param x number|number[]|cadenza.Vec one value for all, or one each
+---@return cadenza.Vec self
+function Vec:set(ids, x) end
+---@return cadenza.Vec
+function Vec:copy() end
+---A view of n elements from a on, indexed from 0: writing it writes the vector.
+---@param a integer
+---@param n integer
+---@return cadenza.Vec
+function Vec:slice(a, n) end
+---A table; at most 4096 elements.
+---@return number[]
+function Vec:totable() end
+---@param id integer
+---@return number
+function Vec:item(id) end
+
+---@param x number|cadenza.Vec|cadenza.IdList a scalar, a vector, or ids with values
+---@param values? number|number[]|cadenza.Vec
+---@return cadenza.Vec self
+function Vec:add(x, values) end
+---@param x number|cadenza.Vec|cadenza.IdList
+---@param values? number|number[]|cadenza.Vec
+---@return cadenza.Vec self
+function Vec:sub(x, values) end
+---@param x number|cadenza.Vec|cadenza.IdList
+---@param values? number|number[]|cadenza.Vec
+---@return cadenza.Vec self
+function Vec:mul(x, values) end
+---True division, as torch's scores / x.
+---@param x number|cadenza.Vec|cadenza.IdList
+---@param values? number|number[]|cadenza.Vec
+---@return cadenza.Vec self
+function Vec:div(x, values) end
+---The same as mul.
+---@param x number
+---@return cadenza.Vec self
+function Vec:scale(x) end
+---The same as div.
+---@param t number
+---@return cadenza.Vec self
+function Vec:temperature(t) end
+---@param x number|cadenza.Vec
+---@return cadenza.Vec self
+function Vec:max_with(x) end
+---@param x number|cadenza.Vec
+---@return cadenza.Vec self
+function Vec:min_with(x) end
+---@param x number
+---@return cadenza.Vec self
+function Vec:fill(x) end
+---self + a * x
+---@param a number
+---@param x cadenza.Vec
+---@return cadenza.Vec self
+function Vec:axpy(a, x) end
+---self + t * (x - self)
+---@param x cadenza.Vec
+---@param t number
+---@return cadenza.Vec self
+function Vec:lerp(x, t) end
+---@param low number
+---@param high number
+---@return cadenza.Vec self
+function Vec:clamp(low, high) end
+---@param x number
+---@return cadenza.Vec self
+function Vec:pow(x) end
+---@return cadenza.Vec self
+function Vec:exp() end
+---@return cadenza.Vec self
+function Vec:log() end
+---@return cadenza.Vec self
+function Vec:abs() end
+---@return cadenza.Vec self
+function Vec:neg() end
+---Takes x where the bit is set (of a vector: where it is not 0).
+---@param mask cadenza.Bitset|cadenza.Vec
+---@param x number|cadenza.Vec
+---@return cadenza.Vec self
+function Vec:where(mask, x) end
+
+---Masked elements are -inf. Ids the vector does not have are ignored.
+---@param ids cadenza.IdList
+---@return cadenza.Vec self
+function Vec:mask(ids) end
+---@param ids cadenza.IdList
+---@return cadenza.Vec self
+function Vec:mask_except(ids) end
+---@param x number
+---@return cadenza.Vec self
+function Vec:mask_below(x) end
+---Masks what is in the set.
+---@param set cadenza.Bitset
+---@return cadenza.Vec self
+function Vec:mask_bits(set) end
+---Masks what is not in the set.
+---@param set cadenza.Bitset
+---@return cadenza.Vec self
+function Vec:keep_bits(set) end
+
+---@return number
+function Vec:max() end
+---@return number
+function Vec:min() end
+---The lowest index among equals; the first NaN before everything.
+---@return integer
+function Vec:argmax() end
+---@return number
+function Vec:sum() end
+---@return number
+function Vec:mean() end
+---@return number
+function Vec:logsumexp() end
+---Of softmax(self), natural logarithm.
+---@return number
+function Vec:entropy() end
+---@return number
+function Vec:norm() end
+---@param x number
+---@return integer
+function Vec:count_above(x) end
+---Sum of p * log(p / q) of two vectors of probabilities.
+---@param q cadenza.Vec
+---@return number
+function Vec:kl(q) end
+---@param x cadenza.Vec
+---@return number
+function Vec:dot(x) end
+---1 for the best; of equals the lower id comes first.
+---@param id integer
+---@return integer
+function Vec:rank(id) end
+---@return boolean
+function Vec:any_nan() end
+
+---@return cadenza.Vec self
+function Vec:softmax() end
+---@return cadenza.Vec self
+function Vec:log_softmax() end
+---@return cadenza.Vec self
+function Vec:cumsum() end
+---The k greatest, descending, ties as torch.topk.
+---@param k integer
+---@return cadenza.Ids ids
+---@return cadenza.Vec values counts from 1
+function Vec:topk(k) end
+---@return cadenza.Ids ids
+---@return cadenza.Vec values counts from 1
+function Vec:sort_desc() end
+---Masks all below the k-th largest; ties with it stay.
+---@param k integer
+---@param min_tokens_to_keep? integer
+---@return cadenza.Vec self
+function Vec:keep_topk(k, min_tokens_to_keep) end
+---@param p number
+---@param min_tokens_to_keep? integer
+---@return cadenza.Vec self
+function Vec:keep_topp(p, min_tokens_to_keep) end
+---@param p number
+---@param min_tokens_to_keep? integer
+---@return cadenza.Vec self
+function Vec:keep_minp(p, min_tokens_to_keep) end
+---@param mass number
+---@param min_tokens_to_keep? integer
+---@return cadenza.Vec self
+function Vec:keep_typical(mass, min_tokens_to_keep) end
+---@param epsilon number
+---@param min_tokens_to_keep? integer
+---@return cadenza.Vec self
+function Vec:keep_epsilon(epsilon, min_tokens_to_keep) end
+---@param epsilon number
+---@param min_tokens_to_keep? integer
+---@return cadenza.Vec self
+function Vec:keep_eta(epsilon, min_tokens_to_keep) end
+---One draw from probabilities, which need not sum to 1.
+---@param rng cadenza.Rng
+---@return integer
+function Vec:sample(rng) end
+---@param rng cadenza.Rng
+---@param n integer
+---@return integer[]
+function Vec:sample_n(rng, n) end
+---Adds Gumbel noise: argmax then draws from softmax(self).
+---@param rng cadenza.Rng
+---@return cadenza.Vec self
+function Vec:gumbel(rng) end
+
+---@param ids cadenza.IdList
+---@param kind "repetition"|"frequency"|"presence"
+---@param x number
+---@return cadenza.Vec self
+function Vec:penalize(ids, kind, x) end
+---Rewards ids for x above 1.
+---@param ids cadenza.IdList
+---@param x number
+---@return cadenza.Vec self
+function Vec:encoder_penalty(ids, x) end
+---Masks what would complete an n-gram that ids already hold.
+---@param ids cadenza.IdList
+---@param n integer
+---@return cadenza.Vec self
+function Vec:ngram_ban(ids, n) end
+---@param biases {[1]: integer[], [2]: number}[] sequences and what is added to their last token
+---@param ids cadenza.Ids of the row
+---@return cadenza.Vec self
+function Vec:sequence_bias(biases, ids) end
+
+---Several rows of scores. Every method of Vec works row by row: what works in place returns the whole, what answers gives a
+---table with one answer per row.
+---@class cadenza.Scores: cadenza.Vec
+---@operator len: integer
+---@field [integer] cadenza.Vec
+local Scores = {}
+
+---@param r integer from 1
+---@return cadenza.Vec
+function Scores:row(r) end
+
+---Token ids, read-only, counted from 1.
+---@class cadenza.Ids
+---@operator len: integer
+---@field [integer] integer
+local Ids = {}
+
+---@param i? integer 1
+---@param j? integer -1
+---@return integer[]
+function Ids:totable(i, j) end
+---A view of those from i to j, negative from the end.
+---@param i integer
+---@param j? integer
+---@return cadenza.Ids
+function Ids:sub(i, j) end
+---@param id integer
+---@return integer
+function Ids:count(id) end
+---@param id integer
+---@return boolean
+function Ids:contains(id) end
+
+---A set of token ids, a bit each.
+---@class cadenza.Bitset
+---@operator len: integer
+local Bitset = {}
+
+---@param ids cadenza.IdList
+---@return cadenza.Bitset self
+function Bitset:set(ids) end
+---@param ids cadenza.IdList
+---@return cadenza.Bitset self
+function Bitset:clear(ids) end
+---@param ids? cadenza.IdList all without it
+---@return cadenza.Bitset self
+function Bitset:flip(ids) end
+---@param other cadenza.Bitset
+---@return cadenza.Bitset self
+function Bitset:and_(other) end
+---@param other cadenza.Bitset
+---@return cadenza.Bitset self
+function Bitset:or_(other) end
+---@return integer
+function Bitset:count() end
+---@return cadenza.Ids ascending
+function Bitset:ids() end
+---@param id integer
+---@return boolean
+function Bitset:test(id) end
+---@return cadenza.Bitset
+function Bitset:copy() end
+
+---Random numbers keyed by request seed, plugin, row and position: the same whoever else draws.
+---@class cadenza.Rng
+local Rng = {}
+
+---@return number from 0 to below 1
+function Rng:uniform() end
+---@return number mean 0, deviation 1
+function Rng:normal() end
+---@param a integer
+---@param b integer included
+---@return integer
+function Rng:int(a, b) end
+---@param probs cadenza.Vec
+---@return integer
+function Rng:sample(probs) end
+
+---Facts of the request, the same in every script.
+---@class cadenza.Request
+---@field params table the parameters, read-only
+---@field n_prompts integer
+---@field n_rows integer
+---@field prompt_len integer of the padded prompt
+---@field n_vocab integer
+---@field max_length integer
+---@field min_length integer
+---@field context integer positions the model was made for
+---@field num_beams integer
+---@field do_sample boolean
+---@field seed integer
+---@field eos integer[]
+---@field pad integer?
+---@field bos integer?
+---@field prompts cadenza.Ids[]
+
+---ctx of processors and criteria.
+---@class cadenza.Context: cadenza.Request
+---@field row integer which of the request's rows, from 1
+---@field tokens cadenza.Ids the row's ids
+---@field state table? the row's state; to be looked at
+---@field rng cadenza.Rng
+local Context = {}
+
+---A resolved generation parameter by transformers' name; nil when unset or unknown.
+---@param name string
+---@return any
+function Context:config(name) end
+---In begin only.
+---@param text string
+---@param special? boolean with the model's begin and end tokens
+---@return integer[]
+function Context:encode(text, special) end
+---In begin only.
+---@param ids cadenza.IdList
+---@param skip_special? boolean
+---@return string
+function Context:decode(ids, skip_special) end
+---@param id integer
+---@return string?
+function Context:token_text(id) end
+---The last n bytes of the text generated so far, never beginning inside a character.
+---@param n integer
+---@return string
+function Context:text_tail(n) end
+---A line for the host's log; print does the same.
+---@param ... any
+function Context:log(...) end
+
+---ctx of strategies. Rows count from 1; with one row the row may be left out. Scores end with the next forward, ids with
+---the next verb that changes them: copy what you want to keep.
+---@class cadenza.Decoder: cadenza.Request
+local Decoder = {}
+
+---@param row? integer
+---@return cadenza.Ids
+function Decoder:input_ids(row) end
+---Without a row: all of them.
+---@param row? integer
+---@return boolean
+function Decoder:done(row) end
+---@param row? integer
+---@return boolean
+function Decoder:row_done(row) end
+---Scores of the next token of every row; runs whatever the KV cache lacks.
+---@return cadenza.Scores
+function Decoder:forward() end
+---The processors of the user's pipeline, in place.
+---@param scores cadenza.Scores
+---@return cadenza.Scores scores
+function Decoder:process(scores) end
+---append(tokens) for all rows, append(row, token), or append(token) with one row.
+---@param row integer|integer[]
+---@param token? integer
+---@return integer[]? tokens what was appended: pads in rows that are done
+function Decoder:append(row, token) end
+---@param tokens integer[]
+---@return integer[] tokens
+function Decoder:append_rows(tokens) end
+---How many generated tokens can be taken back.
+---@param row? integer
+---@return integer
+function Decoder:rewindable(row) end
+---rewind(row, n), or rewind(n) with one row.
+---@param row integer
+---@param n? integer
+function Decoder:rewind(row, n) end
+---Row r becomes a copy of row parents[r].
+---@param parents integer[]
+function Decoder:reorder(parents) end
+
+---Into host memory; done by itself where elements are touched.
+---@param scores cadenza.Scores
+---@return cadenza.Scores scores
+function Decoder:map(scores) end
+---@param scores cadenza.Scores
+---@return cadenza.Scores scores
+function Decoder:softmax(scores) end
+---@param scores cadenza.Scores
+---@return cadenza.Scores scores
+function Decoder:log_softmax(scores) end
+---ban(scores, row, token), or ban(scores, token) with one row.
+---@param scores cadenza.Scores
+---@param row integer
+---@param token? integer
+---@return cadenza.Scores scores
+function Decoder:ban(scores, row, token) end
+---n rows of scores that stay until the strategy returns.
+---@param n integer
+---@return cadenza.Scores
+function Decoder:scratch_scores(n) end
+---Without a row: a table of the best tokens. With one: the token, its score, its probability.
+---@param scores cadenza.Scores
+---@param row? integer
+---@return integer|integer[] token
+---@return number? score
+---@return number? prob
+function Decoder:argmax(scores, row) end
+---@param scores cadenza.Scores
+---@return integer[]
+function Decoder:argmax_rows(scores) end
+---torch.multinomial(probs, 1) from the request's stream.
+---@param probs cadenza.Scores
+---@return integer[]
+function Decoder:multinomial(probs) end
+---torch.topk over n rows from first on as one flat row; addends: one number per row, or nil.
+---@param scores cadenza.Scores
+---@param first integer
+---@param n integer
+---@param addends number[]?
+---@param m integer
+---@return {row: integer, token: integer, score: number}[]
+function Decoder:topk_flat(scores, first, n, addends, m) end
+---@param probs cadenza.Scores
+---@param first integer
+---@param n integer
+---@param m integer
+---@return {row: integer, token: integer, score: number}[]
+function Decoder:multinomial_flat(probs, first, n, m) end
+---torch.rand: a number, or a table of n.
+---@param n? integer
+---@return number|number[]
+function Decoder:uniform(n) end
+
+---@param model? "target"|"assistant"
+---@return cadenza.Seq
+function Decoder:seq_new(model) end
+---@param row? integer
+---@return cadenza.Seq
+function Decoder:seq_of_row(row) end
+---@param seq cadenza.Seq
+---@return cadenza.Seq
+function Decoder:seq_fork(seq) end
+---@param seq cadenza.Seq
+function Decoder:seq_free(seq) end
+---@param seq cadenza.Seq
+---@param ids cadenza.IdList
+function Decoder:seq_append(seq, ids) end
+---@param seq cadenza.Seq
+---@param len integer
+function Decoder:seq_truncate(seq, len) end
+---@param seq cadenza.Seq
+---@return cadenza.Ids
+function Decoder:seq_ids(seq) end
+---One pass over what the caches of these sequences lack.
+---@param seqs cadenza.Seq|cadenza.Seq[]
+---@param positions? "last"|"all"|"none"
+---@return cadenza.Scores?
+function Decoder:seq_forward(seqs, positions) end
+---The pipeline's processors on a score row per sequence, as if seqs[i] continued row rows[i].
+---@param seqs cadenza.Seq|cadenza.Seq[]
+---@param rows integer|integer[]
+---@param scores cadenza.Scores
+---@return cadenza.Scores scores
+function Decoder:seq_process(seqs, rows, scores) end
+---Would these continuations of rows stop? False or the reason, for each.
+---@param ids cadenza.IdList[]
+---@param rows integer|integer[]
+---@return (false|string)[]
+function Decoder:stop_test(ids, rows) end
+
+---finish(row, reason), or finish(reason) with one row.
+---@param row integer
+---@param reason? "eos"|"length"|"time"|"string"|string
+function Decoder:finish(row, reason) end
+---Keeps a copy when the caller asked for it.
+---@param what "logits"|"scores"
+---@param scores cadenza.Scores
+function Decoder:record(what, scores) end
+---A result under your own name: numbers, booleans, nested tables of them, vectors, ids, scores.
+---@param name string
+---@param values any
+---@param type? "int64"|"int32"|"float32"|"bool"
+function Decoder:result(name, values, type) end
+---The same as result.
+---@param name string
+---@param values any
+---@param type? "int64"|"int32"|"float32"|"bool"
+function Decoder:put_result(name, values, type) end
+---@return boolean
+function Decoder:cancelled() end
+---The monotonic second at which the request ends.
+---@return number?
+function Decoder:deadline_s() end
+---@param model? string
+---@return integer?
+function Decoder:vocab_size(model) end
+---@param name string
+---@return any
+function Decoder:config(name) end
+---@param text string
+---@param special? boolean
+---@return integer[]
+function Decoder:encode(text, special) end
+---@param ids cadenza.IdList
+---@param skip_special? boolean
+---@return string
+function Decoder:decode(ids, skip_special) end
+---@param id integer
+---@return string?
+function Decoder:token_text(id) end
+---@param ... any
+function Decoder:log(...) end
+
+---A sequence of tokens with a KV cache. One of a row is only looked at and forked.
+---@class cadenza.Seq
+---@operator len: integer
+local Seq = {}
+
+---@return cadenza.Seq
+function Seq:fork() end
+function Seq:free() end
+---@param ids cadenza.IdList
+---@return cadenza.Seq self
+function Seq:append(ids) end
+---@param len integer
+---@return cadenza.Seq self
+function Seq:truncate(len) end
+---@return cadenza.Ids
+function Seq:ids() end
