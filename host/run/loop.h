@@ -23,7 +23,8 @@ typedef struct cdz_stage {
     uint32_t caps;
     size_t state_at; /* of its bytes in a row's state */
     uint32_t state_size;
-    bool row_wise; /* may run on any thread, row by row */
+    const struct cdz_state_api *state_api; /* "cadenza.state/1", or NULL: plain bytes */
+    bool row_wise;                         /* may run on any thread, row by row */
     bool begun;
     void *shared;
 } cdz_stage;
@@ -99,6 +100,7 @@ struct cdz_loop {
     cdz_stage *processors, *criteria;
     uint32_t n_processors, n_criteria;
     size_t state_bytes; /* of a row */
+    bool owned_states;  /* some stage's state is more than bytes */
     bool accepts;       /* some stage wants to be told of tokens */
 
     cdz_torch_rng rng;
@@ -191,6 +193,8 @@ cdz_status cdz_stages_test(cdz_loop *loop, const cdz_view *view, cdz_stop *stops
 cdz_status cdz_stages_replay(cdz_loop *loop, cdz_ids ids, uint32_t from, uint32_t row,
                              unsigned char *state);
 /* Judges what a plugin call returned; the sentence lands in loop->error. */
+/* `to`, which holds a state or zero bytes, becomes a copy of `from`; NULL: a fresh row's. Not the same place. */
+cdz_status cdz_stages_copy_state(cdz_loop *loop, unsigned char *to, const unsigned char *from);
 cdz_status cdz_stages_judge(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call,
                             cdz_status returned, cdz_error *said);
 

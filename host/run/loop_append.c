@@ -179,8 +179,7 @@ static cdz_status build_copy(cdz_loop *loop, uint32_t r, uint32_t parent)
     const cdz_loop_row *from = &loop->rows[parent];
     CDZ_TRY(spare_for(loop, row));
     CDZ_TRY(cdz_seq_copy(row->spare, from->seq, &loop->error));
-    if (loop->state_bytes) memcpy(row->spare_state, from->state, loop->state_bytes);
-    return CDZ_OK;
+    return loop->state_bytes ? cdz_stages_copy_state(loop, row->spare_state, from->state) : CDZ_OK;
 }
 
 static void swap_in(cdz_loop_row *row, const cdz_loop_row *from)

@@ -202,6 +202,7 @@ static cdz_status trial_states(cdz_loop *loop, const cdz_view *view)
     if (need > loop->trial_cap) {
         unsigned char *grown = realloc(loop->trial_states, need);
         if (!grown) return cdz_loop_nomem(loop);
+        memset(grown + loop->trial_cap, 0, need - loop->trial_cap);
         loop->trial_states = grown;
         loop->trial_cap = need;
     }

@@ -19,32 +19,32 @@ cdz_status cdz_row_state_mark(cdz_loop *loop, cdz_loop_row *row)
         const uint32_t cap = row->marks_cap ? row->marks_cap * 2 : 8;
         unsigned char *marks = realloc(row->marks, cap * loop->state_bytes);
         if (!marks) return cdz_loop_nomem(loop);
+        memset(marks + row->marks_cap * loop->state_bytes, 0,
+               (cap - row->marks_cap) * loop->state_bytes);
         row->marks = marks;
         row->marks_cap = cap;
     }
-    memcpy(row->marks + row->n_marks++ * loop->state_bytes, row->state, loop->state_bytes);
-    return CDZ_OK;
+    return cdz_stages_copy_state(loop, row->marks + row->n_marks++ * loop->state_bytes, row->state);
 }
 
-/* The state nearest before length len, and the length it belongs to. */
-static uint32_t nearest(const cdz_loop *loop, const cdz_loop_row *row, uint32_t len,
-                        unsigned char *state)
+/* The state nearest before length len, and in *from the length it belongs to. */
+static cdz_status nearest(cdz_loop *loop, const cdz_loop_row *row, uint32_t len,
+                          unsigned char *state, uint32_t *from)
 {
     const uint32_t prompt = loop->info.prompt_len;
     uint32_t mark = len > prompt ? (len - prompt) / MARK_EVERY : 0;
     if (mark > row->n_marks) mark = row->n_marks;
-    if (mark == 0)
-        memset(state, 0, loop->state_bytes);
-    else
-        memcpy(state, row->marks + (mark - 1) * loop->state_bytes, loop->state_bytes);
-    return prompt + mark * MARK_EVERY;
+    *from = prompt + mark * MARK_EVERY;
+    return cdz_stages_copy_state(loop, state,
+                                 mark ? row->marks + (mark - 1) * loop->state_bytes : NULL);
 }
 
 cdz_status cdz_row_state_rewind(cdz_loop *loop, uint32_t r)
 {
     if (!loop->state_bytes) return CDZ_OK;
     cdz_loop_row *row = &loop->rows[r];
-    const uint32_t from = nearest(loop, row, row->seq->n, row->state);
+    uint32_t from;
+    CDZ_TRY(nearest(loop, row, row->seq->n, row->state, &from));
     row->n_marks = (from - loop->info.prompt_len) / MARK_EVERY;
     return cdz_stages_replay(loop, cdz_row_ids(row), from, r, row->state);
 }
@@ -64,8 +64,8 @@ cdz_status cdz_row_state_trial(cdz_loop *loop, cdz_ids ids, uint32_t r, unsigned
     const uint32_t same = common(ids, cdz_row_ids(row));
     uint32_t from = row->seq->n;
     if (same == from)
-        memcpy(state, row->state, loop->state_bytes);
+        CDZ_TRY(cdz_stages_copy_state(loop, state, row->state));
     else
-        from = nearest(loop, row, same, state);
+        CDZ_TRY(nearest(loop, row, same, state, &from));
     return cdz_stages_replay(loop, ids, from, r, state);
 }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cadenza/ext/state.h"
 #include "cadenza/processor.h"
 #include "run/task.h"
 
@@ -282,6 +283,45 @@ cdz_status cdz_stages_test(cdz_loop *loop, const cdz_view *view, cdz_stop *stops
     return CDZ_OK;
 }
 
+/* --- states that are more than bytes --------------------------------------------------------------------------- */
+
+static cdz_status copy_stage_state(cdz_loop *loop, const cdz_stage *stage, unsigned char *to,
+                                   const unsigned char *from)
+{
+    to += stage->state_at;
+    if (stage->state_api) {
+        cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], false);
+        const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+        stage->state_api->free(&step, to);
+        memset(to, 0, stage->state_size);
+        if (!from) return CDZ_OK;
+        const cdz_status status = stage->state_api->clone(&step, from + stage->state_at, to);
+        cdz_scratch_reset(&loop->workers[0].scratch);
+        return cdz_stages_judge(loop, stage->plugin, "clone", status, scope.error);
+    }
+    if (from)
+        memcpy(to, from + stage->state_at, stage->state_size);
+    else
+        memset(to, 0, stage->state_size);
+    return CDZ_OK;
+}
+
+cdz_status cdz_stages_copy_state(cdz_loop *loop, unsigned char *to, const unsigned char *from)
+{
+    if (!loop->owned_states) {
+        if (from)
+            memcpy(to, from, loop->state_bytes);
+        else
+            memset(to, 0, loop->state_bytes);
+        return CDZ_OK;
+    }
+    for (uint32_t s = 0; s < loop->n_processors; s++)
+        CDZ_TRY(copy_stage_state(loop, &loop->processors[s], to, from));
+    for (uint32_t s = 0; s < loop->n_criteria; s++)
+        CDZ_TRY(copy_stage_state(loop, &loop->criteria[s], to, from));
+    return CDZ_OK;
+}
+
 /* --- begin and end -------------------------------------------------------------------------------------------- */
 
 static bool is_idle(cdz_loop *loop, const cdz_instance *instance, bool criterion)
@@ -316,6 +356,8 @@ static void add_stage(cdz_loop *loop, const cdz_instance *instance, bool criteri
         stage->row_wise = p->caps & CDZ_ROWWISE && !p->base.loader;
         loop->accepts |= p->accept != NULL;
     }
+    stage->state_api = stage->state_size ? cdz_get_state_api(stage->plugin) : NULL;
+    loop->owned_states |= stage->state_api != NULL;
     stage->state_at = loop->state_bytes;
     loop->state_bytes += ((size_t)stage->state_size + STATE_ALIGN - 1) / STATE_ALIGN * STATE_ALIGN;
 }

@@ -110,6 +110,46 @@ check "explain shows where a value came from" bash -c "cadenza explain greedy.in
 check "plugins are listed" bash -c 'cadenza plugin list | grep -q top_k'
 check "a plugin is described" bash -c 'cadenza plugin info top_p | grep -q "top_p"'
 
+# --- state that follows rows: through beams, and through tokens that are taken back
+cat >count.lua <<'EOF'
+local function check(state, ids, ctx)
+  if state.n ~= #ids - ctx.prompt_len then error("counted " .. state.n .. " of " .. #ids - ctx.prompt_len) end
+end
+local function begin(ctx) return { n = 0 } end
+local function accept(p, state, token) state.n = state.n + 1 end
+return {
+  cadenza.processor { id = "org.example.count", version = "1.0.0", needs_ids = true, begin = begin, accept = accept,
+    apply = function(p, ids, row, ctx) check(ctx.state, ids, ctx) end },
+  cadenza.criterion { id = "org.example.count-too", version = "1.0.0", begin = begin, accept = accept,
+    test = function(p, ids, ctx) check(ctx.state, ids, ctx) return false end },
+}
+EOF
+cat >backtrack.lua <<'EOF'
+return cadenza.strategy {
+  id = "org.example.backtrack", version = "1.0.0", one_row = true, rewinds = true,
+  run = function(ctx)
+    local left, banned = 12, nil
+    while not ctx:done() do
+      local scores = ctx:process(ctx:forward())
+      if banned then ctx:ban(scores, banned) end
+      local token, _, prob = ctx:argmax(scores, 1)
+      if prob < 0.5 and left > 0 and ctx:rewindable() > 0 then
+        local ids = ctx:input_ids()
+        banned, left = ids[#ids], left - 1
+        ctx:rewind(1)
+      else
+        banned = nil
+        ctx:append(token)
+      end
+    end
+  end,
+}
+EOF
+printf '[pipeline]\nstrategy = lua:backtrack.lua\nprocessors = lua:count.lua\nstopping = org.example.count-too\n[generation]\nmax_new_tokens = 40\n' >taken.ini
+printf '[pipeline]\nprocessors = lua:count.lua\nstopping = org.example.count-too\n[generation]\nmax_new_tokens = 24\nnum_beams = 4\ndo_sample = no\n' >beams.ini
+check "a script's state follows tokens that are taken back" cadenza run --pipeline taken.ini -p 'She was'
+check "a script's state follows beams" cadenza run --pipeline beams.ini -p 'She was'
+
 # --- a file of requests
 for i in $(seq 1 200); do
     case $((i % 4)) in
