@@ -146,8 +146,9 @@ static void the_pages_examples_run(void **state)
     int n_of_kind[4] = {0};
 
     (void)state;
-    while ((p = strstr(p, "```lua\n")) != NULL) {
-        p += strlen("```lua\n");
+    while ((p = strstr(p, "```lua")) != NULL) {
+        p = strchr(p, '\n'); /* a name may follow */
+        assert_non_null(p);
         char *end = strstr(p, "```");
         assert_non_null(end);
         *end = '\0';

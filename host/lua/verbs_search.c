@@ -184,7 +184,8 @@ static void read_reason(lua_State *L, cdz_returned *row)
 {
     size_t len;
 
-    if (push_field(L, "reason") != LUA_TNIL) {
+    push_field(L, "reason");
+    if (lua_toboolean(L, -1)) {
         const char *text = luaL_checklstring(L, -1, &len);
         text = cdz_lua_module_reason(cdz_lua_of(L)->module, text, len);
         row->stop = (cdz_stop){cdz_lua_stop_reason(text), {text, (uint32_t)strlen(text)}};

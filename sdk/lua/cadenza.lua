@@ -578,6 +578,29 @@ function Decoder:seq_process(seqs, rows, scores) end
 ---@return (false|string)[]
 function Decoder:stop_test(ids, rows) end
 
+---Row r becomes a copy of row parents[r] and takes tokens[r]; no stop rule is asked, nothing is streamed.
+---@param parents integer[]
+---@param tokens integer[]
+function Decoder:extend_rows(parents, tokens) end
+---softmax of n rows from first on as one flat row, into out (scores itself).
+---@param scores cadenza.Scores
+---@param first integer
+---@param n integer
+---@param addends? number[]
+---@param out? cadenza.Scores
+---@return cadenza.Scores out
+function Decoder:softmax_flat(scores, first, n, addends, out) end
+---What row rows[i] says of tokens[i]; log-probabilities only when the caller asked for them.
+---@param scores cadenza.Scores
+---@param rows integer[]
+---@param tokens integer[]
+---@return {score: number, logprob: number?, raw_logprob: number?}[]
+function Decoder:token_scores(scores, rows, tokens) end
+---These sequences are the answer, in place of the rows: best first, those of one prompt side by side. ids come after the
+---prompt; n_new of them (all, unless given) are new tokens; scores is what token_scores said of each.
+---@param sequences {row: integer, ids: cadenza.IdList, n_new: integer?, reason: string?, scores: table[]?}[]
+function Decoder:return_rows(sequences) end
+
 ---finish(row, reason), or finish(reason) with one row.
 ---@param row integer
 ---@param reason? "eos"|"length"|"time"|"string"|string

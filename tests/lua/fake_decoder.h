@@ -3,8 +3,6 @@
 #ifndef CDZ_TESTS_LUA_FAKE_DECODER_H
 #define CDZ_TESTS_LUA_FAKE_DECODER_H
 
-#include <math.h>
-
 #include "lua/fake.h"
 
 #include <math.h>
@@ -146,47 +144,6 @@ static cdz_status fd_reorder(cdz_decoder *dec, const uint32_t *parents)
         d->rows[r] = old[parents[r]];
     }
     note(d, ") ");
-    return CDZ_OK;
-}
-
-static cdz_status fd_extend_rows(cdz_decoder *dec, const uint32_t *parents, const int32_t *tokens)
-{
-    fake_decoder *d = fd_of(dec);
-
-    fd_reorder(dec, parents);
-    for (uint32_t r = 0; r < d->n_rows; r++) {
-        note(d, "extend(%u,%d) ", r, (int)tokens[r]);
-        d->rows[r].ids[d->rows[r].len++] = tokens[r];
-    }
-    return CDZ_OK;
-}
-
-static cdz_status fd_softmax_flat(cdz_decoder *dec, const cdz_scores *s, uint32_t first, uint32_t n,
-                                  const float *addends, cdz_scores *out)
-{
-    (void)dec;
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t v = 0; v < s->n_vocab; v++)
-            cdz_row(out, first + i)[v] = cdz_row(s, first + i)[v] + addends[i];
-    cdz_vec_table()->softmax(cdz_row(out, first), cdz_row(out, first), (size_t)n * s->n_vocab);
-    return CDZ_OK;
-}
-
-static cdz_status fd_token_scores(cdz_decoder *dec, const cdz_scores *s, const uint32_t *rows,
-                                  const int32_t *tokens, uint32_t n, cdz_token_score *out)
-{
-    (void)dec;
-    for (uint32_t i = 0; i < n; i++)
-        out[i] = (cdz_token_score){cdz_row(s, rows[i])[tokens[i]], -1, (float)NAN};
-    return CDZ_OK;
-}
-
-static cdz_status fd_return_rows(cdz_decoder *dec, const cdz_returned *rows, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        note(fd_of(dec), "return(%u,%u/%u,%u %s,%g) ", rows[i].row, rows[i].n_new, rows[i].ids.len,
-             rows[i].stop.reason, rows[i].stop.text.at ? rows[i].stop.text.at : "-",
-             rows[i].scores ? (double)rows[i].scores[0].score : 0.0);
     return CDZ_OK;
 }
 
@@ -494,10 +451,6 @@ static const cdz_decoder_api fake_decoder_api = {
     .rewindable = fd_rewindable,
     .rewind = fd_rewind,
     .reorder = fd_reorder,
-    .extend_rows = fd_extend_rows,
-    .softmax_flat = fd_softmax_flat,
-    .token_scores = fd_token_scores,
-    .return_rows = fd_return_rows,
     .extend_rows = fd_extend_rows,
     .map = fd_map,
     .softmax = fd_softmax,
