@@ -42,7 +42,7 @@ void cdz_json_write_real(cdz_buf *out, double value)
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         double back = strtod(text, NULL);
-        if (memcmp(&back, &value, sizeof back) == 0) break;
+        if (back == value) break; /* zeros and signs are written by "%g" itself */
     }
     write_digits(out, text);
 }
@@ -54,7 +54,7 @@ void cdz_json_write_f32(cdz_buf *out, float value)
     for (int digits = 6; digits <= 9; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, (double)value);
         float back = strtof(text, NULL);
-        if (memcmp(&back, &value, sizeof back) == 0) break;
+        if (back == value) break;
     }
     write_digits(out, text);
 }

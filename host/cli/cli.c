@@ -112,15 +112,6 @@ static bool take_number(const char *value, double low, double high, double *out)
     return end != value && !*end && isfinite(*out) && *out >= low && *out <= high;
 }
 
-/* "seed=N" lives as long as the program: options are read once. */
-static const char *seed_setting(const char *value)
-{
-    size_t len = strlen(value) + sizeof "seed=";
-    char *text = malloc(len);
-    if (text) snprintf(text, len, "seed=%s", value);
-    return text;
-}
-
 bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const char *command,
                          int *status)
 {
@@ -133,7 +124,7 @@ bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const c
     case CDZ_OPT_SAFE_MODE: o->safe_mode = true; return true;
     case CDZ_OPT_PLUGIN: return push(&o->plugins, &o->n_plugins, value);
     case CDZ_OPT_SEED:
-        value = seed_setting(value);
+        value = cdz_arena_printf(&o->kept, "seed=%s", value);
         return value && push(&o->settings, &o->n_settings, value);
     case 's':
         if (!strchr(value, '=') || value[0] == '=') {
@@ -169,6 +160,7 @@ void cdz_cli_options_free(cdz_cli_options *options)
 {
     free((void *)options->settings);
     free((void *)options->plugins);
+    cdz_arena_free(&options->kept);
     *options = (cdz_cli_options){0};
 }
 

@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <stdio.h>
 
+#include "base/arena.h"
 #include "cadenza/cadenza.h"
 
 enum { CDZ_EXIT_OK = 0, CDZ_EXIT_FAILURE = 1, CDZ_EXIT_USAGE = 2, CDZ_EXIT_INTERRUPTED = 130 };
@@ -37,6 +38,7 @@ typedef struct cdz_cli_options {
     uint64_t kv_bytes;
     double timeout_s;
     bool safe_mode;
+    cdz_arena kept; /* texts made on the way, alive as long as the options */
 } cdz_cli_options;
 
 /* The getopt_long rows and letters of the common options; val from 256 on. Terminate your own table with

@@ -132,24 +132,16 @@ static void command_set(chat *c, const char *argument)
         return;
     }
     int status;
-    char *copy = strdup(argument); /* lives as long as the options */
-    if (!copy || !cdz_cli_take_option(&c->options, 's', copy, "chat", &status)) {
-        free(copy);
-        return;
-    }
-    if (rebuild_pipeline(c)) return;
-    free(copy);
-    c->options.n_settings--;
+    const char *copy = cdz_arena_strdup(&c->options.kept, argument);
+    if (!copy || !cdz_cli_take_option(&c->options, 's', copy, "chat", &status)) return;
+    if (!rebuild_pipeline(c)) c->options.n_settings--;
 }
 
 static void command_pipeline(chat *c, const char *argument)
 {
     const char *before = c->options.pipeline;
-    char *copy = argument[0] ? strdup(argument) : NULL; /* lives as long as the options */
-    c->options.pipeline = copy;
-    if (rebuild_pipeline(c)) return;
-    free(copy);
-    c->options.pipeline = before;
+    c->options.pipeline = argument[0] ? cdz_arena_strdup(&c->options.kept, argument) : NULL;
+    if (!rebuild_pipeline(c)) c->options.pipeline = before;
 }
 
 static void command_undo(chat *c)

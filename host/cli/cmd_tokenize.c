@@ -67,9 +67,8 @@ static cdz_status take_ids(tokenize_job *job, const cdz_json *list, cdz_error *e
     for (uint32_t i = 0; i < list->len; i++) {
         const cdz_json *id = &list->items[i];
         if (!cdz_json_is(id, CDZ_JSON_INT) || id->integer < 0 || id->integer > INT32_MAX)
-            return cdz_err(err, CDZ_E_INPUT,
-                           "entry %u is %s, expected an id: a whole number from 0", i,
-                           cdz_json_type_name(id));
+            return cdz_err(err, CDZ_E_INPUT, "entry %u is %s, expected an id: a whole number from 0",
+                           i, cdz_json_type_name(id));
         job->ids[i] = (int32_t)id->integer;
     }
     return CDZ_OK;
@@ -81,8 +80,8 @@ static cdz_status write_text(tokenize_job *job, const cdz_json *list, cdz_error 
     if (cdz_tokenizer_get_config(job->tok)->clean_up_tokenization_spaces)
         flags |= CDZ_DECODE_CLEAN_UP;
     cdz_buf text = {0};
-    cdz_status st = take_ids(job, list, err);
-    if (st == CDZ_OK) st = cdz_tokenizer_decode(job->tok, job->ids, list->len, flags, &text, err);
+    CDZ_TRY(take_ids(job, list, err));
+    cdz_status st = cdz_tokenizer_decode(job->tok, job->ids, list->len, flags, &text, err);
     if (st == CDZ_OK) cdz_json_write_string(&job->line, text.len ? text.data : "", text.len);
     cdz_buf_free(&text);
     return st;
@@ -90,8 +89,7 @@ static cdz_status write_text(tokenize_job *job, const cdz_json *list, cdz_error 
 
 /* Answers one value on a line of its own. json: the value is written as JSON, else it is the
  * text itself. */
-static cdz_status answer(tokenize_job *job, const char *value, size_t len, bool json,
-                         cdz_error *err)
+static cdz_status answer(tokenize_job *job, const char *value, size_t len, bool json, cdz_error *err)
 {
     cdz_json parsed;
     cdz_buf_clear(&job->line);

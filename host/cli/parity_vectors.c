@@ -122,8 +122,7 @@ static void *host_alloc(const cdz_step *step, size_t bytes)
 }
 
 /* The case's own parameters stand for the generation configuration; the answers are the reference's, quirks and all. */
-static cdz_status host_config(const cdz_step *step, const char *name, cdz_param_type type,
-                              void *out)
+static cdz_status host_config(const cdz_step *step, const char *name, cdz_param_type type, void *out)
 {
     const cdz_json *value =
         cdz_json_get(cdz_json_get(((trial *)step->scope)->document, "params"), name);
@@ -186,8 +185,7 @@ static cdz_status call_create(trial *t)
 
 static bool call_idle(trial *t)
 {
-    bool (*idle)(const cdz_step *) =
-        processor_of(t) ? processor_of(t)->idle : criterion_of(t)->idle;
+    bool (*idle)(const cdz_step *) = processor_of(t) ? processor_of(t)->idle : criterion_of(t)->idle;
     return idle && idle(&t->step);
 }
 
@@ -524,15 +522,11 @@ int cdz_parity_vectors(const char *path, cdz_registry *registry, bool verbose,
     cdz_arena arena = {0};
     cdz_json document;
     cdz_error err = {0};
-    int status = CDZ_EXIT_OK;
-    const cdz_json *cases = NULL;
-    if (cdz_json_read_file(path, 0, NULL, &arena, &document, &err) == CDZ_OK) {
-        cases = cdz_json_get(&document, "cases");
-        if (!cdz_json_is(cases, CDZ_JSON_ARRAY))
-            cdz_err(&err, CDZ_E_INPUT, "%s: expected an object with a list of \"cases\"", path);
-    }
-    if (err.code != CDZ_OK) status = cdz_cli_fail(&err);
-    for (uint32_t i = 0; status == CDZ_EXIT_OK && i < cases->len; i++) {
+    cdz_status read = cdz_json_read_file(path, 0, NULL, &arena, &document, &err);
+    const cdz_json *cases = read == CDZ_OK ? cdz_json_get(&document, "cases") : NULL;
+    if (read == CDZ_OK && !cdz_json_is(cases, CDZ_JSON_ARRAY))
+        read = cdz_err(&err, CDZ_E_INPUT, "%s: expected an object with a list of \"cases\"", path);
+    for (uint32_t i = 0; read == CDZ_OK && i < cases->len; i++) {
         cdz_error why = {0};
         cdz_status replayed = replay_case(registry, &cases->items[i], &why);
         if (replayed == CDZ_OK) {
@@ -546,5 +540,5 @@ int cdz_parity_vectors(const char *path, cdz_registry *registry, bool verbose,
         }
     }
     cdz_arena_free(&arena);
-    return status;
+    return read == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
 }
