@@ -343,6 +343,47 @@ static void a_request_has_a_budget_too(void **state)
     fake_free(f);
 }
 
+/* Memory may run out at any point of starting, calling and copying a state: each is an error in words, never a panic. */
+static void memory_runs_out_anywhere(void **state)
+{
+    fake *f = fake_new(1, FAKE_VOCAB);
+    int started = 0, worked = 0;
+
+    (void)state;
+    fake_use(
+        f,
+        "return cadenza.processor { params = { a = { 1, 'h' } },\n"
+        "begin = function(ctx) local t = {} for i = 1, 50 do t[i] = { i, 'x' .. i } end return { t = t } end,\n"
+        "accept = function(p, state, token) state.t[#state.t + 1] = ('y'):rep(100) end,\n"
+        "apply = function(p, ids, row, ctx) row:add(#ctx.state.t); local ok = pcall(error, {}) end }");
+    const cdz_param_table table = cdz_params_of(f->step.plugin);
+    int64_t *memory =
+        (int64_t *)(void *)((char *)f->params + cdz_param_find(&table, "budget_memory")->offset);
+    for (*memory = 1000; *memory < 250000; *memory += 379) {
+        const cdz_processor *p = fake_processor(f);
+        float row[FAKE_VOCAB] = {0};
+        uint64_t copy = 0;
+        f->err.text[0] = '\0';
+        f->state_store[0] = 0;
+        cdz_status st = p->begin(&f->step, &f->step.shared);
+        if (st == CDZ_OK) {
+            started++;
+            st = p->accept(&f->step, 0, 1);
+            if (st == CDZ_OK) st = fake_apply(f, row);
+            if (st == CDZ_OK)
+                st = cdz_get_state_api(f->step.plugin)->clone(&f->step, &f->state_store[0], &copy);
+            cdz_get_state_api(f->step.plugin)->free(&f->step, &copy);
+            p->end(&f->step);
+            f->step.shared = NULL;
+        }
+        worked += st == CDZ_OK;
+        if (st != CDZ_OK && !strstr(f->err.text, "memory budget spent"))
+            fail_msg("%d: %s", (int)*memory, f->err.text);
+    }
+    assert_true(worked > 0 && started > worked && started < 657);
+    fake_free(f);
+}
+
 /* A thousand lines of log are a thousand lines the host need not keep. */
 static void the_log_is_limited(void **state)
 {
@@ -396,9 +437,10 @@ static void sources_that_nest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(on_the_stack_of_a_fibre), cmocka_unit_test(a_spent_budget_stays_spent),
-        cmocka_unit_test(budgets_are_parameters),  cmocka_unit_test(a_request_has_a_budget_too),
-        cmocka_unit_test(the_log_is_limited),      cmocka_unit_test(sources_that_nest),
+        cmocka_unit_test(on_the_stack_of_a_fibre),  cmocka_unit_test(a_spent_budget_stays_spent),
+        cmocka_unit_test(budgets_are_parameters),   cmocka_unit_test(a_request_has_a_budget_too),
+        cmocka_unit_test(memory_runs_out_anywhere), cmocka_unit_test(the_log_is_limited),
+        cmocka_unit_test(sources_that_nest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
