@@ -55,6 +55,7 @@ typedef struct cdz_attend {
     size_t block_stride;   /* floats from a block to the next */
     const int32_t *blocks; /* of the sequence */
     float scale;
+    float soft_cap;      /* of the scaled scores; 0: none */
     float *scores;       /* room to work in: (n_queries, score_stride) */
     size_t score_stride; /* the range of all queries together, rounded out to whole blocks */
 } cdz_attend;
@@ -74,12 +75,20 @@ typedef struct cdz_kernel_set {
                       size_t kc);
     void (*lane_tile)(const cdz_lane_tile *tile);
 
-    /* Row operations: one value in, one value out, no sums. */
+    /* Row operations: one value in, one value out, but for sum. */
     void (*widen[CDZ_N_DTYPES])(float *y, const void *x, size_t n);
     void (*add)(float *y, const float *x, size_t n);
     void (*scale_norm)(float *y, const float *x, const float *w, float inverse, float offset,
                        size_t n);
     void (*silu_mul)(float *y, const float *gate, const float *up, size_t n);
+    void (*gelu[CDZ_N_GELUS])(float *y, const float *x, size_t n);
+    void (*mul)(float *y, const float *x, size_t n);                      /* y *= x */
+    void (*scale)(float *x, float factor, size_t n);                      /* x *= factor */
+    void (*add_scaled)(float *y, const float *x, float factor, size_t n); /* y += factor * x */
+    void (*soft_cap)(float *x, float cap, size_t n);
+    void (*subtract)(float *y, const float *x, float from_each, size_t n);
+    void (*scale_shift)(float *y, const float *w, const float *b, float inverse, size_t n);
+    float (*sum)(const float *x, size_t n);
     /* Pairs (a[i], b[i]), or (x[2i], x[2i + 1]), turned by cosine[i] and sine[i]. */
     void (*rotate)(float *restrict a, float *restrict b, const float *cosine, const float *sine,
                    size_t n);

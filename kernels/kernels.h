@@ -48,6 +48,9 @@ typedef struct cdz_rope {
     bool interleaved;      /* pairs are (2i, 2i+1) instead of (i, i + n_rotated/2) */
 } cdz_rope;
 
+/* The two gelus: by the error function, and by tanh (gelu_new, gelu_pytorch_tanh). */
+typedef enum cdz_gelu_kind { CDZ_GELU_ERF, CDZ_GELU_TANH, CDZ_N_GELUS } cdz_gelu_kind;
+
 /* The paged KV store of one model. A block holds CDZ_KV_BLOCK positions of every layer. Inside,
  * per layer and kv head, keys lie as [CDZ_KV_BLOCK/8][head_dim][8] (eight positions side by
  * side) and values as [CDZ_KV_BLOCK][head_dim]; the backend alone reads and writes them. Always
@@ -70,8 +73,8 @@ typedef struct cdz_backend cdz_backend;
 
 /* Activations are float32, row-major (m, n) with a stride in floats. Pointers are host memory on
  * the CPU; on a device they come from alloc. Calls on one backend come from one thread at a
- * time; each returns when its outputs are visible to the next call (and, for host pointers, to
- * the caller after sync). What a call has read may change or go away as soon as it has returned,
+ * time; each returns when its outputs are visible to the next call and, in host memory, to the
+ * caller. What a call has read may change or go away as soon as it has returned,
  * with one exception: a late thread may still be reading weights, so these are unmapped only
  * after sync. */
 typedef struct cdz_backend_api {
@@ -94,6 +97,9 @@ typedef struct cdz_backend_api {
      * with the reciprocal root first, then the one with the weight. */
     void (*rmsnorm)(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
                     const cdz_weight *w, float eps, float offset);
+    /* y = (x - mean) / sqrt(mean((x - mean)^2) + eps) * w + bias */
+    void (*layernorm)(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
+                      const cdz_weight *w, const cdz_weight *bias, float eps);
     /* In place on (m, n_heads * head_dim); row r is at positions[r]. An angle is the float32
      * product of position and inv_freq. */
     void (*rope)(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n_heads, size_t head_dim,
@@ -101,9 +107,24 @@ typedef struct cdz_backend_api {
     /* y = gate / (1 + exp(-gate)) * up */
     void (*silu_mul)(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
                      size_t ldg, size_t m, size_t n);
+    /* y = gelu(gate) * up; up NULL: y = gelu(gate) */
+    void (*gelu)(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
+                 size_t ldg, size_t m, size_t n, cdz_gelu_kind kind);
     /* y += x */
     void (*add)(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
                 size_t n);
+    /* x *= factor */
+    void (*scale)(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float factor);
+    /* x = tanh(x / cap) * cap */
+    void (*soft_cap)(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float cap);
+    /* Which k of n experts a row goes to: softmax over its scores, the k largest, largest first,
+     * the lower index first among equals; weights divided by their sum when normalised. weights
+     * and ids (m, k). */
+    void (*route)(cdz_backend *b, float *weights, int32_t *ids, size_t k, const float *scores,
+                  size_t lds, size_t m, size_t n, bool normalise);
+    /* y[to[r]] += factors[r] * x[r]; the rows `to` are distinct. */
+    void (*add_scaled)(cdz_backend *b, float *y, size_t ldy, const int32_t *to,
+                       const float *factors, const float *x, size_t ldx, size_t m, size_t n);
 
     /* KV memory of n_blocks blocks; NULL: out of memory. */
     cdz_kv *(*kv_create)(cdz_backend *b, const cdz_kv_shape *shape, size_t n_blocks);
@@ -115,12 +136,12 @@ typedef struct cdz_backend_api {
     void (*kv_write)(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,
                      const float *v, size_t ldv, const cdz_kv_row *rows, size_t m);
     /* out and q (m, n_heads * head_dim); grouped-query: query head h reads kv head h / (n_heads
-     * / n_kv_heads). window 0: everything. Scores are q.k * scale; softmax as in
-     * ref_attention.c, by absolute position. Rows of one sequence that stand together and share
+     * / n_kv_heads). window 0: everything. Scores are q.k * scale, drawn into (-soft_cap, soft_cap)
+     * unless that is 0; softmax as in ref_attention.c, by absolute position. Rows of one sequence that stand together and share
      * the pointer to its blocks are computed together. */
     void (*attention)(cdz_backend *b, float *out, size_t ldo, const float *q, size_t ldq,
                       const cdz_kv *kv, size_t layer, const cdz_kv_row *rows, size_t m,
-                      size_t n_heads, float scale, uint32_t window);
+                      size_t n_heads, float scale, float soft_cap, uint32_t window);
 
     /* Runs task(arg, i) for i in [0, n) on the backend's threads; used for row-wise native
      * processors. */

@@ -9,11 +9,13 @@ static const struct model {
     const char *name;
     size_t n_heads, n_kv_heads, head_dim;
     uint32_t window;
+    float soft_cap;
 } models[] = {
-    {"seven heads to one", 14, 2, 64, 0}, {"one to one", 4, 4, 16, 0},
-    {"odd head size", 6, 2, 20, 0},       {"head smaller than a register", 3, 1, 5, 0},
-    {"window of one", 4, 2, 24, 1},       {"window across blocks", 14, 2, 64, 40},
-    {"window of a block", 9, 1, 32, 32},  {"window longer than the text", 4, 2, 8, 4096},
+    {"seven heads to one", 14, 2, 64, 0, 0}, {"one to one", 4, 4, 16, 0, 0},
+    {"odd head size", 6, 2, 20, 0, 0},       {"head smaller than a register", 3, 1, 5, 0, 0},
+    {"window of one", 4, 2, 24, 1, 0},       {"window across blocks", 14, 2, 64, 40, 0},
+    {"window of a block", 9, 1, 32, 32, 0},  {"window longer than the text", 4, 2, 8, 4096, 0},
+    {"soft cap", 8, 2, 32, 0, 1.5f},         {"soft cap and window", 9, 3, 20, 45, 50.0f},
 };
 enum { N_MODELS = sizeof models / sizeof *models };
 
@@ -71,7 +73,8 @@ static void attend(cdz_backend *b, const cdz_kv *kv, const text *t, size_t from,
     cdz_kv_row rows[LENGTH];
     for (size_t p = from; p < to; p++) rows[p - from] = (cdz_kv_row){t->blocks, (uint32_t)p};
     b->api->attention(b, out + from * t->q_width, t->q_width, t->q + from * t->q_width, t->q_width,
-                      kv, 1, rows, to - from, t->model->n_heads, t->scale, t->model->window);
+                      kv, 1, rows, to - from, t->model->n_heads, t->scale, t->model->soft_cap,
+                      t->model->window);
 }
 
 /* What the scalar set says, position by position, each written just before it is asked for. */
@@ -105,6 +108,8 @@ static void exact_head(const text *t, size_t position, size_t head, double *out)
             scores[p] += (double)t->q[position * t->q_width + head * dim + d] *
                          (double)t->k[p * t->kv_width + kv_head * dim + d];
         scores[p] *= (double)t->scale;
+        const double cap = (double)t->model->soft_cap;
+        if (cap > 0) scores[p] = tanh(scores[p] / cap) * cap;
         if (scores[p] > largest) largest = scores[p];
     }
     for (size_t d = 0; d < dim; d++) out[d] = 0.0;
@@ -215,12 +220,11 @@ static void company_in(const char *variant)
         const bool first = i < 30 || i % 2;
         const size_t position = i < 30 ? 100 + i : (i * 67) % LENGTH;
         rows[i] = (cdz_kv_row){first ? a.blocks : c.blocks, (uint32_t)position};
-        memcpy(q + i * a.q_width, (first ? a.q : c.q) + position * a.q_width,
-               a.q_width * sizeof *q);
+        memcpy(q + i * a.q_width, (first ? a.q : c.q) + position * a.q_width, a.q_width * sizeof *q);
         expected[i] = (first ? expected_a : expected_c) + position * a.q_width;
     }
     b->api->attention(b, out, a.q_width, q, a.q_width, kv, 1, rows, ROWS, model->n_heads, a.scale,
-                      0);
+                      0.0f, 0);
     for (size_t i = 0; i < ROWS; i++)
         assert_same_rows(variant, out + i * a.q_width, a.q_width, expected[i], a.q_width, 1,
                          a.q_width);

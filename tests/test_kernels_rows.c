@@ -1,4 +1,4 @@
-/* test_kernels_rows.c - embedding, norm, rope, silu and add: against float64, against the scalar
+/* test_kernels_rows.c - embedding, norms, rope, activations, sums and the router: against float64, against the scalar
  * set's bits, and row by row whatever the number of rows. */
 #include "test_kernels_support.h"
 
@@ -62,6 +62,35 @@ static void exp_at_the_ends(void **state)
     assert_true(cdz_exp(1e30f) == INFINITY);
     assert_true(isnan(cdz_exp(NAN)));
     assert_true(cdz_exp(-100.0f) > 0.0f); /* subnormal, not flushed */
+}
+
+static void tanh_and_erf_are_within_three_ulp(void **state)
+{
+    (void)state;
+    double worst_tanh = 0.0, worst_erf = 0.0;
+    for (int i = -200000; i <= 200000; i++) {
+        const float x = (float)i * 0.0001f;
+        worst_tanh = fmax(worst_tanh, ulps(cdz_tanh(x), tanh((double)x)));
+        worst_erf = fmax(worst_erf, ulps(cdz_erf(x), erf((double)x)));
+    }
+    print_message("tanh: at most %.2f ulp, erf: %.2f ulp\n", worst_tanh, worst_erf);
+    assert_true(worst_tanh < 3.0);
+    assert_true(worst_erf < 2.0);
+}
+
+static void tanh_and_erf_at_the_ends(void **state)
+{
+    (void)state;
+    static float (*const functions[])(float) = {cdz_tanh, cdz_erf};
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(functions[i](0.0f) == 0.0f);
+        assert_true(functions[i](1e-30f) > 0.0f);
+        assert_true(functions[i](INFINITY) == 1.0f);
+        assert_true(functions[i](-INFINITY) == -1.0f);
+        assert_true(functions[i](3e38f) == 1.0f);
+        assert_true(functions[i](-3e38f) == -1.0f);
+        assert_true(isnan(functions[i](NAN)));
+    }
 }
 
 /* ---- the operations on a backend; each is run on m rows of n and compared with the scalar
@@ -132,6 +161,47 @@ static void do_silu(cdz_backend *b, const inputs *in, float *y, size_t m)
     b->api->silu_mul(b, y, LD, in->x, in->z, LD, m, N);
 }
 
+static void do_layer_norm(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    const cdz_weight w = {in->w.data, in->w.dtype, 1, N};
+    const cdz_weight bias = {(const char *)in->w.data + N * cdz_dtype_bytes(in->w.dtype),
+                             in->w.dtype, 1, N};
+    b->api->layernorm(b, y, LD, in->x, LD, m, &w, &bias, 1e-5f);
+}
+
+static void do_gelu(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    b->api->gelu(b, y, LD, in->x, NULL, LD, m, N, CDZ_GELU_ERF);
+}
+
+static void do_gelu_tanh_mul(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    b->api->gelu(b, y, LD, in->x, in->z, LD, m, N, CDZ_GELU_TANH);
+}
+
+static void do_scale(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    memcpy(y, in->x, m * LD * sizeof *y);
+    b->api->scale(b, y, LD, m, N, 6.32455532f);
+}
+
+static void do_soft_cap(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    memcpy(y, in->x, m * LD * sizeof *y);
+    b->api->soft_cap(b, y, LD, m, N, 0.7f);
+}
+
+/* Row r of the result hangs on row r of x and z alone. */
+static void do_add_scaled(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    int32_t to[M];
+    float factors[M];
+    for (size_t i = 0; i < m; i++) to[i] = (int32_t)i;
+    for (size_t i = 0; i < m; i++) factors[i] = in->x[i * LD + 1];
+    memcpy(y, in->z, m * LD * sizeof *y);
+    b->api->add_scaled(b, y, LD, to, factors, in->x, LD, m, N);
+}
+
 static void do_add(cdz_backend *b, const inputs *in, float *y, size_t m)
 {
     memcpy(y, in->z, m * LD * sizeof *y);
@@ -167,7 +237,13 @@ static const struct {
     {"rmsnorm", do_norm},
     {"rmsnorm offset", do_offset_norm},
     {"silu_mul", do_silu},
+    {"layernorm", do_layer_norm},
+    {"gelu", do_gelu},
+    {"gelu_tanh times up", do_gelu_tanh_mul},
+    {"scale", do_scale},
+    {"soft_cap", do_soft_cap},
     {"add", do_add},
+    {"add_scaled", do_add_scaled},
     {"rope by halves", do_rope_halves},
     {"rope by pairs", do_rope_pairs},
     {"rope wider than a piece", do_rope_wide},
@@ -247,6 +323,95 @@ static void silu_is_exact_to_a_few_ulp(void **state)
     assert_true(y[LD + 3] == 0.0f); /* gate -200 */
     free_inputs(&in);
     free(y);
+    b->api->destroy(b);
+}
+
+static void layer_norm_is_exact_to_rounding(void **state)
+{
+    (void)state;
+    cdz_backend *b = make_backend(NULL, 2);
+    inputs in = make_inputs(CDZ_F16);
+    float *y = must_alloc(M * LD * sizeof *y);
+    do_layer_norm(b, &in, y, M);
+    for (size_t r = 0; r < M; r++) {
+        double mean = 0.0, squares = 0.0;
+        for (size_t i = 0; i < N; i++) mean += (double)in.x[r * LD + i] / N;
+        for (size_t i = 0; i < N; i++) squares += pow((double)in.x[r * LD + i] - mean, 2) / N;
+        for (size_t i = 0; i < N; i++) {
+            const double exact = ((double)in.x[r * LD + i] - mean) / sqrt(squares + 1e-5) *
+                                     element(CDZ_F16, in.w.data, i) +
+                                 element(CDZ_F16, in.w.data, N + i);
+            assert_true(fabs((double)y[r * LD + i] - exact) < 2e-6 * (1.0 + fabs(exact)));
+        }
+    }
+    free_inputs(&in);
+    free(y);
+    b->api->destroy(b);
+}
+
+static void gelus_and_cap_are_exact_to_rounding(void **state)
+{
+    (void)state;
+    cdz_backend *b = make_backend(NULL, 1);
+    float x[2001], y[2001];
+    for (size_t i = 0; i < 2001; i++) x[i] = ((float)i - 1000.0f) * 0.01f;
+    const size_t n = 2001;
+    b->api->gelu(b, y, n, x, NULL, n, 1, n, CDZ_GELU_ERF);
+    for (size_t i = 0; i < n; i++) {
+        const double v = (double)x[i];
+        assert_true(fabs((double)y[i] - v / 2 * (1 + erf(v / sqrt(2.0)))) < 1e-6);
+    }
+    b->api->gelu(b, y, n, x, x, n, 1, n, CDZ_GELU_TANH);
+    for (size_t i = 0; i < n; i++) {
+        const double v = (double)x[i], inner = 0.7978845608028654 * (v + 0.044715 * v * v * v);
+        assert_true(fabs((double)y[i] - v / 2 * (1 + tanh(inner)) * v) < 1e-5);
+    }
+    memcpy(y, x, sizeof y);
+    b->api->soft_cap(b, y, n, 1, n, 4.0f);
+    for (size_t i = 0; i < n; i++)
+        assert_true(fabs((double)y[i] - tanh((double)x[i] / 4) * 4) < 2e-6);
+    b->api->destroy(b);
+}
+
+static void scaled_rows_land_where_they_belong(void **state)
+{
+    (void)state;
+    static const float x[4] = {1, 2, 3, 4}, factors[2] = {10, 0.5f};
+    static const int32_t to[2] = {2, 0};
+    float y[6] = {1, 1, 1, 1, 1, 1};
+    static const float expected[6] = {2.5f, 3, 1, 1, 11, 21};
+    cdz_backend *b = make_backend(NULL, 1);
+    b->api->add_scaled(b, y, 2, to, factors, x, 2, 2, 2);
+    assert_memory_equal(y, expected, sizeof y);
+    b->api->destroy(b);
+}
+
+static void routes_take_the_largest(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        float scores[4];
+        int32_t ids[2];
+        bool normalise;
+        double weights[2];
+    } cases[] = {
+        {"normalised", {0.0f, 1.0f, -1.0f, 3.0f}, {3, 1}, true, {0.8807970780, 0.1192029220}},
+        {"as they are", {0.0f, 1.0f, -1.0f, 3.0f}, {3, 1}, false, {0.8309527, 0.1124573}},
+        {"equal: the lower index", {2.0f, 5.0f, 5.0f, 5.0f}, {1, 2}, true, {0.5, 0.5}},
+        {"far apart", {-300.0f, 0.0f, 300.0f, -1.0f}, {2, 1}, true, {1.0, 0.0}},
+    };
+    cdz_backend *b = make_backend(NULL, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float weights[2];
+        int32_t ids[2];
+        b->api->route(b, weights, ids, 2, cases[i].scores, 4, 1, 4, cases[i].normalise);
+        for (size_t j = 0; j < 2; j++) {
+            if (ids[j] != cases[i].ids[j])
+                fail_msg("%s: expert %d, expected %d", cases[i].name, ids[j], cases[i].ids[j]);
+            assert_true(fabs((double)weights[j] - cases[i].weights[j]) < 1e-6);
+        }
+    }
     b->api->destroy(b);
 }
 
@@ -341,9 +506,15 @@ int main(void)
         cmocka_unit_test(every_half_is_widened_exactly),
         cmocka_unit_test(exp_is_within_two_ulp),
         cmocka_unit_test(exp_at_the_ends),
+        cmocka_unit_test(tanh_and_erf_are_within_three_ulp),
+        cmocka_unit_test(tanh_and_erf_at_the_ends),
         cmocka_unit_test(bits_equal_on_every_variant),
         cmocka_unit_test(norm_is_exact_to_a_few_ulp),
         cmocka_unit_test(silu_is_exact_to_a_few_ulp),
+        cmocka_unit_test(layer_norm_is_exact_to_rounding),
+        cmocka_unit_test(gelus_and_cap_are_exact_to_rounding),
+        cmocka_unit_test(scaled_rows_land_where_they_belong),
+        cmocka_unit_test(routes_take_the_largest),
         cmocka_unit_test(rope_turns_by_the_float_angle),
         cmocka_unit_test(wide_heads_turn_by_their_own_angles),
         cmocka_unit_test(embed_and_add_are_exact),

@@ -212,7 +212,8 @@ static void run_attention(void *arg)
 {
     attention *a = arg;
     for (size_t l = 0; l < a->layers; l++)
-        a->b->api->attention(a->b, a->out, 896, a->q, 896, a->kv, l, a->rows, a->m, 14, 0.125f, 0);
+        a->b->api->attention(a->b, a->out, 896, a->q, 896, a->kv, l, a->rows, a->m, 14, 0.125f, 0.0f,
+                             0);
 }
 
 static void bench_attention(cdz_backend *b)

@@ -162,7 +162,7 @@ static void attend(cdz_layers *f, uint32_t layer)
     api->rope(b, f->k, narrow, m, a->n_kv_heads, a->head_dim, f->positions, &a->rope);
     api->kv_write(b, f->store, layer, f->k, narrow, f->v, narrow, f->rows, m);
     api->attention(b, f->mixed, wide, f->q, wide, f->store, layer, f->rows, m, a->n_heads,
-                   a->attention_scale, a->window[layer]);
+                   a->attention_scale, 0.0f, a->window[layer]);
     const cdz_product o = product(&w->o, f->normed);
     api->matmul(b, &o, 1, f->mixed, wide, m);
     api->add(b, f->x, D, f->normed, D, m, D);

@@ -17,8 +17,7 @@ CDZ_INLINE __m256 exp8(__m256 x)
 {
     const __m256 magic = _mm256_set1_ps(12582912.0f);
     /* max and min return the second operand for NaN: it stays NaN */
-    const __m256 t =
-        _mm256_min_ps(_mm256_set1_ps(89.0f), _mm256_max_ps(_mm256_set1_ps(-104.0f), x));
+    const __m256 t = _mm256_min_ps(_mm256_set1_ps(89.0f), _mm256_max_ps(_mm256_set1_ps(-104.0f), x));
     const __m256 shifted = _mm256_fmadd_ps(t, _mm256_set1_ps(1.44269504f), magic);
     const __m256 n = _mm256_sub_ps(shifted, magic);
     __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-0.693145752f), t);
@@ -35,6 +34,34 @@ CDZ_INLINE __m256 exp8(__m256 x)
     const __m256 a = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(low, bias), 23));
     const __m256 b = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(high, bias), 23));
     return _mm256_mul_ps(_mm256_mul_ps(p, a), b);
+}
+
+/* cdz_tanh, eight at a time. */
+CDZ_INLINE __m256 tanh8(__m256 x)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f), one = _mm256_set1_ps(1.0f);
+    const __m256 a = _mm256_andnot_ps(sign, x), z = _mm256_mul_ps(x, x);
+    __m256 p = _mm256_set1_ps(-5.70498872745e-3f);
+    p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(2.06390887954e-2f));
+    p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(-5.37397155531e-2f));
+    p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(1.33314422036e-1f));
+    p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(-3.33332819422e-1f));
+    const __m256 near_zero = _mm256_fmadd_ps(_mm256_mul_ps(x, z), p, x);
+    const __m256 e = exp8(_mm256_add_ps(a, a));
+    const __m256 m = _mm256_sub_ps(one, _mm256_div_ps(_mm256_set1_ps(2.0f), _mm256_add_ps(e, one)));
+    const __m256 far = _mm256_or_ps(_mm256_andnot_ps(sign, m), _mm256_and_ps(sign, x));
+    return _mm256_blendv_ps(far, near_zero, _mm256_cmp_ps(a, _mm256_set1_ps(0.625f), _CMP_LT_OQ));
+}
+
+/* Draws the scores of the words that [begin, end) touches into (-cap, cap). */
+static void cap_scores(float *s, size_t first, size_t begin, size_t end, float soft_cap)
+{
+    const __m256 cap = _mm256_set1_ps(soft_cap);
+    for (size_t at = begin / WORD * WORD; at < end; at += WORD) {
+        float *to = s + (at - first);
+        const __m256 x = _mm256_div_ps(_mm256_loadu_ps(to), cap);
+        _mm256_storeu_ps(to, _mm256_mul_ps(tanh8(x), cap));
+    }
 }
 
 /* Scores of nq heads for two groups of eight positions: one chain over d per head and group. */
@@ -191,9 +218,8 @@ CDZ_INLINE __m256 seen(size_t at, size_t begin, size_t end)
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const int low = begin > at ? (begin - at < WORD ? (int)(begin - at) : WORD) : 0;
     const int high = end > at ? (end - at < WORD ? (int)(end - at) : WORD) : 0;
-    return _mm256_castsi256_ps(
-        _mm256_and_si256(_mm256_cmpgt_epi32(lane, _mm256_set1_epi32(low - 1)),
-                         _mm256_cmpgt_epi32(_mm256_set1_epi32(high), lane)));
+    return _mm256_castsi256_ps(_mm256_and_si256(_mm256_cmpgt_epi32(lane, _mm256_set1_epi32(low - 1)),
+                                                _mm256_cmpgt_epi32(_mm256_set1_epi32(high), lane)));
 }
 
 CDZ_INLINE float largest_lane(__m256 v)
@@ -269,13 +295,16 @@ static void attend(const cdz_attend *tile)
     float inverse[CDZ_ATTEND_QUERIES];
 
     score_blocks(tile, first, all.end);
-    for (size_t i = 0; i < tile->n_queries; i++)
-        inverse[i] = softmax(tile->scores + i * tile->score_stride, first, tile->query[i].begin,
-                             tile->query[i].end);
+    for (size_t i = 0; i < tile->n_queries; i++) {
+        float *scores = tile->scores + i * tile->score_stride;
+        const cdz_attend_query *query = &tile->query[i];
+        if (tile->soft_cap != 0.0f)
+            cap_scores(scores, first, query->begin, query->end, tile->soft_cap);
+        inverse[i] = softmax(scores, first, query->begin, query->end);
+    }
     for (size_t i = 0; i < tile->n_queries; i += TILE_QUERIES)
         weigh_values(tile, i,
-                     tile->n_queries - i < TILE_QUERIES ? tile->n_queries - i : TILE_QUERIES,
-                     first);
+                     tile->n_queries - i < TILE_QUERIES ? tile->n_queries - i : TILE_QUERIES, first);
     for (size_t i = 0; i < tile->n_queries; i++)
         for (size_t d = 0; d < tile->head_dim; d++) tile->query[i].out[d] *= inverse[i];
 }

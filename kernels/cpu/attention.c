@@ -21,7 +21,7 @@ typedef struct call {
     size_t ldq;
     const cdz_kv_row *rows;
     size_t m, n_heads;
-    float scale;
+    float scale, soft_cap;
     uint32_t window;
 } call;
 
@@ -100,6 +100,7 @@ static void compute(const call *c, const tile *t, float *out, float *scores)
         .block_stride = kv->block_floats,
         .blocks = c->rows[t->row].blocks,
         .scale = c->scale,
+        .soft_cap = c->soft_cap,
         .scores = scores,
     };
     size_t begin = SIZE_MAX, end = 0;
@@ -257,14 +258,15 @@ static bool shared(cpu_backend *cpu, const call *c)
 
 void cdz_cpu_attention(cdz_backend *b, float *out, size_t ldo, const float *q, size_t ldq,
                        const cdz_kv *kv, size_t layer, const cdz_kv_row *rows, size_t m,
-                       size_t n_heads, float scale, uint32_t window)
+                       size_t n_heads, float scale, float soft_cap, uint32_t window)
 {
     cpu_backend *cpu = cdz_cpu(b);
     for (size_t r = 0; r < m; r += ROWS_AT_ONCE) {
         const call c = {cpu->set,      kv,       layer,
                         out + r * ldo, ldo,      q + r * ldq,
                         ldq,           rows + r, m - r < ROWS_AT_ONCE ? m - r : ROWS_AT_ONCE,
-                        n_heads,       scale,    window};
+                        n_heads,       scale,    soft_cap,
+                        window};
         if (is_small(&c) || !shared(cpu, &c)) alone(cpu, &c);
     }
 }

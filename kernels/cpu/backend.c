@@ -115,6 +115,12 @@ static const cdz_backend_api operations = {
     .rmsnorm = cdz_cpu_rmsnorm,
     .rope = cdz_cpu_rope,
     .silu_mul = cdz_cpu_silu_mul,
+    .layernorm = cdz_cpu_layernorm,
+    .gelu = cdz_cpu_gelu,
+    .scale = cdz_cpu_scale,
+    .soft_cap = cdz_cpu_soft_cap,
+    .route = cdz_cpu_route,
+    .add_scaled = cdz_cpu_add_scaled,
     .add = cdz_cpu_add,
     .kv_create = cdz_cpu_kv_create,
     .kv_destroy = cdz_cpu_kv_destroy,
@@ -150,8 +156,7 @@ cdz_backend *cdz_cpu_backend_create(const cdz_cpu_options *options, char *why, s
     cpu_backend *cpu = cdz_aligned_zeroed(sizeof *cpu);
     if (cpu) cpu->pool = cdz_pool_create(threads, cdz_matmul_scratch_bytes());
     if (!cpu || !cpu->pool) {
-        snprintf(why, why_bytes, "out of memory for a CPU backend of %u threads",
-                 (unsigned)threads);
+        snprintf(why, why_bytes, "out of memory for a CPU backend of %u threads", (unsigned)threads);
         cdz_aligned_free(cpu);
         return NULL;
     }

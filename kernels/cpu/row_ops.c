@@ -78,6 +78,45 @@ void cdz_cpu_rmsnorm(cdz_backend *b, float *y, size_t ldy, const float *x, size_
     each_row(b, norm_row, &r, m, w->k);
 }
 
+/* ---- layernorm ---- */
+
+typedef struct layer_rows {
+    norm_rows rows;
+    const cdz_weight *bias;
+} layer_rows;
+
+static void widen_piece(const cdz_kernel_set *set, float *to, const cdz_weight *w, size_t j,
+                        size_t n)
+{
+    set->widen[w->dtype](to, (const char *)w->data + j * cdz_dtype_bytes(w->dtype), n);
+}
+
+/* The row is centred first, so that its squares do not cancel. */
+static void layer_row(void *arg, size_t i)
+{
+    const layer_rows *l = arg;
+    const norm_rows *r = &l->rows;
+    const size_t n = r->w->k;
+    const float *x = r->x + i * r->ldx;
+    float *y = r->y + i * r->ldy, squares, w[PIECE], bias[PIECE];
+    r->set->subtract(y, x, r->set->sum(x, n) / (float)n, n);
+    r->set->dot[CDZ_F32](&squares, 1, y, 1, n, y, n, 1);
+    const float inverse = 1.0f / sqrtf(squares / (float)n + r->eps);
+    for (size_t j = 0; j < n; j += PIECE) {
+        const size_t count = n - j < PIECE ? n - j : PIECE;
+        widen_piece(r->set, w, r->w, j, count);
+        widen_piece(r->set, bias, l->bias, j, count);
+        r->set->scale_shift(y + j, w, bias, inverse, count);
+    }
+}
+
+void cdz_cpu_layernorm(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
+                       const cdz_weight *w, const cdz_weight *bias, float eps)
+{
+    layer_rows l = {{cdz_cpu(b)->set, y, ldy, x, ldx, w, eps, 0.0f}, bias};
+    each_row(b, layer_row, &l, m, w->k);
+}
+
 /* ---- rope ---- */
 
 typedef struct rope_rows {
@@ -114,7 +153,7 @@ void cdz_cpu_rope(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n_heads
     each_row(b, rope_row, &r, m, n_heads * head_dim);
 }
 
-/* ---- silu_mul, add ---- */
+/* ---- silu_mul, gelu, add, scale, soft_cap ---- */
 
 typedef struct pair_rows {
     const cdz_kernel_set *set;
@@ -122,6 +161,8 @@ typedef struct pair_rows {
     size_t ldy;
     const float *a, *b;
     size_t ld, n;
+    float factor;
+    cdz_gelu_kind kind;
 } pair_rows;
 
 static void silu_mul_row(void *arg, size_t i)
@@ -133,7 +174,7 @@ static void silu_mul_row(void *arg, size_t i)
 void cdz_cpu_silu_mul(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
                       size_t ldg, size_t m, size_t n)
 {
-    pair_rows r = {cdz_cpu(b)->set, y, ldy, gate, up, ldg, n};
+    pair_rows r = {cdz_cpu(b)->set, y, ldy, gate, up, ldg, n, 0.0f, CDZ_GELU_ERF};
     each_row(b, silu_mul_row, &r, m, n);
 }
 
@@ -146,6 +187,44 @@ static void add_row(void *arg, size_t i)
 void cdz_cpu_add(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
                  size_t n)
 {
-    pair_rows r = {cdz_cpu(b)->set, y, ldy, x, NULL, ldx, n};
+    pair_rows r = {cdz_cpu(b)->set, y, ldy, x, NULL, ldx, n, 0.0f, CDZ_GELU_ERF};
     each_row(b, add_row, &r, m, n);
+}
+
+static void gelu_row(void *arg, size_t i)
+{
+    const pair_rows *r = arg;
+    r->set->gelu[r->kind](r->y + i * r->ldy, r->a + i * r->ld, r->n);
+    if (r->b) r->set->mul(r->y + i * r->ldy, r->b + i * r->ld, r->n);
+}
+
+void cdz_cpu_gelu(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
+                  size_t ldg, size_t m, size_t n, cdz_gelu_kind kind)
+{
+    pair_rows r = {cdz_cpu(b)->set, y, ldy, gate, up, ldg, n, 0.0f, kind};
+    each_row(b, gelu_row, &r, m, n);
+}
+
+static void scale_row(void *arg, size_t i)
+{
+    const pair_rows *r = arg;
+    r->set->scale(r->y + i * r->ldy, r->factor, r->n);
+}
+
+void cdz_cpu_scale(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float factor)
+{
+    pair_rows r = {cdz_cpu(b)->set, x, ldx, NULL, NULL, 0, n, factor, CDZ_GELU_ERF};
+    each_row(b, scale_row, &r, m, n);
+}
+
+static void soft_cap_row(void *arg, size_t i)
+{
+    const pair_rows *r = arg;
+    r->set->soft_cap(r->y + i * r->ldy, r->factor, r->n);
+}
+
+void cdz_cpu_soft_cap(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float cap)
+{
+    pair_rows r = {cdz_cpu(b)->set, x, ldx, NULL, NULL, 0, n, cap, CDZ_GELU_ERF};
+    each_row(b, soft_cap_row, &r, m, n);
 }

@@ -12,4 +12,8 @@ void cdz_ref_attend(const cdz_attend *tile);
 void cdz_ref_rope_table(float *cosine, float *sine, const float *inv_freq, size_t n,
                         uint32_t position, float scale);
 
+/* The k experts of n that a row of scores chooses, and their weights: see kernels.h, route. */
+void cdz_ref_route(float *weights, int32_t *ids, size_t k, const float *scores, size_t n,
+                   bool normalise);
+
 #endif

@@ -1,6 +1,7 @@
 /* ref_attention.c - attention of one query head over a paged sequence, the definition.
  *
- * score(p) = (sum over d ascending, by fused multiply-add from +0, of k[p][d] * q[d]) * scale
+ * score(p) = (sum over d ascending, by fused multiply-add from +0, of k[p][d] * q[d]) * scale,
+ *            drawn into (-cap, cap) by tanh(score / cap) * cap where there is a soft cap
  * weight(p) = exp(score(p) - largest score)
  * sum = 8 lanes, lane p mod 8 takes its positions ascending, folded 8->4 and (s0+s1)+(s2+s3)
  * out[d] = (sum over p ascending, by fused multiply-add from +0, of weight(p) * v[p][d]) / sum,
@@ -23,7 +24,8 @@ static float score(const cdz_attend *tile, const float *q, size_t position)
                        within % CDZ_POSITION_GROUP;
     float s = 0.0f;
     for (size_t d = 0; d < tile->head_dim; d++) s = fmaf(key[d * CDZ_POSITION_GROUP], q[d], s);
-    return s * tile->scale;
+    s *= tile->scale;
+    return tile->soft_cap != 0.0f ? cdz_soft_cap(s, tile->soft_cap) : s;
 }
 
 /* Scores to weights, in place; returns 1 / sum. Element i is position begin + i. */

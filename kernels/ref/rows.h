@@ -2,7 +2,7 @@
  * instruction set.
  *
  * Every element is computed alone and nothing is contracted, so vectorised code has the scalar
- * code's bits. Included by one source file of each set, which names the functions in its table. */
+ * code's bits; the one sum names its lanes. Included by one source file of each set, which names the functions in its table. */
 #ifndef CDZ_ROWS_H
 #define CDZ_ROWS_H
 
@@ -42,6 +42,61 @@ static void scale_norm(float *y, const float *x, const float *w, float inverse, 
 static void silu_mul(float *y, const float *gate, const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i++) y[i] = gate[i] / (1.0f + cdz_exp(-gate[i])) * up[i];
+}
+
+static void gelu(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = cdz_gelu(x[i]);
+}
+
+static void gelu_tanh(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = cdz_gelu_tanh(x[i]);
+}
+
+static void mul(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] *= x[i];
+}
+
+static void scale(float *x, float factor, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] *= factor;
+}
+
+/* A rounded product, then a rounded sum, as torch's index_add_ of weighted experts. */
+static void add_scaled(float *y, const float *x, float factor, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] += factor * x[i];
+}
+
+static void soft_cap(float *x, float cap, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = cdz_soft_cap(x[i], cap);
+}
+
+static void subtract(float *y, const float *x, float from_each, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = x[i] - from_each;
+}
+
+/* LayerNorm on centred x: (x * rsqrt) * w + b, each step rounded. */
+static void scale_shift(float *y, const float *w, const float *b, float inverse, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = (y[i] * inverse) * w[i] + b[i];
+}
+
+/* 16 lanes over the whole row, ascending, folded like a dot product. */
+static float sum(const float *x, size_t n)
+{
+    float s[CDZ_LANES] = {0};
+    size_t i = 0;
+    for (; i + CDZ_LANES <= n; i += CDZ_LANES)
+        for (size_t l = 0; l < CDZ_LANES; l++) s[l] += x[i + l];
+    for (size_t l = 0; i + l < n; l++) s[l] += x[i + l];
+    for (size_t l = 0; l < 8; l++) s[l] += s[l + 8];
+    for (size_t l = 0; l < 4; l++) s[l] += s[l + 4];
+    return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
 /* q * cos + rotate_half(q) * sin: two rounded products and a rounded sum, as torch does it. */

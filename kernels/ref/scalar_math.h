@@ -1,5 +1,5 @@
-/* scalar_math.h - the scalar functions whose bits every kernel set must reproduce: widening and
- * exp.
+/* scalar_math.h - the scalar functions whose bits every kernel set must reproduce: widening, exp,
+ * and what is built on it: tanh, erf, the gelus.
  *
  * Branch-free on values, so that a loop around them vectorises; FMA only where fmaf is written. */
 #ifndef CDZ_SCALAR_MATH_H
@@ -62,6 +62,62 @@ static inline float cdz_exp(float x)
     const float a = cdz_float_of_bits((uint32_t)(low + 127) << 23);
     const float b = cdz_float_of_bits((uint32_t)(i - low + 127) << 23);
     return p * a * b;
+}
+
+/* Odd polynomial near zero (Cephes' tanhf), 1 - 2 / (e^2|x| + 1) from 0.625 on; within 3 ulp. */
+static inline float cdz_tanh(float x)
+{
+    const float a = fabsf(x), z = x * x;
+    float p = -5.70498872745e-3f;
+    p = fmaf(p, z, 2.06390887954e-2f);
+    p = fmaf(p, z, -5.37397155531e-2f);
+    p = fmaf(p, z, 1.33314422036e-1f);
+    p = fmaf(p, z, -3.33332819422e-1f);
+    const float near_zero = fmaf(x * z, p, x);
+    const float far = copysignf(1.0f - 2.0f / (cdz_exp(a + a) + 1.0f), x);
+    return a < 0.625f ? near_zero : far;
+}
+
+/* x times a polynomial in x^2 near zero, 1 - e^p(|x|) from 0.9277 on; within 2 ulp. */
+static inline float cdz_erf(float x)
+{
+    const float a = fabsf(x), z = x * x;
+    float p = -5.96761703e-4f;
+    p = fmaf(p, z, 4.99119423e-3f);
+    p = fmaf(p, z, -2.67681349e-2f);
+    p = fmaf(p, z, 1.12819925e-1f);
+    p = fmaf(p, z, -3.76125336e-1f);
+    p = fmaf(p, z, 1.28379166e-1f);
+    const float near_zero = fmaf(p, x, x);
+
+    float q = fmaf(-1.72853470e-5f, a, 3.83197126e-4f);
+    const float u = fmaf(-3.88396438e-3f, a, 2.42546219e-2f);
+    q = fmaf(q, z, u);
+    q = fmaf(q, a, -1.06777877e-1f);
+    q = fmaf(q, a, -6.34846687e-1f);
+    q = fmaf(q, a, -1.28717512e-1f);
+    q = fmaf(q, a, -a);
+    const float far = copysignf(1.0f - cdz_exp(q), x);
+    return a < 0.927734375f ? near_zero : far;
+}
+
+/* torch's gelu: x / 2 * (1 + erf(x / sqrt 2)). */
+static inline float cdz_gelu(float x)
+{
+    return x * 0.5f * (1.0f + cdz_erf(x * 0.707106781f));
+}
+
+/* gelu_new, gelu_pytorch_tanh: x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))). */
+static inline float cdz_gelu_tanh(float x)
+{
+    const float inner = 0.797884561f * (x + 0.044715f * (x * x * x));
+    return 0.5f * x * (1.0f + cdz_tanh(inner));
+}
+
+/* A score drawn into (-cap, cap). */
+static inline float cdz_soft_cap(float x, float cap)
+{
+    return cdz_tanh(x / cap) * cap;
 }
 
 #endif
