@@ -228,12 +228,14 @@ cdz_status cdz_verb_extend_rows(cdz_decoder *dec, const uint32_t *parents, const
     CDZ_TRY(cdz_loop_alive(loop));
     for (uint32_t r = 0; r < loop->n_rows; r++)
         CDZ_TRY(check_token(loop, "extend_rows", r, tokens[r]));
+    for (uint32_t r = 0; r < loop->n_rows; r++)
+        if (parents[r] < loop->n_rows && loop->rows[parents[r]].done)
+            return cdz_loop_fail(loop, CDZ_E_STATE, "extend_rows: row %" PRIu32 " has ended",
+                                 parents[r]);
     CDZ_TRY(cdz_verb_reorder(dec, parents));
     cdz_record_close(loop);
     for (uint32_t r = 0; r < loop->n_rows; r++) {
         cdz_loop_row *row = &loop->rows[r];
-        if (row->done)
-            return cdz_loop_fail(loop, CDZ_E_STATE, "extend_rows: row %" PRIu32 " has ended", r);
         CDZ_TRY(cdz_seq_push(row->seq, &tokens[r], 1, &loop->error));
         CDZ_TRY(cdz_stages_accept(loop, cdz_row_ids(row), r, row->state, tokens[r]));
         CDZ_TRY(cdz_row_state_mark(loop, row));

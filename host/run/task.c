@@ -5,11 +5,26 @@
 
 #include "run/engine_parts.h"
 
+/* Whether rows grow from one another, and so from their prompt: others may change a row before the first pass. */
+static bool is_search(const cdz_job *job)
+{
+    const cdz_plan *plan = job->plan;
+    return plan &&
+           ((const cdz_strategy *)(const void *)plan->strategy.plugin.base)->caps & CDZ_BEAMS;
+}
+
 uint64_t cdz_job_blocks(const cdz_job *job)
 {
     if (job->prompt_logits) return (uint64_t)job->n_prompts * cdz_kv_blocks_for(job->prompt_len);
     const uint32_t len = job->max_length > job->prompt_len ? job->max_length : job->prompt_len;
-    return (uint64_t)job->n_rows * cdz_kv_blocks_for(len);
+    const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for(len);
+    if (!is_search(job) || job->assistant) return apart;
+    /* Rows of one prompt share its whole blocks from the first pass on. Each has those it generates into for itself,
+     * and one more: the prompt's last block, begun or to be computed again. */
+    const uint64_t each = (uint64_t)cdz_kv_blocks_for(len - job->prompt_len) + 1;
+    const uint64_t shared =
+        (uint64_t)job->n_prompts * (job->prompt_len / CDZ_KV_BLOCK) + job->n_rows * each;
+    return shared < apart ? shared : apart;
 }
 
 cdz_kv_account *cdz_task_account(cdz_task *task, const cdz_run_model *model)
