@@ -207,6 +207,9 @@ static const struct {
                     "row:set(ids, 0); assert(row[3] == 0); assert(row:item(2) == 6)"},
     {"from and totable",
      "local v = vec.from{3, 4}; assert(v[0] == 3 and v:norm() == 5); assert(v:totable()[2] == 4)"},
+    {"empty vectors",
+     "local v = vec.new(0):add(1):softmax():keep_topk(3):cumsum():mask({ 1 }):copy(); assert(#v == 0)\n"
+     "assert(#row:get({}) == 0 and #vec.from {} == 0 and #v:sort_desc() == 0 and not pcall(v.max, v))"},
     {"masks",
      "row:fill(1):mask({1, 99, -1}); assert(row[1] == -math.huge and row[2] == 1)\n"
      "row:fill(1):mask_except({2}); assert(row[2] == 1 and row[3] == -math.huge)\n"

@@ -134,8 +134,7 @@ static void copy_object(lua_State *L, int from, int memo, purpose why)
     const cdz_lua_vec *v = luaL_testudata(L, from, CDZ_LUA_VEC);
     const cdz_lua_bitset *b = luaL_testudata(L, from, CDZ_LUA_BITSET);
 
-    if ((!v && !b) || (v && !v->owned && v->n > 0))
-        refuse(L, from, v ? ", a view into a row (copy it)" : "");
+    if ((!v && !b) || (v && !v->owned)) refuse(L, from, v ? ", a view into a row (copy it)" : "");
     if (why == TO_LOOK_AT) {
         lua_pushvalue(L, from);
         return;

@@ -13,7 +13,7 @@ void *cdz_lua_pool_alloc(lua_State *L, size_t bytes)
     if (bytes > S->pool_limit || S->pool_used > S->pool_limit - bytes) lua_gc(L, LUA_GCCOLLECT);
     if (bytes > S->pool_limit || S->pool_used > S->pool_limit - bytes)
         cdz_lua_spend(L, CDZ_LUA_SPENT_MEMORY);
-    void *block = malloc(bytes > 0 ? bytes : 1);
+    void *block = malloc(bytes);
     if (!block) cdz_lua_spend(L, CDZ_LUA_SPENT_MEMORY);
     S->pool_used += bytes;
     return block;
@@ -114,8 +114,9 @@ cdz_lua_vec *cdz_lua_push_vec(lua_State *L, size_t n, uint32_t base)
 
     memset(v, 0, sizeof *v);
     luaL_setmetatable(L, CDZ_LUA_VEC);
-    v->data = cdz_lua_pool_alloc(L, n * sizeof(float));
-    v->owned = n * sizeof(float);
+    const size_t bytes = (n + 1) * sizeof(float); /* never 0: what is owned is freed */
+    v->data = cdz_lua_pool_alloc(L, bytes);
+    v->owned = bytes;
     v->n = n;
     v->base = base;
     return v;
@@ -145,9 +146,10 @@ int32_t *cdz_lua_push_ids(lua_State *L, size_t n)
 
     memset(o, 0, sizeof *o);
     luaL_setmetatable(L, CDZ_LUA_IDS);
-    int32_t *at = cdz_lua_pool_alloc(L, n * sizeof *at);
+    const size_t bytes = (n + 1) * sizeof(int32_t);
+    int32_t *at = cdz_lua_pool_alloc(L, bytes);
     o->at = at;
-    o->owned = n * sizeof *at;
+    o->owned = bytes;
     o->n = n;
     return at;
 }

@@ -1,0 +1,1 @@
+return cadenza.processor { apply = function() local m = {} local t = setmetatable({}, m) m.__close = function() while true do end end pcall(function() local x <close> = t while true do end end) end }

@@ -1,0 +1,1 @@
+return cadenza.processor { apply = function(p, ids, row) local v = vec.new(0) v:add(1):softmax():keep_topk(3):cumsum():mask({ 1 }) row:get({}) vec.from {} bitset.new(1) row:mask({}) end }
