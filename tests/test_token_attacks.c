@@ -80,40 +80,17 @@ static const struct {
     {"merge of three", {.merges = "[\"a b c\"]"}, "model.merges: entry 0"},
     {"merge of three in a list", {.merges = "[[\"a\",\"b\",\"c\"]]"}, "model.merges: entry 0"},
     {"merge of numbers", {.merges = "[[1,2]]"}, "model.merges: entry 0"},
-    {"merge of an unknown token",
-     {.merges = "[\"a b\",\"z a\"]"},
-     "\"z\" is not in the vocabulary"},
+    {"merge of an unknown token", {.merges = "[\"a b\",\"z a\"]"}, "\"z\" is not in the vocabulary"},
     {"merge into an unknown token", {.merges = "[\"b a\"]"}, "\"ba\" is not in the vocabulary"},
     {"merge with nothing", {.merges = "[[\"\",\"a\"]]"}, "\"\" is not in the vocabulary"},
     {"merges are missing", {.merges = "null"}, "model.merges is null"},
     {"dropout", {.more = ",\"dropout\":0.1"}, "\"dropout\""},
-    {"suffix", {.more = ",\"end_of_word_suffix\":\"</w>\""}, "\"end_of_word_suffix\""},
-    {"prefix", {.more = ",\"continuing_subword_prefix\":\"##\""}, "\"continuing_subword_prefix\""},
-    {"byte fallback",
-     {.more = ",\"byte_fallback\":true"},
-     "\"byte_fallback\" with 251 of 256 bytes missing"},
     {"unknown unk", {.more = ",\"unk_token\":\"zz\""}, "so is the \"unk_token\" \"zz\""},
-    {"switch that is a number",
-     {.more = ",\"ignore_merges\":1"},
-     "\"ignore_merges\" is an integer"},
+    {"switch that is a number", {.more = ",\"ignore_merges\":1"}, "\"ignore_merges\" is an integer"},
     {"added token without content", {.added = "[{\"id\":9}]"}, "without a \"content\""},
     {"added token is a number", {.added = "[7]"}, "an entry is an integer"},
     {"added tokens are an object", {.added = "{}"}, "added_tokens is an object"},
-    {"flag is text",
-     {.added = "[{\"content\":\"x\",\"lstrip\":\"no\"}]"},
-     "\"lstrip\" is a string"},
-    {"no pre-tokenizer", {.pre_tokenizer = "null"}, "no ByteLevel"},
-    {"no ByteLevel", {.pre_tokenizer = "{\"type\":\"Digits\"}"}, "no ByteLevel"},
-    {"parts after ByteLevel",
-     {.pre_tokenizer = "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{"
-                       "\"type\":\"Digits\"}]}"},
-     "Digits comes after ByteLevel"},
-    {"Metaspace",
-     {.pre_tokenizer = "{\"type\":\"Metaspace\"}"},
-     "pre_tokenizer of type \"Metaspace\"; supported:"},
-    {"nested quantifiers", {.pre_tokenizer = SPLIT("(a+)+$")}, "none of the known ones"},
-    {"lookbehind", {.pre_tokenizer = SPLIT("(?<=a*)b")}, "none of the known ones"},
-    {"unclosed class", {.pre_tokenizer = SPLIT("[")}, "none of the known ones"},
+    {"flag is text", {.added = "[{\"content\":\"x\",\"lstrip\":\"no\"}]"}, "\"lstrip\" is a string"},
     {"empty literal",
      {.pre_tokenizer =
           "{\"type\":\"Split\",\"pattern\":{\"String\":\"\"},\"behavior\":\"Isolated\"}"},
@@ -122,13 +99,7 @@ static const struct {
      {.pre_tokenizer =
           "{\"type\":\"Split\",\"pattern\":{\"String\":\"x\"},\"behavior\":\"Sideways\"}"},
      "needs a \"behavior\""},
-    {"Replace that doubles the text",
-     {.normalizer = "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aa\"}"},
-     "normalizer of type \"Replace\"; supported: NFC"},
-    {"NFKC", {.normalizer = "{\"type\":\"NFKC\"}"}, "normalizer of type \"NFKC\""},
     {"normalizer is a list", {.normalizer = "[]"}, "normalizer is an array"},
-    {"no decoder", {.decoder = "null"}, "decoder is null"},
-    {"WordPiece decoder", {.decoder = "{\"type\":\"WordPiece\"}"}, "decoder of type \"WordPiece\""},
     {"template token without ids",
      {.post_processor =
           "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}}],"
@@ -139,9 +110,7 @@ static const struct {
           "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"s\"}}],"
           "\"special_tokens\":{\"s\":{\"ids\":[2147483648]}}}"},
      "an id is an integer, expected"},
-    {"unknown post-processor",
-     {.post_processor = "{\"type\":\"RobertaProcessing\"}"},
-     "\"RobertaProcessing\""},
+    {"unknown post-processor", {.post_processor = "{\"type\":\"Roberto\"}"}, "\"Roberto\""},
 };
 
 static void test_refused(void **state)
@@ -239,10 +208,9 @@ static const struct {
      {8, 7},
      2},
     {"a template with the text twice",
-     {.post_processor =
-          "{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":\"A\"}},"
-          "{\"SpecialToken\":{\"id\":\"s\"}},{\"Sequence\":{\"id\":\"A\"}}],"
-          "\"special_tokens\":{\"s\":{\"ids\":[6,9999]}}}"},
+     {.post_processor = "{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":\"A\"}},"
+                        "{\"SpecialToken\":{\"id\":\"s\"}},{\"Sequence\":{\"id\":\"A\"}}],"
+                        "\"special_tokens\":{\"s\":{\"ids\":[6,9999]}}}"},
      "ab",
      CDZ_ENCODE_SPECIAL | CDZ_ENCODE_OFFSETS,
      {3, 6, 9999, 3},
@@ -332,7 +300,7 @@ static void test_long_pattern(void **state)
     cdz_buf_puts(&part, "{\"type\":\"Split\",\"behavior\":\"Isolated\",\"pattern\":{\"Regex\":\"");
     repeat(&part, "(a|", 1 << 18);
     cdz_buf_puts(&part, "\"}}");
-    expect_refusal(&(parts){.pre_tokenizer = part.data}, "none of the known ones");
+    expect_refusal(&(parts){.pre_tokenizer = part.data}, "a pattern of 786432 bytes");
     cdz_buf_free(&part);
 }
 

@@ -142,6 +142,9 @@ static void check_case(fixture *f, const cdz_json *c, size_t i)
     if (offsets) check(f, same_offsets(offsets, f->enc.offsets, f->enc.n), i, "offsets");
     check_decode(f, c, i, 0, "decoded");
     check_decode(f, c, i, CDZ_DECODE_SKIP_SPECIAL, "decoded_skip_special");
+    if (cdz_json_get(c, "decoded_skip_special_cleaned"))
+        check_decode(f, c, i, CDZ_DECODE_SKIP_SPECIAL | CDZ_DECODE_CLEAN_UP,
+                     "decoded_skip_special_cleaned");
     if (stream) check_stream(f, cdz_json_get(c, "ids_no_special"), stream, i, false);
 }
 
@@ -214,12 +217,44 @@ static void test_o200k(void **state)
     check_folder("o200k", 569);
 }
 
+static void test_llama2(void **state)
+{
+    (void)state;
+    check_folder("llama2", 555);
+}
+
+static void test_phi3(void **state)
+{
+    (void)state;
+    check_folder("phi3", 594);
+}
+
+static void test_t5(void **state)
+{
+    (void)state;
+    check_folder("t5", 581);
+}
+
+static void test_bert(void **state)
+{
+    (void)state;
+    check_folder("bert", 576);
+}
+
+static void test_wordlevel(void **state)
+{
+    (void)state;
+    check_folder("wordlevel", 568);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gpt2),  cmocka_unit_test(test_llama3),
         cmocka_unit_test(test_qwen2), cmocka_unit_test(test_deepseek),
-        cmocka_unit_test(test_o200k),
+        cmocka_unit_test(test_o200k), cmocka_unit_test(test_llama2),
+        cmocka_unit_test(test_phi3),  cmocka_unit_test(test_t5),
+        cmocka_unit_test(test_bert),  cmocka_unit_test(test_wordlevel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,7 +125,7 @@ static size_t encode_short(const cdz_bpe *bpe, const uint8_t *piece, size_t n, i
 
 /* --- long pieces ------------------------------------------------------------------------------ */
 
-static bool reserve_symbols(cdz_bpe_work *w, size_t n)
+bool cdz_bpe_reserve(cdz_bpe_work *w, size_t n)
 {
     if (n <= w->cap) return true;
     if (n > SIZE_MAX / sizeof *w->symbols) return false;
@@ -158,8 +158,7 @@ static bool heap_push(cdz_bpe_work *w, uint32_t rank, uint32_t symbol)
 {
     if (w->heap_n == w->heap_cap) {
         const size_t cap = w->heap_cap ? w->heap_cap * 2 : 256;
-        uint64_t *heap =
-            cap > SIZE_MAX / sizeof *heap ? NULL : realloc(w->heap, cap * sizeof *heap);
+        uint64_t *heap = cap > SIZE_MAX / sizeof *heap ? NULL : realloc(w->heap, cap * sizeof *heap);
         if (!heap) return false;
         w->heap = heap;
         w->heap_cap = cap;
@@ -201,7 +200,7 @@ static bool merge_at(const cdz_bpe *bpe, cdz_bpe_work *w, uint32_t i, uint32_t n
     return i == 0 || queue_pair(bpe, w, left->prev, n);
 }
 
-static bool merge_long(const cdz_bpe *bpe, cdz_bpe_work *w, uint32_t n)
+bool cdz_bpe_merge(const cdz_bpe *bpe, cdz_bpe_work *w, uint32_t n)
 {
     w->heap_n = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -222,13 +221,13 @@ static bool merge_long(const cdz_bpe *bpe, cdz_bpe_work *w, uint32_t n)
 static size_t encode_long(const cdz_bpe *bpe, cdz_bpe_work *w, const uint8_t *piece, size_t n,
                           int32_t *ids, uint32_t *begins)
 {
-    if (!reserve_symbols(w, n)) return SIZE_MAX;
+    if (!cdz_bpe_reserve(w, n)) return SIZE_MAX;
     symbol_walk walk = {.piece = piece, .n = n};
     first_symbol s;
     uint32_t n_symbols = 0;
     while (next_symbol(bpe, &walk, &s))
         w->symbols[n_symbols++] = (cdz_bpe_symbol){.id = s.id, .begin = s.begin};
-    if (!merge_long(bpe, w, n_symbols)) return SIZE_MAX;
+    if (!cdz_bpe_merge(bpe, w, n_symbols)) return SIZE_MAX;
     size_t n_ids = 0;
     for (uint32_t i = 0; i < n_symbols; i = w->symbols[i].next) {
         if (begins) begins[n_ids] = w->symbols[i].begin;

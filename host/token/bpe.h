@@ -53,4 +53,12 @@ void cdz_bpe_put_pair(cdz_bpe *bpe, int32_t left, int32_t right, uint32_t rank, 
 size_t cdz_bpe_encode(const cdz_bpe *bpe, cdz_bpe_work *work, const uint8_t *piece, size_t n,
                       int32_t *ids, uint32_t *begins);
 
+/* --- for BPE over characters ------------------------------------------------------------------ */
+
+/* Room for n symbols; false when memory is out. */
+bool cdz_bpe_reserve(cdz_bpe_work *work, size_t n);
+/* Merges the n symbols in work->symbols, whose id and begin are set: what is left is a list from
+ * symbol 0 by `next`. False when memory is out. */
+bool cdz_bpe_merge(const cdz_bpe *bpe, cdz_bpe_work *work, uint32_t n);
+
 #endif

@@ -1,27 +1,9 @@
-/* bpe_read.c - the "model" part of a tokenizer.json: BPE over bytes. */
+/* bpe_read.c - the "model" part of a tokenizer.json: BPE over bytes, and the merges of any BPE. */
 #include "base/utf8.h"
+#include "token/json_flag.h"
 #include "token/parts.h"
 
 /* --- the switches ----------------------------------------------------------------------------- */
-
-static cdz_status refuse_text(const cdz_json *model, const char *key, cdz_error *err)
-{
-    const cdz_json *v = cdz_json_get(model, key);
-    if (!v || cdz_json_is(v, CDZ_JSON_NULL) || (cdz_json_is(v, CDZ_JSON_STRING) && v->len == 0))
-        return CDZ_OK;
-    return cdz_err(err, CDZ_E_UNSUPPORTED,
-                   "line %u: model: BPE with \"%s\"; supported: byte-level BPE without it", v->line,
-                   key);
-}
-
-static cdz_status read_switch(const cdz_json *model, const char *key, bool *out, cdz_error *err)
-{
-    const cdz_json *v = cdz_json_get(model, key);
-    *out = cdz_json_is(v, CDZ_JSON_BOOL) && v->boolean;
-    if (!v || cdz_json_is(v, CDZ_JSON_BOOL) || cdz_json_is(v, CDZ_JSON_NULL)) return CDZ_OK;
-    return cdz_err(err, CDZ_E_INPUT, "line %u: model: \"%s\" is %s, expected true or false",
-                   v->line, key, cdz_json_type_name(v));
-}
 
 static cdz_status read_unk(cdz_bpe *bpe, const cdz_json *model, const cdz_vocab *vocab,
                            cdz_error *err)
@@ -36,25 +18,31 @@ static cdz_status read_unk(cdz_bpe *bpe, const cdz_json *model, const cdz_vocab 
     return CDZ_OK;
 }
 
+static int32_t byte_token(const cdz_vocab *vocab, unsigned byte)
+{
+    char text[4];
+    const size_t n = cdz_utf8_encode(cdz_byte_to_code((uint8_t)byte), text);
+    return cdz_strmap_get(&vocab->model, text, n);
+}
+
+bool cdz_bpe_has_bytes(const cdz_vocab *vocab)
+{
+    for (unsigned b = 0; b < 256; b++)
+        if (byte_token(vocab, b) < 0) return false;
+    return true;
+}
+
 /* The token of each byte. An unk that is not in the vocabulary matters only where a byte has no
  * token. */
 static cdz_status read_bytes(cdz_bpe *bpe, const cdz_json *model, const cdz_vocab *vocab,
-                             bool byte_fallback, cdz_error *err)
+                             cdz_error *err)
 {
     const cdz_json *unk = cdz_json_get(model, "unk_token");
     unsigned missing = 0;
     for (unsigned b = 0; b < 256; b++) {
-        char text[4];
-        const size_t n = cdz_utf8_encode(cdz_byte_to_code((uint8_t)b), text);
-        bpe->byte_id[b] = cdz_strmap_get(&vocab->model, text, n);
+        bpe->byte_id[b] = byte_token(vocab, b);
         if (bpe->byte_id[b] < 0) missing++;
     }
-    if (missing && byte_fallback)
-        return cdz_err(
-            err, CDZ_E_UNSUPPORTED,
-            "model: \"byte_fallback\" with %u of 256 bytes missing from the vocabulary; supported: "
-            "byte-level BPE with every byte",
-            missing);
     if (missing && cdz_json_is(unk, CDZ_JSON_STRING) && bpe->unk_id < 0)
         return cdz_err(err, CDZ_E_INPUT,
                        "model: %u of 256 bytes are missing from the vocabulary, and so is the "
@@ -79,6 +67,14 @@ typedef struct merge_text {
     const char *left, *right;
     size_t n_left, n_right;
 } merge_text;
+
+/* What merges are read with. */
+typedef struct merge_reader {
+    cdz_bpe *bpe;
+    const cdz_vocab *vocab;
+    size_t prefix_len; /* continuing_subword_prefix, which the right part of a merge loses */
+    cdz_buf joined;
+} merge_reader;
 
 /* A merge is "a b" with one space, or ["a", "b"]. */
 static bool split_merge(const cdz_json *v, merge_text *out)
@@ -108,8 +104,7 @@ static cdz_status merge_id(const cdz_vocab *vocab, const char *text, size_t len,
                    line, (int)(len < 80 ? len : 80), text);
 }
 
-static cdz_status add_merge(cdz_bpe *bpe, const cdz_vocab *vocab, const cdz_json *v, uint32_t rank,
-                            cdz_buf *joined, cdz_error *err)
+static cdz_status add_merge(merge_reader *r, const cdz_json *v, uint32_t rank, cdz_error *err)
 {
     merge_text m;
     int32_t left, right, made;
@@ -117,30 +112,39 @@ static cdz_status add_merge(cdz_bpe *bpe, const cdz_vocab *vocab, const cdz_json
         return cdz_err(err, CDZ_E_INPUT,
                        "line %u: model.merges: entry %u is %s, expected \"a b\" or [\"a\", \"b\"]",
                        v->line, rank, cdz_json_type_name(v));
-    CDZ_TRY(merge_id(vocab, m.left, m.n_left, v->line, &left, err));
-    CDZ_TRY(merge_id(vocab, m.right, m.n_right, v->line, &right, err));
-    cdz_buf_clear(joined);
-    cdz_buf_add(joined, m.left, m.n_left);
-    cdz_buf_add(joined, m.right, m.n_right);
-    if (joined->failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
-    CDZ_TRY(merge_id(vocab, joined->data ? joined->data : "", joined->len, v->line, &made, err));
-    cdz_bpe_put_pair(bpe, left, right, rank, made);
+    CDZ_TRY(merge_id(r->vocab, m.left, m.n_left, v->line, &left, err));
+    CDZ_TRY(merge_id(r->vocab, m.right, m.n_right, v->line, &right, err));
+    if (m.n_right < r->prefix_len)
+        return cdz_err(
+            err, CDZ_E_INPUT,
+            "line %u: model.merges: \"%.*s\" is shorter than the continuing_subword_prefix",
+            v->line, (int)m.n_right, m.right);
+    cdz_buf_clear(&r->joined);
+    cdz_buf_add(&r->joined, m.left, m.n_left);
+    cdz_buf_add(&r->joined, m.right + r->prefix_len, m.n_right - r->prefix_len);
+    if (r->joined.failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    CDZ_TRY(merge_id(r->vocab, r->joined.data ? r->joined.data : "", r->joined.len, v->line, &made,
+                     err));
+    cdz_bpe_put_pair(r->bpe, left, right, rank, made);
     return CDZ_OK;
 }
 
-static cdz_status read_merges(cdz_bpe *bpe, const cdz_json *merges, const cdz_vocab *vocab,
+static cdz_status read_merges(cdz_bpe *bpe, const cdz_json *model, const cdz_vocab *vocab,
                               cdz_arena *arena, cdz_error *err)
 {
+    const cdz_json *merges = cdz_json_get(model, "merges"),
+                   *prefix = cdz_json_get(model, "continuing_subword_prefix");
+    merge_reader reader = {.bpe = bpe, .vocab = vocab};
     if (!cdz_json_is(merges, CDZ_JSON_ARRAY))
         return cdz_err(err, CDZ_E_INPUT, "model.merges is %s, expected a list",
                        cdz_json_type_name(merges));
     if (!cdz_bpe_init_pairs(bpe, arena, merges->len))
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for %u merges", merges->len);
-    cdz_buf joined = {0};
+    if (cdz_json_is(prefix, CDZ_JSON_STRING)) reader.prefix_len = prefix->len;
     cdz_status st = CDZ_OK;
     for (uint32_t i = 0; i < merges->len && st == CDZ_OK; i++)
-        st = add_merge(bpe, vocab, &merges->items[i], i, &joined, err);
-    cdz_buf_free(&joined);
+        st = add_merge(&reader, &merges->items[i], i, err);
+    cdz_buf_free(&reader.joined);
     return st;
 }
 
@@ -148,8 +152,7 @@ static cdz_status read_merges(cdz_bpe *bpe, const cdz_json *merges, const cdz_vo
 
 /* The model's tokens by their bytes. vocab->tokens may hold an added token over a model's id, so
  * the bytes are taken from the text again. */
-static cdz_status index_words(cdz_bpe *bpe, const cdz_vocab *vocab, cdz_arena *arena,
-                              cdz_error *err)
+static cdz_status index_words(cdz_bpe *bpe, const cdz_vocab *vocab, cdz_arena *arena, cdz_error *err)
 {
     const cdz_strmap *model = &vocab->model;
     size_t bytes = 1;
@@ -168,18 +171,15 @@ static cdz_status index_words(cdz_bpe *bpe, const cdz_vocab *vocab, cdz_arena *a
     return CDZ_OK;
 }
 
-cdz_status cdz_bpe_read(cdz_bpe *bpe, const cdz_json *model, const cdz_vocab *vocab,
-                        cdz_arena *arena, cdz_error *err)
+cdz_status cdz_bpe_read(cdz_bpe *bpe, const cdz_json *model, bool over_bytes,
+                        const cdz_vocab *vocab, cdz_arena *arena, cdz_error *err)
 {
-    bool byte_fallback;
-    CDZ_TRY(refuse_text(model, "continuing_subword_prefix", err));
-    CDZ_TRY(refuse_text(model, "end_of_word_suffix", err));
     CDZ_TRY(refuse_dropout(model, err));
-    CDZ_TRY(read_switch(model, "fuse_unk", &bpe->fuse_unk, err));
-    CDZ_TRY(read_switch(model, "byte_fallback", &byte_fallback, err));
-    CDZ_TRY(read_switch(model, "ignore_merges", &bpe->ignore_merges, err));
+    CDZ_TRY(cdz_json_flag(model, "model", "fuse_unk", false, &bpe->fuse_unk, err));
+    CDZ_TRY(cdz_json_flag(model, "model", "ignore_merges", false, &bpe->ignore_merges, err));
+    CDZ_TRY(read_merges(bpe, model, vocab, arena, err));
+    if (!over_bytes) return CDZ_OK;
     CDZ_TRY(read_unk(bpe, model, vocab, err));
-    CDZ_TRY(read_bytes(bpe, model, vocab, byte_fallback, err));
-    CDZ_TRY(read_merges(bpe, cdz_json_get(model, "merges"), vocab, arena, err));
+    CDZ_TRY(read_bytes(bpe, model, vocab, err));
     return bpe->ignore_merges ? index_words(bpe, vocab, arena, err) : CDZ_OK;
 }

@@ -1,4 +1,5 @@
-/* encode.c - text to ids: added tokens, normalizer, cuts, model, template. */
+/* encode.c - text to ids: added tokens, normalizer, cuts, model, template. The middle of it is that
+ * of byte-level BPE; other tokenizers' is in encode_chars.c. */
 #include <stdlib.h>
 
 #include "base/utf8.h"
@@ -19,6 +20,9 @@ void cdz_token_scratch_free(cdz_token_scratch *s)
     if (!s) return;
     cdz_bpe_work_free(&s->bpe);
     cdz_nfc_free(&s->nfc);
+    cdz_norm_work_free(&s->by_chars.norm);
+    cdz_cut_work_free(&s->by_chars.cut);
+    cdz_model_work_free(&s->by_chars.model);
     free(s->cache);
     free(s->prefixed);
     free(s->chars);
@@ -76,6 +80,11 @@ static bool reserve_offsets(cdz_encoding *e)
     return true;
 }
 
+bool cdz_encoding_reserve(cdz_encoding *e, size_t more, bool offsets)
+{
+    return reserve_ids(e, more) && (!offsets || reserve_offsets(e));
+}
+
 /* --- one call --------------------------------------------------------------------------------- */
 
 /* Text in which pieces are counted, and how its bytes lead back to the original. */
@@ -111,11 +120,8 @@ static uint32_t char_after(const encoder *e, size_t i)
     return end == 0 ? 0 : e->scratch->chars[s->base + end - 1] + 1;
 }
 
-/* Leaves the whitespace at a token's ends out of its span, as the reference's ByteLevel does: it
- * counts the characters of the token's text, and keeps one space at the very beginning, which
- * may be a prefix. */
-static cdz_token_span trim_span(const cdz_postproc *post, bool first, cdz_token_span span,
-                                uint32_t leading, uint32_t trailing)
+cdz_token_span cdz_trim_span(const cdz_postproc *post, bool first, cdz_token_span span,
+                             uint32_t leading, uint32_t trailing)
 {
     if (leading == 1 && post->add_prefix_space && (first || span.begin == 0)) leading = 0;
     if (leading > 0) span.begin = span.begin + leading < span.end ? span.begin + leading : span.end;
@@ -130,7 +136,7 @@ static bool put_span(encoder *e, size_t begin, size_t end, uint32_t leading, uin
     const cdz_postproc *post = &e->tok->postproc;
     if (!reserve_offsets(out)) return false;
     cdz_token_span span = {first_char(e, begin), char_after(e, end - 1)};
-    if (post->trim_offsets) span = trim_span(post, out->n == 0, span, leading, trailing);
+    if (post->trim_offsets) span = cdz_trim_span(post, out->n == 0, span, leading, trailing);
     out->offsets[out->n] = span;
     return true;
 }
@@ -150,17 +156,23 @@ static bool is_space(const uint8_t *at, size_t *size)
     return cdz_uc_code(at, size) == 0x120 || cdz_uc_at(at, size) & CDZ_UC_SPACE;
 }
 
+void cdz_count_spaces(const uint8_t *text, size_t n, uint32_t *leading, uint32_t *trailing)
+{
+    size_t size;
+    *leading = *trailing = 0;
+    for (size_t i = 0; i < n && is_space(text + i, &size); i += size) ++*leading;
+    for (const uint8_t *at = text + n; at > text; ++*trailing) {
+        at = cdz_uc_before(at);
+        if (!is_space(at, &size)) break;
+    }
+}
+
 /* The span of the added token that comes next in the output, which is spelt as the text it
  * matched. U+0120, the byte alphabet's space, counts as whitespace to the reference there too. */
 static bool put_match_span(encoder *e, const uint8_t *text, size_t begin, size_t end)
 {
-    uint32_t leading = 0, trailing = 0;
-    size_t size;
-    for (size_t i = begin; i < end && is_space(text + i, &size); i += size) leading++;
-    for (const uint8_t *at = text + end; at > text + begin; trailing++) {
-        at = cdz_uc_before(at);
-        if (!is_space(at, &size)) break;
-    }
+    uint32_t leading, trailing;
+    cdz_count_spaces(text + begin, end - begin, &leading, &trailing);
     return put_span(e, begin, end, leading, trailing);
 }
 
@@ -200,8 +212,7 @@ static bool encode_piece(encoder *e, const uint8_t *text, size_t begin, size_t e
     if (!reserve_ids(out, n)) return false;
     if (e->offsets) return encode_with_offsets(e, text, begin, end);
     if (n > CDZ_CACHE_BYTES) return encode_uncached(e, piece, n);
-    cdz_cached_piece *slot =
-        &e->scratch->cache[cdz_hash(piece, n, 0) >> 32 & (CDZ_CACHE_SLOTS - 1)];
+    cdz_cached_piece *slot = &e->scratch->cache[cdz_hash(piece, n, 0) >> 32 & (CDZ_CACHE_SLOTS - 1)];
     if (slot->n_bytes == n && memcmp(slot->bytes, piece, n) == 0) {
         for (unsigned i = 0; i < slot->n_ids; i++) out->ids[out->n + i] = slot->ids[i];
         out->n += slot->n_ids;
@@ -342,6 +353,7 @@ static bool prepare(encoder *e, const uint8_t *text, size_t len)
 {
     cdz_token_scratch *s = e->scratch;
     if (!e->offsets) {
+        if (!e->tok->over_bytes) return true;
         if (!s->cache) s->cache = calloc(CDZ_CACHE_SLOTS, sizeof *s->cache);
         return s->cache != NULL;
     }
@@ -375,7 +387,12 @@ static cdz_status encode(encoder *e, const uint8_t *text, size_t len, bool speci
     e->out->n = 0;
     e->source = (source){.text = text};
     bool ok = prepare(e, text, len);
-    ok = ok && split_added(e, &e->tok->vocab.raw, text, len, encode_stretch);
+    if (ok && e->tok->over_bytes) {
+        ok = split_added(e, &e->tok->vocab.raw, text, len, encode_stretch);
+    } else if (ok) {
+        const cdz_encode_job job = {e->tok, e->scratch, e->out, e->plain, e->offsets};
+        CDZ_TRY(cdz_encode_by_chars(&job, text, len, err));
+    }
     if (special && post->parts) ok = ok && apply_template(e, post);
     return ok ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory to tokenize %zu bytes", len);
 }

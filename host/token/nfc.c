@@ -1,4 +1,4 @@
-/* nfc.c - form C: decompose, order the marks, compose (Unicode Standard Annex 15).
+/* nfc.c - normalisation: decompose, order the marks, compose (Unicode Standard Annex 15).
  *
  * The data of single characters is utf8proc's, limited to what Unicode 12.0 knows, the version
  * of the reference's tables: a newer character is left as it is. Alignment follows the
@@ -84,22 +84,32 @@ static bool reserve_chars(cdz_nfc *nfc, size_t n)
     return true;
 }
 
-/* Writes the canonical decomposition of the n bytes to nfc->chars; returns how many. No
- * canonical decomposition is longer than four characters, and none of one byte is longer than
- * one. */
-static size_t decompose(cdz_nfc *nfc, const uint8_t *t, size_t n)
+#define MAX_PARTS 18 /* of one character, U+FDFA */
+
+/* The characters that one is made of; as it is when it is newer than the tables. */
+static size_t parts_of(uint32_t code, bool compat, utf8proc_int32_t parts[MAX_PARTS])
+{
+    const utf8proc_option_t options =
+        compat ? UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT : UTF8PROC_DECOMPOSE;
+    int last_class = 0;
+    utf8proc_ssize_t n = 0;
+    if (cdz_uc_flags(code) & CDZ_UC_ASSIGNED_12)
+        n = utf8proc_decompose_char((utf8proc_int32_t)code, parts, MAX_PARTS, options, &last_class);
+    if (n >= 1 && n <= MAX_PARTS) return (size_t)n;
+    parts[0] = (utf8proc_int32_t)code;
+    return 1;
+}
+
+/* Writes the decomposition of the n bytes to nfc->chars; returns how many. No canonical
+ * decomposition is longer than four characters, none of any kind is longer than six for each
+ * byte, and none of one byte is longer than one. */
+static size_t decompose(cdz_nfc *nfc, const uint8_t *t, size_t n, bool compat)
 {
     size_t n_chars = 0, size;
     for (size_t i = 0; i < n; i += size) {
-        const uint32_t code = cdz_uc_code(t + i, &size);
-        utf8proc_int32_t parts[8] = {(utf8proc_int32_t)code};
-        utf8proc_ssize_t n_parts = 1;
-        int last_class = 0;
-        if (cdz_uc_flags(code) & CDZ_UC_ASSIGNED_12)
-            n_parts = utf8proc_decompose_char((utf8proc_int32_t)code, parts, 8, UTF8PROC_DECOMPOSE,
-                                              &last_class);
-        if (n_parts < 1 || n_parts > 8) n_parts = 1;
-        for (utf8proc_ssize_t k = 0; k < n_parts; k++) {
+        utf8proc_int32_t parts[MAX_PARTS];
+        const size_t n_parts = parts_of(cdz_uc_code(t + i, &size), compat, parts);
+        for (size_t k = 0; k < n_parts; k++) {
             const uint32_t part = (uint32_t)parts[k];
             nfc->chars[n_chars++] = (cdz_nfc_char){part, k > 0, combining_class(part)};
         }
@@ -236,7 +246,7 @@ static cdz_align align_char(const uint8_t *t, size_t end, size_t *at, int32_t ch
 static bool normalise(cdz_nfc *nfc, const uint8_t *t, size_t begin, size_t end, bool want_align)
 {
     if (!reserve_chars(nfc, 4 * (end - begin))) return false;
-    size_t n = decompose(nfc, t + begin, end - begin);
+    size_t n = decompose(nfc, t + begin, end - begin, false);
     order_marks(nfc, n);
     n = recompose(nfc, n);
     if (!reserve_text(nfc, 4 * n, want_align)) return false;
@@ -266,4 +276,40 @@ bool cdz_nfc_run(cdz_nfc *nfc, const uint8_t *text, size_t n, bool want_align)
         done = end;
     }
     return true;
+}
+
+/* --- any form --------------------------------------------------------------------------------- */
+
+#define STRETCH_BYTES 4096 /* a stretch ends at the first boundary after these */
+
+/* Whether nothing before a character composes with it or moves past it. */
+static bool is_boundary(uint32_t code, bool compat)
+{
+    utf8proc_int32_t parts[MAX_PARTS];
+    if (cdz_uc_flags(code) & (CDZ_UC_NFC_CHECK | CDZ_UC_COMBINING)) return false;
+    if (!compat || code < 0x80) return true;
+    parts_of(code, true, parts);
+    return !(cdz_uc_flags((uint32_t)parts[0]) & (CDZ_UC_NFC_CHECK | CDZ_UC_COMBINING));
+}
+
+static size_t stretch_end(const uint8_t *t, size_t n, size_t begin, bool compat)
+{
+    size_t size, i = begin;
+    for (; i < n; i += size) {
+        const uint32_t code = cdz_uc_code(t + i, &size);
+        if (i - begin > STRETCH_BYTES && is_boundary(code, compat)) break;
+    }
+    return i;
+}
+
+size_t cdz_form_stretch(cdz_nfc *nfc, cdz_form form, const uint8_t *text, size_t n, size_t begin,
+                        size_t *n_chars)
+{
+    const bool compat = form == CDZ_NFKC || form == CDZ_NFKD;
+    const size_t end = stretch_end(text, n, begin, compat);
+    if (!reserve_chars(nfc, 6 * (end - begin))) return SIZE_MAX;
+    *n_chars = decompose(nfc, text + begin, end - begin, compat);
+    order_marks(nfc, *n_chars);
+    if (form == CDZ_NFC || form == CDZ_NFKC) *n_chars = recompose(nfc, *n_chars);
+    return end;
 }

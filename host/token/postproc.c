@@ -11,6 +11,38 @@ static cdz_status read_byte_level(const cdz_json *part, cdz_postproc *out)
     return CDZ_OK;
 }
 
+/* BertProcessing and RobertaProcessing: cls, the text, sep, each given as ["token", id]. */
+static cdz_status read_pair_id(const cdz_json *part, const char *key, cdz_template_part *out,
+                               cdz_arena *arena, cdz_error *err)
+{
+    const cdz_json *pair = cdz_json_get(part, key);
+    const cdz_json *id =
+        cdz_json_is(pair, CDZ_JSON_ARRAY) && pair->len == 2 ? &pair->items[1] : NULL;
+    int32_t *list = cdz_arena_array(arena, 1, sizeof *list);
+    if (!list) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    if (!cdz_json_is(id, CDZ_JSON_INT) || id->integer < 0 || id->integer > INT32_MAX)
+        return cdz_err(err, CDZ_E_INPUT, "line %u: post_processor: \"%s\" must be [\"token\", id]",
+                       part->line, key);
+    list[0] = (int32_t)id->integer;
+    *out = (cdz_template_part){list, 1};
+    return CDZ_OK;
+}
+
+static cdz_status read_around(const cdz_json *part, bool roberta, cdz_postproc *out,
+                              cdz_arena *arena, cdz_error *err)
+{
+    if (out->parts)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "line %u: post_processor: two that add tokens; supported: one", part->line);
+    out->parts = cdz_arena_array(arena, 3, sizeof *out->parts);
+    if (!out->parts) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    CDZ_TRY(read_pair_id(part, "cls", &out->parts[0], arena, err));
+    CDZ_TRY(read_pair_id(part, "sep", &out->parts[2], arena, err));
+    out->n_parts = 3;
+    out->n_special = 2;
+    return roberta ? read_byte_level(part, out) : CDZ_OK;
+}
+
 /* The ids of a special token of the template. They are the file's own: the reference does not
  * look them up. */
 static cdz_status read_special(const cdz_json *part, const cdz_json *name, cdz_template_part *out,
@@ -46,8 +78,7 @@ static cdz_status read_template(const cdz_json *part, cdz_postproc *out, cdz_are
     const cdz_json *single = cdz_json_get(part, "single");
     if (out->parts)
         return cdz_err(err, CDZ_E_UNSUPPORTED,
-                       "line %u: post_processor: two TemplateProcessing; supported: one",
-                       part->line);
+                       "line %u: post_processor: two that add tokens; supported: one", part->line);
     if (!cdz_json_is(single, CDZ_JSON_ARRAY))
         return cdz_err(err, CDZ_E_INPUT,
                        "line %u: post_processor: TemplateProcessing needs a list \"single\"",
@@ -75,10 +106,12 @@ cdz_status cdz_postproc_read(const cdz_json *part, cdz_postproc *out, cdz_arena 
                        part->line, cdz_json_type_name(part));
     if (cdz_json_eq(type, "ByteLevel")) return read_byte_level(part, out);
     if (cdz_json_eq(type, "TemplateProcessing")) return read_template(part, out, arena, err);
+    if (cdz_json_eq(type, "BertProcessing")) return read_around(part, false, out, arena, err);
+    if (cdz_json_eq(type, "RobertaProcessing")) return read_around(part, true, out, arena, err);
     if (!cdz_json_eq(type, "Sequence") || !cdz_json_is(list, CDZ_JSON_ARRAY))
         return cdz_err(err, CDZ_E_UNSUPPORTED,
                        "line %u: post_processor of type \"%.60s\"; supported: ByteLevel, "
-                       "TemplateProcessing, Sequence",
+                       "TemplateProcessing, BertProcessing, RobertaProcessing, Sequence",
                        part->line, type->string);
     for (uint32_t i = 0; i < list->len; i++)
         CDZ_TRY(cdz_postproc_read(&list->items[i], out, arena, err));

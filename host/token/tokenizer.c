@@ -11,56 +11,84 @@
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
-static cdz_status unsupported(const cdz_json *part, const char *what, const char *supported,
-                              cdz_error *err)
-{
-    const cdz_json *type = cdz_json_get(part, "type");
-    if (!cdz_json_is(type, CDZ_JSON_STRING))
-        return cdz_err(err, CDZ_E_INPUT,
-                       "%s is %s, expected an object with a \"type\"; supported: %s", what,
-                       cdz_json_type_name(part), supported);
-    return cdz_err(err, CDZ_E_UNSUPPORTED, "line %u: %s of type \"%.60s\"; supported: %s",
-                   type->line, what, type->string, supported);
-}
-
-static cdz_status read_normalizer(const cdz_json *part, bool *nfc, cdz_error *err)
-{
-    const cdz_json *type = cdz_json_get(part, "type"), *list = cdz_json_get(part, "normalizers");
-    if (!part || cdz_json_is(part, CDZ_JSON_NULL)) return CDZ_OK;
-    if (cdz_json_eq(type, "NFC")) {
-        *nfc = true;
-        return CDZ_OK;
-    }
-    if (!cdz_json_eq(type, "Sequence") || !cdz_json_is(list, CDZ_JSON_ARRAY))
-        return unsupported(part, "normalizer", "NFC, Sequence", err);
-    for (uint32_t i = 0; i < list->len; i++) CDZ_TRY(read_normalizer(&list->items[i], nfc, err));
-    return CDZ_OK;
-}
+static const char *const model_names[] = {[CDZ_MODEL_BPE] = "BPE",
+                                          [CDZ_MODEL_UNIGRAM] = "Unigram",
+                                          [CDZ_MODEL_WORDPIECE] = "WordPiece",
+                                          [CDZ_MODEL_WORDLEVEL] = "WordLevel"};
 
 /* Files of early versions leave the type of a BPE model out. */
-static bool is_bpe(const cdz_json *model)
+static cdz_status read_kind(const cdz_json *model, cdz_model_kind *out, cdz_error *err)
 {
     const cdz_json *type = cdz_json_get(model, "type");
-    return type ? cdz_json_eq(type, "BPE") : cdz_json_get(model, "merges") != NULL;
+    *out = CDZ_MODEL_BPE;
+    if (!type && cdz_json_get(model, "merges")) return CDZ_OK;
+    for (unsigned i = 0; i < sizeof model_names / sizeof *model_names; i++) {
+        if (!cdz_json_eq(type, model_names[i])) continue;
+        *out = (cdz_model_kind)i;
+        return CDZ_OK;
+    }
+    if (!cdz_json_is(type, CDZ_JSON_STRING))
+        return cdz_err(err, CDZ_E_INPUT, "model is %s, expected an object with a \"type\"",
+                       cdz_json_type_name(model));
+    return cdz_err(err, CDZ_E_UNSUPPORTED,
+                   "line %u: model of type \"%.60s\"; supported: BPE, Unigram, WordPiece, WordLevel",
+                   type->line, type->string);
+}
+
+static bool has_text(const cdz_json *model, const char *key)
+{
+    const cdz_json *v = cdz_json_get(model, key);
+    return v && !cdz_json_is(v, CDZ_JSON_NULL) && !(cdz_json_is(v, CDZ_JSON_STRING) && v->len == 0);
+}
+
+/* Whether the text goes to a BPE model as bytes, after no normalizer or NFC alone. */
+static bool is_over_bytes(cdz_tokenizer *tok, const cdz_json *model)
+{
+    const cdz_normalizer *norm = &tok->normalizer;
+    const cdz_json *fallback = cdz_json_get(model, "byte_fallback");
+    if (tok->model.kind != CDZ_MODEL_BPE || !cdz_pretok_from(&tok->cutter, &tok->pretok))
+        return false;
+    for (uint32_t i = 0; i < norm->n; i++)
+        if (norm->steps[i].kind != CDZ_NORM_FORM || norm->steps[i].form != CDZ_NFC) return false;
+    if (cdz_json_is(fallback, CDZ_JSON_BOOL) && fallback->boolean && !cdz_bpe_has_bytes(&tok->vocab))
+        return false;
+    tok->nfc = norm->n > 0;
+    return !has_text(model, "continuing_subword_prefix") && !has_text(model, "end_of_word_suffix");
+}
+
+static cdz_status read_model(cdz_tokenizer *tok, const cdz_json *model, cdz_error *err)
+{
+    const cdz_json *vocab = cdz_json_get(model, "vocab");
+    if (tok->model.kind == CDZ_MODEL_UNIGRAM)
+        CDZ_TRY(cdz_vocab_read_scored(&tok->vocab, vocab, &tok->arena, err));
+    else
+        CDZ_TRY(cdz_vocab_read_model(&tok->vocab, vocab, &tok->arena, err));
+    tok->over_bytes = is_over_bytes(tok, model);
+    if (tok->model.kind == CDZ_MODEL_BPE)
+        CDZ_TRY(cdz_bpe_read(&tok->bpe, model, tok->over_bytes, &tok->vocab, &tok->arena, err));
+    if (tok->over_bytes) return CDZ_OK;
+    return cdz_model_read(&tok->model, model, &tok->vocab, &tok->arena, err);
 }
 
 static cdz_status read_parts(cdz_tokenizer *tok, const cdz_json *root, cdz_error *err)
 {
-    const cdz_json *model = cdz_json_get(root, "model"), *decoder = cdz_json_get(root, "decoder");
+    const cdz_json *model = cdz_json_get(root, "model");
+    cdz_arena *arena = &tok->arena;
     if (!cdz_json_is(root, CDZ_JSON_OBJECT) || !model)
         return cdz_err(err, CDZ_E_INPUT, "the file is %s without a \"model\", not a tokenizer",
                        cdz_json_type_name(root));
-    if (!is_bpe(model)) return unsupported(model, "model", "BPE", err);
-    CDZ_TRY(read_normalizer(cdz_json_get(root, "normalizer"), &tok->nfc, err));
-    CDZ_TRY(cdz_pretok_read(cdz_json_get(root, "pre_tokenizer"), &tok->pretok, &tok->arena, err));
-    if (!cdz_json_eq(cdz_json_get(decoder, "type"), "ByteLevel"))
-        return unsupported(decoder, "decoder", "ByteLevel", err);
-    CDZ_TRY(cdz_vocab_read_model(&tok->vocab, cdz_json_get(model, "vocab"), &tok->arena, err));
-    CDZ_TRY(cdz_bpe_read(&tok->bpe, model, &tok->vocab, &tok->arena, err));
-    CDZ_TRY(cdz_vocab_read_added(&tok->vocab, cdz_json_get(root, "added_tokens"), tok->nfc,
-                                 &tok->arena, err));
-    return cdz_postproc_read(cdz_json_get(root, "post_processor"), &tok->postproc, &tok->arena,
-                             err);
+    CDZ_TRY(read_kind(model, &tok->model.kind, err));
+    CDZ_TRY(cdz_normalizer_read(cdz_json_get(root, "normalizer"), &tok->normalizer, arena,
+                                &tok->regexes, err));
+    CDZ_TRY(cdz_cutter_read(cdz_json_get(root, "pre_tokenizer"), &tok->cutter, arena, &tok->regexes,
+                            err));
+    CDZ_TRY(
+        cdz_decoder_read(cdz_json_get(root, "decoder"), &tok->decoder, arena, &tok->regexes, err));
+    CDZ_TRY(read_model(tok, model, err));
+    CDZ_TRY(cdz_vocab_read_added(&tok->vocab, cdz_json_get(root, "added_tokens"), &tok->normalizer,
+                                 arena, err));
+    CDZ_TRY(cdz_postproc_read(cdz_json_get(root, "post_processor"), &tok->postproc, arena, err));
+    return cdz_tokenizer_read_stop_base(tok, err);
 }
 
 static cdz_status read_tokenizer(cdz_tokenizer *tok, const char *json, size_t len, const char *name,
@@ -153,11 +181,17 @@ void cdz_tokenizer_free(cdz_tokenizer *tok)
 {
     if (!tok) return;
     cdz_vocab_free(&tok->vocab);
+    cdz_regex_free(tok->regexes);
     cdz_arena_free(&tok->arena);
     free(tok);
 }
 
 /* --- look-ups --------------------------------------------------------------------------------- */
+
+const char *cdz_tokenizer_kind(const cdz_tokenizer *tok)
+{
+    return tok->over_bytes ? "byte-level BPE" : model_names[tok->model.kind];
+}
 
 uint32_t cdz_tokenizer_n_ids(const cdz_tokenizer *tok)
 {
@@ -166,13 +200,13 @@ uint32_t cdz_tokenizer_n_ids(const cdz_tokenizer *tok)
 
 uint32_t cdz_tokenizer_n_model_tokens(const cdz_tokenizer *tok)
 {
-    return tok->vocab.model.n;
+    return tok->vocab.n_model;
 }
 
 uint32_t cdz_tokenizer_n_tokens(const cdz_tokenizer *tok)
 {
     const cdz_strmap *added = &tok->vocab.added_ids;
-    uint32_t n = tok->vocab.model.n;
+    uint32_t n = tok->vocab.n_model;
     for (uint32_t i = 0; i < added->n; i++)
         if (cdz_strmap_get(&tok->vocab.model, added->entries[i].text, added->entries[i].len) < 0)
             n++;

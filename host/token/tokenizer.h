@@ -4,9 +4,14 @@
  * caller needs to work fast (a cache of words, buffers) is a cdz_token_scratch of its own, one per
  * thread.
  *
- * Supported parts: normalizer null, NFC or a Sequence of these; pre-tokenizers ByteLevel, Split
- * (literal or well-known patterns), Digits and a Sequence of these; model BPE over bytes;
- * post-processors ByteLevel, TemplateProcessing and a Sequence of these; decoder ByteLevel;
+ * Supported parts: normalizers NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Replace,
+ * Prepend, Precompiled, Nmt, BertNormalizer, ByteLevel; pre-tokenizers ByteLevel, Split, Metaspace,
+ * Digits, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer, CharDelimiterSplit,
+ * UnicodeScripts, FixedLength; models BPE, Unigram, WordPiece, WordLevel; post-processors ByteLevel,
+ * TemplateProcessing, BertProcessing, RobertaProcessing; decoders ByteLevel, ByteFallback, Fuse,
+ * Strip, Replace, Metaspace, WordPiece, BPEDecoder, CTC; a Sequence of any of these, and none.
+ * Patterns other than the well-known ones need a build with Oniguruma, whose tables are of an
+ * older Unicode than the reference's: characters newer than that may be cut otherwise. There are
  * added tokens of every kind. Anything else is refused by name. As the reference's model classes
  * do, truncation and padding of the file are left to the caller. */
 #ifndef CDZ_HOST_TOKENIZER_H
@@ -88,8 +93,16 @@ typedef struct cdz_text_stream {
     unsigned char tail[4]; /* the first bytes of a character that may be completed yet */
     uint8_t n_tail;
     bool given; /* text was returned and is to be dropped at the next call */
+    /* Of decoders other than ByteLevel, whose text depends on neighbours: the ids that still
+     * matter, how many of them are already text, and that text. */
+    int32_t *ids;
+    size_t n_ids, ids_cap, n_said;
+    cdz_buf said;
+    bool dead; /* the <0x..> tokens that the ids end in are no text, whatever byte comes */
 } cdz_text_stream;
 
+/* Each step costs what the ids since the last text cost to decode: constant on average, except
+ * where a decoder may hold text back for ever (CTC on one token repeated). */
 /* Takes one more id. *new_text (NUL-terminated, valid until the next call) is "" while nothing
  * can be said; *len may be NULL. The pieces are those of the reference's DecodeStream. */
 cdz_status cdz_text_stream_feed(cdz_text_stream *stream, int32_t id, const char **new_text,
@@ -101,10 +114,11 @@ void cdz_text_stream_free(cdz_text_stream *stream); /* zeroed is fine */
 
 /* --- vocabulary ------------------------------------------------------------------------------- */
 
-uint32_t cdz_tokenizer_n_ids(
-    const cdz_tokenizer *tok); /* 1 + the highest id; some may mean nothing */
-uint32_t cdz_tokenizer_n_tokens(
-    const cdz_tokenizer *tok); /* distinct tokens, added ones included */
+/* What it is, for people: "byte-level BPE", "BPE", "Unigram", "WordPiece" or "WordLevel". Constant. */
+const char *cdz_tokenizer_kind(const cdz_tokenizer *tok);
+
+uint32_t cdz_tokenizer_n_ids(const cdz_tokenizer *tok); /* 1 + the highest id; some may mean nothing */
+uint32_t cdz_tokenizer_n_tokens(const cdz_tokenizer *tok); /* distinct tokens, added ones included */
 uint32_t cdz_tokenizer_n_model_tokens(
     const cdz_tokenizer *tok); /* tokens of the model's own vocabulary */
 /* How many ids CDZ_ENCODE_SPECIAL adds. */

@@ -28,10 +28,9 @@ static cdz_status read_template_list(cdz_tokenizer *tok, const cdz_json *list, c
                        *text = cdz_json_get(&list->items[i], "template");
         cdz_named_template *t = &tok->templates[tok->n_templates];
         if (!cdz_json_is(name, CDZ_JSON_STRING) || !cdz_json_is(text, CDZ_JSON_STRING))
-            return cdz_err(
-                err, CDZ_E_INPUT,
-                "line %u: \"chat_template\": entry %u lacks a \"name\" or a \"template\"",
-                list->items[i].line, i);
+            return cdz_err(err, CDZ_E_INPUT,
+                           "line %u: \"chat_template\": entry %u lacks a \"name\" or a \"template\"",
+                           list->items[i].line, i);
         t->name = cdz_arena_strndup(&tok->arena, name->string, name->len);
         t->text = cdz_arena_strndup(&tok->arena, text->string, text->len);
         if (!t->name || !t->text) return cdz_err(err, CDZ_E_NOMEM, "out of memory");

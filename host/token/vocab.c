@@ -1,7 +1,6 @@
 /* vocab.c - reading the vocabulary and the added tokens. */
 #include "token/vocab.h"
 
-#include "token/nfc.h"
 #include "token/unicode.h"
 
 /* --- the byte alphabet ------------------------------------------------------------------------ */
@@ -82,6 +81,42 @@ cdz_status cdz_vocab_read_model(cdz_vocab *vocab, const cdz_json *tokens, cdz_ar
         if (m->value.integer >= vocab->n_ids) vocab->n_ids = (uint32_t)m->value.integer + 1;
         pool += m->key_len + 1;
     }
+    vocab->n_model = vocab->model.n;
+    return CDZ_OK;
+}
+
+static bool is_scored(const cdz_json *entry, double *score)
+{
+    return cdz_json_is(entry, CDZ_JSON_ARRAY) && entry->len == 2 &&
+           cdz_json_is(&entry->items[0], CDZ_JSON_STRING) &&
+           cdz_json_number(&entry->items[1], score);
+}
+
+cdz_status cdz_vocab_read_scored(cdz_vocab *vocab, const cdz_json *list, cdz_arena *arena,
+                                 cdz_error *err)
+{
+    if (!cdz_json_is(list, CDZ_JSON_ARRAY))
+        return cdz_err(err, CDZ_E_INPUT, "model.vocab is %s, expected a list of tokens and scores",
+                       cdz_json_type_name(list));
+    double *scores = cdz_arena_array(arena, list->len + 1u, sizeof *scores);
+    vocab->spelt = cdz_arena_array(arena, list->len + 1u, sizeof *vocab->spelt);
+    if (!scores || !vocab->spelt || !cdz_strmap_init(&vocab->model, arena, list->len))
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory for %u tokens", list->len);
+    for (uint32_t i = 0; i < list->len; i++) {
+        const cdz_json *entry = &list->items[i];
+        bool found;
+        if (!is_scored(entry, &scores[i]))
+            return cdz_err(err, CDZ_E_INPUT,
+                           "line %u: model.vocab: entry %u is %s, expected [\"token\", score]",
+                           entry->line, i, cdz_json_type_name(entry));
+        const uint32_t len = entry->items[0].len;
+        char *text = cdz_arena_strndup(arena, entry->items[0].string, len);
+        if (!text) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+        vocab->spelt[i] = (cdz_strmap_entry){.text = text, .len = len, .id = (int32_t)i};
+        cdz_strmap_put(&vocab->model, text, len, (int32_t)i, &found)->id = (int32_t)i;
+    }
+    vocab->scores = scores;
+    vocab->n_ids = vocab->n_model = list->len;
     return CDZ_OK;
 }
 
@@ -122,12 +157,11 @@ static cdz_status read_added_token(const cdz_json *entry, cdz_added_token *out, 
 
 /* A token of the vocabulary keeps its id; others follow the highest added id, past the count of
  * the vocabulary. */
-static int32_t assign_id(const cdz_vocab *vocab, const cdz_added_token *token,
-                         int64_t highest_added)
+static int32_t assign_id(const cdz_vocab *vocab, const cdz_added_token *token, int64_t highest_added)
 {
     const int32_t known = cdz_vocab_id(vocab, token->text, token->len);
     if (known >= 0) return known;
-    return (int32_t)(highest_added >= vocab->model.n ? highest_added + 1 : vocab->model.n);
+    return (int32_t)(highest_added >= vocab->n_model ? highest_added + 1 : vocab->n_model);
 }
 
 /* Reads the list into vocab->added and gives ids. Entries of one text share the id, and the last
@@ -159,8 +193,8 @@ static cdz_status index_tokens(cdz_vocab *vocab, cdz_arena *arena, cdz_error *er
     vocab->tokens = cdz_arena_array(arena, vocab->n_ids + 1u, sizeof *vocab->tokens);
     if (!vocab->tokens)
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for %u token ids", vocab->n_ids);
-    for (uint32_t i = 0; i < vocab->model.n; i++) {
-        const cdz_strmap_entry *e = &vocab->model.entries[i];
+    for (uint32_t i = 0; i < vocab->n_model; i++) {
+        const cdz_strmap_entry *e = vocab->spelt ? &vocab->spelt[i] : &vocab->model.entries[i];
         cdz_token *token = &vocab->tokens[e->id];
         if (token->text)
             return cdz_err(err, CDZ_E_INPUT,
@@ -217,29 +251,42 @@ static cdz_status decode_tokens(cdz_vocab *vocab, cdz_arena *arena, cdz_error *e
 
 /* Puts a token into the trie that searches for it; flags are those of the last entry of its
  * text. */
-static bool add_to_search(cdz_vocab *vocab, cdz_added_token *token, bool nfc, cdz_nfc *work)
+static cdz_status add_to_search(cdz_vocab *vocab, const cdz_added_token *token,
+                                const cdz_normalizer *normalizer, cdz_norm_work *work,
+                                cdz_error *err)
 {
     const int32_t last = vocab->tokens[token->id].added;
-    if (!token->normalized) return cdz_trie_add(&vocab->raw, token->text, token->len, last);
-    if (!nfc) return cdz_trie_add(&vocab->normalized, token->text, token->len, last);
-    return cdz_nfc_run(work, (const uint8_t *)token->text, token->len, false) &&
-           cdz_trie_add(&vocab->normalized, (const char *)work->text, work->len, last);
-}
-
-static cdz_status build_search(cdz_vocab *vocab, bool nfc, cdz_error *err)
-{
-    cdz_nfc work = {0};
-    bool ok = true;
-    for (uint32_t i = 0; i < vocab->n_added && ok; i++) {
-        if (vocab->added[i].searched) ok = add_to_search(vocab, &vocab->added[i], nfc, &work);
+    cdz_trie *trie = token->normalized ? &vocab->normalized : &vocab->raw;
+    const char *text = token->text;
+    size_t len = token->len;
+    if (token->normalized && normalizer->n > 0) {
+        CDZ_TRY(cdz_normalizer_run(normalizer, work, (const uint8_t *)text, len, 0, err));
+        text = (const char *)work->text.bytes;
+        len = work->text.len;
     }
-    cdz_nfc_free(&work);
-    return ok ? CDZ_OK
-              : cdz_err(err, CDZ_E_NOMEM, "out of memory for %u added tokens", vocab->n_added);
+    if (len > CDZ_ADDED_MAX_BYTES)
+        return cdz_err(
+            err, CDZ_E_LIMIT,
+            "added_tokens: \"%.40s\" has %zu bytes when normalized; at most %d are supported",
+            token->text, len, CDZ_ADDED_MAX_BYTES);
+    return cdz_trie_add(trie, text, len, last)
+               ? CDZ_OK
+               : cdz_err(err, CDZ_E_NOMEM, "out of memory for %u added tokens", vocab->n_added);
 }
 
-cdz_status cdz_vocab_read_added(cdz_vocab *vocab, const cdz_json *list, bool nfc, cdz_arena *arena,
-                                cdz_error *err)
+static cdz_status build_search(cdz_vocab *vocab, const cdz_normalizer *normalizer, cdz_error *err)
+{
+    cdz_norm_work work = {0};
+    cdz_status st = CDZ_OK;
+    for (uint32_t i = 0; i < vocab->n_added && st == CDZ_OK; i++)
+        if (vocab->added[i].searched)
+            st = add_to_search(vocab, &vocab->added[i], normalizer, &work, err);
+    cdz_norm_work_free(&work);
+    return st;
+}
+
+cdz_status cdz_vocab_read_added(cdz_vocab *vocab, const cdz_json *list,
+                                const cdz_normalizer *normalizer, cdz_arena *arena, cdz_error *err)
 {
     static const cdz_json none = {.type = CDZ_JSON_ARRAY};
     if (!list || cdz_json_is(list, CDZ_JSON_NULL)) list = &none;
@@ -250,7 +297,7 @@ cdz_status cdz_vocab_read_added(cdz_vocab *vocab, const cdz_json *list, bool nfc
     CDZ_TRY(index_tokens(vocab, arena, err));
     CDZ_TRY(mark_special(vocab, arena, err));
     CDZ_TRY(decode_tokens(vocab, arena, err));
-    return build_search(vocab, nfc, err);
+    return build_search(vocab, normalizer, err);
 }
 
 void cdz_vocab_free(cdz_vocab *vocab)

@@ -5,12 +5,12 @@
 
 #include "base/json.h"
 #include "token/added.h"
+#include "token/normalizer.h"
 #include "token/strmap.h"
 
 typedef struct cdz_token {
-    const char *text; /* as the vocabulary spells it, NUL-terminated; NULL: the id means nothing */
-    const char
-        *bytes; /* what it decodes to; equal to text where the byte alphabet does not apply */
+    const char *text;  /* as the vocabulary spells it, NUL-terminated; NULL: the id means nothing */
+    const char *bytes; /* what it decodes to; equal to text where the byte alphabet does not apply */
     uint32_t len, n_bytes;
     int32_t added; /* index of the added token, or -1 */
     bool special;  /* dropped by skip_special */
@@ -19,9 +19,12 @@ typedef struct cdz_token {
 typedef struct cdz_vocab {
     cdz_token *tokens; /* by id */
     uint32_t n_ids;
-    cdz_strmap model;       /* the model's tokens by text */
-    cdz_strmap added_ids;   /* added tokens by text */
-    cdz_added_token *added; /* in file order, without empty ones */
+    uint32_t n_model;        /* tokens of the model, spelt alike or not */
+    const double *scores;    /* by id, of a vocabulary that is a list of tokens and scores */
+    cdz_strmap_entry *spelt; /* by id, of such a vocabulary; NULL: all are in `model` */
+    cdz_strmap model;        /* the model's tokens by text */
+    cdz_strmap added_ids;    /* added tokens by text */
+    cdz_added_token *added;  /* in file order, without empty ones */
     uint32_t n_added;
     cdz_trie raw;        /* added tokens looked for in the text as it is */
     cdz_trie normalized; /* those looked for after normalisation */
@@ -30,15 +33,20 @@ typedef struct cdz_vocab {
 #define CDZ_VOCAB_MAX_HOLES                                                                        \
     (1u << 20) /* unused ids a file may leave: bounds memory by the file's size */
 
-/* Reads model.vocab. */
+/* Reads model.vocab: an object of tokens and ids. */
 cdz_status cdz_vocab_read_model(cdz_vocab *vocab, const cdz_json *tokens, cdz_arena *arena,
                                 cdz_error *err);
 
+/* The same from a list of tokens and scores, where the place is the id. Of tokens spelt alike the
+ * last one is found. */
+cdz_status cdz_vocab_read_scored(cdz_vocab *vocab, const cdz_json *list, cdz_arena *arena,
+                                 cdz_error *err);
+
 /* Reads the list of added tokens and gives them ids as the reference does: the id of the same
  * text in the vocabulary, else the next free one; the ids written in the file do not count.
- * Fills vocab->tokens. nfc: the normalizer is NFC. */
-cdz_status cdz_vocab_read_added(cdz_vocab *vocab, const cdz_json *list, bool nfc, cdz_arena *arena,
-                                cdz_error *err);
+ * Fills vocab->tokens. */
+cdz_status cdz_vocab_read_added(cdz_vocab *vocab, const cdz_json *list,
+                                const cdz_normalizer *normalizer, cdz_arena *arena, cdz_error *err);
 void cdz_vocab_free(cdz_vocab *vocab); /* what is not in the arena */
 
 int32_t cdz_vocab_id(const cdz_vocab *vocab, const char *text, size_t len); /* -1: none */

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Writes host/token/text_tables.c from data/unicode_classes.json and data/unicode_scripts.json: the classes that only some
+normalizers and pre-tokenizers ask for, as sorted ranges, and the lower-case letters.
+Run: python3 tools/make_text_tables.py
+"""
+import json
+import os
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+OUT = os.path.join(HERE, "..", "host", "token", "text_tables.c")
+CLASSES = [
+    ("bert_dropped", "normalizers", "Bert.clean_text:removed"),
+    ("bert_blank", "normalizers", "Bert.clean_text:to_space"),
+    ("bert_chinese", "normalizers", "Bert.chinese"),
+    ("bert_accent", "normalizers", "Bert.strip_accents:removed"),
+    ("accent", "normalizers", "StripAccents:removed"),
+    ("nmt_dropped", "normalizers", "Nmt:removed"),
+    ("nmt_blank", "normalizers", "Nmt:to_space"),
+    ("punctuation", "pre_tokenizers", "Punctuation"),
+    ("bert_punctuation", "pre_tokenizers", "BertPreTokenizer:punctuation"),
+]
+
+
+def ends(text):
+    first, _, last = text.partition("-")
+    return int(first, 16), int(last or first, 16)
+
+
+def c_rows(rows):
+    cells, lines, line = ["{" + ", ".join(f"0x{v:X}" for v in row) + "}" for row in rows], [], ""
+    for cell in cells:
+        if len(line) + len(cell) > 94:
+            lines.append(line.rstrip())
+            line = ""
+        line += cell + ", "
+    return "\n".join("    " + x for x in lines + [line.rstrip()])
+
+
+def main():
+    classes = json.load(open(os.path.join(HERE, "data", "unicode_classes.json"), encoding="utf-8"))
+    scripts = json.load(open(os.path.join(HERE, "data", "unicode_scripts.json"), encoding="utf-8"))
+    out = ["/* text_tables.c - character classes of single parts, made by tools/make_text_tables.py: change that, not this.\n"
+           " * Derived from the Unicode Character Database; see tools/data/LICENSE.unicode. */\n"
+           '#include "token/text_class.h"\n\n/* clang-format off */\n']
+    for name, group, key in CLASSES:
+        rows = [ends(r) for r in classes[group][key]]
+        out.append(f"static const cdz_code_range {name}[] = {{\n{c_rows(rows)}\n}};\n")
+    lines = ",\n".join(f"    {{{name}, sizeof {name} / sizeof *{name}}}" for name, _, _ in CLASSES)
+    out.append(f"/* By cdz_text_class. */\nconst cdz_code_class cdz_code_classes[] = {{\n{lines},\n}};\n")
+    rows = sorted(ends(r) + (i + 1,) for i, ranges in enumerate(scripts) for r in ranges)
+    out.append(f"static const cdz_script_range scripts[] = {{\n{c_rows(rows)}\n}};\n"
+               "const cdz_script_range *const cdz_scripts = scripts;\n"
+               "const size_t cdz_n_scripts = sizeof scripts / sizeof *scripts;\n")
+    rows = sorted((int(k, 16), ord(v)) for k, v in classes["lowercase"].items() if len(v) == 1)
+    out.append(f"static const cdz_lower_pair lower[] = {{\n{c_rows(rows)}\n}};\n"
+               "const cdz_lower_pair *const cdz_lower_pairs = lower;\n"
+               "const size_t cdz_n_lower_pairs = sizeof lower / sizeof *lower;\n")
+    open(OUT, "w", encoding="utf-8").write("\n".join(out))
+
+
+main()
