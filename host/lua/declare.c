@@ -150,7 +150,7 @@ typedef struct reserved {
 
 static const reserved reserved_params[] = {
     {"budget_instructions", "Lua instructions one call may run (100 times as many a request)",
-     2000000, 1000, 1e15},
+     2000000, 1000, 1e12},
     {"budget_ms", "milliseconds one call may run (100 times as many a request)", 50, 1, 3600000},
     {"budget_memory", "bytes of the script's own memory", 8 << 20, 65536, 1 << 30},
 };

@@ -126,6 +126,17 @@ static cdz_status run_file_again(cdz_lua_session *S, const cdz_step *step)
     return st;
 }
 
+/* A request may spend so many times CDZ_LUA_REQUEST_CALLS calls: once per row and for every 1000 tokens it may make. */
+static uint32_t request_factor(const cdz_request_info *request)
+{
+    const uint64_t new_tokens =
+        request->max_length > request->prompt_len ? request->max_length - request->prompt_len : 0;
+    const uint64_t factor =
+        (uint64_t)(request->n_rows > 0 ? request->n_rows : 1) * (1 + new_tokens / 1000);
+
+    return factor < CDZ_LUA_MAX_FACTOR ? (uint32_t)factor : CDZ_LUA_MAX_FACTOR;
+}
+
 cdz_status cdz_lua_start(const cdz_lua_def *def, const cdz_step *step, cdz_lua_session **out)
 {
     const cdz_lua_limits limits = limits_of(def, step->params);
@@ -136,7 +147,7 @@ cdz_status cdz_lua_start(const cdz_lua_def *def, const cdz_step *step, cdz_lua_s
     cdz_status st = cdz_lua_open(def->module, def->as.base.kind, &limits,
                                  request ? request->n_vocab : 0, &S, &err);
     if (st != CDZ_OK) return cdz_fail(step, st, "%s", err.text);
-    if (request && request->n_rows > 0) S->request_rows = request->n_rows;
+    if (request) S->request_rows = request_factor(request);
     st = run_file_again(S, step);
     if (st == CDZ_OK) {
         void *arg;

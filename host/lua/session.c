@@ -284,7 +284,7 @@ void cdz_lua_slice_begin(cdz_lua_session *S, const cdz_step *step, uint32_t n_ro
     const char here = 0;
 
     S->step = step;
-    S->call_rows = n_rows > 0 ? n_rows : 1;
+    S->call_rows = n_rows == 0 ? 1 : n_rows < CDZ_LUA_MAX_FACTOR ? n_rows : CDZ_LUA_MAX_FACTOR;
     S->call_used = 0;
     S->call_cpu_s = -1;
     S->stack_base = (uintptr_t)&here;

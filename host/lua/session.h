@@ -19,7 +19,7 @@
 typedef struct cdz_lua_module cdz_lua_module; /* script.h */
 typedef struct cdz_lua_verb cdz_lua_verb;     /* strategy.c: the verb a strategy waits for */
 
-/* Of one call; a request may spend CDZ_LUA_REQUEST_CALLS times as much per row. */
+/* Of one call; a request may spend CDZ_LUA_REQUEST_CALLS times as much per row and 1000 tokens. */
 typedef struct cdz_lua_limits {
     int64_t instructions;
     int64_t ms; /* elapsed, as far as the thread really ran: time lost to other processes is not the script's */
@@ -27,6 +27,7 @@ typedef struct cdz_lua_limits {
 } cdz_lua_limits;
 
 #define CDZ_LUA_REQUEST_CALLS 100
+#define CDZ_LUA_MAX_FACTOR    10000 /* of limits: 10^12 instructions * 100 * this fits 63 bits */
 #define CDZ_LUA_BEGIN_CALLS                                                                        \
     32 /* begin may go through a vocabulary: it may cost as much as so many calls */
 #define CDZ_LUA_POOL_ROWS      16 /* vectors of the vocabulary's size a script may hold at once */
