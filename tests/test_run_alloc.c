@@ -95,6 +95,50 @@ static cdz_status run_restless(cdz_decoder *dec, const cdz_step *step)
 }
 STRATEGY(restless, run_restless, 0);
 
+/* A search streams nothing: its steps are seen from within. Row states, spare sequences and scratch take the first
+ * steps to grow. */
+static struct {
+    unsigned long at_warm, at_last;
+} search_meter;
+
+static cdz_status metering_apply(const cdz_step *step, cdz_scores *scores)
+{
+    (void)scores;
+    const uint32_t n = step->input_ids[0].len - step->request->prompt_len;
+    if (n == 64) search_meter.at_warm = atomic_load(&n_allocations);
+    if (n == LAST) search_meter.at_last = atomic_load(&n_allocations);
+    return CDZ_OK;
+}
+static const cdz_processor metering = {
+    .base = {CDZ_PROCESSOR_BASE, .id = "test.metering", .version = "1.0.0", .summary = "count"},
+    .caps = CDZ_NEEDS_IDS,
+    .apply = metering_apply,
+};
+
+static void check_steady_search(const cdz_plugin_base *beam)
+{
+    static const struct {
+        cdz_opt_real length_penalty;
+        cdz_word early_stopping;
+    } params = {{1.0, true, false}, {0, false}};
+    rig r = rig_open("llama_gqa", (cdz_engine_options){.n_threads = 2, .kv_bytes = 64 << 20});
+    hand_plan plan;
+    answer a;
+    assert_int_equal(beam->params_size, sizeof params);
+    plan_init(&plan, beam, &params);
+    cdz_params_defaults(cdz_generation_table(), &plan.plan.generation);
+    plan.plan.generation.num_beams = 4;
+    plan_add_processor(&plan, &metering, NULL);
+    plan_add_processor(&plan, &hash_all, NULL);
+    plan_add_criterion(&plan, &length_rule, NULL);
+    new_job(&r, &plan, prompt, NULL, 1, PROMPT, LAST + 2, &a)->n_rows = 4;
+    run_well(&r, &a);
+    assert_true(search_meter.at_warm > 0);
+    assert_int_equal(search_meter.at_last - search_meter.at_warm, 0);
+    answer_free(&a);
+    rig_close(&r);
+}
+
 static void check_steady(const cdz_strategy *strategy, uint32_t n_rows, uint32_t n_threads)
 {
     rig r =
@@ -128,6 +172,7 @@ static void test_steady_state(void **state)
     check_steady(sample, 1, 2);
     check_steady(sample, 100, 2);
     check_steady(&restless, 3, 2);
+    check_steady_search(built_plugin("beam"));
 }
 
 int main(void)

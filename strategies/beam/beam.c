@@ -63,15 +63,17 @@ typedef struct search {
     /* of one prompt and step */
     cdz_candidate *candidates; /* (n_candidates) score: with the beam's, as all below */
     link **links;              /* (n_candidates) */
-    uint32_t *rows;            /* (n_candidates) request rows they continue */
-    int32_t *suffixes;         /* (n_candidates) their tokens */
-    cdz_ids *ids;              /* (n_candidates) each suffix as ids */
-    cdz_token_score *said;     /* (n_candidates) */
-    cdz_stop *stops;           /* (n_candidates) */
-    float *flat, *best;        /* (n_beams + n_candidates) to choose from; what was chosen */
-    int32_t *chosen;           /* (n_beams + n_candidates) */
-    ended *merged;             /* (n_beams + n_candidates) */
-    void *room;                /* of top-k over these */
+    link *fresh;               /* (n_fresh, n_candidates) not used yet */
+    size_t n_fresh;
+    uint32_t *rows;        /* (n_candidates) request rows they continue */
+    int32_t *suffixes;     /* (n_candidates) their tokens */
+    cdz_ids *ids;          /* (n_candidates) each suffix as ids */
+    cdz_token_score *said; /* (n_candidates) */
+    cdz_stop *stops;       /* (n_candidates) */
+    float *flat, *best;    /* (n_beams + n_candidates) to choose from; what was chosen */
+    int32_t *chosen;       /* (n_beams + n_candidates) */
+    ended *merged;         /* (n_beams + n_candidates) */
+    void *room;            /* of top-k over these */
 
     cdz_scores scores, probs; /* (n_prompts * n_beams, n_vocab) of this step; probs when sampling */
 } search;
@@ -191,10 +193,29 @@ static cdz_status ask(search *s, uint32_t b)
     return cdz_stop_test(s->dec, s->ids, s->rows, m, s->stops);
 }
 
+/* Links of one step and prompt. Memory for a whole request of ordinary size is asked for once. NULL: there is none. */
+static link *new_links(search *s)
+{
+    enum { AT_ONCE = 1 << 20 }; /* bytes, and at least one step's */
+    const cdz_request_info *request = s->step->request;
+    const size_t each = s->n_candidates * sizeof *s->fresh;
+    if (s->n_fresh == 0) {
+        const size_t left = (size_t)(request->max_length - request->prompt_len) * s->n_prompts;
+        s->n_fresh = each < AT_ONCE ? AT_ONCE / each : 1;
+        if (left > 0 && s->n_fresh > left) s->n_fresh = left;
+        s->fresh = cdz_scratch(s->step, s->n_fresh * each);
+        if (!s->fresh) return NULL;
+    }
+    link *made = s->fresh;
+    s->fresh += s->n_candidates;
+    s->n_fresh--;
+    return made;
+}
+
 static cdz_status make_links(search *s)
 {
     const uint32_t m = s->n_candidates;
-    link *made = cdz_scratch(s->step, m * sizeof *made);
+    link *made = new_links(s);
     if (!made) return cdz_fail(s->step, CDZ_E_NOMEM, "beam: no memory for another step");
     for (uint32_t i = 0; i < m; i++) {
         made[i] = (link){.before = s->running[s->rows[i]],
