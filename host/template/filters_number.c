@@ -1,0 +1,125 @@
+/* filters_number.c - filters that make numbers. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "template/methods.h"
+
+static value f_abs(state *st, value x, const value *p, const args *all)
+{
+    (void)p;
+    (void)all;
+    if (x.kind == V_FLOAT) return v_float(fabs(x.d));
+    if (x.kind == V_INT || x.kind == V_BOOL)
+        return as_int(x) < 0 ? negate(st, x) : v_int(as_int(x));
+    if (x.kind == V_UNDEFINED) return use_undefined(st, x);
+    return fail(st, "bad operand type for abs(): '%s'", type_name(x));
+}
+
+/* A whole string as a number of that base ("0x1f" where the base allows it); false: it is none. */
+static bool parse_int(state *st, value text, int64_t base, int64_t *out)
+{
+    text = strip(text, v_missing(), true, true);
+    text = v_string(st, text.s, text.len);
+    const char *s = text.s;
+    char *end;
+    if (!text.len || strlen(s) != text.len || (base != 0 && (base < 2 || base > 36))) return false;
+    const char *digits = s + (*s == '+' || *s == '-');
+    if ((base == 2 || base == 8) && digits[0] == '0' &&
+        (digits[1] | 0x20) == (base == 2 ? 'b' : 'o'))
+        return false; /* rare enough to be no number */
+    errno = 0;
+    *out = strtoll(s, &end, (int)base);
+    return errno == 0 && *end == '\0' && end != digits;
+}
+
+static bool parse_float(state *st, value text, double *out)
+{
+    text = strip(text, v_missing(), true, true);
+    text = v_string(st, text.s, text.len);
+    char *end;
+    if (!text.len || strlen(text.s) != text.len || strchr(text.s, 'x') || strchr(text.s, 'X'))
+        return false;
+    *out = strtod(text.s, &end);
+    return *end == '\0';
+}
+
+static value whole(double d, value otherwise)
+{
+    return fabs(d) < 9.2e18 ? v_int((int64_t)d) : otherwise;
+}
+
+static value f_int(state *st, value x, const value *p, const args *all)
+{
+    (void)all;
+    value otherwise = p[0].kind == V_MISSING ? v_int(0) : p[0];
+    int64_t i;
+    double d;
+    if (x.kind == V_INT || x.kind == V_BOOL) return v_int(as_int(x));
+    if (x.kind == V_FLOAT) return whole(x.d, otherwise);
+    if (x.kind == V_UNDEFINED && x.undef && x.undef->unsafe) return use_undefined(st, x);
+    if (!is_string(x)) return otherwise;
+    if (parse_int(st, x, int_or(st, p[1], 10), &i)) return v_int(i);
+    return parse_float(st, x, &d) ? whole(d, otherwise) : otherwise;
+}
+
+static value f_float(state *st, value x, const value *p, const args *all)
+{
+    (void)all;
+    double d;
+    if (is_number(x)) return v_float(as_double(x));
+    if (is_string(x) && parse_float(st, x, &d)) return v_float(d);
+    return p[0].kind == V_MISSING ? v_float(0) : p[0];
+}
+
+/* Halves go to the even side of the number as written in binary, as Python's round. */
+static double round_common(double d, int64_t precision)
+{
+    char text[512];
+    if (precision >= 0) {
+        snprintf(text, sizeof text, "%.*f", (int)(precision > 100 ? 100 : precision), d);
+        return strtod(text, NULL);
+    }
+    const double unit = pow(10, (double)-precision);
+    return nearbyint(d / unit) * unit;
+}
+
+static value f_round(state *st, value x, const value *p, const args *all)
+{
+    (void)all;
+    const int64_t precision = int_or(st, p[0], 0);
+    value how = text_or(st, p[1], "common");
+    if (x.kind == V_UNDEFINED) return use_undefined(st, x);
+    if (!is_number(x)) return fail(st, "round: expected a number, found %s", type_name(x));
+    const double d = as_double(x), unit = pow(10, (double)precision);
+    if (strcmp(how.s, "ceil") == 0) return v_float(ceil(d * unit) / unit);
+    if (strcmp(how.s, "floor") == 0) return v_float(floor(d * unit) / unit);
+    if (strcmp(how.s, "common") != 0)
+        return fail(st, "round: method must be common, ceil or floor");
+    if (x.kind != V_FLOAT) return precision >= 0 ? x : v_int((int64_t)round_common(d, precision));
+    return v_float(round_common(d, precision));
+}
+
+static value f_sum(state *st, value x, const value *p, const args *all)
+{
+    (void)all;
+    const value *items;
+    uint32_t n;
+    value total = p[1].kind == V_MISSING ? v_int(0) : p[1];
+    if (!items_of(st, x, &items, &n)) return total;
+    for (uint32_t i = 0; i < n && charge(st, 1); i++)
+        total = arithmetic(st, 0 /* OP_ADD */, total,
+                           given(p[0]) ? get_path(st, items[i], p[0]) : items[i]);
+    return total;
+}
+
+const builtin_row number_filters[] = {
+    {"abs", f_abs, ""},
+    {"int", f_int, "default base"},
+    {"float", f_float, "default"},
+    {"round", f_round, "precision method"},
+    {"sum", f_sum, "attribute start"},
+    {0},
+};

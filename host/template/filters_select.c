@@ -1,0 +1,116 @@
+/* filters_select.c - map, select, reject and their attribute forms: filters that apply others. */
+#include <string.h>
+
+#include "template/methods.h"
+
+static value apply_row(state *st, const char *what, const builtin_row *row, value name, value item,
+                       const args *rest)
+{
+    if (!row) return fail(st, "no %s named '%.*s'", what, (int)name.len, name.s);
+    return call_builtin(st, row, item, rest);
+}
+
+static const value *keyword_of(const args *all, const char *name)
+{
+    for (uint32_t i = 0; i < all->n_keywords; i++)
+        if (strcmp(all->keywords[i].name, name) == 0) return &all->keywords[i].value;
+    return NULL;
+}
+
+static value map_attribute(state *st, const value *items, uint32_t n, value attribute,
+                           const value *otherwise)
+{
+    value out = generator(st, n);
+    for (uint32_t i = 0; i < n && charge(st, 1); i++) {
+        value v = get_path(st, items[i], attribute);
+        seq_add(st, out, v.kind == V_UNDEFINED && otherwise ? *otherwise : v);
+    }
+    return out;
+}
+
+static value f_map(state *st, value x, const value *p, const args *all)
+{
+    (void)p;
+    const value *items, *attribute = keyword_of(all, "attribute");
+    uint32_t n;
+    if (!items_of(st, x, &items, &n)) return x;
+    if (!all->n && attribute)
+        return map_attribute(st, items, n, *attribute, keyword_of(all, "default"));
+    if (!all->n || !is_string(all->at[0])) return fail(st, "map requires a filter argument");
+    const args rest = {.at = all->at + 1,
+                       .n = all->n - 1,
+                       .keywords = all->keywords,
+                       .n_keywords = all->n_keywords};
+    const builtin_row *row = find_filter(all->at[0].s);
+    value out = generator(st, n);
+    for (uint32_t i = 0; i < n && charge(st, 1); i++)
+        seq_add(st, out, apply_row(st, "filter", row, all->at[0], items[i], &rest));
+    return out;
+}
+
+/* first: where the test's name stands among the arguments. */
+static value select_items(state *st, value x, const args *all, uint32_t first, bool keep)
+{
+    const value *items;
+    uint32_t n;
+    value out = generator(st, 0);
+    if (first > all->n) return fail(st, "an attribute is missing");
+    if (!items_of(st, x, &items, &n)) return out;
+    const bool tested = all->n > first;
+    if (tested && !is_string(all->at[first]))
+        return fail(st, "the name of a test must be a string");
+    const builtin_row *row = tested ? find_test(all->at[first].s) : NULL;
+    const args rest = {.at = tested ? all->at + first + 1 : NULL,
+                       .n = tested ? all->n - first - 1 : 0,
+                       .keywords = all->keywords,
+                       .n_keywords = all->n_keywords};
+    for (uint32_t i = 0; i < n && charge(st, 1); i++) {
+        value v = first ? get_path(st, items[i], all->at[0]) : items[i];
+        if (tested) v = apply_row(st, "test", row, all->at[first], v, &rest);
+        if (!st->failed && truth(st, v) == keep) seq_add(st, out, items[i]);
+    }
+    return out;
+}
+
+static value f_select(state *st, value x, const value *p, const args *all)
+{
+    (void)p;
+    return select_items(st, x, all, 0, true);
+}
+
+static value f_reject(state *st, value x, const value *p, const args *all)
+{
+    (void)p;
+    return select_items(st, x, all, 0, false);
+}
+
+static value f_selectattr(state *st, value x, const value *p, const args *all)
+{
+    (void)p;
+    return select_items(st, x, all, 1, true);
+}
+
+static value f_rejectattr(state *st, value x, const value *p, const args *all)
+{
+    (void)p;
+    return select_items(st, x, all, 1, false);
+}
+
+const builtin_row select_filters[] = {
+    {"map", f_map, "*"},
+    {"select", f_select, "*"},
+    {"reject", f_reject, "*"},
+    {"selectattr", f_selectattr, "*"},
+    {"rejectattr", f_rejectattr, "*"},
+    {0},
+};
+
+const builtin_row *find_filter(const char *name)
+{
+    const builtin_row *const tables[] = {text_filters, list_filters, number_filters, select_filters};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        const builtin_row *row = find_row(tables[i], name);
+        if (row) return row;
+    }
+    return NULL;
+}

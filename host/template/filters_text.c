@@ -1,0 +1,486 @@
+/* filters_text.c - filters that make text. */
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "template/methods.h"
+
+bool given(value v)
+{
+    return v.kind != V_MISSING && v.kind != V_NONE;
+}
+
+bool flag_or(state *st, value v, bool otherwise)
+{
+    return v.kind == V_MISSING ? otherwise : truth(st, v);
+}
+
+int64_t int_or(state *st, value v, int64_t otherwise)
+{
+    if (!given(v)) return otherwise;
+    if (v.kind == V_INT || v.kind == V_BOOL) return as_int(v);
+    fail(st, "expected an integer, found %s", type_name(v));
+    return otherwise;
+}
+
+value text_or(state *st, value v, const char *otherwise)
+{
+    if (!given(v)) return v_literal(otherwise);
+    if (!is_string(v)) fail(st, "expected a string, found %s", type_name(v));
+    return is_string(v) ? v : v_literal(otherwise);
+}
+
+/* --- case, spaces ------------------------------------------------------------------------------------------- */
+
+#define CASE_FILTER(name, how)                                                                     \
+    static value name(state *st, value x, const value *p, const args *all)                         \
+    {                                                                                              \
+        (void)p;                                                                                   \
+        (void)all;                                                                                 \
+        return change_case(st, to_text(st, x), how);                                               \
+    }
+CASE_FILTER(f_upper, TO_UPPER)
+CASE_FILTER(f_lower, TO_LOWER)
+CASE_FILTER(f_capitalize, TO_CAPITAL)
+
+/* Words begin after a dash, a space or an opening bracket, unlike those of str.title. */
+static value f_title(state *st, value x, const value *p, const args *all)
+{
+    (void)p;
+    (void)all;
+    value text = to_text(st, x);
+    cdz_buf out = {0};
+    for (size_t at = 0; at < text.len && !st->failed;) {
+        const size_t from = at;
+        uint32_t code = 0;
+        bool separator = false;
+        while (at < text.len && !separator) {
+            size_t next = at;
+            code = next_code(text.s, text.len, &next);
+            separator = is_space(code) || (code < 0x80 && code && strchr("-({[<", (int)code));
+            if (!separator) at = next;
+        }
+        value word = change_case(st, sub_text(text, from, at), TO_CAPITAL);
+        put(st, &out, word.s, word.len);
+        if (separator) {
+            const size_t begin = at;
+            next_code(text.s, text.len, &at);
+            put(st, &out, text.s + begin, at - begin);
+        }
+    }
+    return take_text(st, &out);
+}
+
+static value f_trim(state *st, value x, const value *p, const args *all)
+{
+    (void)all;
+    return strip(to_text(st, x), p[0], true, true);
+}
+
+value replace_text(state *st, value text, value old, value by, int64_t count)
+{
+    cdz_buf out = {0};
+    size_t at = 0;
+    for (int64_t n = 0; (count < 0 || n < count) && !st->failed; n++) {
+        const size_t found = find_text(text, old, at);
+        if (found == SIZE_MAX) break;
+        size_t end = found + old.len;
+        put(st, &out, text.s + at, found - at);
+        put(st, &out, by.s, by.len);
+        if (old.len == 0) { /* between all characters, and at both ends */
+            if (found >= text.len) {
+                at = text.len;
+                break;
+            }
+            next_code(text.s, text.len, &end);
+            put(st, &out, text.s + found, end - found);
+        }
+        at = end;
+    }
+    put(st, &out, text.s + at, text.len - at);
+    return take_text(st, &out);
+}
+
+static value f_replace(state *st, value x, const value *p, const args *all)
+{
+    (void)all;
+    if (p[0].kind == V_MISSING || p[1].kind == V_MISSING)
+        return fail(st, "replace needs an old and a new text");
+    return replace_text(st, to_text(st, x), to_text(st, p[0]), to_text(st, p[1]),
+                        int_or(st, p[2], -1));
+}
+
+static value f_string(state *st, value x, const value *p, const args *all)
+{
+    (void)p;
+    (void)all;
+    return to_text(st, x);
+}
+
+/* --- lines -------------------------------------------------------------------------------------------------------- */
+
+static bool is_line_end(uint32_t code)
+{
+    return (code >= 10 && code <= 13) || (code >= 28 && code <= 30) || code == 0x85 ||
+           code == 0x2028 || code == 0x2029;
+}
+
+value lines_of(state *st, value text, bool keep_ends)
+{
+    value lines = v_seq(st, V_LIST, 4);
+    for (size_t at = 0; at < text.len && charge(st, 1);) {
+        const size_t from = at;
+        size_t end = at;
+        while (at < text.len) {
+            const uint32_t code = next_code(text.s, text.len, &at);
+            if (is_line_end(code)) {
+                if (code == '\r' && at < text.len && text.s[at] == '\n') at++;
+                if (keep_ends) end = at;
+                break;
+            }
+            end = at;
+        }
+        seq_add(st, lines, sub_text(text, from, end));
+    }
+    return lines;
+}
+
+static value spaces(state *st, int64_t n)
+{
+    if (n > FORMAT_WIDTH) return fail_limit(st, "a width of more than %d", FORMAT_WIDTH);
+    char *text = take(st, n > 0 ? (size_t)n + 1 : 1, 1);
+    if (!text || n <= 0) return v_borrow("", 0);
+    memset(text, ' ', (size_t)n);
+    return v_borrow(text, (size_t)n);
+}
+
+static value f_indent(state *st, value x, const value *p, const args *all)
+{
+    (void)all;
+    value step = is_string(p[0]) ? p[0] : spaces(st, int_or(st, p[0], 4));
+    const bool first = flag_or(st, p[1], false), blank = flag_or(st, p[2], false);
+    cdz_buf out = {0};
+    value text = to_text(st, x);
+    put(st, &out, text.s, text.len);
+    put(st, &out, "\n", 1); /* so that a newline at the end survives */
+    value lines = lines_of(st, take_text(st, &out), false);
+    for (uint32_t i = 0; i < lines.seq->n && !st->failed; i++) {
+        value line = lines.seq->at[i];
+        if (i) put(st, &out, "\n", 1);
+        if (i ? blank || line.len : first) put(st, &out, step.s, step.len);
+        put(st, &out, line.s, line.len);
+    }
+    return take_text(st, &out);
+}
+
+/* Greedy filling of each line; a word that is too long is cut. */
+static void wrap_line(state *st, cdz_buf *out, value line, size_t width, value newline, bool cut)
+{
+    size_t used = 0;
+    for (size_t at = 0; at < line.len && !st->failed;) {
+        size_t gap = at;
+        while (gap < line.len && line.s[gap] == ' ') gap++;
+        size_t end = gap;
+        while (end < line.len && line.s[end] != ' ') end++;
+        value word = sub_text(line, gap, end);
+        const size_t before = used ? gap - at : 0, length = count_codes(word);
+        at = end;
+        if (used && used + before + length > width) {
+            put(st, out, newline.s, newline.len);
+            used = 0;
+        } else {
+            for (size_t i = 0; i < before; i++) put(st, out, " ", 1);
+            used += before;
+        }
+        size_t rest = length;
+        while (cut && rest > width && !st->failed) {
+            const size_t piece = byte_of(word, width);
+            put(st, out, word.s, piece);
+            put(st, out, newline.s, newline.len);
+            word = sub_text(word, piece, word.len);
+            rest -= width;
+        }
+        put(st, out, word.s, word.len);
+        used += rest;
+    }
+}
+
+static value f_wordwrap(state *st, value x, const value *p, const args *all)
+{
+    (void)all;
+    const int64_t width = int_or(st, p[0], 79);
+    value newline = text_or(st, p[2], "\n"), lines = lines_of(st, to_text(st, x), false);
+    cdz_buf out = {0};
+    if (width < 1) fail(st, "wordwrap: the width must be above 0");
+    for (uint32_t i = 0; i < lines.seq->n && !st->failed; i++) {
+        if (i) put(st, &out, newline.s, newline.len);
+        wrap_line(st, &out, lines.seq->at[i], (size_t)width, newline, flag_or(st, p[1], true));
+    }
+    return take_text(st, &out);
+}
+
+static value f_wordcount(state *st, value x, const value *p, const args *all)
+{
+    (void)p;
+    (void)all;
+    value text = to_text(st, x);
+    int64_t n = 0;
+    bool inside = false;
+    for (size_t at = 0; at < text.len;) {
+        const uint32_t code = next_code(text.s, text.len, &at);
+        const bool word = code == '_' || is_alpha(code) || is_decimal(code);
+        n += word && !inside;
+        inside = word;
+    }
+    return v_int(n);
+}
+
+static value f_truncate(state *st, value x, const value *p, const args *all)
+{
+    (void)all;
+    value text = to_text(st, x), end = text_or(st, p[2], "...");
+    const int64_t length = int_or(st, p[0], 255), leeway = int_or(st, p[3], 5);
+    const int64_t ending = (int64_t)count_codes(end);
+    if (length < ending) return fail(st, "truncate: expected length >= %lld", (long long)ending);
+    if (leeway < 0) return fail(st, "truncate: expected leeway >= 0");
+    if ((int64_t)count_codes(text) - leeway <= length) return text;
+    value kept = sub_text(text, 0, byte_of(text, (size_t)(length - ending)));
+    if (!flag_or(st, p[1], false))
+        for (size_t i = kept.len; i > 0; i--)
+            if (kept.s[i - 1] == ' ') {
+                kept = sub_text(kept, 0, i - 1);
+                break;
+            }
+    cdz_buf out = {0};
+    put(st, &out, kept.s, kept.len);
+    put(st, &out, end.s, end.len);
+    return take_text(st, &out);
+}
+
+/* align: '<' '>' or '^', where an odd space goes as Python's str.center puts it. */
+value center_text(state *st, value text, int64_t width, value fill, char align)
+{
+    const int64_t n = (int64_t)count_codes(text), missing = width - n;
+    if (width > FORMAT_WIDTH && missing > 0)
+        return fail_limit(st, "a width of more than %d", FORMAT_WIDTH);
+    if (count_codes(fill) != 1) return fail(st, "the fill must be one character");
+    if (missing <= 0) return text;
+    const int64_t left = align == '<'   ? 0
+                         : align == '>' ? missing
+                                        : missing / 2 + (missing & width & 1);
+    cdz_buf out = {0};
+    for (int64_t i = 0; i < left; i++) put(st, &out, fill.s, fill.len);
+    put(st, &out, text.s, text.len);
+    for (int64_t i = left; i < missing; i++) put(st, &out, fill.s, fill.len);
+    return take_text(st, &out);
+}
+
+static value f_center(state *st, value x, const value *p, const args *all)
+{
+    (void)all;
+    return center_text(st, to_text(st, x), int_or(st, p[0], 80), v_literal(" "), '^');
+}
+
+/* --- HTML, URLs ----------------------------------------------------------------------------------------------------- */
+
+static value f_safe(state *st, value x, const value *p, const args *all)
+{
+    (void)p;
+    (void)all;
+    value v = to_text(st, x);
+    v.safe = true;
+    return v;
+}
+
+static value f_forceescape(state *st, value x, const value *p, const args *all)
+{
+    (void)p;
+    (void)all;
+    value text = to_text(st, x);
+    cdz_buf out = {0};
+    put_escaped(st, &out, text.s, text.len);
+    value v = take_text(st, &out);
+    v.safe = true;
+    return v;
+}
+
+static value f_escape(state *st, value x, const value *p, const args *all)
+{
+    return is_string(x) && x.safe ? x : f_forceescape(st, x, p, all);
+}
+
+/* Tags and comments go, runs of whitespace become one space, the five entities characters. */
+static value f_striptags(state *st, value x, const value *p, const args *all)
+{
+    static const char *const entities[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;", "&quot;"};
+    static const char meant[] = "&<>'\"\"";
+    (void)p;
+    (void)all;
+    value text = to_text(st, x);
+    cdz_buf out = {0};
+    bool gap = false;
+    for (size_t at = 0; at < text.len && !st->failed;) {
+        if (text.s[at] == '<') {
+            const bool comment = text.len - at > 3 && memcmp(text.s + at, "<!--", 4) == 0;
+            const size_t end = find_text(text, v_literal(comment ? "-->" : ">"), at);
+            if (end != SIZE_MAX) {
+                at = end + (comment ? 3 : 1);
+                continue;
+            }
+        }
+        const size_t from = at;
+        if (is_space(next_code(text.s, text.len, &at))) {
+            gap = out.len > 0;
+            continue;
+        }
+        if (gap) put(st, &out, " ", 1);
+        gap = false;
+        size_t e = 0;
+        while (e < 6 && (text.len - from < strlen(entities[e]) ||
+                         memcmp(text.s + from, entities[e], strlen(entities[e])) != 0))
+            e++;
+        if (e < 6) at = from + strlen(entities[e]);
+        put(st, &out, e < 6 ? meant + e : text.s + from, e < 6 ? 1 : at - from);
+    }
+    return take_text(st, &out);
+}
+
+static void put_quoted(state *st, cdz_buf *out, value text, bool form)
+{
+    for (size_t i = 0; i < text.len && !st->failed; i++) {
+        const unsigned char c = (unsigned char)text.s[i];
+        char hex[4];
+        snprintf(hex, sizeof hex, "%%%02X", c);
+        if ((c < 0x80 && isalnum(c)) || (c && strchr("_.-~", c)) || (c == '/' && !form))
+            put(st, out, text.s + i, 1);
+        else if (form && c == ' ')
+            put(st, out, "+", 1);
+        else
+            put(st, out, hex, 3);
+    }
+}
+
+static value f_urlencode(state *st, value x, const value *p, const args *all)
+{
+    (void)p;
+    (void)all;
+    cdz_buf out = {0};
+    const value *items;
+    uint32_t n;
+    if (x.kind == V_DICT) x = (value){.kind = V_VIEW, .len = VIEW_ITEMS, .dict = x.dict};
+    if (is_string(x) || x.kind == V_NONE || is_number(x)) {
+        put_quoted(st, &out, to_text(st, x), false);
+        return take_text(st, &out);
+    }
+    if (!items_of(st, x, &items, &n)) return x;
+    for (uint32_t i = 0; i < n && !st->failed; i++) {
+        const value *two;
+        uint32_t n_two;
+        if (!items_of(st, items[i], &two, &n_two)) break;
+        if (n_two != 2) {
+            fail(st, "urlencode: expected pairs");
+            break;
+        }
+        if (i) put(st, &out, "&", 1);
+        put_quoted(st, &out, to_text(st, two[0]), true);
+        put(st, &out, "=", 1);
+        put_quoted(st, &out, to_text(st, two[1]), true);
+    }
+    return take_text(st, &out);
+}
+
+static value f_xmlattr(state *st, value x, const value *p, const args *all)
+{
+    (void)all;
+    cdz_buf out = {0};
+    if (x.kind != V_DICT) return fail(st, "xmlattr: expected a mapping, found %s", type_name(x));
+    for (uint32_t i = 0; i < x.dict->n && charge(st, 1); i++) {
+        value item = x.dict->values[i], key = to_text(st, x.dict->keys[i]);
+        if (item.kind == V_NONE || item.kind == V_UNDEFINED) continue;
+        for (size_t k = 0; k < key.len; k++)
+            if (strchr(" \t\n\f\r/>=", key.s[k])) return fail(st, "xmlattr: an invalid name");
+        item = to_text(st, item);
+        if (out.len || flag_or(st, p[0], true)) put(st, &out, " ", 1);
+        put_escaped(st, &out, key.s, key.len);
+        put(st, &out, "=\"", 2);
+        put_escaped(st, &out, item.s, item.len);
+        put(st, &out, "\"", 1);
+    }
+    return take_text(st, &out);
+}
+
+/* --- formats --------------------------------------------------------------------------------------------------------- */
+
+static value f_format(state *st, value x, const value *p, const args *all)
+{
+    (void)p;
+    if (all->n && all->n_keywords)
+        return fail(st, "format takes positional or keyword arguments, not both");
+    return format_percent(st, to_text(st, x), all);
+}
+
+static value f_tojson(state *st, value x, const value *p, const args *all)
+{
+    (void)all;
+    cdz_buf out = {0};
+    put_json(st, &out, x, flag_or(st, p[0], false), p[1], p[2], flag_or(st, p[3], false));
+    return take_text(st, &out);
+}
+
+static value f_pprint(state *st, value x, const value *p, const args *all)
+{
+    (void)p;
+    (void)all;
+    cdz_buf out = {0};
+    put_repr(st, &out, x);
+    return take_text(st, &out);
+}
+
+static value f_filesizeformat(state *st, value x, const value *p, const args *all)
+{
+    static const char *const decimal[] = {"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"};
+    static const char *const binary[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
+    (void)all;
+    if (!is_number(x)) return fail(st, "filesizeformat: expected a number, found %s", type_name(x));
+    const bool two = flag_or(st, p[0], false);
+    const double base = two ? 1024 : 1000, bytes = as_double(x);
+    char text[64];
+    if (bytes == 1) return v_literal("1 Byte");
+    if (bytes < base) {
+        snprintf(text, sizeof text, "%.0f Bytes", trunc(bytes));
+        return v_string(st, text, strlen(text));
+    }
+    size_t i = 0;
+    double unit = base * base;
+    for (; i < 7 && bytes >= unit; i++) unit *= base;
+    snprintf(text, sizeof text, "%.1f %s", base * bytes / unit, two ? binary[i] : decimal[i]);
+    return v_string(st, text, strlen(text));
+}
+
+const builtin_row text_filters[] = {
+    {"upper", f_upper, ""},
+    {"lower", f_lower, ""},
+    {"capitalize", f_capitalize, ""},
+    {"title", f_title, ""},
+    {"trim", f_trim, "chars"},
+    {"replace", f_replace, "old new count"},
+    {"string", f_string, ""},
+    {"indent", f_indent, "width first blank"},
+    {"wordwrap", f_wordwrap, "width break_long_words wrapstring break_on_hyphens"},
+    {"wordcount", f_wordcount, ""},
+    {"truncate", f_truncate, "length killwords end leeway"},
+    {"center", f_center, "width"},
+    {"safe", f_safe, ""},
+    {"escape", f_escape, ""},
+    {"e", f_escape, ""},
+    {"forceescape", f_forceescape, ""},
+    {"striptags", f_striptags, ""},
+    {"urlencode", f_urlencode, ""},
+    {"xmlattr", f_xmlattr, "autospace"},
+    {"format", f_format, "*"},
+    {"tojson", f_tojson, "ensure_ascii indent separators sort_keys"},
+    {"pprint", f_pprint, ""},
+    {"filesizeformat", f_filesizeformat, "binary"},
+    {0},
+};

@@ -1,0 +1,20 @@
+/* methods.h - small tools that filters and methods share. Inside template/ only. */
+#ifndef CDZ_TEMPLATE_METHODS_H
+#define CDZ_TEMPLATE_METHODS_H
+
+#include "template/value.h"
+
+/* An argument, or what stands for it. */
+bool flag_or(state *st, value v, bool otherwise);
+int64_t int_or(state *st, value v, int64_t otherwise);    /* fails where it is no integer */
+value text_or(state *st, value v, const char *otherwise); /* fails where it is no string */
+bool given(value v);                                      /* neither missing nor none */
+
+value replace_text(state *st, value text, value old, value by, int64_t count);
+value center_text(state *st, value text, int64_t width, value fill, char align);
+value lines_of(state *st, value text, bool keep_ends);
+value join_items(state *st, value separator, const value *items, uint32_t n, bool only_strings);
+value generator(state *st, uint32_t room);
+bool is_sequence_value(value v);
+
+#endif

@@ -1,0 +1,53 @@
+/* parse.h - what the two halves of the parser share: statements (parse.c), expressions
+ * (parse_expr.c). Inside template/ only. */
+#ifndef CDZ_TEMPLATE_PARSE_H
+#define CDZ_TEMPLATE_PARSE_H
+
+#include "template/ast.h"
+#include "template/lex.h"
+
+typedef struct parser {
+    cdz_template *tpl;
+    const token *at; /* never past T_END */
+    cdz_error *err;
+    cdz_status status; /* the first failure; after it every token is the end */
+    uint32_t depth;
+    uint32_t loops; /* loops around, up to the nearest macro */
+    uint32_t symbols_cap;
+    node *macro; /* the innermost one, which notes that caller, varargs, kwargs are named */
+} parser;
+
+/* A list of kids that grows. */
+typedef struct kids {
+    const node **at;
+    uint32_t n, cap;
+} kids;
+
+/* All of these return NULL (or false) after a failure, which is in p->status. */
+node *parse_fail(parser *p, const token *at, const char *fmt, ...) CDZ_PRINTF(3, 4);
+node *new_node(parser *p, node_kind kind, const token *at);
+/* Counts the links below a node that has all its children; fails past the limit. */
+node *seal(parser *p, node *n);
+void add_kid(parser *p, kids *list, const node *kid);
+void set_kids(node *n, const kids *list);
+uint32_t symbol(parser *p, const token *name);
+void next(parser *p);
+bool is_op(const parser *p, const char *op);
+bool is_word(const parser *p, const char *word);
+bool skip_op(parser *p, const char *op);
+bool skip_word(parser *p, const char *word);
+bool expect_op(parser *p, const char *op);
+const token *expect_name(parser *p);
+const char *describe(const token *t);
+bool enter(parser *p); /* one level deeper; p->depth-- leaves it */
+
+node *parse_expression(parser *p, bool with_condition);
+/* Expressions with commas are a tuple. stop: a word that ends it, or NULL. */
+node *parse_tuple(parser *p, bool with_condition, const char *stop);
+node *parse_postfix(parser *p, node *n);
+node *parse_unary(parser *p, bool with_filter);
+/* name(args)|name...; input NULL in front. The reader stands on the first name. */
+node *parse_filters(parser *p, node *input);
+bool parse_call_args(parser *p, node *call);
+
+#endif

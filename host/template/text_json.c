@@ -1,0 +1,181 @@
+/* text_json.c - tojson, which is Python's json.dumps as the reference calls it. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "template/value.h"
+
+typedef struct json_style {
+    state *st;
+    cdz_buf *to;
+    value item, key; /* separators */
+    value indent;    /* a string of one level, or V_NONE */
+    bool ascii, sorted;
+} json_style;
+
+static void put_code(json_style *js, uint32_t code)
+{
+    static const char named[] = "\"\\\n\r\t\f\b", letters[] = "\"\\nrtfb";
+    char text[16];
+    const char *found = code && code < 0x80 ? strchr(named, (int)code) : NULL;
+    if (found)
+        snprintf(text, sizeof text, "\\%c", letters[found - named]);
+    else if (code > 0xFFFF)
+        snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xD7C0 + (code >> 10),
+                 0xDC00 + (code & 0x3FF));
+    else
+        snprintf(text, sizeof text, "\\u%04x", code);
+    put(js->st, js->to, text, strlen(text));
+}
+
+static void put_json_string(json_style *js, value v)
+{
+    put(js->st, js->to, "\"", 1);
+    for (size_t at = 0; at < v.len && !js->st->failed;) {
+        const size_t from = at;
+        const uint32_t code = next_code(v.s, v.len, &at);
+        if (code < 0x20 || code == '"' || code == '\\' || (js->ascii && code > 0x7E))
+            put_code(js, code);
+        else
+            put(js->st, js->to, v.s + from, at - from);
+    }
+    put(js->st, js->to, "\"", 1);
+}
+
+static void put_json_float(json_style *js, double d)
+{
+    char text[40];
+    const char *word = isnan(d) ? "NaN" : isinf(d) ? d < 0 ? "-Infinity" : "Infinity" : text;
+    if (word == text) format_double(d, text);
+    put(js->st, js->to, word, strlen(word));
+}
+
+static void put_any(json_style *js, value v, uint32_t depth);
+
+static void put_break(json_style *js, uint32_t depth)
+{
+    if (js->indent.kind == V_NONE) return;
+    put(js->st, js->to, "\n", 1);
+    for (uint32_t i = 0; i < depth && !js->st->failed; i++)
+        put(js->st, js->to, js->indent.s, js->indent.len);
+}
+
+static void put_comma(json_style *js, uint32_t i, uint32_t depth)
+{
+    if (i) put(js->st, js->to, js->item.s, js->item.len);
+    put_break(js, depth);
+}
+
+static void put_json_list(json_style *js, const seq *list, uint32_t depth)
+{
+    put(js->st, js->to, "[", 1);
+    for (uint32_t i = 0; i < list->n && charge(js->st, 1); i++) {
+        put_comma(js, i, depth + 1);
+        put_any(js, list->at[i], depth + 1);
+    }
+    if (list->n) put_break(js, depth);
+    put(js->st, js->to, "]", 1);
+}
+
+static void put_json_key(json_style *js, value key)
+{
+    const bool plain = key.kind == V_NONE || is_number(key);
+    if (!plain && !is_string(key)) {
+        fail(js->st, "keys must be str, int, float, bool or None, not %s", type_name(key));
+        return;
+    }
+    if (plain) put(js->st, js->to, "\"", 1);
+    put_any(js, key, 0);
+    if (plain) put(js->st, js->to, "\"", 1);
+    put(js->st, js->to, js->key.s, js->key.len);
+}
+
+/* The order in which to write the members. */
+static uint32_t *sorted_members(state *st, const dict *d, bool sorted)
+{
+    uint32_t *at = take(st, d->n, sizeof *at);
+    if (!at) return NULL;
+    for (uint32_t i = 0; i < d->n; i++) {
+        uint32_t j = i;
+        for (;
+             sorted && j > 0 && charge(st, 1) && order(st, d->keys[i], d->keys[at[j - 1]], "<") < 0;
+             j--)
+            at[j] = at[j - 1];
+        at[j] = i;
+    }
+    return st->failed ? NULL : at;
+}
+
+static void put_json_dict(json_style *js, const dict *d, uint32_t depth)
+{
+    const uint32_t *at = sorted_members(js->st, d, js->sorted);
+    put(js->st, js->to, "{", 1);
+    for (uint32_t i = 0; at && i < d->n && charge(js->st, 1); i++) {
+        put_comma(js, i, depth + 1);
+        put_json_key(js, d->keys[at[i]]);
+        put_any(js, d->values[at[i]], depth + 1);
+    }
+    if (d->n) put_break(js, depth);
+    put(js->st, js->to, "}", 1);
+}
+
+static void put_word(json_style *js, const char *word)
+{
+    put(js->st, js->to, word, strlen(word));
+}
+
+static void put_any(json_style *js, value v, uint32_t depth)
+{
+    if (depth > DATA_DEPTH) fail_limit(js->st, "data nested more than %d deep", DATA_DEPTH);
+    if (js->st->failed) return;
+    switch (v.kind) {
+    case V_NONE: put_word(js, "null"); break;
+    case V_BOOL: put_word(js, v.b ? "true" : "false"); break;
+    case V_INT:
+    case V_BIG: put_value(js->st, js->to, v); break;
+    case V_FLOAT: put_json_float(js, v.d); break;
+    case V_STRING: put_json_string(js, v); break;
+    case V_LIST:
+    case V_TUPLE: put_json_list(js, v.seq, depth); break;
+    case V_DICT: put_json_dict(js, v.dict, depth); break;
+    default: fail(js->st, "Object of type %s is not JSON serializable", type_name(v)); break;
+    }
+}
+
+/* One level of indentation: a count of spaces or a text. */
+static value indent_text(state *st, value indent)
+{
+    if (indent.kind == V_MISSING || indent.kind == V_NONE) return v_none();
+    if (is_string(indent)) return indent;
+    if (indent.kind != V_INT && indent.kind != V_BOOL)
+        return fail(st, "tojson: indent is %s, expected a number or a string", type_name(indent));
+    int64_t n = as_int(indent);
+    if (n > FORMAT_WIDTH) return fail_limit(st, "tojson: indent is more than %d", FORMAT_WIDTH);
+    if (n < 0) n = 0;
+    char *spaces = take(st, (size_t)n + 1, 1);
+    if (!spaces) return v_none();
+    memset(spaces, ' ', (size_t)n);
+    return v_borrow(spaces, (size_t)n);
+}
+
+void put_json(state *st, cdz_buf *to, value v, bool ascii, value indent, value separators,
+              bool sorted)
+{
+    json_style js = {.st = st, .to = to, .ascii = ascii, .sorted = sorted};
+    js.indent = indent_text(st, indent);
+    js.item = v_literal(js.indent.kind == V_NONE ? ", " : ",");
+    js.key = v_literal(": ");
+    if (separators.kind != V_MISSING && separators.kind != V_NONE) {
+        const value *two;
+        uint32_t n;
+        if (!items_of(st, separators, &two, &n)) return;
+        if (n != 2 || !is_string(two[0]) || !is_string(two[1])) {
+            fail(st, "tojson: separators must be two strings");
+            return;
+        }
+        js.item = two[0];
+        js.key = two[1];
+    }
+    if (!st->failed) put_any(&js, v, 0);
+}

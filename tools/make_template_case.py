@@ -1,0 +1,13 @@
+#!/usr/bin/env python3
+"""Writes host/template/case_table.inc: the code points whose upper or title case is more than one code point (Unicode's
+SpecialCasing without conditions), which utf8proc's simple mappings lack. usage: make_template_case.py > case_table.inc"""
+import sys
+
+print("/* Made by tools/make_template_case.py: code point, upper case, title case. */")
+for code in range(0x110000):
+    if 0xD800 <= code < 0xE000:
+        continue
+    c = chr(code)
+    if len(c.upper()) > 1 or len(c.title()) > 1:
+        text = lambda s: '"' + "".join("\\x%02x" % b for b in s.encode()) + '"'
+        sys.stdout.write("{0x%04x, %s, %s},\n" % (code, text(c.upper()), text(c.title())))
