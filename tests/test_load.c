@@ -93,8 +93,7 @@ static void golden_models_open(void **state)
                      (unsigned long long)w->facts.n_parameters);
         assert_int_equal(w->facts.bytes[models[i].dtype],
                          models[i].parameters * (models[i].dtype == CDZ_F32 ? 4 : 2));
-        assert_int_equal(w->facts.kv_bytes_per_token,
-                         8 * a->n_layers * a->n_kv_heads * a->head_dim);
+        assert_int_equal(w->facts.kv_bytes_per_token, 8 * a->n_layers * a->n_kv_heads * a->head_dim);
         assert_int_equal(w->facts.n_unexpected, 0);
         assert_int_equal(cdz_weights_check(w, NULL), CDZ_OK);
         cdz_weights_close(w);
@@ -111,20 +110,20 @@ static void weights_have_their_shapes(void **state)
                      kv = a->n_kv_heads * a->head_dim;
         const cdz_dtype d = models[i].dtype;
         assert_weight(&w->embed, a->n_vocab, h, d);
-        assert_weight(&w->final_norm, 1, h, d);
+        assert_weight(&w->final_norm.w, 1, h, d);
         assert_linear(&w->head, a->n_vocab, h, d, false);
         assert_int_equal(w->head.w.data == w->embed.data, models[i].tied);
         for (uint32_t l = 0; l < a->n_layers; l++) {
             const cdz_layer_weights *layer = &w->layers[l];
-            assert_weight(&layer->attn_norm, 1, h, d);
-            assert_weight(&layer->mlp_norm, 1, h, d);
+            assert_weight(&layer->attn_norm.w, 1, h, d);
+            assert_weight(&layer->mlp_norm.w, 1, h, d);
             assert_linear(&layer->q, q, h, d, models[i].qkv_bias);
             assert_linear(&layer->k, kv, h, d, models[i].qkv_bias);
             assert_linear(&layer->v, kv, h, d, models[i].qkv_bias);
             assert_linear(&layer->o, h, q, d, models[i].o_bias);
-            assert_linear(&layer->gate, m, h, d, models[i].mlp_bias);
-            assert_linear(&layer->up, m, h, d, models[i].mlp_bias);
-            assert_linear(&layer->down, h, m, d, models[i].mlp_bias);
+            assert_linear(&layer->mlp.gate, m, h, d, models[i].mlp_bias);
+            assert_linear(&layer->mlp.up, m, h, d, models[i].mlp_bias);
+            assert_linear(&layer->mlp.down, h, m, d, models[i].mlp_bias);
         }
         cdz_weights_close(w);
     }
@@ -137,11 +136,11 @@ static void weights_are_mapped_in_place(void **state)
     cdz_weights *w = open_golden("llama_bf16");
     const cdz_tensor *t = cdz_tensors_find(&w->tensors, "model.layers.1.mlp.down_proj.weight");
     assert_non_null(t);
-    assert_ptr_equal(w->layers[1].down.w.data, t->data);
+    assert_ptr_equal(w->layers[1].mlp.down.w.data, t->data);
     assert_int_equal(w->facts.n_copied, 0);
     char name[128];
     assert_string_equal(
-        cdz_arch_tensor_name(&w->arch, CDZ_PART_DOWN, 1, ".weight", name, sizeof name), t->name);
+        cdz_arch_tensor_name(&w->arch, CDZ_PART_DOWN, 1, 0, ".weight", name, sizeof name), t->name);
     cdz_weights_close(w);
 }
 
@@ -327,9 +326,8 @@ static const struct {
      0,
      1},
     {"qwen2: windows by name",
-     QWEN2(
-         ",\"use_sliding_window\":true,\"sliding_window\":9,\"layer_types\":[\"sliding_attention\","
-         "\"full_attention\",\"sliding_attention\",\"full_attention\"]"),
+     QWEN2(",\"use_sliding_window\":true,\"sliding_window\":9,\"layer_types\":[\"sliding_attention\","
+           "\"full_attention\",\"sliding_attention\",\"full_attention\"]"),
      2,
      16,
      32768,
@@ -385,8 +383,7 @@ static const struct {
     cdz_status status;
 } unreadable[] = {
     {"not an object", "[]", "m/config.json: is an array, expected an object", CDZ_E_INPUT},
-    {"nothing inside", "{}", "m/config.json: has neither model_type nor architectures",
-     CDZ_E_INPUT},
+    {"nothing inside", "{}", "m/config.json: has neither model_type nor architectures", CDZ_E_INPUT},
     {"unknown type", "{\"model_type\":\"lama\"}",
      "m/config.json: model_type \"lama\" is not supported; supported are llama, mistral, qwen2",
      CDZ_E_UNSUPPORTED},
@@ -427,12 +424,12 @@ static const struct {
      "{\"model_type\":\"llama\",\"hidden_size\":65,\"intermediate_size\":9,\"num_hidden_layers\":1,"
      "\"num_attention_heads\":4,\"vocab_size\":10}",
      "hidden_size 65 is not a multiple of num_attention_heads 4", CDZ_E_INPUT},
-    {"unknown activation", LLAMA(",\"hidden_act\":\"gelu\""),
-     "hidden_act \"gelu\" is not supported; supported is silu", CDZ_E_UNSUPPORTED},
+    {"unknown activation", LLAMA(",\"hidden_act\":\"relu\""),
+     "hidden_act \"relu\" is not supported; supported are silu, gelu", CDZ_E_UNSUPPORTED},
     {"activation a list", LLAMA(",\"hidden_act\":[]"), "hidden_act an array is not supported",
      CDZ_E_UNSUPPORTED},
-    {"unknown rope", LLAMA(",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4}"),
-     "rope_scaling.type \"yarn\" is not supported; supported are default, linear, llama3",
+    {"unknown rope", LLAMA(",\"rope_scaling\":{\"type\":\"longrope\",\"factor\":4}"),
+     "rope_scaling.type \"longrope\" is not supported; supported are default, linear, llama3, yarn",
      CDZ_E_UNSUPPORTED},
     {"unknown rope, new", LLAMA(",\"rope_parameters\":{\"rope_type\":\"dynamic\"}"),
      "rope_parameters.rope_type \"dynamic\" is not supported", CDZ_E_UNSUPPORTED},
@@ -594,8 +591,7 @@ static void generation_config_is_optional_but_checked(void **state)
     assert_non_null(f);
     fputs("{\"eos_token_id\": }", f);
     fclose(f);
-    expect("broken generation_config", CDZ_E_INPUT,
-           "generation_config.json:1:18: expected a value");
+    expect("broken generation_config", CDZ_E_INPUT, "generation_config.json:1:18: expected a value");
     edit("generation_config.json", "{\"eos_token_id\": }", "[]");
     expect("a list", CDZ_E_INPUT, "generation_config.json: is an array, expected an object");
 }
@@ -605,8 +601,7 @@ static const struct {
     cdz_status status;
 } edits[] = {
     {"config.json cut", "llama_bf16", "config.json", "\n}", "", "config.json:", CDZ_E_INPUT},
-    {"another vocabulary", "llama_bf16", "config.json", "\"vocab_size\": 256",
-     "\"vocab_size\": 999",
+    {"another vocabulary", "llama_bf16", "config.json", "\"vocab_size\": 256", "\"vocab_size\": 999",
      "model.safetensors: tensor model.embed_tokens.weight is [256, 32], config.json makes it [999, "
      "32]",
      CDZ_E_INPUT},
@@ -626,8 +621,7 @@ static const struct {
      CDZ_E_UNSUPPORTED},
     {"8-bit weights", "llama_bf16", "model.safetensors",
      "\"model.norm.weight\":{\"dtype\":\"BF16\",\"shape\":[32]",
-     "\"model.norm.weight\":{\"dtype\":\"U8\",\"shape\":[064]",
-     "model.safetensors:1:", CDZ_E_INPUT},
+     "\"model.norm.weight\":{\"dtype\":\"U8\",\"shape\":[064]", "model.safetensors:1:", CDZ_E_INPUT},
     {"integer weights", "llama_bf16", "model.safetensors",
      "\"model.norm.weight\":{\"dtype\":\"BF16\",\"shape\":[32]",
      "\"model.norm.weight\":{\"dtype\":\"U16\" ,\"shape\":[32]",

@@ -56,9 +56,18 @@ static void print_windows(const cdz_arch *arch)
     printf("%-18s %u positions in %u of %u layers\n", "sliding window", window, n, arch->n_layers);
 }
 
+static void print_experts(const cdz_arch *arch)
+{
+    if (!arch->n_experts) return;
+    uint32_t n = 0;
+    for (uint32_t l = 0; l < arch->n_layers; l++) n += arch->sparse[l];
+    printf("%-18s %u of %u at a time, width %u, in %u of %u layers\n", "experts", arch->n_active,
+           arch->n_experts, arch->expert_intermediate, n, arch->n_layers);
+}
+
 static void print_arch(const cdz_weights *w)
 {
-    static const char *const ropes[] = {"default", "linear", "llama3"};
+    static const char *const ropes[] = {"default", "linear", "llama3", "yarn"};
     const cdz_arch *a = cdz_weights_arch(w);
     printf("%-18s %s (%s)\n", "architecture", a->model_type, a->architecture);
     print_count("parameters", w->facts.n_parameters);
@@ -67,8 +76,12 @@ static void print_arch(const cdz_weights *w)
     printf("%-18s %u query heads, %u key-value heads of %u\n", "attention", a->n_heads,
            a->n_kv_heads, a->head_dim);
     print_windows(a);
-    printf("%-18s %s, theta %g%s\n", "rope", ropes[a->rope_type], a->rope_theta,
-           a->rope_factor != 1.0 ? ", scaled" : "");
+    if (cdz_arch_positions_learned(a))
+        printf("%-18s learned\n", "positions");
+    else
+        printf("%-18s %s, theta %g%s\n", "rope", ropes[a->rope_type], a->rope_theta,
+               a->rope_factor != 1.0 ? ", scaled" : "");
+    print_experts(a);
     printf("%-18s %u tokens%s\n", "vocabulary", a->n_vocab,
            w->tied ? ", head tied to the embedding" : "");
     printf("%-18s %u positions\n", "context", a->context);

@@ -1,9 +1,8 @@
-/* arch.c - the table of families and the reading of config.json. Rotary frequencies are in
- * rope.c.
+/* arch.c - the reading of config.json. The table of families is in families.c, rotary frequencies
+ * in rope.c.
  *
  * Keys and defaults are those of transformers' configuration classes, old and new spellings;
- * null counts as absent, as it does there. Adding a family that fits the decoder block is adding
- * a row. */
+ * null counts as absent, as it does there. */
 #include "load/arch.h"
 
 #include <math.h>
@@ -11,51 +10,7 @@
 #include <string.h>
 
 #include "load/config_keys.h"
-
-typedef enum bias_rule {
-    BIAS_BY_KEY, /* attention_bias: q, k, v and o; mlp_bias */
-    BIAS_QKV,    /* always q, k and v, nothing else */
-    BIAS_NEVER,
-} bias_rule;
-
-typedef enum window_rule {
-    WINDOW_NEVER,
-    WINDOW_ALL,      /* sliding_window, every layer */
-    WINDOW_BY_LAYER, /* use_sliding_window; layer_types, or layers from max_window_layers on */
-} window_rule;
-
-struct cdz_family {
-    const char *model_type, *architecture;
-    const char *const *names; /* [CDZ_N_PARTS] */
-    bias_rule bias;
-    window_rule window;
-    uint32_t context;    /* default of max_position_embeddings */
-    uint32_t n_kv_heads; /* default of num_key_value_heads; 0: num_attention_heads */
-};
-
-static const char *const llama_names[CDZ_N_PARTS] = {
-    [CDZ_PART_EMBED] = "model.embed_tokens",
-    [CDZ_PART_FINAL_NORM] = "model.norm",
-    [CDZ_PART_HEAD] = "lm_head",
-    [CDZ_PART_ATTN_NORM] = "model.layers.#.input_layernorm",
-    [CDZ_PART_Q] = "model.layers.#.self_attn.q_proj",
-    [CDZ_PART_K] = "model.layers.#.self_attn.k_proj",
-    [CDZ_PART_V] = "model.layers.#.self_attn.v_proj",
-    [CDZ_PART_O] = "model.layers.#.self_attn.o_proj",
-    [CDZ_PART_MLP_NORM] = "model.layers.#.post_attention_layernorm",
-    [CDZ_PART_GATE] = "model.layers.#.mlp.gate_proj",
-    [CDZ_PART_UP] = "model.layers.#.mlp.up_proj",
-    [CDZ_PART_DOWN] = "model.layers.#.mlp.down_proj",
-};
-
-static const cdz_family families[] = {
-    {"llama", "LlamaForCausalLM", llama_names, BIAS_BY_KEY, WINDOW_NEVER, 2048, 0},
-    {"mistral", "MistralForCausalLM", llama_names, BIAS_NEVER, WINDOW_ALL, 4096 * 32, 8},
-    {"qwen2", "Qwen2ForCausalLM", llama_names, BIAS_QKV, WINDOW_BY_LAYER, 32768, 32},
-};
-enum { N_FAMILIES = sizeof families / sizeof *families };
-
-static const char *const model_types[N_FAMILIES + 1] = {"llama", "mistral", "qwen2", NULL};
+#include "load/families.h"
 
 /* Sizes past these are not models but mistakes or attacks; every product of them fits 64 bits. */
 enum {
@@ -63,18 +18,19 @@ enum {
     MAX_WIDTH = 1 << 24, /* hidden, intermediate, vocabulary */
     MAX_HEADS = 1 << 16,
     MAX_HEAD_DIM = 1 << 14,
+    MAX_EXPERTS = 1 << 12,
 };
 
 /* --- which family -------------------------------------------------------------------------- */
 
 static cdz_status unknown_family(const cdz_keys *k, const char *key, const char *value)
 {
-    char known[256];
+    char known[512];
     size_t at = 0;
     known[0] = '\0';
-    for (size_t i = 0; i < N_FAMILIES && at < sizeof known; i++)
-        at +=
-            (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", model_types[i]);
+    const char *const *types = cdz_arch_model_types();
+    for (size_t i = 0; types[i] && at < sizeof known; i++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", types[i]);
     return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %s \"%.80s\" is not supported; supported are %s",
                    k->path, key, value, known);
 }
@@ -94,13 +50,8 @@ static cdz_status find_family(const cdz_keys *k, const cdz_family **out)
         return cdz_err(k->err, CDZ_E_INPUT, "%s: model_type is %s, expected a string", k->path,
                        cdz_json_type_name(type));
     if (!type && !architecture)
-        return cdz_err(k->err, CDZ_E_INPUT, "%s: has neither model_type nor architectures",
-                       k->path);
-    *out = NULL;
-    for (size_t i = 0; i < N_FAMILIES && !*out; i++)
-        if (type ? cdz_json_eq(type, families[i].model_type)
-                 : cdz_json_eq(architecture, families[i].architecture))
-            *out = &families[i];
+        return cdz_err(k->err, CDZ_E_INPUT, "%s: has neither model_type nor architectures", k->path);
+    *out = cdz_family_find(type, architecture);
     if (!*out)
         return type ? unknown_family(k, "model_type", type->string)
                     : unknown_family(k, "architecture", architecture->string);
@@ -113,130 +64,304 @@ static cdz_status find_family(const cdz_keys *k, const cdz_family **out)
 
 /* --- sizes --------------------------------------------------------------------------------- */
 
+static cdz_status read_head_dim(const cdz_keys *k, cdz_arch *a)
+{
+    const char *heads = a->family->keys->heads;
+    uint32_t head_dim = a->family->head_dim;
+    if (!head_dim && !cdz_key(k, "head_dim") && a->hidden % a->n_heads)
+        return cdz_err(k->err, CDZ_E_INPUT, "%s: %s %u is not a multiple of %s %u", k->path,
+                       a->family->keys->hidden, (unsigned)a->hidden, heads, (unsigned)a->n_heads);
+    if (!head_dim) head_dim = a->hidden / a->n_heads;
+    CDZ_TRY(cdz_key_size(k, "head_dim", &head_dim, MAX_HEAD_DIM, &a->head_dim));
+    if (a->head_dim % 2 && !cdz_arch_positions_learned(a))
+        return cdz_err(k->err, CDZ_E_UNSUPPORTED,
+                       "%s: head_dim %u is odd; rotary positions need an even one", k->path,
+                       (unsigned)a->head_dim);
+    return CDZ_OK;
+}
+
 static cdz_status read_heads(const cdz_keys *k, cdz_arch *a)
 {
-    CDZ_TRY(cdz_key_size(k, "num_attention_heads", NULL, MAX_HEADS, &a->n_heads));
+    CDZ_TRY(cdz_key_size(k, a->family->keys->heads, NULL, MAX_HEADS, &a->n_heads));
     uint32_t n_kv = a->family->n_kv_heads ? a->family->n_kv_heads : a->n_heads;
     if (cdz_key_is_null(k, "num_key_value_heads")) n_kv = a->n_heads;
     CDZ_TRY(cdz_key_size(k, "num_key_value_heads", &n_kv, MAX_HEADS, &a->n_kv_heads));
     if (a->n_heads % a->n_kv_heads)
-        return cdz_err(k->err, CDZ_E_INPUT,
-                       "%s: num_attention_heads %u is not a multiple of num_key_value_heads %u",
-                       k->path, (unsigned)a->n_heads, (unsigned)a->n_kv_heads);
-
-    uint32_t head_dim = a->hidden / a->n_heads;
-    if (!cdz_key(k, "head_dim") && a->hidden % a->n_heads)
-        return cdz_err(k->err, CDZ_E_INPUT,
-                       "%s: hidden_size %u is not a multiple of num_attention_heads %u", k->path,
-                       (unsigned)a->hidden, (unsigned)a->n_heads);
-    CDZ_TRY(cdz_key_size(k, "head_dim", &head_dim, MAX_HEAD_DIM, &a->head_dim));
-    if (a->head_dim % 2)
-        return cdz_err(k->err, CDZ_E_UNSUPPORTED,
-                       "%s: head_dim %u is odd; rotary positions need an even one", k->path,
-                       (unsigned)a->head_dim);
-    a->attention_scale = (float)(1.0 / sqrt((double)a->head_dim));
-    return CDZ_OK;
+        return cdz_err(k->err, CDZ_E_INPUT, "%s: %s %u is not a multiple of num_key_value_heads %u",
+                       k->path, a->family->keys->heads, (unsigned)a->n_heads,
+                       (unsigned)a->n_kv_heads);
+    return read_head_dim(k, a);
 }
 
 static cdz_status read_sizes(const cdz_keys *k, cdz_arch *a)
 {
-    CDZ_TRY(cdz_key_size(k, "hidden_size", NULL, MAX_WIDTH, &a->hidden));
-    CDZ_TRY(cdz_key_size(k, "intermediate_size", NULL, MAX_WIDTH, &a->intermediate));
-    CDZ_TRY(cdz_key_size(k, "num_hidden_layers", NULL, MAX_LAYERS, &a->n_layers));
+    const cdz_key_names *keys = a->family->keys;
+    CDZ_TRY(cdz_key_size(k, keys->hidden, NULL, MAX_WIDTH, &a->hidden));
+    const uint32_t four_times = a->hidden * 4; /* n_inner may be left out */
+    CDZ_TRY(cdz_key_size(k, keys->intermediate, a->family->conv1d ? &four_times : NULL, MAX_WIDTH,
+                         &a->intermediate));
+    CDZ_TRY(cdz_key_size(k, keys->layers, NULL, MAX_LAYERS, &a->n_layers));
     CDZ_TRY(cdz_key_size(k, "vocab_size", NULL, MAX_WIDTH, &a->n_vocab));
-    CDZ_TRY(
-        cdz_key_size(k, "max_position_embeddings", &a->family->context, INT32_MAX, &a->context));
+    CDZ_TRY(cdz_key_size(k, keys->context, &a->family->context, INT32_MAX, &a->context));
     return read_heads(k, a);
 }
 
-/* --- attention windows --------------------------------------------------------------------- */
+/* --- layers without rotation --------------------------------------------------------------- */
 
-/* Says of each layer whether it slides: layer_types where it is given, else what `slides_from`
- * says. */
-static cdz_status read_layer_types(const cdz_keys *k, const cdz_arch *a, uint32_t slides_from,
-                                   uint32_t *window)
+static cdz_status no_memory(const cdz_keys *k)
 {
-    const cdz_json *types = cdz_key(k, "layer_types");
-    if (types && (types->type != CDZ_JSON_ARRAY || types->len != a->n_layers))
+    return cdz_err(k->err, CDZ_E_NOMEM, "%s: out of memory", k->path);
+}
+
+/* no_rope_layers has 1 where a layer does rotate; without it each nth layer does not. */
+static cdz_status read_no_rope(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
+{
+    const uint32_t usual = 4;
+    uint32_t interval;
+    if (!a->family->no_rope_layers) return CDZ_OK;
+    bool *none = cdz_arena_array(arena, a->n_layers, sizeof *none);
+    if (!none) return no_memory(k);
+    a->no_rope = none;
+    CDZ_TRY(cdz_key_size(k, "no_rope_layer_interval", &usual, MAX_LAYERS, &interval));
+    const cdz_json *list = cdz_key(k, "no_rope_layers");
+    if (list && (list->type != CDZ_JSON_ARRAY || list->len != a->n_layers))
         return cdz_err(k->err, CDZ_E_INPUT,
-                       "%s: layer_types must be an array of num_hidden_layers (%u) names", k->path,
-                       (unsigned)a->n_layers);
+                       "%s: no_rope_layers must be an array of num_hidden_layers (%u) numbers",
+                       k->path, (unsigned)a->n_layers);
     for (uint32_t i = 0; i < a->n_layers; i++) {
-        window[i] = i >= slides_from;
-        if (!types) continue;
-        bool sliding = cdz_json_eq(&types->items[i], "sliding_attention");
-        if (!sliding && !cdz_json_eq(&types->items[i], "full_attention"))
-            return cdz_err(k->err, CDZ_E_UNSUPPORTED,
-                           "%s: layer_types[%u] is not supported; supported are full_attention, "
-                           "sliding_attention",
-                           k->path, (unsigned)i);
-        window[i] = sliding;
+        none[i] = (i + 1) % interval == 0;
+        if (!list) continue;
+        if (list->items[i].type != CDZ_JSON_INT)
+            return cdz_err(k->err, CDZ_E_INPUT, "%s: no_rope_layers[%u] is %s, expected 0 or 1",
+                           k->path, (unsigned)i, cdz_json_type_name(&list->items[i]));
+        none[i] = list->items[i].integer == 0;
     }
     return CDZ_OK;
 }
 
+/* --- attention windows --------------------------------------------------------------------- */
+
+/* layer_types, where it is given, says of each layer whether it slides. */
+static cdz_status read_layer_types(const cdz_keys *k, const cdz_arch *a, uint32_t *slides)
+{
+    const cdz_json *types = cdz_key(k, "layer_types");
+    if (!types) return CDZ_OK;
+    if (types->type != CDZ_JSON_ARRAY || types->len != a->n_layers)
+        return cdz_err(k->err, CDZ_E_INPUT,
+                       "%s: layer_types must be an array of num_hidden_layers (%u) names", k->path,
+                       (unsigned)a->n_layers);
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        slides[i] = cdz_json_eq(&types->items[i], "sliding_attention");
+        if (!slides[i] && !cdz_json_eq(&types->items[i], "full_attention"))
+            return cdz_err(k->err, CDZ_E_UNSUPPORTED,
+                           "%s: layer_types[%u] is not supported; supported are full_attention, "
+                           "sliding_attention",
+                           k->path, (unsigned)i);
+    }
+    return CDZ_OK;
+}
+
+/* Which layers slide: what the family's rule says, then layer_types. */
+static cdz_status read_sliding(const cdz_keys *k, const cdz_arch *a, bool used, uint32_t *slides)
+{
+    const uint32_t default_full_layers = 28;
+    const cdz_window_rule rule = a->family->window;
+    uint32_t full_layers = 0, pattern = a->family->window_pattern;
+    if (rule == CDZ_WINDOW_BY_LAYER)
+        CDZ_TRY(
+            cdz_key_count(k, "max_window_layers", default_full_layers, MAX_LAYERS, &full_layers));
+    if (rule == CDZ_WINDOW_PATTERN && pattern != 2)
+        CDZ_TRY(cdz_key_size(k, "sliding_window_pattern", &pattern, MAX_LAYERS, &pattern));
+    for (uint32_t i = 0; used && i < a->n_layers; i++) {
+        slides[i] = i >= full_layers;
+        if (rule == CDZ_WINDOW_PATTERN) slides[i] = (i + 1) % pattern != 0;
+        if (rule == CDZ_WINDOW_NO_ROPE) slides[i] = a->no_rope[i];
+    }
+    const bool whole = rule == CDZ_WINDOW_ALL || rule == CDZ_WINDOW_ALL_IF_USED;
+    return whole ? CDZ_OK : read_layer_types(k, a, slides);
+}
+
 static cdz_status read_windows(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
 {
-    const uint32_t default_window = 4096, default_full_layers = 28;
-    uint32_t *window = cdz_arena_array(arena, a->n_layers, sizeof *window);
-    if (!window) return cdz_err(k->err, CDZ_E_NOMEM, "%s: out of memory", k->path);
+    const cdz_window_rule rule = a->family->window;
+    uint32_t *window = cdz_arena_array(arena, a->n_layers, sizeof *window), size = 0;
+    if (!window) return no_memory(k);
     a->window = window;
-    if (a->family->window == WINDOW_NEVER) return CDZ_OK;
+    if (rule == CDZ_WINDOW_NEVER) return CDZ_OK;
 
-    bool use = a->family->window == WINDOW_ALL;
-    uint32_t size = 0, slides_from = 0;
-    if (a->family->window == WINDOW_BY_LAYER) {
-        CDZ_TRY(cdz_key_bool(k, "use_sliding_window", false, &use));
-        CDZ_TRY(
-            cdz_key_count(k, "max_window_layers", default_full_layers, MAX_LAYERS, &slides_from));
-    }
-    if (use && !cdz_key_is_null(k, "sliding_window"))
-        CDZ_TRY(cdz_key_size(k, "sliding_window", &default_window, INT32_MAX, &size));
-    if (!size) slides_from = a->n_layers;
-    if (a->family->window == WINDOW_BY_LAYER) {
-        CDZ_TRY(read_layer_types(k, a, slides_from, window));
-    } else {
-        for (uint32_t i = 0; i < a->n_layers; i++) window[i] = i >= slides_from;
-    }
+    bool used = true;
+    if (rule != CDZ_WINDOW_ALL && rule != CDZ_WINDOW_PATTERN)
+        CDZ_TRY(cdz_key_bool(k, "use_sliding_window", false, &used));
+    const bool has_default = a->family->window_size && !cdz_key_is_null(k, "sliding_window");
+    if (used && (has_default || cdz_key(k, "sliding_window")))
+        CDZ_TRY(cdz_key_size(k, "sliding_window", &a->family->window_size, INT32_MAX, &size));
+    CDZ_TRY(read_sliding(k, a, used && size, window));
     for (uint32_t i = 0; i < a->n_layers; i++) {
         if (window[i] && !size)
-            return cdz_err(
-                k->err, CDZ_E_INPUT,
-                "%s: layer_types[%u] is sliding_attention, but sliding_window is not set", k->path,
-                (unsigned)i);
+            return cdz_err(k->err, CDZ_E_INPUT,
+                           "%s: layer_types[%u] is sliding_attention, but sliding_window is not set",
+                           k->path, (unsigned)i);
         a->has_window |= window[i] != 0;
         window[i] *= size;
     }
     return CDZ_OK;
 }
 
+/* --- experts ------------------------------------------------------------------------------- */
+
+/* mlp_only_layers lists layers that keep one dense feed-forward. */
+static cdz_status read_dense_layers(const cdz_keys *k, const cdz_arch *a, bool *sparse)
+{
+    const cdz_json *list = cdz_key(k, "mlp_only_layers");
+    if (list && list->type != CDZ_JSON_ARRAY)
+        return cdz_err(k->err, CDZ_E_INPUT, "%s: mlp_only_layers is %s, expected an array", k->path,
+                       cdz_json_type_name(list));
+    for (uint32_t i = 0; list && i < list->len; i++) {
+        const cdz_json *layer = &list->items[i];
+        if (layer->type != CDZ_JSON_INT)
+            return cdz_err(k->err, CDZ_E_INPUT, "%s: mlp_only_layers[%u] is %s, expected a layer",
+                           k->path, (unsigned)i, cdz_json_type_name(layer));
+        if (layer->integer >= 0 && layer->integer < (int64_t)a->n_layers)
+            sparse[layer->integer] = false;
+    }
+    return CDZ_OK;
+}
+
+static cdz_status read_experts(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
+{
+    const uint32_t one = 1, two = 2, eight = 8;
+    const bool by_layer = a->family->experts == CDZ_EXPERTS_BY_LAYER;
+    uint32_t step = 1;
+    bool *sparse = cdz_arena_array(arena, a->n_layers, sizeof *sparse);
+    if (!sparse) return no_memory(k);
+    a->sparse = sparse;
+    if (a->family->experts == CDZ_EXPERTS_NEVER) return CDZ_OK;
+
+    const char *count = cdz_key(k, "num_local_experts") ? "num_local_experts" : "num_experts";
+    CDZ_TRY(
+        cdz_key_size(k, by_layer ? count : "num_local_experts", NULL, MAX_EXPERTS, &a->n_experts));
+    CDZ_TRY(cdz_key_size(k, "num_experts_per_tok", by_layer ? &eight : &two, MAX_EXPERTS,
+                         &a->n_active));
+    if (a->n_active > a->n_experts)
+        return cdz_err(k->err, CDZ_E_INPUT, "%s: num_experts_per_tok %u is more than the %u experts",
+                       k->path, (unsigned)a->n_active, (unsigned)a->n_experts);
+    a->expert_intermediate = a->intermediate;
+    a->normalise_routes = true;
+    if (by_layer) {
+        CDZ_TRY(cdz_key_size(k, "moe_intermediate_size", NULL, MAX_WIDTH, &a->expert_intermediate));
+        CDZ_TRY(cdz_key_bool(k, "norm_topk_prob", false, &a->normalise_routes));
+        CDZ_TRY(cdz_key_size(k, "decoder_sparse_step", &one, MAX_LAYERS, &step));
+    }
+    for (uint32_t i = 0; i < a->n_layers; i++) sparse[i] = (i + 1) % step == 0;
+    return by_layer ? read_dense_layers(k, a, sparse) : CDZ_OK;
+}
+
 /* --- everything ---------------------------------------------------------------------------- */
 
 static cdz_status read_biases(const cdz_keys *k, cdz_arch *a)
 {
-    a->qkv_bias = a->family->bias == BIAS_QKV;
-    if (a->family->bias != BIAS_BY_KEY) return CDZ_OK;
-    CDZ_TRY(cdz_key_bool(k, "attention_bias", false, &a->qkv_bias));
-    a->o_bias = a->qkv_bias;
-    return cdz_key_bool(k, "mlp_bias", false, &a->mlp_bias);
+    const cdz_bias_rule rule = a->family->bias;
+    a->qkv_bias = rule == CDZ_BIAS_QKV || rule == CDZ_BIAS_ALL;
+    a->o_bias = rule == CDZ_BIAS_ALL;
+    a->mlp_bias = rule == CDZ_BIAS_ALL || rule == CDZ_BIAS_NEOX;
+    if (rule == CDZ_BIAS_BY_KEY || rule == CDZ_BIAS_ATTENTION || rule == CDZ_BIAS_NEOX) {
+        CDZ_TRY(cdz_key_bool(k, "attention_bias", rule == CDZ_BIAS_NEOX, &a->qkv_bias));
+        a->o_bias = a->qkv_bias;
+    }
+    return rule == CDZ_BIAS_BY_KEY ? cdz_key_bool(k, "mlp_bias", false, &a->mlp_bias) : CDZ_OK;
+}
+
+/* silu comes with a gate in every family; alone it has no kernel. */
+static cdz_status check_gated(const cdz_keys *k, const cdz_arch *a)
+{
+    const bool gated = cdz_arch_has(a, CDZ_PART_GATE) || cdz_arch_has(a, CDZ_PART_GATE_UP) ||
+                       cdz_arch_has(a, CDZ_PART_EXPERT_GATE);
+    if (gated || a->activation != CDZ_ACT_SILU) return CDZ_OK;
+    return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %s silu is not supported for %s", k->path,
+                   a->family->keys->activation, a->model_type);
+}
+
+static cdz_status read_activation(const cdz_keys *k, cdz_arch *a)
+{
+    static const struct {
+        const char *name;
+        cdz_activation activation;
+    } known[] = {{"silu", CDZ_ACT_SILU},           {"swish", CDZ_ACT_SILU},
+                 {"gelu", CDZ_ACT_GELU},           {"gelu_new", CDZ_ACT_GELU_TANH},
+                 {"gelu_fast", CDZ_ACT_GELU_TANH}, {"gelu_pytorch_tanh", CDZ_ACT_GELU_TANH}};
+    const char *key = a->family->keys->activation;
+    const char *usual = a->family->activation ? a->family->activation : "silu";
+    const cdz_json *given = cdz_key(k, key);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (given ? cdz_json_eq(given, known[i].name) : strcmp(usual, known[i].name) == 0) {
+            a->activation = known[i].activation;
+            return check_gated(k, a);
+        }
+    const bool text = given && given->type == CDZ_JSON_STRING;
+    return cdz_err(k->err, CDZ_E_UNSUPPORTED,
+                   "%s: %s %s%.40s%s is not supported; supported are silu, gelu, gelu_new, "
+                   "gelu_pytorch_tanh",
+                   k->path, key, text ? "\"" : "", text ? given->string : cdz_json_type_name(given),
+                   text ? "\"" : "");
+}
+
+static cdz_status read_cap(const cdz_keys *k, const char *key, float usual, float *out)
+{
+    double cap = 0;
+    if (!cdz_key_is_null(k, key)) CDZ_TRY(cdz_key_real(k, key, (double)usual, 0, 1e9, &cap));
+    *out = (float)cap;
+    return CDZ_OK;
+}
+
+/* What attention multiplies its scores by, and what it draws them into. */
+static cdz_status read_scores(const cdz_keys *k, cdz_arch *a)
+{
+    double divisor = a->head_dim;
+    bool scaled = true;
+    if (a->family->query_scalar)
+        CDZ_TRY(
+            cdz_key_real(k, "query_pre_attn_scalar", a->family->query_scalar, 1e-6, 1e9, &divisor));
+    if (a->family->gpt2_scales) {
+        CDZ_TRY(cdz_key_bool(k, "scale_attn_weights", true, &scaled));
+        CDZ_TRY(cdz_key_bool(k, "scale_attn_by_inverse_layer_idx", false, &a->scale_by_layer));
+    }
+    a->attention_scale = scaled ? (float)(1.0 / sqrt(divisor)) : 1.0f;
+    if (!a->family->caps) return CDZ_OK;
+    CDZ_TRY(read_cap(k, "attn_logit_softcapping", a->family->attention_cap, &a->attention_cap));
+    return read_cap(k, "final_logit_softcapping", a->family->final_cap, &a->final_cap);
+}
+
+/* What some configurations turn on and the block does not do. */
+static cdz_status refuse_modes(const cdz_keys *k)
+{
+    static const char *const modes[] = {"add_cross_attention", "use_bidirectional_attention"};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        bool on;
+        CDZ_TRY(cdz_key_bool(k, modes[i], false, &on));
+        if (on)
+            return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %s is not supported", k->path, modes[i]);
+    }
+    return CDZ_OK;
 }
 
 static cdz_status read_block(const cdz_keys *k, cdz_arch *a)
 {
+    const cdz_family *f = a->family;
     double eps;
-    CDZ_TRY(cdz_key_real(k, "rms_norm_eps", 1e-6, 0.0, 1.0, &eps));
+    CDZ_TRY(cdz_key_real(k, f->keys->eps, f->eps != 0 ? f->eps : 1e-6, 0.0, 1.0, &eps));
     a->norm_eps = (float)eps;
-    a->activation = CDZ_ACT_SILU;
-    const cdz_json *activation = cdz_key(k, "hidden_act");
-    if (activation && !cdz_json_eq(activation, "silu") && !cdz_json_eq(activation, "swish"))
-        return cdz_err(k->err, CDZ_E_UNSUPPORTED,
-                       "%s: hidden_act %s%.40s%s is not supported; supported is silu", k->path,
-                       activation->type == CDZ_JSON_STRING ? "\"" : "",
-                       activation->type == CDZ_JSON_STRING ? activation->string
-                                                           : cdz_json_type_name(activation),
-                       activation->type == CDZ_JSON_STRING ? "\"" : "");
+    a->norm = f->norm;
+    a->norm_offset = f->norm_offset;
+    a->qk_norm = f->qk_norm;
+    a->fused = f->fused;
+    a->conv1d = f->conv1d;
+    a->embed_scale = f->scaled_embedding ? (float)sqrt((double)a->hidden) : 1.0f;
+    CDZ_TRY(refuse_modes(k));
+    CDZ_TRY(read_activation(k, a));
     CDZ_TRY(read_biases(k, a));
-    return cdz_key_bool(k, "tie_word_embeddings", false, &a->tied);
+    CDZ_TRY(read_scores(k, a));
+    if (f->parallel) CDZ_TRY(cdz_key_bool(k, "use_parallel_residual", true, &a->parallel_residual));
+    return cdz_key_bool(k, "tie_word_embeddings", f->tied, &a->tied);
 }
 
 static cdz_status refuse_quantised(const cdz_keys *k)
@@ -267,27 +392,55 @@ cdz_status cdz_arch_read(const cdz_json *config, const char *path, cdz_arena *ar
     CDZ_TRY(refuse_quantised(k));
     CDZ_TRY(read_sizes(k, out));
     CDZ_TRY(read_block(k, out));
+    CDZ_TRY(read_no_rope(k, arena, out));
     CDZ_TRY(read_windows(k, arena, out));
+    CDZ_TRY(read_experts(k, arena, out));
     return cdz_rope_read(k, arena, out);
 }
 
 /* --- names --------------------------------------------------------------------------------- */
 
-const char *cdz_arch_tensor_name(const cdz_arch *arch, cdz_part part, uint32_t layer,
-                                 const char *suffix, char *buf, size_t size)
+bool cdz_arch_has(const cdz_arch *arch, cdz_part part)
 {
-    const char *stem = arch->family->names[part], *mark = strchr(stem, '#');
-    if (mark)
-        snprintf(buf, size, "%.*s%u%s%s", (int)(mark - stem), stem, (unsigned)layer, mark + 1,
-                 suffix);
-    else
-        snprintf(buf, size, "%s%s", stem, suffix);
+    return arch->family->names[part] != NULL;
+}
+
+bool cdz_arch_positions_learned(const cdz_arch *arch)
+{
+    return cdz_arch_has(arch, CDZ_PART_POSITIONS);
+}
+
+const cdz_rope *cdz_arch_rope(const cdz_arch *arch, uint32_t layer)
+{
+    if (arch->rope.n_rotated == 0 || (arch->no_rope && arch->no_rope[layer])) return NULL;
+    return arch->local_rope.n_rotated && arch->window[layer] ? &arch->local_rope : &arch->rope;
+}
+
+size_t cdz_arch_prefix(const cdz_arch *arch, const char **prefix)
+{
+    *prefix = arch->family->names[CDZ_PART_EMBED];
+    return strcspn(*prefix, ".") + 1;
+}
+
+const char *cdz_arch_tensor_name(const cdz_arch *arch, cdz_part part, uint32_t layer,
+                                 uint32_t expert, const char *suffix, char *buf, size_t size)
+{
+    size_t at = 0;
+    for (const char *c = arch->family->names[part]; *c && at + 12 < size; c++) {
+        if (*c == '#' || *c == '@')
+            at +=
+                (size_t)snprintf(buf + at, size - at, "%u", (unsigned)(*c == '#' ? layer : expert));
+        else
+            buf[at++] = *c;
+    }
+    snprintf(buf + at, size - at, "%s", suffix);
     return buf;
 }
 
 bool cdz_arch_tensor_is_harmless(const cdz_arch *arch, const char *name)
 {
-    static const char *const endings[] = {".rotary_emb.inv_freq", ".attn.masked_bias"};
+    static const char *const endings[] = {".rotary_emb.inv_freq", ".attn.masked_bias", ".attn.bias",
+                                          ".attention.masked_bias", ".attention.bias"};
     (void)arch;
     size_t len = strlen(name);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
@@ -295,9 +448,4 @@ bool cdz_arch_tensor_is_harmless(const cdz_arch *arch, const char *name)
         if (len > end && strcmp(name + len - end, endings[i]) == 0) return true;
     }
     return false;
-}
-
-const char *const *cdz_arch_model_types(void)
-{
-    return model_types;
 }

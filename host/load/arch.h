@@ -1,8 +1,9 @@
 /* arch.h - an architecture as data: what config.json says, checked, in the words of the decoder
  * block.
  *
- * One decoder block runs every family; a family is a row of the table in arch.c (how its keys
- * are read, how its tensors are called). What transformers would take as a default is taken here
+ * One decoder block runs every family; a family is a row of the table in families.c (how its
+ * keys are read, how its tensors are called). The name map says the block's structure too: a
+ * part without a name is not there. What transformers would take as a default is taken here
  * too, except for the sizes, which must be given. */
 #ifndef CDZ_HOST_ARCH_H
 #define CDZ_HOST_ARCH_H
@@ -16,24 +17,49 @@
  * follow it. */
 typedef enum cdz_part {
     CDZ_PART_EMBED,
+    CDZ_PART_POSITIONS, /* learned positions */
     CDZ_PART_FINAL_NORM,
     CDZ_PART_HEAD,
-    CDZ_PART_ATTN_NORM, /* from here on one per layer: '#' in the stem is the layer's number */
+    CDZ_PART_ATTN_NORM, /* before attention; from here on one per layer: '#' in the stem is the layer's number */
     CDZ_PART_Q,
     CDZ_PART_K,
     CDZ_PART_V,
+    CDZ_PART_QKV, /* the three in one tensor */
     CDZ_PART_O,
+    CDZ_PART_Q_NORM,
+    CDZ_PART_K_NORM,
+    CDZ_PART_ATTN_POST_NORM, /* of what attention gives */
     CDZ_PART_MLP_NORM,
-    CDZ_PART_GATE,
+    CDZ_PART_GATE, /* without one: down(act(up)) */
     CDZ_PART_UP,
+    CDZ_PART_GATE_UP, /* both in one tensor, gate first */
     CDZ_PART_DOWN,
+    CDZ_PART_MLP_POST_NORM,
+    CDZ_PART_ROUTER,      /* one row per expert */
+    CDZ_PART_EXPERT_GATE, /* '@' is the expert's number */
+    CDZ_PART_EXPERT_UP,
+    CDZ_PART_EXPERT_DOWN,
     CDZ_N_PARTS,
 } cdz_part;
 
 typedef struct cdz_family cdz_family; /* a row of the table */
 
-typedef enum cdz_activation { CDZ_ACT_SILU } cdz_activation;
-typedef enum cdz_rope_type { CDZ_ROPE_DEFAULT, CDZ_ROPE_LINEAR, CDZ_ROPE_LLAMA3 } cdz_rope_type;
+typedef enum cdz_activation { CDZ_ACT_SILU, CDZ_ACT_GELU, CDZ_ACT_GELU_TANH } cdz_activation;
+typedef enum cdz_rope_type {
+    CDZ_ROPE_DEFAULT,
+    CDZ_ROPE_LINEAR,
+    CDZ_ROPE_LLAMA3,
+    CDZ_ROPE_YARN,
+} cdz_rope_type;
+
+/* y = x / rms * (offset + w), or (x - mean) / deviation * w + bias */
+typedef enum cdz_norm_kind { CDZ_NORM_RMS, CDZ_NORM_LAYER } cdz_norm_kind;
+
+/* Norms of queries and keys, before the rotation. */
+typedef enum cdz_qk_norm { CDZ_QK_NONE, CDZ_QK_HEAD, CDZ_QK_ALL } cdz_qk_norm;
+
+/* How q, k and v lie in one tensor: all of q, of k, of v; or the three of one head together. */
+typedef enum cdz_fused { CDZ_FUSED_PARTS, CDZ_FUSED_HEADS } cdz_fused;
 
 typedef struct cdz_arch {
     const cdz_family *family;
@@ -47,15 +73,30 @@ typedef struct cdz_arch {
     const uint32_t *window; /* (n_layers) positions a layer sees, its own included; 0: all */
     bool has_window;        /* some layer has one */
 
-    float norm_eps, norm_offset; /* y = x / rms * (offset + w) */
-    float attention_scale;       /* head_dim ** -0.5 */
+    cdz_norm_kind norm;
+    float norm_eps, norm_offset;
+    cdz_qk_norm qk_norm;
+    float embed_scale;     /* on what is embedded; 1: none */
+    float attention_scale; /* head_dim ** -0.5, or what config.json says */
+    bool scale_by_layer;   /* layer i divides it by i + 1 */
+    float attention_cap;   /* soft caps of attention's and of the head's scores; 0: none */
+    float final_cap;
+    bool parallel_residual; /* attention and feed-forward read the same x */
     cdz_activation activation;
     bool qkv_bias, o_bias, mlp_bias;
+    cdz_fused fused;
+    bool conv1d; /* weights of the layers are stored (inputs, outputs) */
+
+    uint32_t n_experts, n_active, expert_intermediate; /* n_experts 0: none */
+    bool normalise_routes;                             /* the chosen weights sum to 1 */
+    const bool *sparse;                                /* (n_layers) which layers have experts */
     bool tied; /* what config.json asks for; cdz_weights.tied tells what came of it */
 
     cdz_rope_type rope_type;
     double rope_theta, rope_factor; /* factor 1 for the default type */
-    cdz_rope rope;                  /* frequencies in the arena */
+    cdz_rope rope;                  /* frequencies in the arena; n_rotated 0: no rotation */
+    cdz_rope local_rope;            /* of layers with a window, where they have their own */
+    const bool *no_rope;            /* (n_layers) layers without positions; NULL: none is */
 } cdz_arch;
 
 /* Reads a parsed config.json. path: the file in sentences. Strings and arrays live in the arena
@@ -63,10 +104,22 @@ typedef struct cdz_arch {
 cdz_status cdz_arch_read(const cdz_json *config, const char *path, cdz_arena *arena, cdz_arch *out,
                          cdz_error *err);
 
-/* A part's stem with '#' replaced by the layer, and suffix after it:
+/* Does the family have this part? */
+bool cdz_arch_has(const cdz_arch *arch, cdz_part part);
+
+/* The rotation of a layer, or NULL. */
+const cdz_rope *cdz_arch_rope(const cdz_arch *arch, uint32_t layer);
+
+/* Has every position its own embedding, so that there are no more than `context`? */
+bool cdz_arch_positions_learned(const cdz_arch *arch);
+
+/* The first component of the names, such as "model.", that files of the bare model leave out. */
+size_t cdz_arch_prefix(const cdz_arch *arch, const char **prefix);
+
+/* A part's stem with '#' replaced by the layer, '@' by the expert, and suffix after it:
  * "model.layers.3.mlp.up_proj.weight". Returns buf. */
 const char *cdz_arch_tensor_name(const cdz_arch *arch, cdz_part part, uint32_t layer,
-                                 const char *suffix, char *buf, size_t size);
+                                 uint32_t expert, const char *suffix, char *buf, size_t size);
 
 /* True for tensors that some releases stored but no one reads, such as rotary frequencies. */
 bool cdz_arch_tensor_is_harmless(const cdz_arch *arch, const char *name);

@@ -11,10 +11,24 @@ typedef struct cdz_linear {
     cdz_weight bias; /* (1, outputs); data NULL: none */
 } cdz_linear;
 
+typedef struct cdz_norm {
+    cdz_weight w;    /* (1, width); data NULL: there is no such norm */
+    cdz_weight bias; /* (1, width); data NULL: none */
+} cdz_norm;
+
+/* down(act(gate) * up), or down(act(up)) where gate's data is NULL */
+typedef struct cdz_feed_forward {
+    cdz_linear gate, up, down; /* (inner, hidden) twice, (hidden, inner) */
+} cdz_feed_forward;
+
 typedef struct cdz_layer_weights {
-    cdz_weight attn_norm, mlp_norm; /* (1, hidden) */
-    cdz_linear q, k, v, o; /* (heads * head_dim, hidden), kv twice, (hidden, heads * head_dim) */
-    cdz_linear gate, up, down; /* (intermediate, hidden) twice, (hidden, intermediate) */
+    cdz_norm attn_norm, attn_post_norm; /* (1, hidden), before and after attention */
+    cdz_norm mlp_norm, mlp_post_norm;
+    cdz_norm q_norm, k_norm; /* (1, head_dim), or all heads */
+    cdz_linear q, k, v, o;   /* (heads * head_dim, hidden), kv twice, (hidden, heads * head_dim) */
+    cdz_feed_forward mlp;    /* of a dense layer */
+    cdz_linear router;       /* (n_experts, hidden); data NULL: a dense layer */
+    cdz_feed_forward *experts; /* (n_experts) */
 } cdz_layer_weights;
 
 /* What `cadenza model info` tells. */
@@ -24,7 +38,7 @@ typedef struct cdz_weights_facts {
     uint64_t kv_bytes_per_token;  /* keys and values in float32, all layers */
     uint64_t file_bytes;          /* of the weight files */
     uint32_t n_files;
-    uint32_t n_copied;     /* tensors that had to be copied because the file does not align them */
+    uint32_t n_copied;     /* tensors copied because the file does not lay them as kernels read */
     uint32_t n_unexpected; /* tensors in the files that the architecture does not have */
     const char *first_unexpected; /* by name, or NULL */
 } cdz_weights_facts;
@@ -32,9 +46,10 @@ typedef struct cdz_weights_facts {
 typedef struct cdz_weights {
     const char *folder;
     cdz_arch arch;
-    cdz_weight embed;      /* (n_vocab, hidden) */
-    cdz_weight final_norm; /* (1, hidden) */
-    cdz_linear head;       /* (n_vocab, hidden); the same memory as embed when tied */
+    cdz_weight embed;     /* (n_vocab, hidden) */
+    cdz_weight positions; /* (context, hidden), learned; data NULL: none */
+    cdz_norm final_norm;  /* (1, hidden) */
+    cdz_linear head;      /* (n_vocab, hidden); the same memory as embed when tied */
     bool tied;
     cdz_layer_weights *layers; /* (arch.n_layers) */
     cdz_json config;

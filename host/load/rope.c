@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "load/config_keys.h"
+#include "load/families.h"
 
 static const double LARGEST = 1e30;
 
@@ -38,11 +39,75 @@ static float llama3_frequency(float inv_freq, const llama3 *p)
     return (1.0f - smooth) * inv_freq / factor + smooth * inv_freq;
 }
 
-static cdz_status read_llama3(const cdz_keys *k, const cdz_keys *config, const cdz_arch *arch,
-                              llama3 *p)
+/* --- yarn ---------------------------------------------------------------------------------- */
+
+typedef struct yarn {
+    double low, high; /* dims between which the two frequencies are blended */
+    double attention_factor;
+} yarn;
+
+/* The dim that turns n_turns times over the old context. */
+static double correction_dim(double n_turns, double dim, double base, double old_context)
+{
+    const double two_pi = 2 * 3.14159265358979323846;
+    return dim * log(old_context / (n_turns * two_pi)) / (2 * log(base));
+}
+
+static double mscale_of(double factor, double mscale)
+{
+    return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
+}
+
+static cdz_status read_attention_factor(const cdz_keys *k, double factor, yarn *y)
+{
+    double mscale, all_dims;
+    CDZ_TRY(cdz_key_real(k, "mscale", 0, 0, 1e6, &mscale));
+    CDZ_TRY(cdz_key_real(k, "mscale_all_dim", 0, 0, 1e6, &all_dims));
+    const double usual = mscale != 0 && all_dims != 0
+                             ? mscale_of(factor, mscale) / mscale_of(factor, all_dims)
+                             : mscale_of(factor, 1);
+    return cdz_key_real(k, "attention_factor", usual, 1e-6, 1e6, &y->attention_factor);
+}
+
+/* _compute_yarn_parameters: where the blend begins and ends. */
+static cdz_status read_yarn(const cdz_keys *k, const cdz_keys *config, const cdz_arch *arch,
+                            double theta, double dim, double factor, yarn *y)
 {
     uint32_t old_context = arch->context;
-    p->factor = arch->rope_factor;
+    double fast, slow;
+    bool truncate;
+    CDZ_TRY(read_attention_factor(k, factor, y));
+    CDZ_TRY(cdz_key_real(k, "beta_fast", 32, 1e-6, 1e6, &fast));
+    CDZ_TRY(cdz_key_real(k, "beta_slow", 1, 1e-6, 1e6, &slow));
+    CDZ_TRY(cdz_key_bool(k, "truncate", true, &truncate));
+    CDZ_TRY(
+        cdz_key_size(k, "original_max_position_embeddings", &old_context, INT32_MAX, &old_context));
+    CDZ_TRY(cdz_key_size(config, "original_max_position_embeddings", &old_context, INT32_MAX,
+                         &old_context));
+    const double low = correction_dim(fast, dim, theta, old_context);
+    const double high = correction_dim(slow, dim, theta, old_context);
+    y->low = fmax(truncate ? floor(low) : low, 0);
+    y->high = fmin(truncate ? ceil(high) : high, dim - 1);
+    if (y->low == y->high) y->high += 0.001;
+    return CDZ_OK;
+}
+
+/* Fast dims keep their frequency, slow ones are stretched by factor. */
+static float yarn_frequency(float inv_freq, size_t i, double factor, const yarn *y)
+{
+    float ramp = ((float)i - (float)y->low) / (float)(y->high - y->low);
+    ramp = ramp < 0.0f ? 0.0f : ramp > 1.0f ? 1.0f : ramp;
+    const float keep = 1.0f - ramp;
+    return inv_freq / (float)factor * (1.0f - keep) + inv_freq * keep;
+}
+
+/* --- the description ----------------------------------------------------------------------- */
+
+static cdz_status read_llama3(const cdz_keys *k, const cdz_keys *config, const cdz_arch *arch,
+                              double factor, llama3 *p)
+{
+    uint32_t old_context = arch->context;
+    p->factor = factor;
     CDZ_TRY(cdz_key_real(k, "low_freq_factor", NAN, 1e-6, 1e6, &p->low_factor));
     CDZ_TRY(cdz_key_real(k, "high_freq_factor", NAN, 1e-6, 1e6, &p->high_factor));
     /* A value beside the scaling object wins over the one inside, as in standardize_rope_params. */
@@ -61,7 +126,7 @@ static cdz_status read_llama3(const cdz_keys *k, const cdz_keys *config, const c
 /* rope_type, or type in older files; "default" when neither is there. */
 static cdz_status read_type(const cdz_keys *k, cdz_rope_type *out)
 {
-    static const char *const names[] = {"default", "linear", "llama3"};
+    static const char *const names[] = {"default", "linear", "llama3", "yarn"};
     const char *key = cdz_key(k, "rope_type") ? "rope_type" : "type";
     const cdz_json *type = cdz_key(k, key);
     *out = CDZ_ROPE_DEFAULT;
@@ -72,7 +137,8 @@ static cdz_status read_type(const cdz_keys *k, cdz_rope_type *out)
         return CDZ_OK;
     }
     return cdz_err(k->err, CDZ_E_UNSUPPORTED,
-                   "%s: %s%s %s%.40s%s is not supported; supported are default, linear, llama3",
+                   "%s: %s%s %s%.40s%s is not supported; supported are default, linear, llama3, "
+                   "yarn",
                    k->path, k->prefix, key, type->type == CDZ_JSON_STRING ? "\"" : "",
                    type->type == CDZ_JSON_STRING ? type->string : cdz_json_type_name(type),
                    type->type == CDZ_JSON_STRING ? "\"" : "");
@@ -82,8 +148,7 @@ static cdz_status read_type(const cdz_keys *k, cdz_rope_type *out)
  * empty one if neither. */
 static cdz_status open_keys(const cdz_keys *config, const cdz_json *empty, cdz_keys *out)
 {
-    const cdz_json *old = cdz_key(config, "rope_scaling"),
-                   *new = cdz_key(config, "rope_parameters");
+    const cdz_json *old = cdz_key(config, "rope_scaling"), *new = cdz_key(config, "rope_parameters");
     const bool use_old = old && !(old->type == CDZ_JSON_OBJECT && old->len == 0);
     const cdz_json *object = use_old ? old : new;
     *out = *config;
@@ -96,42 +161,114 @@ static cdz_status open_keys(const cdz_keys *config, const cdz_json *empty, cdz_k
     return CDZ_OK;
 }
 
-/* Part of a head rotates in no family here: transformers ignores the key where the type is
- * default and cannot run the model otherwise. */
-static cdz_status refuse_partial(const cdz_keys *k, const cdz_keys *config, const cdz_arch *arch)
+/* How much of a head rotates. Where the family has no such key, transformers ignores it with the
+ * default type and cannot run the model otherwise. A value at the top of config.json wins. */
+static cdz_status read_partial(const cdz_keys *k, const cdz_keys *config, const cdz_arch *arch,
+                               cdz_rope_type type, double *partial)
+{
+    const double usual = arch->family->partial_rotary;
+    CDZ_TRY(cdz_key_real(config, "rotary_pct", usual != 0 ? usual : 1, 0, 1, partial));
+    CDZ_TRY(cdz_key_real(k, "partial_rotary_factor", *partial, 0, 1, partial));
+    CDZ_TRY(cdz_key_real(config, "partial_rotary_factor", *partial, 0, 1, partial));
+    if (usual != 0) return CDZ_OK;
+    if (*partial != 1 && type != CDZ_ROPE_DEFAULT)
+        return cdz_err(k->err, CDZ_E_UNSUPPORTED,
+                       "%s: partial_rotary_factor %g is not supported for %s", k->path, *partial,
+                       arch->model_type);
+    *partial = 1;
+    return CDZ_OK;
+}
+
+/* A rotation as read: the type, its numbers, the frequencies. */
+typedef struct rotation {
+    cdz_rope_type type;
+    double theta, factor;
+    cdz_rope rope;
+} rotation;
+
+static cdz_status make_frequencies(const cdz_keys *k, const cdz_keys *config, cdz_arena *arena,
+                                   const cdz_arch *arch, rotation *r)
+{
+    const size_t n = r->rope.n_rotated;
+    llama3 p;
+    yarn y = {.attention_factor = 1};
+    if (r->type == CDZ_ROPE_LLAMA3) CDZ_TRY(read_llama3(k, config, arch, r->factor, &p));
+    if (r->type == CDZ_ROPE_YARN)
+        CDZ_TRY(read_yarn(k, config, arch, r->theta, (double)n, r->factor, &y));
+    float *inv_freq = cdz_arena_array(arena, n / 2 + 1, sizeof *inv_freq);
+    if (!inv_freq) return cdz_err(config->err, CDZ_E_NOMEM, "%s: out of memory", config->path);
+    cdz_rope_frequencies(inv_freq, n, r->theta);
+    for (size_t i = 0; i < n / 2; i++) {
+        if (r->type == CDZ_ROPE_LINEAR) inv_freq[i] /= (float)r->factor;
+        if (r->type == CDZ_ROPE_LLAMA3) inv_freq[i] = llama3_frequency(inv_freq[i], &p);
+        if (r->type == CDZ_ROPE_YARN) inv_freq[i] = yarn_frequency(inv_freq[i], i, r->factor, &y);
+    }
+    r->rope.inv_freq = inv_freq;
+    r->rope.scale = (float)y.attention_factor;
+    return CDZ_OK;
+}
+
+/* k describes the rotation; theta is what it is unless k says so. */
+static cdz_status read_rotation(const cdz_keys *k, const cdz_keys *config, cdz_arena *arena,
+                                const cdz_arch *arch, double theta, rotation *r)
 {
     double partial;
-    CDZ_TRY(cdz_key_real(config, "partial_rotary_factor", 1, 0, 1, &partial));
-    CDZ_TRY(cdz_key_real(k, "partial_rotary_factor", partial, 0, 1, &partial));
-    if (partial != 1 && arch->rope_type != CDZ_ROPE_DEFAULT)
+    CDZ_TRY(read_type(k, &r->type));
+    CDZ_TRY(read_partial(k, config, arch, r->type, &partial));
+    CDZ_TRY(cdz_key_real(k, "rope_theta", theta, 1e-3, LARGEST, &r->theta));
+    r->factor = 1;
+    if (r->type != CDZ_ROPE_DEFAULT) CDZ_TRY(cdz_key_real(k, "factor", NAN, 1e-6, 1e6, &r->factor));
+    r->rope.n_rotated = (size_t)((double)arch->head_dim * partial);
+    if (r->rope.n_rotated % 2)
         return cdz_err(k->err, CDZ_E_UNSUPPORTED,
-                       "%s: partial_rotary_factor %g is not supported for %s", k->path, partial,
-                       arch->model_type);
+                       "%s: %zu dims of a head rotate; rotary positions need an even number",
+                       k->path, r->rope.n_rotated);
+    return make_frequencies(k, config, arena, arch, r);
+}
+
+/* A description per kind of layer, in new files; *k becomes the one of that name, or stays. */
+static void pick_layer_type(cdz_keys *k, const char *name)
+{
+    const cdz_json *object = cdz_json_get(k->object, name);
+    if (cdz_json_is(object, CDZ_JSON_OBJECT)) k->object = object;
+}
+
+/* Layers with a window have their own, plain rotation. */
+static cdz_status read_local(const cdz_keys *described, const cdz_keys *config,
+                             const cdz_json *empty, cdz_arena *arena, cdz_arch *arch)
+{
+    double theta;
+    cdz_keys keys = *described;
+    rotation r = {0};
+    CDZ_TRY(cdz_key_real(config, "rope_local_base_freq", 10000.0, 1e-3, LARGEST, &theta));
+    keys.object = empty;
+    const cdz_json *object = cdz_json_get(described->object, "sliding_attention");
+    if (cdz_json_is(object, CDZ_JSON_OBJECT)) keys.object = object;
+    CDZ_TRY(read_rotation(&keys, config, arena, arch, theta, &r));
+    arch->local_rope = r.rope;
     return CDZ_OK;
 }
 
 cdz_status cdz_rope_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arch)
 {
     const cdz_json empty = {.type = CDZ_JSON_OBJECT};
+    const double usual = arch->family->theta != 0 ? arch->family->theta : 10000.0;
     cdz_keys keys, *k = &keys;
-    llama3 p;
-    CDZ_TRY(open_keys(config, &empty, k));
-    CDZ_TRY(read_type(k, &arch->rope_type));
-    CDZ_TRY(refuse_partial(k, config, arch));
-    CDZ_TRY(cdz_key_real(config, "rope_theta", 10000.0, 1e-3, LARGEST, &arch->rope_theta));
-    CDZ_TRY(cdz_key_real(k, "rope_theta", arch->rope_theta, 1e-3, LARGEST, &arch->rope_theta));
+    rotation r = {0};
+    double theta;
     arch->rope_factor = 1;
-    if (arch->rope_type != CDZ_ROPE_DEFAULT)
-        CDZ_TRY(cdz_key_real(k, "factor", NAN, 1e-6, 1e6, &arch->rope_factor));
-    if (arch->rope_type == CDZ_ROPE_LLAMA3) CDZ_TRY(read_llama3(k, config, arch, &p));
-
-    float *inv_freq = cdz_arena_array(arena, arch->head_dim / 2, sizeof *inv_freq);
-    if (!inv_freq) return cdz_err(config->err, CDZ_E_NOMEM, "%s: out of memory", config->path);
-    cdz_rope_frequencies(inv_freq, arch->head_dim, arch->rope_theta);
-    for (size_t i = 0; i < arch->head_dim / 2; i++) {
-        if (arch->rope_type == CDZ_ROPE_LINEAR) inv_freq[i] /= (float)arch->rope_factor;
-        if (arch->rope_type == CDZ_ROPE_LLAMA3) inv_freq[i] = llama3_frequency(inv_freq[i], &p);
+    if (cdz_arch_positions_learned(arch)) return CDZ_OK;
+    CDZ_TRY(open_keys(config, &empty, k));
+    CDZ_TRY(cdz_key_real(config, "rotary_emb_base", usual, 1e-3, LARGEST, &theta));
+    CDZ_TRY(cdz_key_real(config, "rope_theta", theta, 1e-3, LARGEST, &theta));
+    if (arch->family->local_rope) {
+        CDZ_TRY(read_local(k, config, &empty, arena, arch));
+        pick_layer_type(k, "full_attention");
     }
-    arch->rope = (cdz_rope){.inv_freq = inv_freq, .n_rotated = arch->head_dim, .scale = 1.0f};
+    CDZ_TRY(read_rotation(k, config, arena, arch, theta, &r));
+    arch->rope_type = r.type;
+    arch->rope_theta = r.theta;
+    arch->rope_factor = r.factor;
+    arch->rope = r.rope;
     return CDZ_OK;
 }

@@ -25,12 +25,22 @@ struct cdz_layers {
     const cdz_weights *weights;
     cdz_kv *store;
 
-    float *x, *normed; /* (m, D) the residual stream; what a sublayer reads or gives */
+    float *x, *normed; /* (m, D) the residual stream; what a sublayer reads */
+    float *given;      /* (m, D) what a sublayer gives */
+    float *also_given; /* (m, D) what the second of two parallel ones gives, or NULL */
     float *q, *mixed;  /* (m, H d) */
     float *k, *v;      /* (m, G d) */
-    float *gate, *up;  /* (m, F) */
+    float *gate, *up;  /* (m, F) F the widest feed-forward */
     float *ends;       /* (HEAD_ROWS, D) rows whose scores are wanted, side by side */
     float *scores;     /* (HEAD_ROWS, V) */
+
+    /* Experts only. */
+    float *route_scores, *route_weights; /* (m, n_experts), (m, n_active) */
+    int32_t *route_ids;                  /* (m, n_active) */
+    float *gathered, *expert_gives;      /* (m, D) the rows of one expert */
+    float shares[CDZ_PASS_ROWS];         /* of the rows picked */
+    int32_t picked[CDZ_PASS_ROWS];
+
     int32_t ids[CDZ_PASS_ROWS];
     uint32_t positions[CDZ_PASS_ROWS];
     cdz_kv_row rows[CDZ_PASS_ROWS];
@@ -45,29 +55,67 @@ static float *floats(cdz_backend *b, size_t rows, size_t columns)
     return b->api->alloc(b, n * sizeof(float));
 }
 
+static size_t widest_inner(const cdz_arch *a)
+{
+    return a->expert_intermediate > a->intermediate ? a->expert_intermediate : a->intermediate;
+}
+
+/* One piece of activation memory: where its address goes, its shape; columns 0: not needed. */
+typedef struct piece {
+    float **at;
+    size_t rows, columns;
+} piece;
+
+static bool allocate(cdz_layers *f, const piece *pieces, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (pieces[i].columns == 0) continue;
+        *pieces[i].at = floats(f->backend, pieces[i].rows, pieces[i].columns);
+        if (!*pieces[i].at) return false;
+    }
+    return true;
+}
+
+static bool allocate_all(cdz_layers *f)
+{
+    const cdz_arch *a = &f->weights->arch;
+    const size_t m = CDZ_PASS_ROWS, D = a->hidden, V = a->n_vocab, F = widest_inner(a);
+    const size_t wide = (size_t)a->n_heads * a->head_dim;
+    const size_t narrow = (size_t)a->n_kv_heads * a->head_dim;
+    const size_t parallel = a->parallel_residual ? D : 0, sparse = a->n_experts ? D : 0;
+    const piece pieces[] = {
+        {&f->x, m, D},
+        {&f->normed, m, D},
+        {&f->given, m, D},
+        {&f->also_given, m, parallel},
+        {&f->q, m, wide},
+        {&f->mixed, m, wide},
+        {&f->k, m, narrow},
+        {&f->v, m, narrow},
+        {&f->gate, m, F},
+        {&f->up, m, F},
+        {&f->ends, HEAD_ROWS, D},
+        {&f->scores, HEAD_ROWS, V},
+        {&f->route_scores, m, a->n_experts},
+        {&f->route_weights, m, a->n_active},
+        {&f->gathered, m, sparse},
+        {&f->expert_gives, m, sparse},
+    };
+    if (!allocate(f, pieces, sizeof pieces / sizeof *pieces)) return false;
+    if (a->n_active == 0) return true;
+    f->route_ids = f->backend->api->alloc(f->backend, m * a->n_active * sizeof *f->route_ids);
+    return f->route_ids;
+}
+
 cdz_status cdz_layers_create(cdz_backend *backend, const cdz_weights *weights, cdz_kv_pool *pool,
                              cdz_layers **out, cdz_error *err)
 {
-    const cdz_arch *a = &weights->arch;
-    const size_t m = CDZ_PASS_ROWS, wide = (size_t)a->n_heads * a->head_dim;
-    const size_t narrow = (size_t)a->n_kv_heads * a->head_dim;
     cdz_layers *f = calloc(1, sizeof *f);
     if (!f) return cdz_err(err, CDZ_E_NOMEM, "out of memory for activations");
     f->backend = backend;
     f->weights = weights;
     f->store = cdz_kv_pool_store(pool);
-    f->x = floats(backend, m, a->hidden);
-    f->normed = floats(backend, m, a->hidden);
-    f->q = floats(backend, m, wide);
-    f->mixed = floats(backend, m, wide);
-    f->k = floats(backend, m, narrow);
-    f->v = floats(backend, m, narrow);
-    f->gate = floats(backend, m, a->intermediate);
-    f->up = floats(backend, m, a->intermediate);
-    f->ends = floats(backend, HEAD_ROWS, a->hidden);
-    f->scores = floats(backend, HEAD_ROWS, a->n_vocab);
-    if (!f->x || !f->normed || !f->q || !f->mixed || !f->k || !f->v || !f->gate || !f->up ||
-        !f->ends || !f->scores) {
+    if (!allocate_all(f)) {
         cdz_layers_free(f);
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for activations of %d rows", CDZ_PASS_ROWS);
     }
@@ -78,9 +126,25 @@ cdz_status cdz_layers_create(cdz_backend *backend, const cdz_weights *weights, c
 void cdz_layers_free(cdz_layers *f)
 {
     if (!f) return;
-    float *const all[] = {f->x, f->normed, f->q,  f->mixed, f->k,
-                          f->v, f->gate,   f->up, f->ends,  f->scores};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) f->backend->api->free(f->backend, all[i]);
+    void *const all[] = {f->x,
+                         f->normed,
+                         f->given,
+                         f->also_given,
+                         f->q,
+                         f->mixed,
+                         f->k,
+                         f->v,
+                         f->gate,
+                         f->up,
+                         f->ends,
+                         f->scores,
+                         f->route_scores,
+                         f->gathered,
+                         f->route_ids,
+                         f->expert_gives,
+                         f->route_weights};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]) f->backend->api->free(f->backend, all[i]);
     free(f);
 }
 
@@ -145,8 +209,44 @@ static cdz_product product(const cdz_linear *l, float *y)
     return (cdz_product){&l->w, l->bias.data ? &l->bias : NULL, y, l->w.n};
 }
 
-/* x += o(attention(rope(q), rope(k), v)) of the normed x. */
-static void attend(cdz_layers *f, uint32_t layer)
+static void normalise(cdz_layers *f, float *y, const float *x, size_t m, const cdz_norm *norm)
+{
+    const cdz_arch *a = &f->weights->arch;
+    const size_t n = norm->w.k;
+    cdz_backend *b = f->backend;
+    if (a->norm == CDZ_NORM_LAYER)
+        b->api->layernorm(b, y, n, x, n, m, &norm->w, &norm->bias, a->norm_eps);
+    else
+        b->api->rmsnorm(b, y, n, x, n, m, &norm->w, a->norm_eps, a->norm_offset);
+}
+
+/* What a sublayer reads: x, or x normed. */
+static const float *entering(cdz_layers *f, const cdz_norm *norm)
+{
+    if (!norm->w.data) return f->x;
+    normalise(f, f->normed, f->x, f->m, norm);
+    return f->normed;
+}
+
+/* x += what a sublayer gave, normed if the family does. */
+static void leave(cdz_layers *f, float *given, const cdz_norm *norm)
+{
+    const size_t D = f->weights->arch.hidden;
+    if (norm->w.data) normalise(f, given, given, f->m, norm);
+    f->backend->api->add(f->backend, f->x, D, given, D, f->m, D);
+}
+
+/* Norm and rotation of queries or keys (m, heads * d); a norm as wide as a head takes each alone. */
+static void place_heads(cdz_layers *f, float *x, size_t heads, const cdz_norm *norm,
+                        const cdz_rope *rope)
+{
+    const size_t d = f->weights->arch.head_dim, wide = heads * d;
+    if (norm->w.data) normalise(f, x, x, f->m * (wide / norm->w.k), norm);
+    if (rope) f->backend->api->rope(f->backend, x, wide, f->m, heads, d, f->positions, rope);
+}
+
+/* given = o(attention(rope(q), rope(k), v)) of x */
+static void attend(cdz_layers *f, uint32_t layer, const float *x, float *given)
 {
     const cdz_arch *a = &f->weights->arch;
     const cdz_layer_weights *w = &f->weights->layers[layer];
@@ -154,36 +254,104 @@ static void attend(cdz_layers *f, uint32_t layer)
     const cdz_backend_api *api = b->api;
     const size_t D = a->hidden, wide = (size_t)a->n_heads * a->head_dim;
     const size_t narrow = (size_t)a->n_kv_heads * a->head_dim, m = f->m;
+    const float scale =
+        a->scale_by_layer ? a->attention_scale / (float)(layer + 1) : a->attention_scale;
 
-    api->rmsnorm(b, f->normed, D, f->x, D, m, &w->attn_norm, a->norm_eps, a->norm_offset);
     const cdz_product qkv[] = {product(&w->q, f->q), product(&w->k, f->k), product(&w->v, f->v)};
-    api->matmul(b, qkv, 3, f->normed, D, m);
-    api->rope(b, f->q, wide, m, a->n_heads, a->head_dim, f->positions, &a->rope);
-    api->rope(b, f->k, narrow, m, a->n_kv_heads, a->head_dim, f->positions, &a->rope);
+    api->matmul(b, qkv, 3, x, D, m);
+    place_heads(f, f->q, a->n_heads, &w->q_norm, cdz_arch_rope(a, layer));
+    place_heads(f, f->k, a->n_kv_heads, &w->k_norm, cdz_arch_rope(a, layer));
     api->kv_write(b, f->store, layer, f->k, narrow, f->v, narrow, f->rows, m);
-    api->attention(b, f->mixed, wide, f->q, wide, f->store, layer, f->rows, m, a->n_heads,
-                   a->attention_scale, 0.0f, a->window[layer]);
-    const cdz_product o = product(&w->o, f->normed);
+    api->attention(b, f->mixed, wide, f->q, wide, f->store, layer, f->rows, m, a->n_heads, scale,
+                   a->attention_cap, a->window[layer]);
+    const cdz_product o = product(&w->o, given);
     api->matmul(b, &o, 1, f->mixed, wide, m);
-    api->add(b, f->x, D, f->normed, D, m, D);
 }
 
-/* x += down(silu(gate) * up) of the normed x. */
-static void feed(cdz_layers *f, uint32_t layer)
+/* given = down(act(gate) * up) of x, or down(act(up)); m rows */
+static void feed(cdz_layers *f, const cdz_feed_forward *w, const float *x, size_t m, float *given)
 {
     const cdz_arch *a = &f->weights->arch;
-    const cdz_layer_weights *w = &f->weights->layers[layer];
     cdz_backend *b = f->backend;
     const cdz_backend_api *api = b->api;
-    const size_t D = a->hidden, F = a->intermediate, m = f->m;
+    const bool gated = w->gate.w.data;
+    const size_t D = a->hidden, F = w->up.w.n;
+    const float *inner = gated ? f->gate : f->up, *factor = gated ? f->up : NULL;
 
-    api->rmsnorm(b, f->normed, D, f->x, D, m, &w->mlp_norm, a->norm_eps, a->norm_offset);
-    const cdz_product halves[] = {product(&w->gate, f->gate), product(&w->up, f->up)};
-    api->matmul(b, halves, 2, f->normed, D, m);
-    api->silu_mul(b, f->gate, F, f->gate, f->up, F, m, F);
-    const cdz_product down = product(&w->down, f->normed);
+    const cdz_product halves[] = {product(&w->up, f->up), product(&w->gate, f->gate)};
+    api->matmul(b, halves, gated ? 2 : 1, x, D, m);
+    if (a->activation == CDZ_ACT_SILU)
+        api->silu_mul(b, f->gate, F, inner, factor, F, m, F);
+    else
+        api->gelu(b, f->gate, F, inner, factor, F, m, F,
+                  a->activation == CDZ_ACT_GELU ? CDZ_GELU_ERF : CDZ_GELU_TANH);
+    const cdz_product down = product(&w->down, given);
     api->matmul(b, &down, 1, f->gate, F, m);
-    api->add(b, f->x, D, f->normed, D, m, D);
+}
+
+/* Rows that chose an expert, and how much they take of it; returns their number. */
+static uint32_t rows_of_expert(cdz_layers *f, int32_t expert)
+{
+    const uint32_t k = f->weights->arch.n_active;
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < f->m; r++)
+        for (uint32_t j = 0; j < k; j++)
+            if (f->route_ids[(size_t)r * k + j] == expert) {
+                f->picked[n] = (int32_t)r;
+                f->shares[n++] = f->route_weights[(size_t)r * k + j];
+            }
+    return n;
+}
+
+/* given = the chosen experts' weighted sum, added in ascending index. */
+static void feed_experts(cdz_layers *f, const cdz_layer_weights *w, const float *x, float *given)
+{
+    const cdz_arch *a = &f->weights->arch;
+    cdz_backend *b = f->backend;
+    const size_t D = a->hidden, m = f->m;
+    const cdz_product route = product(&w->router, f->route_scores);
+    b->api->matmul(b, &route, 1, x, D, m);
+    b->api->route(b, f->route_weights, f->route_ids, a->n_active, f->route_scores, a->n_experts, m,
+                  a->n_experts, a->normalise_routes);
+    memset(given, 0, m * D * sizeof *given);
+    const cdz_weight table = {x, CDZ_F32, m, D}; /* gathering rows is embedding from them */
+    for (uint32_t e = 0; e < a->n_experts; e++) {
+        const uint32_t n = rows_of_expert(f, (int32_t)e);
+        if (n == 0) continue;
+        b->api->embed(b, f->gathered, D, &table, f->picked, n);
+        feed(f, &w->experts[e], f->gathered, n, f->expert_gives);
+        b->api->add_scaled(b, given, D, f->picked, f->shares, f->expert_gives, D, n, D);
+    }
+}
+
+static void run_layer(cdz_layers *f, uint32_t layer)
+{
+    const cdz_layer_weights *w = &f->weights->layers[layer];
+    const bool parallel = f->weights->arch.parallel_residual;
+    const float *x = entering(f, &w->attn_norm);
+    attend(f, layer, x, f->given);
+    if (!parallel) leave(f, f->given, &w->attn_post_norm);
+    x = entering(f, &w->mlp_norm);
+    float *given = parallel ? f->also_given : f->given;
+    if (w->router.w.data)
+        feed_experts(f, w, x, given);
+    else
+        feed(f, &w->mlp, x, f->m, given);
+    if (parallel) leave(f, f->given, &w->attn_post_norm);
+    leave(f, given, &w->mlp_post_norm);
+}
+
+static void embed(cdz_layers *f)
+{
+    const cdz_arch *a = &f->weights->arch;
+    cdz_backend *b = f->backend;
+    const size_t D = a->hidden;
+    b->api->embed(b, f->x, D, &f->weights->embed, f->ids, f->m);
+    if (a->embed_scale != 1.0f) b->api->scale(b, f->x, D, f->m, D, a->embed_scale);
+    if (!f->weights->positions.data) return;
+    for (uint32_t r = 0; r < f->m; r++) f->picked[r] = (int32_t)f->positions[r];
+    b->api->embed(b, f->normed, D, &f->weights->positions, f->picked, f->m);
+    b->api->add(b, f->x, D, f->normed, D, f->m, D);
 }
 
 /* --- scores --------------------------------------------------------------------------------------------- */
@@ -209,14 +377,13 @@ static void score_rows(cdz_layers *f, const head_row *heads, uint32_t n)
     const size_t D = a->hidden, V = a->n_vocab;
     for (uint32_t i = 0; i < n; i++)
         memcpy(f->ends + i * D, f->x + heads[i].row * D, D * sizeof(float));
-    b->api->rmsnorm(b, f->ends, D, f->ends, D, n, &f->weights->final_norm, a->norm_eps,
-                    a->norm_offset);
+    normalise(f, f->ends, f->ends, n, &f->weights->final_norm);
     size_t ld;
     const bool direct = evenly_spaced(heads, n, V, &ld);
     cdz_product head = product(&f->weights->head, direct ? heads[0].to : f->scores);
     head.ldy = ld;
     b->api->matmul(b, &head, 1, f->ends, D, n);
-    b->api->sync(b);
+    if (a->final_cap != 0.0f) b->api->soft_cap(b, head.y, ld, n, V, a->final_cap);
     for (uint32_t i = 0; !direct && i < n; i++)
         memcpy(heads[i].to, f->scores + i * V, V * sizeof(float));
 }
@@ -226,11 +393,8 @@ uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
     const cdz_arch *a = &f->weights->arch;
     gather(f, wants, n);
     if (f->m == 0) return 0;
-    f->backend->api->embed(f->backend, f->x, a->hidden, &f->weights->embed, f->ids, f->m);
-    for (uint32_t layer = 0; layer < a->n_layers; layer++) {
-        attend(f, layer);
-        feed(f, layer);
-    }
+    embed(f);
+    for (uint32_t layer = 0; layer < a->n_layers; layer++) run_layer(f, layer);
     for (uint32_t i = 0; i < f->n_heads; i += HEAD_ROWS) {
         const uint32_t left = f->n_heads - i;
         score_rows(f, f->heads + i, left < HEAD_ROWS ? left : HEAD_ROWS);

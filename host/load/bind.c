@@ -1,0 +1,321 @@
+/* bind.c - which tensor is which weight: names, shapes, types. Weights stay where the file is
+ * mapped; a fused tensor's parts are views of its rows. Only tensors laid otherwise than kernels
+ * read are copied: unaligned ones, transposed ones, heads that alternate. */
+#include "load/bind.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 256 };
+
+/* What tying one model's weights works on. */
+typedef struct binder {
+    cdz_weights *w;
+    const char *source; /* the weight file, or the index of the shards */
+    bool *used;         /* by tensor */
+    cdz_error *err;
+} binder;
+
+static cdz_status no_memory(const char *folder, cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
+}
+
+/* --- copies -------------------------------------------------------------------------------- */
+
+static bool dtype_of(const cdz_tensor *t, cdz_dtype *out)
+{
+    static const char *const names[] = {[CDZ_F32] = "F32", [CDZ_F16] = "F16", [CDZ_BF16] = "BF16"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(t->dtype, names[i]) != 0) continue;
+        *out = (cdz_dtype)i;
+        return true;
+    }
+    return false;
+}
+
+/* Old files do not pad their header, so that their data may lie at odd addresses. Such a tensor
+ * is copied. */
+static cdz_status align_data(binder *b, const cdz_tensor *t, size_t element, const void **data)
+{
+    const cdz_file *file = &b->w->tensors.files[t->file];
+    *data = t->data;
+    if ((uintptr_t)t->data % element == 0) return CDZ_OK;
+    void *copy = cdz_arena_alloc_aligned(&b->w->tensors.arena, (size_t)t->n_bytes, 64);
+    if (!copy) return no_memory(file->path, b->err);
+    uint64_t offset = (uint64_t)((const char *)t->data - (const char *)file->data);
+    CDZ_TRY(cdz_file_read_at(file, offset, copy, (size_t)t->n_bytes, b->err));
+    *data = copy;
+    b->w->facts.n_copied++;
+    return CDZ_OK;
+}
+
+static cdz_status wrong_shape(binder *b, const cdz_tensor *t, size_t n, size_t k)
+{
+    char shape[128], expected[64];
+    if (k)
+        snprintf(expected, sizeof expected, "[%zu, %zu]", n, k);
+    else
+        snprintf(expected, sizeof expected, "[%zu]", n);
+    return cdz_err(b->err, CDZ_E_INPUT, "%s: tensor %s is %s, config.json makes it %s",
+                   b->w->tensors.files[t->file].path, t->name,
+                   cdz_tensor_shape_text(t, shape, sizeof shape), expected);
+}
+
+/* How a tensor lies in the file, if not as rows of outputs. */
+typedef enum layout { AS_IT_IS, TRANSPOSED, HEAD_BY_HEAD } layout;
+
+/* to (n, k) from (k, n), in tiles so that neither side jumps for every element. */
+static void transpose(char *to, const char *from, size_t n, size_t k, size_t bytes)
+{
+    enum { TILE = 32 };
+    for (size_t j0 = 0; j0 < n; j0 += TILE)
+        for (size_t i0 = 0; i0 < k; i0 += TILE)
+            for (size_t j = j0; j < n && j < j0 + TILE; j++)
+                for (size_t i = i0; i < k && i < i0 + TILE; i++)
+                    memcpy(to + (j * k + i) * bytes, from + (i * n + j) * bytes, bytes);
+}
+
+/* Rows (head, part, dim) to (part, head, dim): all of q, then of k, then of v. */
+static void part_heads(char *to, const char *from, size_t heads, size_t head_bytes)
+{
+    for (size_t h = 0; h < heads; h++)
+        for (size_t part = 0; part < 3; part++)
+            memcpy(to + (part * heads + h) * head_bytes, from + (h * 3 + part) * head_bytes,
+                   head_bytes);
+}
+
+/* Replaces out's data by a copy laid as rows of outputs. */
+static cdz_status lay_out(binder *b, const cdz_tensor *t, layout how, cdz_weight *out)
+{
+    const cdz_file *file = &b->w->tensors.files[t->file];
+    const size_t n_bytes = (size_t)t->n_bytes, heads = b->w->arch.n_heads;
+    char *as_stored = malloc(n_bytes ? n_bytes : 1);
+    char *copy = cdz_arena_alloc_aligned(&b->w->tensors.arena, n_bytes, 64);
+    cdz_status st = as_stored && copy ? CDZ_OK : no_memory(file->path, b->err);
+    const uint64_t offset = (uint64_t)((const char *)t->data - (const char *)file->data);
+    if (st == CDZ_OK) st = cdz_file_read_at(file, offset, as_stored, n_bytes, b->err);
+    if (st == CDZ_OK && how == TRANSPOSED)
+        transpose(copy, as_stored, out->n, out->k, cdz_dtype_bytes(out->dtype));
+    if (st == CDZ_OK && how == HEAD_BY_HEAD)
+        part_heads(copy, as_stored, heads, n_bytes / heads / 3);
+    free(as_stored);
+    out->data = copy;
+    b->w->facts.n_copied++;
+    return st;
+}
+
+/* --- names --------------------------------------------------------------------------------- */
+
+/* Files of the bare model, saved without its head, leave out the names' first component. */
+static const cdz_tensor *find(const binder *b, const char *name)
+{
+    const char *prefix;
+    const size_t length = cdz_arch_prefix(&b->w->arch, &prefix);
+    const cdz_tensor *t = cdz_tensors_find(&b->w->tensors, name);
+    if (t || strncmp(name, prefix, length) != 0) return t;
+    return cdz_tensors_find(&b->w->tensors, name + length);
+}
+
+/* Ties out to the tensor of that name, of shape (n, k), or (n) when k is 0; (k, n) when it lies
+ * transposed. */
+static cdz_status bind_laid(binder *b, const char *name, size_t n, size_t k, layout how,
+                            cdz_weight *out)
+{
+    const cdz_tensor *t = find(b, name);
+    if (!t) return cdz_err(b->err, CDZ_E_INPUT, "%s: tensor %s is missing", b->source, name);
+    const size_t rows = how == TRANSPOSED ? k : n, columns = how == TRANSPOSED ? n : k;
+    if (t->n_dims != (k ? 2 : 1) || t->shape[0] != rows || (k && t->shape[1] != columns))
+        return wrong_shape(b, t, rows, columns);
+    cdz_dtype dtype;
+    if (!dtype_of(t, &dtype))
+        return cdz_err(b->err, CDZ_E_UNSUPPORTED,
+                       "%s: tensor %s has dtype %s; supported are F32, F16, BF16",
+                       b->w->tensors.files[t->file].path, name, t->dtype);
+
+    *out = (cdz_weight){.dtype = dtype, .n = k ? n : 1, .k = k ? k : n};
+    b->used[t - b->w->tensors.items] = true;
+    b->w->facts.n_parameters += (uint64_t)out->n * out->k;
+    b->w->facts.bytes[dtype] += t->n_bytes;
+    if (how != AS_IT_IS) return lay_out(b, t, how, out);
+    return align_data(b, t, cdz_dtype_bytes(dtype), &out->data);
+}
+
+static cdz_status bind_name(binder *b, const char *name, size_t n, size_t k, cdz_weight *out)
+{
+    return bind_laid(b, name, n, k, AS_IT_IS, out);
+}
+
+/* Which tensor: a part, of a layer, of an expert. */
+typedef struct place {
+    cdz_part part;
+    uint32_t layer, expert;
+} place;
+
+static const char *name_of(const binder *b, place at, const char *suffix, char *buf)
+{
+    return cdz_arch_tensor_name(&b->w->arch, at.part, at.layer, at.expert, suffix, buf, NAME_BYTES);
+}
+
+/* A norm that the family does not have stays without data. */
+static cdz_status bind_norm(binder *b, cdz_part part, uint32_t layer, size_t width, cdz_norm *out)
+{
+    char name[NAME_BYTES];
+    const place at = {part, layer, 0};
+    if (!cdz_arch_has(&b->w->arch, part)) return CDZ_OK;
+    CDZ_TRY(bind_name(b, name_of(b, at, ".weight", name), width, 0, &out->w));
+    if (b->w->arch.norm != CDZ_NORM_LAYER) return CDZ_OK;
+    return bind_name(b, name_of(b, at, ".bias", name), width, 0, &out->bias);
+}
+
+static cdz_status bind_linear(binder *b, place at, size_t n, size_t k, bool bias, cdz_linear *out)
+{
+    char name[NAME_BYTES];
+    const cdz_arch *a = &b->w->arch;
+    const bool by_head = at.part == CDZ_PART_QKV && a->fused == CDZ_FUSED_HEADS;
+    const layout how = by_head ? HEAD_BY_HEAD : AS_IT_IS;
+    CDZ_TRY(
+        bind_laid(b, name_of(b, at, ".weight", name), n, k, a->conv1d ? TRANSPOSED : how, &out->w));
+    if (!bias) return CDZ_OK;
+    return bind_laid(b, name_of(b, at, ".bias", name), n, 0, how, &out->bias);
+}
+
+/* Rows [from, from + n) of a fused tensor. */
+static cdz_linear rows_of(const cdz_linear *whole, size_t from, size_t n)
+{
+    cdz_linear part = *whole;
+    part.w.n = n;
+    part.w.data = (const char *)whole->w.data + from * whole->w.k * cdz_dtype_bytes(whole->w.dtype);
+    if (!whole->bias.data) return part;
+    part.bias.k = n;
+    part.bias.data = (const char *)whole->bias.data + from * cdz_dtype_bytes(whole->bias.dtype);
+    return part;
+}
+
+/* --- layers -------------------------------------------------------------------------------- */
+
+static cdz_status bind_attention(binder *b, uint32_t i, cdz_layer_weights *out)
+{
+    const cdz_arch *a = &b->w->arch;
+    const size_t hidden = a->hidden, d = a->head_dim;
+    const size_t q = a->n_heads * d, kv = a->n_kv_heads * d;
+    if (cdz_arch_has(a, CDZ_PART_QKV)) {
+        cdz_linear all;
+        memset(&all, 0, sizeof all);
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_QKV, i, 0}, q + 2 * kv, hidden, a->qkv_bias, &all));
+        out->q = rows_of(&all, 0, q);
+        out->k = rows_of(&all, q, kv);
+        out->v = rows_of(&all, q + kv, kv);
+    } else {
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_Q, i, 0}, q, hidden, a->qkv_bias, &out->q));
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_K, i, 0}, kv, hidden, a->qkv_bias, &out->k));
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_V, i, 0}, kv, hidden, a->qkv_bias, &out->v));
+    }
+    const bool whole = a->qk_norm == CDZ_QK_ALL;
+    CDZ_TRY(bind_norm(b, CDZ_PART_Q_NORM, i, whole ? q : d, &out->q_norm));
+    CDZ_TRY(bind_norm(b, CDZ_PART_K_NORM, i, whole ? kv : d, &out->k_norm));
+    return bind_linear(b, (place){CDZ_PART_O, i, 0}, hidden, q, a->o_bias, &out->o);
+}
+
+static cdz_status bind_dense(binder *b, uint32_t i, cdz_feed_forward *out)
+{
+    const cdz_arch *a = &b->w->arch;
+    const size_t hidden = a->hidden, inner = a->intermediate;
+    const bool bias = a->mlp_bias;
+    if (cdz_arch_has(a, CDZ_PART_GATE_UP)) {
+        cdz_linear both;
+        memset(&both, 0, sizeof both);
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_GATE_UP, i, 0}, 2 * inner, hidden, bias, &both));
+        out->gate = rows_of(&both, 0, inner);
+        out->up = rows_of(&both, inner, inner);
+    } else {
+        if (cdz_arch_has(a, CDZ_PART_GATE))
+            CDZ_TRY(bind_linear(b, (place){CDZ_PART_GATE, i, 0}, inner, hidden, bias, &out->gate));
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_UP, i, 0}, inner, hidden, bias, &out->up));
+    }
+    return bind_linear(b, (place){CDZ_PART_DOWN, i, 0}, hidden, inner, bias, &out->down);
+}
+
+static cdz_status bind_experts(binder *b, uint32_t i, cdz_layer_weights *out)
+{
+    const cdz_arch *a = &b->w->arch;
+    const size_t hidden = a->hidden, inner = a->expert_intermediate;
+    out->experts = cdz_arena_array(&b->w->arena, a->n_experts, sizeof *out->experts);
+    if (!out->experts) return no_memory(b->w->folder, b->err);
+    CDZ_TRY(
+        bind_linear(b, (place){CDZ_PART_ROUTER, i, 0}, a->n_experts, hidden, false, &out->router));
+    for (uint32_t e = 0; e < a->n_experts; e++) {
+        cdz_feed_forward *f = &out->experts[e];
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_EXPERT_GATE, i, e}, inner, hidden, false, &f->gate));
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_EXPERT_UP, i, e}, inner, hidden, false, &f->up));
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_EXPERT_DOWN, i, e}, hidden, inner, false, &f->down));
+    }
+    return CDZ_OK;
+}
+
+static cdz_status bind_layer(binder *b, uint32_t i, cdz_layer_weights *out)
+{
+    const cdz_arch *a = &b->w->arch;
+    CDZ_TRY(bind_norm(b, CDZ_PART_ATTN_NORM, i, a->hidden, &out->attn_norm));
+    CDZ_TRY(bind_attention(b, i, out));
+    CDZ_TRY(bind_norm(b, CDZ_PART_ATTN_POST_NORM, i, a->hidden, &out->attn_post_norm));
+    CDZ_TRY(bind_norm(b, CDZ_PART_MLP_NORM, i, a->hidden, &out->mlp_norm));
+    CDZ_TRY(a->sparse[i] ? bind_experts(b, i, out) : bind_dense(b, i, &out->mlp));
+    return bind_norm(b, CDZ_PART_MLP_POST_NORM, i, a->hidden, &out->mlp_post_norm);
+}
+
+/* Embedding and head. Where config.json ties them, one tensor serves as both, whichever the file
+ * has; when it has both they stay two, as in transformers 5 (tie_weights). */
+static cdz_status bind_ends(binder *b)
+{
+    cdz_weights *w = b->w;
+    const cdz_arch *a = &w->arch;
+    char embed[NAME_BYTES], head[NAME_BYTES];
+    name_of(b, (place){CDZ_PART_EMBED, 0, 0}, ".weight", embed);
+    name_of(b, (place){CDZ_PART_HEAD, 0, 0}, ".weight", head);
+    const bool has_embed = find(b, embed), has_head = find(b, head);
+    w->tied = a->tied && !(has_embed && has_head);
+    if (!w->tied) {
+        CDZ_TRY(bind_name(b, embed, a->n_vocab, a->hidden, &w->embed));
+        return bind_name(b, head, a->n_vocab, a->hidden, &w->head.w);
+    }
+    CDZ_TRY(bind_name(b, has_head ? head : embed, a->n_vocab, a->hidden, &w->embed));
+    w->head.w = w->embed;
+    return CDZ_OK;
+}
+
+static void count_unexpected(binder *b)
+{
+    const cdz_tensors *set = &b->w->tensors;
+    for (size_t i = 0; i < set->n_items; i++) {
+        if (b->used[i] || cdz_arch_tensor_is_harmless(&b->w->arch, set->items[i].name)) continue;
+        if (b->w->facts.n_unexpected++ == 0) b->w->facts.first_unexpected = set->items[i].name;
+    }
+}
+
+static cdz_status bind_all(binder *b)
+{
+    cdz_weights *w = b->w;
+    const cdz_arch *a = &w->arch;
+    char name[NAME_BYTES];
+    CDZ_TRY(bind_ends(b));
+    if (cdz_arch_positions_learned(a))
+        CDZ_TRY(bind_name(b, name_of(b, (place){CDZ_PART_POSITIONS, 0, 0}, ".weight", name),
+                          a->context, a->hidden, &w->positions));
+    CDZ_TRY(bind_norm(b, CDZ_PART_FINAL_NORM, 0, a->hidden, &w->final_norm));
+    for (uint32_t i = 0; i < a->n_layers; i++) CDZ_TRY(bind_layer(b, i, &w->layers[i]));
+    count_unexpected(b);
+    return CDZ_OK;
+}
+
+cdz_status cdz_weights_bind(cdz_weights *w, const char *source, cdz_error *err)
+{
+    binder b = {.w = w, .source = source, .err = err};
+    w->layers = cdz_arena_array(&w->arena, w->arch.n_layers, sizeof *w->layers);
+    b.used = calloc(w->tensors.n_items + 1, sizeof *b.used);
+    const cdz_status st = w->layers && b.used ? bind_all(&b) : no_memory(w->folder, err);
+    free(b.used);
+    return st;
+}

@@ -1,0 +1,11 @@
+/* bind.h - ties every weight of an architecture to a tensor of the opened files. */
+#ifndef CDZ_HOST_BIND_H
+#define CDZ_HOST_BIND_H
+
+#include "load/model_files.h"
+
+/* w: arch and tensors are there; the weights and facts are filled in. source: the weight file or
+ * the index of shards, for sentences. */
+cdz_status cdz_weights_bind(cdz_weights *w, const char *source, cdz_error *err);
+
+#endif

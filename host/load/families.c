@@ -1,0 +1,284 @@
+/* families.c - the table of families: a row and a name map each.
+ *
+ * Keys and defaults are those of transformers' configuration classes. Adding a family that fits
+ * the decoder block is adding a row; docs/models.md goes through it. */
+#include "load/families.h"
+
+#include <stddef.h>
+
+/* --- names --------------------------------------------------------------------------------- */
+
+#define ENDS                                                                                       \
+    [CDZ_PART_EMBED] = "model.embed_tokens", [CDZ_PART_FINAL_NORM] = "model.norm", [CDZ_PART_HEAD] = "lm_head"
+#define PRE_NORMS                                                                                  \
+    [CDZ_PART_ATTN_NORM] = "model.layers.#.input_layernorm", [CDZ_PART_MLP_NORM] =                 \
+                                                                 "model.layers.#.post_attention_layernorm"
+#define SANDWICH_NORMS                                                                             \
+    [CDZ_PART_ATTN_NORM] = "model.layers.#.input_layernorm",                                       \
+    [CDZ_PART_ATTN_POST_NORM] = "model.layers.#.post_attention_layernorm",                         \
+    [CDZ_PART_MLP_NORM] = "model.layers.#.pre_feedforward_layernorm",                              \
+    [CDZ_PART_MLP_POST_NORM] = "model.layers.#.post_feedforward_layernorm"
+#define ATTENTION                                                                                       \
+    [CDZ_PART_Q] = "model.layers.#.self_attn.q_proj", [CDZ_PART_K] = "model.layers.#.self_attn.k_proj", \
+    [CDZ_PART_V] = "model.layers.#.self_attn.v_proj", [CDZ_PART_O] = "model.layers.#.self_attn.o_proj"
+#define QK_NORMS                                                                                   \
+    [CDZ_PART_Q_NORM] = "model.layers.#.self_attn.q_norm", [CDZ_PART_K_NORM] =                     \
+                                                               "model.layers.#.self_attn.k_norm"
+#define GATED                                                                                      \
+    [CDZ_PART_GATE] = "model.layers.#.mlp.gate_proj",                                              \
+    [CDZ_PART_UP] = "model.layers.#.mlp.up_proj", [CDZ_PART_DOWN] = "model.layers.#.mlp.down_proj"
+
+static const char *const llama_names[CDZ_N_PARTS] = {ENDS, PRE_NORMS, ATTENTION, GATED};
+static const char *const qwen3_names[CDZ_N_PARTS] = {ENDS, PRE_NORMS, ATTENTION, QK_NORMS, GATED};
+static const char *const gemma2_names[CDZ_N_PARTS] = {ENDS, SANDWICH_NORMS, ATTENTION, GATED};
+static const char *const gemma3_names[CDZ_N_PARTS] = {ENDS, SANDWICH_NORMS, ATTENTION, QK_NORMS,
+                                                      GATED};
+
+static const char *const olmo2_names[CDZ_N_PARTS] = {
+    ENDS,
+    ATTENTION,
+    QK_NORMS,
+    GATED,
+    [CDZ_PART_ATTN_POST_NORM] = "model.layers.#.post_attention_layernorm",
+    [CDZ_PART_MLP_POST_NORM] = "model.layers.#.post_feedforward_layernorm",
+};
+
+static const char *const phi3_names[CDZ_N_PARTS] = {
+    ENDS,
+    PRE_NORMS,
+    [CDZ_PART_QKV] = "model.layers.#.self_attn.qkv_proj",
+    [CDZ_PART_O] = "model.layers.#.self_attn.o_proj",
+    [CDZ_PART_GATE_UP] = "model.layers.#.mlp.gate_up_proj",
+    [CDZ_PART_DOWN] = "model.layers.#.mlp.down_proj",
+};
+
+static const char *const mixtral_names[CDZ_N_PARTS] = {
+    ENDS,
+    PRE_NORMS,
+    ATTENTION,
+    [CDZ_PART_ROUTER] = "model.layers.#.block_sparse_moe.gate",
+    [CDZ_PART_EXPERT_GATE] = "model.layers.#.block_sparse_moe.experts.@.w1",
+    [CDZ_PART_EXPERT_UP] = "model.layers.#.block_sparse_moe.experts.@.w3",
+    [CDZ_PART_EXPERT_DOWN] = "model.layers.#.block_sparse_moe.experts.@.w2",
+};
+
+static const char *const qwen3_moe_names[CDZ_N_PARTS] = {
+    ENDS,
+    PRE_NORMS,
+    ATTENTION,
+    QK_NORMS,
+    GATED,
+    [CDZ_PART_ROUTER] = "model.layers.#.mlp.gate",
+    [CDZ_PART_EXPERT_GATE] = "model.layers.#.mlp.experts.@.gate_proj",
+    [CDZ_PART_EXPERT_UP] = "model.layers.#.mlp.experts.@.up_proj",
+    [CDZ_PART_EXPERT_DOWN] = "model.layers.#.mlp.experts.@.down_proj",
+};
+
+static const char *const gpt2_names[CDZ_N_PARTS] = {
+    [CDZ_PART_EMBED] = "transformer.wte",          [CDZ_PART_POSITIONS] = "transformer.wpe",
+    [CDZ_PART_FINAL_NORM] = "transformer.ln_f",    [CDZ_PART_HEAD] = "lm_head",
+    [CDZ_PART_ATTN_NORM] = "transformer.h.#.ln_1", [CDZ_PART_QKV] = "transformer.h.#.attn.c_attn",
+    [CDZ_PART_O] = "transformer.h.#.attn.c_proj",  [CDZ_PART_MLP_NORM] = "transformer.h.#.ln_2",
+    [CDZ_PART_UP] = "transformer.h.#.mlp.c_fc",    [CDZ_PART_DOWN] = "transformer.h.#.mlp.c_proj",
+};
+
+static const char *const gpt_neox_names[CDZ_N_PARTS] = {
+    [CDZ_PART_EMBED] = "gpt_neox.embed_in",
+    [CDZ_PART_FINAL_NORM] = "gpt_neox.final_layer_norm",
+    [CDZ_PART_HEAD] = "embed_out",
+    [CDZ_PART_ATTN_NORM] = "gpt_neox.layers.#.input_layernorm",
+    [CDZ_PART_QKV] = "gpt_neox.layers.#.attention.query_key_value",
+    [CDZ_PART_O] = "gpt_neox.layers.#.attention.dense",
+    [CDZ_PART_MLP_NORM] = "gpt_neox.layers.#.post_attention_layernorm",
+    [CDZ_PART_UP] = "gpt_neox.layers.#.mlp.dense_h_to_4h",
+    [CDZ_PART_DOWN] = "gpt_neox.layers.#.mlp.dense_4h_to_h",
+};
+
+static const cdz_key_names usual_keys = {
+    "hidden_size",         "intermediate_size",       "num_hidden_layers",
+    "num_attention_heads", "max_position_embeddings", "rms_norm_eps",
+    "hidden_act"};
+static const cdz_key_names gemma_keys = {
+    "hidden_size",         "intermediate_size",       "num_hidden_layers",
+    "num_attention_heads", "max_position_embeddings", "rms_norm_eps",
+    "hidden_activation"};
+static const cdz_key_names gpt2_keys = {"n_embd",
+                                        "n_inner",
+                                        "n_layer",
+                                        "n_head",
+                                        "n_positions",
+                                        "layer_norm_epsilon",
+                                        "activation_function"};
+static const cdz_key_names gpt_neox_keys = {
+    "hidden_size",         "intermediate_size",       "num_hidden_layers",
+    "num_attention_heads", "max_position_embeddings", "layer_norm_eps",
+    "hidden_act"};
+
+/* --- families ------------------------------------------------------------------------------ */
+
+static const cdz_family families[] = {
+    {.model_type = "llama",
+     .architecture = "LlamaForCausalLM",
+     .names = llama_names,
+     .keys = &usual_keys,
+     .bias = CDZ_BIAS_BY_KEY,
+     .context = 2048},
+    {.model_type = "mistral",
+     .architecture = "MistralForCausalLM",
+     .names = llama_names,
+     .keys = &usual_keys,
+     .window = CDZ_WINDOW_ALL,
+     .window_size = 4096,
+     .context = 4096 * 32,
+     .n_kv_heads = 8},
+    {.model_type = "qwen2",
+     .architecture = "Qwen2ForCausalLM",
+     .names = llama_names,
+     .keys = &usual_keys,
+     .bias = CDZ_BIAS_QKV,
+     .window = CDZ_WINDOW_BY_LAYER,
+     .window_size = 4096,
+     .context = 32768,
+     .n_kv_heads = 32},
+    {.model_type = "qwen3",
+     .architecture = "Qwen3ForCausalLM",
+     .names = qwen3_names,
+     .keys = &usual_keys,
+     .bias = CDZ_BIAS_ATTENTION,
+     .window = CDZ_WINDOW_BY_LAYER,
+     .qk_norm = CDZ_QK_HEAD,
+     .window_size = 4096,
+     .context = 32768,
+     .n_kv_heads = 32,
+     .head_dim = 128},
+    {.model_type = "smollm3",
+     .architecture = "SmolLM3ForCausalLM",
+     .names = llama_names,
+     .keys = &usual_keys,
+     .bias = CDZ_BIAS_BY_KEY,
+     .window = CDZ_WINDOW_NO_ROPE,
+     .no_rope_layers = true,
+     .context = 32768,
+     .n_kv_heads = 4,
+     .theta = 2e6,
+     .tied = true},
+    {.model_type = "olmo2",
+     .architecture = "Olmo2ForCausalLM",
+     .names = olmo2_names,
+     .keys = &usual_keys,
+     .bias = CDZ_BIAS_ATTENTION,
+     .qk_norm = CDZ_QK_ALL,
+     .context = 2048,
+     .eps = 1e-5},
+    {.model_type = "phi3",
+     .architecture = "Phi3ForCausalLM",
+     .names = phi3_names,
+     .keys = &usual_keys,
+     .window = CDZ_WINDOW_ALL,
+     .context = 4096,
+     .eps = 1e-5,
+     .partial_rotary = 1},
+    {.model_type = "gemma2",
+     .architecture = "Gemma2ForCausalLM",
+     .names = gemma2_names,
+     .keys = &gemma_keys,
+     .bias = CDZ_BIAS_ATTENTION,
+     .window = CDZ_WINDOW_PATTERN,
+     .norm_offset = 1,
+     .scaled_embedding = true,
+     .window_size = 4096,
+     .window_pattern = 2,
+     .context = 8192,
+     .n_kv_heads = 4,
+     .head_dim = 256,
+     .query_scalar = 256,
+     .activation = "gelu_pytorch_tanh",
+     .caps = true,
+     .attention_cap = 50,
+     .final_cap = 30,
+     .tied = true},
+    {.model_type = "gemma3_text",
+     .architecture = "Gemma3ForCausalLM",
+     .names = gemma3_names,
+     .keys = &gemma_keys,
+     .bias = CDZ_BIAS_ATTENTION,
+     .window = CDZ_WINDOW_PATTERN,
+     .norm_offset = 1,
+     .qk_norm = CDZ_QK_HEAD,
+     .scaled_embedding = true,
+     .local_rope = true,
+     .window_size = 4096,
+     .window_pattern = 6,
+     .context = 131072,
+     .n_kv_heads = 4,
+     .head_dim = 256,
+     .query_scalar = 256,
+     .activation = "gelu_pytorch_tanh",
+     .theta = 1e6,
+     .caps = true,
+     .tied = true},
+    {.model_type = "mixtral",
+     .architecture = "MixtralForCausalLM",
+     .names = mixtral_names,
+     .keys = &usual_keys,
+     .window = CDZ_WINDOW_ALL,
+     .experts = CDZ_EXPERTS_ALL,
+     .context = 4096 * 32,
+     .n_kv_heads = 8,
+     .theta = 1e6,
+     .eps = 1e-5},
+    {.model_type = "qwen3_moe",
+     .architecture = "Qwen3MoeForCausalLM",
+     .names = qwen3_moe_names,
+     .keys = &usual_keys,
+     .bias = CDZ_BIAS_ATTENTION,
+     .window = CDZ_WINDOW_ALL_IF_USED,
+     .experts = CDZ_EXPERTS_BY_LAYER,
+     .qk_norm = CDZ_QK_HEAD,
+     .window_size = 4096,
+     .context = 32768,
+     .n_kv_heads = 4},
+    {.model_type = "gpt2",
+     .architecture = "GPT2LMHeadModel",
+     .names = gpt2_names,
+     .keys = &gpt2_keys,
+     .bias = CDZ_BIAS_ALL,
+     .norm = CDZ_NORM_LAYER,
+     .conv1d = true,
+     .gpt2_scales = true,
+     .context = 1024,
+     .activation = "gelu_new",
+     .eps = 1e-5,
+     .tied = true},
+    {.model_type = "gpt_neox",
+     .architecture = "GPTNeoXForCausalLM",
+     .names = gpt_neox_names,
+     .keys = &gpt_neox_keys,
+     .bias = CDZ_BIAS_NEOX,
+     .norm = CDZ_NORM_LAYER,
+     .fused = CDZ_FUSED_HEADS,
+     .parallel = true,
+     .context = 2048,
+     .activation = "gelu",
+     .eps = 1e-5,
+     .partial_rotary = 0.25},
+};
+enum { N_FAMILIES = sizeof families / sizeof *families };
+
+static const char *const model_types[N_FAMILIES + 1] = {
+    "llama",  "mistral",     "qwen2",   "qwen3",     "smollm3", "olmo2",    "phi3",
+    "gemma2", "gemma3_text", "mixtral", "qwen3_moe", "gpt2",    "gpt_neox", NULL};
+
+const cdz_family *cdz_family_find(const cdz_json *model_type, const cdz_json *architecture)
+{
+    for (size_t i = 0; i < N_FAMILIES; i++)
+        if (model_type ? cdz_json_eq(model_type, families[i].model_type)
+                       : cdz_json_eq(architecture, families[i].architecture))
+            return &families[i];
+    return NULL;
+}
+
+const char *const *cdz_arch_model_types(void)
+{
+    return model_types;
+}

@@ -1,0 +1,70 @@
+/* families.h - what a row of the table of families says: how a family's config.json is read and
+ * how its tensors are called. */
+#ifndef CDZ_HOST_FAMILIES_H
+#define CDZ_HOST_FAMILIES_H
+
+#include "load/arch.h"
+
+typedef enum cdz_bias_rule {
+    CDZ_BIAS_NEVER,
+    CDZ_BIAS_BY_KEY,    /* attention_bias: q, k, v and o; mlp_bias */
+    CDZ_BIAS_ATTENTION, /* attention_bias alone */
+    CDZ_BIAS_QKV,       /* always q, k and v, nothing else */
+    CDZ_BIAS_ALL,       /* always all */
+    CDZ_BIAS_NEOX,      /* attention_bias, true unless given; the feed-forward always */
+} cdz_bias_rule;
+
+typedef enum cdz_window_rule {
+    CDZ_WINDOW_NEVER,
+    CDZ_WINDOW_ALL,         /* sliding_window, every layer */
+    CDZ_WINDOW_ALL_IF_USED, /* the same where use_sliding_window says so */
+    CDZ_WINDOW_BY_LAYER, /* use_sliding_window; layer_types, or layers from max_window_layers on */
+    CDZ_WINDOW_NO_ROPE,  /* use_sliding_window; layer_types, or the layers without rotation */
+    CDZ_WINDOW_PATTERN,  /* layer_types, or all but each nth layer */
+} cdz_window_rule;
+
+typedef enum cdz_expert_rule {
+    CDZ_EXPERTS_NEVER,
+    CDZ_EXPERTS_ALL,      /* every layer, as wide as intermediate_size */
+    CDZ_EXPERTS_BY_LAYER, /* decoder_sparse_step, mlp_only_layers; moe_intermediate_size */
+} cdz_expert_rule;
+
+/* The keys that families spell differently. */
+typedef struct cdz_key_names {
+    const char *hidden, *intermediate, *layers, *heads, *context, *eps, *activation;
+} cdz_key_names;
+
+struct cdz_family {
+    const char *model_type, *architecture;
+    const char *const *names; /* [CDZ_N_PARTS] */
+    const cdz_key_names *keys;
+
+    cdz_bias_rule bias;
+    cdz_window_rule window;
+    cdz_expert_rule experts;
+    cdz_norm_kind norm;
+    float norm_offset;
+    cdz_qk_norm qk_norm;
+    cdz_fused fused;
+    bool conv1d, scaled_embedding, parallel, gpt2_scales, no_rope_layers, local_rope;
+
+    /* Defaults of keys; 0 as the comment says. */
+    uint32_t context;               /* max_position_embeddings */
+    uint32_t n_kv_heads;            /* num_key_value_heads; 0: num_attention_heads */
+    uint32_t head_dim;              /* 0: hidden_size / num_attention_heads */
+    uint32_t window_size;           /* sliding_window; 0: none */
+    uint32_t window_pattern;        /* each nth layer sees everything */
+    uint32_t query_scalar;          /* query_pre_attn_scalar; 0: no such key, head_dim */
+    const char *activation;         /* NULL: silu */
+    double theta;                   /* rope_theta; 0: 10000 */
+    double eps;                     /* 0: 1e-6 */
+    double partial_rotary;          /* partial_rotary_factor; 0: the key means nothing here */
+    float attention_cap, final_cap; /* attn_logit_softcapping, final_logit_softcapping */
+    bool caps;                      /* those keys are read */
+    bool tied;                      /* tie_word_embeddings */
+};
+
+/* By model type where there is one, else by architecture; NULL: none. */
+const cdz_family *cdz_family_find(const cdz_json *model_type, const cdz_json *architecture);
+
+#endif
