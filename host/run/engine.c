@@ -47,8 +47,10 @@ static void unload(cdz_run_model *model)
     model->pool = NULL;
 }
 
-static void free_condemned(cdz_run_model *model)
+/* [engine], or the thread has ended. A late worker may still read weights: these stay mapped until none does. */
+static void free_condemned(cdz_engine *engine, cdz_run_model *model)
 {
+    if (model) engine->backend->api->sync(engine->backend);
     for (cdz_run_model *next; model; model = next) {
         next = model->next;
         unload(model);
@@ -75,7 +77,7 @@ static bool await_work(cdz_engine *engine)
     if (engine->stopping) cancel_all(engine);
     const bool go_on = !engine->stopping || engine->queue || engine->running;
     pthread_mutex_unlock(&engine->lock);
-    free_condemned(gone);
+    free_condemned(engine, gone);
     return go_on;
 }
 
@@ -140,7 +142,7 @@ void cdz_engine_free(cdz_engine *engine)
         pthread_mutex_unlock(&engine->lock);
         pthread_join(engine->thread, NULL);
     }
-    free_condemned(take_condemned(engine));
+    free_condemned(engine, take_condemned(engine));
     for (cdz_run_model *model = engine->models; model; model = model->next) {
         unload(model);
         model->engine = NULL;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/model.h"
+
 static cdz_status no_memory(cdz_error *err)
 {
     return cdz_err(err, CDZ_E_NOMEM, "out of memory for a token sequence");
@@ -151,11 +153,23 @@ static cdz_status own_block(cdz_seq *seq, uint32_t i, bool keep, cdz_error *err)
     return CDZ_OK;
 }
 
+/* Learned positions end where their table does. A sequence outside an engine has no model. */
+static cdz_status check_positions(const cdz_seq *seq, uint32_t visible, cdz_error *err)
+{
+    const cdz_arch *arch = seq->model ? &seq->model->weights->arch : NULL;
+    if (!arch || visible <= arch->context || !cdz_arch_positions_learned(arch)) return CDZ_OK;
+    return cdz_err(err, CDZ_E_LIMIT,
+                   "a sequence of %" PRIu32 " tokens: the model has learned %" PRIu32
+                   " positions and no more",
+                   visible, arch->context);
+}
+
 cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err)
 {
     const uint32_t visible = cdz_seq_visible(seq);
     if (visible == 0)
         return cdz_err(err, CDZ_E_INPUT, "a sequence without a visible token has no scores");
+    CDZ_TRY(check_positions(seq, visible, err));
     if (seq->computed >= visible) cut_cache(seq, visible - 1);
 
     const uint32_t first = seq->computed / CDZ_KV_BLOCK, need = cdz_kv_blocks_for(visible);
