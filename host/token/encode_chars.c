@@ -52,15 +52,16 @@ static bool put(walk *w, int32_t id, size_t begin, size_t end, const uint8_t *te
 
 /* --- the model -------------------------------------------------------------------------------- */
 
-/* A token of the piece that begins at byte `at` of the text. Unigram's are spelt as the text they
- * stand for, the others' as the vocabulary has them. */
+/* A token of the piece that begins at byte `at` of the text. Unigram's unk is spelt as the text it
+ * stands for, others as the vocabulary has them. */
 static bool put_found(walk *w, const cdz_atext *text, cdz_piece piece, cdz_found f)
 {
     const cdz_tokenizer *tok = w->job->tok;
     const size_t n = piece.end - piece.begin, end = f.end < n ? f.end : n,
                  begin = f.begin < end ? f.begin : end - 1;
     const cdz_token *token = cdz_vocab_token(&tok->vocab, f.id);
-    const bool by_text = tok->model.kind == CDZ_MODEL_UNIGRAM || !token;
+    const bool by_text =
+        !token || (tok->model.kind == CDZ_MODEL_UNIGRAM && f.id == tok->model.unk_id);
     const uint8_t *spelt =
         by_text ? text->bytes + piece.begin + begin : (const uint8_t *)token->text;
     const cdz_align *align = text->align + piece.begin;

@@ -1,4 +1,4 @@
-"""Writes ../variants.json: parts of tokenizer.json that the five folders do not use, put into one of them, and what the
+"""Writes ../variants.json: parts of tokenizer.json that the folders do not use, put into one of them, and what the
 reference makes of a list of texts. Needs: tokenizers 0.22.2.
 
 A variant: `base` (folder), `set` (members replaced), `set_model` (members of the model replaced), `add` (added tokens
@@ -75,6 +75,47 @@ def variants():
         token("zz", rstrip=True, special=True), token("Hello", lstrip=True), token("")]}
 
 
+def chain(key, *parts):
+    return {"type": "Sequence", key: list(parts)}
+
+
+CHAR_ADD = [token("<ls>", lstrip=True), token("Hello", normalized=True), token("\u00e9", normalized=True, single_word=True),
+            token("<rs>", rstrip=True, special=True)]
+ROBERTA = {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 1], "trim_offsets": True, "add_prefix_space": True}
+
+
+def char_variants():
+    """Models over characters: llama2 and phi3 (BPE), t5 (Unigram), bert (WordPiece), wordlevel."""
+    for scheme in ("always", "first", "never"):
+        meta = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": True}
+        yield f"metaspace {scheme}", "phi3", {"set": {"pre_tokenizer": meta}, "add": CHAR_ADD}
+        yield f"strip, metaspace {scheme}", "t5", {"set": {"pre_tokenizer": meta, "normalizer": {
+            "type": "Strip", "strip_left": True, "strip_right": False}}}
+    for form in ("NFC", "NFD", "NFKC", "NFKD"):
+        lower = chain("normalizers", {"type": form}, {"type": "Lowercase"}, {"type": "Replace", "pattern": {"String": " "},
+                                                                             "content": "\u2581"})
+        yield f"{form}, lower case", "llama2", {"set": {"normalizer": lower}, "add": CHAR_ADD}
+        yield f"{form}, word level", "wordlevel", {"set": {"normalizer": lower, "pre_tokenizer": {"type": "WhitespaceSplit"}}}
+    yield "unknowns apart, no bytes", "llama2", {"set_model": {"fuse_unk": False, "byte_fallback": False}}
+    yield "unknowns fused, no bytes", "llama2", {"set_model": {"fuse_unk": True, "byte_fallback": False}}
+    yield "unknowns dropped", "llama2", {"set_model": {"unk_token": None, "byte_fallback": False}}
+    yield "end of word", "llama2", {"set_model": {"end_of_word_suffix": "</w>", "byte_fallback": False},
+                                    "set": {"pre_tokenizer": {"type": "BertPreTokenizer"}}}
+    yield "whole pieces first", "phi3", {"set_model": {"ignore_merges": True}}
+    yield "byte-level Unigram", "t5", {"set": {"pre_tokenizer": bytelevel(True, True), "post_processor": ROBERTA}}
+    yield "Roberta around Unigram", "t5", {"set": {"post_processor": ROBERTA}, "add": CHAR_ADD}
+    yield "Nmt", "t5", {"set": {"normalizer": {"type": "Nmt"}}}
+    yield "byte-level normalizer", "phi3", {"set": {"normalizer": {"type": "ByteLevel"}, "post_processor": bytelevel(True)}}
+    yield "short words", "bert", {"set_model": {"max_input_chars_per_word": 3}}
+    yield "no prefix inside words", "bert", {"set_model": {"continuing_subword_prefix": ""}, "add": CHAR_ADD}
+    yield "cased Bert", "bert", {"set": {"normalizer": {"type": "BertNormalizer", "clean_text": False, "strip_accents": None,
+                                                        "handle_chinese_chars": True, "lowercase": False}}}
+    for name, part in (("scripts", {"type": "UnicodeScripts"}), ("fixed", {"type": "FixedLength", "length": 2}),
+                       ("delimiter", {"type": "CharDelimiterSplit", "delimiter": "o"}),
+                       ("punctuation", {"type": "Punctuation", "behavior": "MergedWithNext"})):
+        yield f"cut by {name}", "llama2", {"set": {"normalizer": None, "pre_tokenizer": part}}
+
+
 def assemble(base, parts):
     j = json.load(open(os.path.join(HERE, "..", base, "tokenizer.json"), encoding="utf-8"))
     j.update(copy.deepcopy(parts.get("set", {})))
@@ -94,7 +135,7 @@ def record(tok, text):
 
 def main():
     out = []
-    for name, base, parts in variants():
+    for name, base, parts in [*variants(), *char_variants()]:
         tok = assemble(base, parts)
         out.append({"name": name, "base": base, **parts, "cases": [record(tok, t) for t in TEXTS]})
     with open(os.path.join(HERE, "..", "variants.json"), "w", encoding="utf-8") as f:
