@@ -709,6 +709,23 @@ static void unexpected_tensors_are_counted(void **state)
     cdz_weights_close(w);
 }
 
+/* Files of the bare model lack the names' first component. */
+static void bare_names_are_found(void **state)
+{
+    (void)state;
+    cdz_weights *w;
+    copy_golden("gpt2_scaled");
+    edit("model.safetensors", "\"transformer.wte.weight\"", "\"wte.weight\"            ");
+    edit("model.safetensors", "\"transformer.h.1.ln_2.bias\"", "\"h.1.ln_2.bias\"            ");
+    assert_int_equal(cdz_weights_open(folder, &w, NULL), CDZ_OK);
+    assert_ptr_equal(w->embed.data, cdz_tensors_find(&w->tensors, "wte.weight")->data);
+    assert_true(w->tied);
+    assert_int_equal(w->facts.n_unexpected, 0);
+    cdz_weights_close(w);
+    edit("model.safetensors", "\"transformer.wpe.weight\"", "\"wqe.weight\"            ");
+    expect("no positions", CDZ_E_INPUT, "tensor transformer.wpe.weight is missing");
+}
+
 /* An old writer did not pad its header: the data lies at odd addresses, and is copied to where
  * kernels can read it. */
 static void unaligned_files_are_copied(void **state)
@@ -789,6 +806,7 @@ int main(void)
         cmocka_unit_test(truncated_weights),
         cmocka_unit_test(tied_heads_follow_the_file),
         cmocka_unit_test(unexpected_tensors_are_counted),
+        cmocka_unit_test(bare_names_are_found),
         cmocka_unit_test(unaligned_files_are_copied),
         cmocka_unit_test(files_cut_while_open),
         cmocka_unit_test(a_configuration_may_not_be_huge),
