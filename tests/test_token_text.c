@@ -211,12 +211,12 @@ static cdz_tokenizer *parse_with_config(const char *config, cdz_status want, con
 static void test_config(void **state)
 {
     (void)state;
-    cdz_tokenizer *tok = parse_with_config(
-        "{\"bos_token\":{\"content\":\"<|im_start|>\",\"lstrip\":false},"
-        "\"eos_token\":\"<|im_end|>\",\"pad_token\":null,\"unk_token\":\"<nope>\","
-        "\"add_bos_token\":true,\"clean_up_tokenization_spaces\":true,"
-        "\"chat_template\":\"{{ x }}\",\"other\":[1]}",
-        CDZ_OK, NULL);
+    cdz_tokenizer *tok =
+        parse_with_config("{\"bos_token\":{\"content\":\"<|im_start|>\",\"lstrip\":false},"
+                          "\"eos_token\":\"<|im_end|>\",\"pad_token\":null,\"unk_token\":\"<nope>\","
+                          "\"add_bos_token\":true,\"clean_up_tokenization_spaces\":true,"
+                          "\"chat_template\":\"{{ x }}\",\"other\":[1]}",
+                          CDZ_OK, NULL);
     const cdz_tokenizer_config *c = cdz_tokenizer_get_config(tok);
     assert_string_equal(c->bos_token, "<|im_start|>");
     assert_int_equal(c->bos_id, 1501);

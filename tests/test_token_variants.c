@@ -160,8 +160,7 @@ static void test_variants(void **state)
     counts n = {0};
     read_json(&arena, "variants.json", &variants);
     for (uint32_t i = 0; i < variants.len; i++) check_variant(&variants.items[i], &n);
-    print_message("%u variants: %zu comparisons, %zu differ\n", variants.len, n.n_cases,
-                  n.n_failed);
+    print_message("%u variants: %zu comparisons, %zu differ\n", variants.len, n.n_cases, n.n_failed);
     cdz_arena_free(&arena);
     assert_true(n.n_cases > 3000);
     assert_int_equal(n.n_failed, 0);
