@@ -142,8 +142,7 @@ static void near_the_exact_product(void **state)
             for (size_t j = 0; j < p.w.n; j++) {
                 double sum = element(p.bias.dtype, p.bias.data, j), magnitude = fabs(sum);
                 for (size_t i = 0; i < p.w.k; i++) {
-                    const double term =
-                        element(p.w.dtype, p.w.data, j * p.w.k + i) * (double)p.x[i];
+                    const double term = element(p.w.dtype, p.w.data, j * p.w.k + i) * (double)p.x[i];
                     sum += term;
                     magnitude += fabs(term);
                 }

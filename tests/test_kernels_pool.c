@@ -71,8 +71,8 @@ static void chunks_are_committed_once(void **state)
 
 static void bump(void *arg, size_t i)
 {
-    ((uint32_t *)arg)
-        [i]++; /* not atomic: no two threads may run one task, and the caller sees all of them */
+    ((uint32_t *)
+         arg)[i]++; /* not atomic: no two threads may run one task, and the caller sees all of them */
 }
 
 static void tasks_run_once(void **state)
@@ -223,8 +223,7 @@ static void backends_beside_each_other(void **state)
     rng r = {8};
     fenced weights = random_weights(&r, CDZ_BF16, (size_t)N * K);
     const cdz_weight w = {weights.data, CDZ_BF16, N, K};
-    float *x = random_floats(&r, (size_t)20 * K),
-          *expected = must_alloc((size_t)20 * N * sizeof *x);
+    float *x = random_floats(&r, (size_t)20 * K), *expected = must_alloc((size_t)20 * N * sizeof *x);
     cdz_backend *one = make_backend("scalar", 1);
     const cdz_product product = {&w, NULL, expected, N};
     one->api->matmul(one, &product, 1, x, K, 20);

@@ -212,8 +212,8 @@ static void run_attention(void *arg)
 {
     attention *a = arg;
     for (size_t l = 0; l < a->layers; l++)
-        a->b->api->attention(a->b, a->out, 896, a->q, 896, a->kv, l, a->rows, a->m, 14, 0.125f, 0.0f,
-                             0);
+        a->b->api->attention(a->b, a->out, 896, a->q, 896, a->kv, l, a->rows, a->m, 14, 0.125f,
+                             0.0f, 0);
 }
 
 static void bench_attention(cdz_backend *b)
@@ -236,9 +236,8 @@ static void bench_attention(cdz_backend *b)
         rows[0] = row;
         attention a = {b, kv, LAYERS, 1, rows, q, out};
         const double seconds = median_seconds(run_attention, &a);
-        printf("decode attention, 24 layers, context %4u: %6.2f ms, %5.1f GB/s\n",
-               (unsigned)context, seconds * 1e3,
-               (double)context * 256 * 4 * LAYERS / seconds * 1e-9);
+        printf("decode attention, 24 layers, context %4u: %6.2f ms, %5.1f GB/s\n", (unsigned)context,
+               seconds * 1e3, (double)context * 256 * 4 * LAYERS / seconds * 1e-9);
     }
     for (uint32_t p = 0; p < PROMPT; p++) rows[p] = (cdz_kv_row){blocks, p};
     attention a = {b, kv, LAYERS, PROMPT, rows, q, out};
@@ -301,8 +300,7 @@ int main(int argc, char **argv)
     char *data = b->api->alloc(b, bytes);
     if (!data) return 1;
     for (size_t i = 0; i + 1 < bytes; i += 2) /* small numbers in every type, all pages written */
-        memcpy(data + i, (const uint16_t[]){(uint16_t)(0x3c00 | (i * 2654435761u >> 20 & 0x7f))},
-               2);
+        memcpy(data + i, (const uint16_t[]){(uint16_t)(0x3c00 | (i * 2654435761u >> 20 & 0x7f))}, 2);
     printf("%s, %u threads: read %.1f GB/s, multiply-add %.1f GMAC/s\n", b->api->variant,
            (unsigned)b->api->n_threads(b), read_gbs(b, data, bytes), fma_gmacs(b));
     bench_rows(b);

@@ -115,8 +115,8 @@ static cdz_status print_tokenizer(const char *folder, cdz_error *err)
         return CDZ_OK;
     }
     if (status != CDZ_OK) return cdz_err(err, why.code, "%s", why.text);
-    printf("%-18s %s, %u tokens, %u added to each text\n", "tokenizer",
-           cdz_tokenizer_kind(tok), cdz_tokenizer_n_tokens(tok), cdz_tokenizer_n_special_added(tok));
+    printf("%-18s %s, %u tokens, %u added to each text\n", "tokenizer", cdz_tokenizer_kind(tok),
+           cdz_tokenizer_n_tokens(tok), cdz_tokenizer_n_special_added(tok));
     printf("%-18s %s\n", "chat template",
            cdz_tokenizer_get_config(tok)->chat_template ? "yes" : "none");
     cdz_tokenizer_free(tok);

@@ -230,9 +230,8 @@ static cdz_status read_length(const cdz_file *file, uint64_t *length, cdz_error 
     *length = 0;
     for (int i = 7; i >= 0; i--) *length = *length << 8 | bytes[i];
     if (*length < 2)
-        return cdz_err(err, CDZ_E_INPUT,
-                       "%s: the header has %" PRIu64 " bytes, expected at least 2", file->path,
-                       *length);
+        return cdz_err(err, CDZ_E_INPUT, "%s: the header has %" PRIu64 " bytes, expected at least 2",
+                       file->path, *length);
     if (*length > MAX_HEADER)
         return cdz_err(err, CDZ_E_INPUT,
                        "%s: the header claims %" PRIu64 " bytes, at most %" PRIu64

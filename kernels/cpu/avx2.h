@@ -34,8 +34,7 @@ CDZ_INLINE size_t element_bytes(cdz_dtype dtype)
 CDZ_INLINE __m256 load8(cdz_dtype dtype, const void *row, size_t k)
 {
     if (dtype == CDZ_F32) return _mm256_loadu_ps((const float *)row + k);
-    const __m128i half =
-        _mm_loadu_si128((const __m128i *)(const void *)((const uint16_t *)row + k));
+    const __m128i half = _mm_loadu_si128((const __m128i *)(const void *)((const uint16_t *)row + k));
     if (dtype == CDZ_F16) return _mm256_cvtph_ps(half);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
 }

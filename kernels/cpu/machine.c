@@ -74,8 +74,7 @@ static size_t core_of(size_t cpu)
 {
     char path[96];
     unsigned long first = cpu;
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list",
-             cpu);
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list", cpu);
     FILE *file = fopen(path, "re");
     if (!file) return cpu;
     if (fscanf(file, "%lu", &first) != 1) first = cpu;

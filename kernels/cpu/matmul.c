@@ -162,8 +162,7 @@ static size_t dot_chunk_rows(const cdz_product *products, size_t n, uint32_t thr
         rows += products[i].w->n;
         bytes += products[i].w->n * products[i].w->k * cdz_dtype_bytes(products[i].w->dtype);
     }
-    const size_t chunks = ceil_div(bytes, CHUNK_BYTES),
-                 wanted = (size_t)CHUNKS_PER_THREAD * threads;
+    const size_t chunks = ceil_div(bytes, CHUNK_BYTES), wanted = (size_t)CHUNKS_PER_THREAD * threads;
     const size_t each =
         smaller(rows / (chunks > wanted ? chunks : wanted), CDZ_OUT_FLOATS / DOT_ROWS);
     return each < ROW_MULTIPLE ? ROW_MULTIPLE : each / ROW_MULTIPLE * ROW_MULTIPLE;
@@ -347,8 +346,7 @@ static size_t block_rows(const cdz_kernel_set *set, size_t m)
 static void some_rows(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
                       size_t ldx, size_t m)
 {
-    const bool lanes =
-        cpu->set->n_tile != 0 && m >= cpu->set->lane_min_rows && products[0].w->k > 0;
+    const bool lanes = cpu->set->n_tile != 0 && m >= cpu->set->lane_min_rows && products[0].w->k > 0;
     if (!is_small(products, n, m) && (lanes ? lanes_job : dot_job)(cpu, products, n, x, ldx, m))
         return;
     for (size_t i = 0; i < n; i++) alone(cpu->set, &products[i], x, ldx, m);

@@ -37,9 +37,8 @@ typedef struct slot {
     _Alignas(64) atomic_uint next; /* the chunk or batch to draw */
     _Alignas(64) atomic_uint left; /* not yet finished; the caller may sleep on it */
     atomic_bool caller_sleeps;
-    bool
-        claimed; /* this and what follows: written by the caller while nobody has pinned the slot */
-    unsigned n;  /* chunks or batches */
+    bool claimed; /* this and what follows: written by the caller while nobody has pinned the slot */
+    unsigned n;   /* chunks or batches */
     cdz_job job;
     void *operands;
     size_t operand_bytes;
@@ -60,8 +59,7 @@ typedef struct worker {
 
 struct cdz_pool {
     _Alignas(64) atomic_uint_least64_t current; /* count << 32 | slot index + 1; 0: no work */
-    _Alignas(64)
-        atomic_uint signal; /* changes with every piece of work; idle workers sleep on it */
+    _Alignas(64) atomic_uint signal; /* changes with every piece of work; idle workers sleep on it */
     atomic_uint sleepers;
     atomic_bool stopping;
     _Alignas(64) uint32_t n_workers; /* besides the caller */

@@ -27,8 +27,7 @@ typedef struct cdz_job {
     /* Copies a chunk's result from scratch to where it belongs; called once per chunk. */
     void (*commit)(const void *operands, size_t chunk, const void *scratch);
     size_t n_chunks; /* at most what was claimed */
-    uint64_t
-        reads; /* names the changeable memory that compute reads besides the operands; 0: none */
+    uint64_t reads; /* names the changeable memory that compute reads besides the operands; 0: none */
 } cdz_job;
 
 /* NULL when out of memory. Threads that cannot be started are done without. */
