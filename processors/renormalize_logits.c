@@ -29,8 +29,7 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "renormalize_logits", .version = "1.0.0",
-             .summary = "Make the scores log-probabilities",
-             CDZ_PARAMS(renormalize_logits, params)},
+             .summary = "Make the scores log-probabilities", CDZ_PARAMS(renormalize_logits, params)},
     .caps = CDZ_ROWWISE,
     .idle = idle,
     .apply = apply,

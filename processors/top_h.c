@@ -10,8 +10,7 @@ typedef struct {
 } top_h;
 
 static const cdz_param params[] = {
-    CDZ_OPT_REAL(top_h, top_h, CDZ_GENERATION | CDZ_ABOVE_MIN, 0, 1,
-                 "share of the entropy to keep"),
+    CDZ_OPT_REAL(top_h, top_h, CDZ_GENERATION | CDZ_ABOVE_MIN, 0, 1, "share of the entropy to keep"),
 };
 
 static bool idle(const cdz_step *step)

@@ -65,9 +65,8 @@ static void examples_are_reproduced(void **state)
     cdz_arena arena = {0};
     cdz_json doc;
     cdz_error err = {0};
-    must(
-        cdz_json_read_file(CADENZA_SOURCE_DIR "/models/examples.json", 0, NULL, &arena, &doc, &err),
-        &err);
+    must(cdz_json_read_file(CADENZA_SOURCE_DIR "/models/examples.json", 0, NULL, &arena, &doc, &err),
+         &err);
     const cdz_json *examples = cdz_json_get(&doc, "examples");
     assert_true(cdz_json_is(examples, CDZ_JSON_ARRAY) && examples->len >= 20);
     for (uint32_t i = 0; i < examples->len; i++) {

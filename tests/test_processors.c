@@ -451,8 +451,7 @@ static void check_top(const char *id, const float *before, const float *after)
 }
 
 /* 5 is what the suppressors name, 2 the end of sequence. */
-static void check_sparse(const char *id, const float *before, const float *after,
-                         const int32_t *ids)
+static void check_sparse(const char *id, const float *before, const float *after, const int32_t *ids)
 {
     for (int32_t v = 0; v < VOCAB; v++) {
         bool touched = v == 5 || v == 2;

@@ -125,8 +125,7 @@ static inline cdz_status host_config(const cdz_step *step, const char *name, cdz
     return CDZ_OK;
 }
 
-static inline void host_noise(const cdz_step *step, uint32_t row, uint32_t position,
-                              uint32_t out[4])
+static inline void host_noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])
 {
     (void)step;
     for (uint32_t i = 0; i < 4; i++) out[i] = row * 31 + position * 17 + i;
@@ -188,11 +187,8 @@ static inline void harness_open(harness *h, const char *id)
                                     .pad = -1,
                                     .bos = -1,
                                     .prompts = h->prompts};
-    h->step = (cdz_step){.size = sizeof h->step,
-                         .params = params,
-                         .plugin = h->plugin,
-                         .host = &the_host,
-                         .scope = h};
+    h->step = (cdz_step){
+        .size = sizeof h->step, .params = params, .plugin = h->plugin, .host = &the_host, .scope = h};
 }
 
 static inline void harness_close(harness *h)

@@ -191,8 +191,7 @@ static const struct {
      "tensor a has 16 bytes, [3] of F32 are 12"},
     {"a size of 0 with data", TEXT("{" A("F32", "[0]", "0", "4") "}"), 4, "[0] of F32 are 0"},
     {"three nibbles", TEXT("{" A("F4", "[3]", "0", "2") "}"), 2, "do not fill whole bytes"},
-    {"no offsets", TEXT("{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}"), 4,
-     "data_offsets must be two"},
+    {"no offsets", TEXT("{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}"), 4, "data_offsets must be two"},
     {"three offsets", TEXT("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1,2]}}"), 2,
      "data_offsets must be two"},
     {"negative offset", TEXT("{" A("F32", "[1]", "-4", "0") "}"), 4, "data_offsets must be two"},
@@ -371,8 +370,7 @@ static void a_file_cut_while_mapped(void **state)
     char byte;
     assert_int_equal(open_text(TEXT("{" A("U8", "[4]", "0", "4") "}"), 4, &set, NULL), CDZ_OK);
     assert_int_equal(cdz_file_check(&set.files[0], &err), CDZ_OK);
-    assert_int_equal(cdz_file_read_at(&set.files[0], set.files[0].size - 1, &byte, 1, &err),
-                     CDZ_OK);
+    assert_int_equal(cdz_file_read_at(&set.files[0], set.files[0].size - 1, &byte, 1, &err), CDZ_OK);
     assert_int_equal(byte, 3);
     assert_int_equal(cdz_file_read_at(&set.files[0], set.files[0].size, &byte, 1, &err),
                      CDZ_E_INPUT);

@@ -400,8 +400,7 @@ static void test_history(void **state)
     assert_true(x[0] == 2 / 1.3f && x[3] == -1.3f && x[1] == 1);
     memcpy(x, example, sizeof x);
     v->mask_except(x, 6, repeated, 5, scratch);
-    assert_true(x[0] == 2 && x[3] == -1 && isinf(x[1]) && isinf(x[2]) && isinf(x[4]) &&
-                isinf(x[5]));
+    assert_true(x[0] == 2 && x[3] == -1 && isinf(x[1]) && isinf(x[2]) && isinf(x[4]) && isinf(x[5]));
 }
 
 int main(void)

@@ -21,8 +21,7 @@ void *cdz_arena_alloc_aligned(cdz_arena *arena, size_t bytes, size_t align);
 void *cdz_arena_array(cdz_arena *arena, size_t n, size_t item_bytes); /* checked multiplication */
 char *cdz_arena_strdup(cdz_arena *arena, const char *text);
 char *cdz_arena_strndup(cdz_arena *arena, const char *text, size_t len);
-char *cdz_arena_printf(cdz_arena *arena, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+char *cdz_arena_printf(cdz_arena *arena, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Gives everything back; the arena is ready to use again. A zeroed arena is fine. */
 void cdz_arena_free(cdz_arena *arena);

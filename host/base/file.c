@@ -140,9 +140,8 @@ cdz_status cdz_file_read_at(const cdz_file *file, uint64_t offset, void *to, siz
                             cdz_error *err)
 {
     if (offset > file->size || len > file->size - offset)
-        return cdz_err(err, CDZ_E_INPUT,
-                       "%s: bytes %llu to %llu are wanted of a file of %llu bytes", file->path,
-                       (unsigned long long)offset, (unsigned long long)offset + len,
+        return cdz_err(err, CDZ_E_INPUT, "%s: bytes %llu to %llu are wanted of a file of %llu bytes",
+                       file->path, (unsigned long long)offset, (unsigned long long)offset + len,
                        (unsigned long long)file->size);
     size_t got;
     CDZ_TRY(read_fully(file->fd, file->path, to, len, (int64_t)offset, &got, err));

@@ -296,8 +296,7 @@ static cdz_status scan_string(reader *r, bool *escaped)
             *escaped = true;
             n = end - at > 1 && (unsigned char)at[1] >= 0x20 && (unsigned char)at[1] < 0x80 ? 2 : 1;
         } else if (c < 0x20) {
-            return FAIL_AT(r, at, "control character 0x%02X in a string; write it as \\u%04x", c,
-                           c);
+            return FAIL_AT(r, at, "control character 0x%02X in a string; write it as \\u%04x", c, c);
         } else {
             n = cdz_utf8_decode(at, (size_t)(end - at), &code);
             if (n == 0) return FAIL_AT(r, at, "invalid UTF-8 in a string (byte 0x%02X)", c);

@@ -66,8 +66,7 @@ const cdz_json *cdz_json_get(const cdz_json *object, const char *key);
 bool cdz_json_is(const cdz_json *value, cdz_json_type type); /* false for NULL */
 bool cdz_json_eq(const cdz_json *value, const char *text);   /* a string equal to text */
 bool cdz_json_number(const cdz_json *value, double *out);    /* INT or REAL */
-const char *cdz_json_type_name(
-    const cdz_json *value); /* "a number", "an object", ... for sentences */
+const char *cdz_json_type_name(const cdz_json *value); /* "a number", "an object", ... for sentences */
 
 /* Writing: appends to a buffer. Reals are written so that they read back to the same double; the f32 form so
  * that they read back to the same float. Not-a-number and infinities become the strings "nan", "inf", "-inf". */

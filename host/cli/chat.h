@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "template/chat.h"
 #include "token/tokenizer.h"
 
 /* --- reading (chat_line.c) ---------------------------------------------------------------------------- */
@@ -36,18 +37,9 @@ void cdz_turns_cut(cdz_turns *turns, size_t n); /* keeps the first n */
 void cdz_turns_free(cdz_turns *turns);
 const char *cdz_role_name(cdz_role role);
 
-/* How a family of models marks turns. */
-typedef struct cdz_chat_format cdz_chat_format;
-
-/* The format whose marks the model's chat template uses, or of that name; NULL: none. */
-const cdz_chat_format *cdz_chat_format_of(const cdz_tokenizer *tok);
-const cdz_chat_format *cdz_chat_format_named(const char *name);
-const char *cdz_chat_format_name(const cdz_chat_format *format);
-void cdz_chat_format_names(cdz_buf *out); /* "chatml, llama3, ..." */
-
-/* The conversation as ids, ending where the assistant's answer begins. Marks are read as special tokens; text never
- * is, so no message can forge a turn. */
-cdz_status cdz_chat_ids(const cdz_chat_format *format, const cdz_tokenizer *tok,
-                        const cdz_turns *turns, int32_t **ids, uint32_t *n, cdz_error *err);
+/* The conversation as ids, ending where the assistant's answer begins. The template's markup is read with its special
+ * tokens; what messages say never is, so no message can forge a turn. */
+cdz_status cdz_chat_ids(cdz_chat_template *chat, const cdz_tokenizer *tok, const cdz_turns *turns,
+                        int32_t **ids, uint32_t *n, cdz_error *err);
 
 #endif

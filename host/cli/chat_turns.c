@@ -1,26 +1,10 @@
-/* chat_turns.c - a conversation, and the marks that well-known families put round its turns. */
+/* chat_turns.c - a conversation, and the ids its model's chat template makes of it. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/chat.h"
-
-struct cdz_chat_format {
-    const char *name;
-    const char *evidence; /* a piece of text that only such templates hold */
-    const char *begin;    /* before everything */
-    const char *open;     /* before a turn; %s is the role */
-    const char *close;    /* after a turn */
-};
-
-static const cdz_chat_format formats[] = {
-    {"role-tags", "'<|' + message['role'] + '|>'", "", "<|%s|>", "<|end|>"},
-    {"chatml", "<|im_start|>", "", "<|im_start|>%s\n", "<|im_end|>\n"},
-    {"llama3", "<|start_header_id|>", "<|begin_of_text|>",
-     "<|start_header_id|>%s<|end_header_id|>\n\n", "<|eot_id|>"},
-    {"zephyr", "<|user|>\n", "", "<|%s|>\n", "</s>\n"},
-};
-
-enum { N_FORMATS = sizeof formats / sizeof formats[0] };
 
 bool cdz_turns_add(cdz_turns *turns, cdz_role role, const char *text)
 {
@@ -55,32 +39,6 @@ const char *cdz_role_name(cdz_role role)
     return names[role];
 }
 
-const cdz_chat_format *cdz_chat_format_of(const cdz_tokenizer *tok)
-{
-    const char *jinja = cdz_tokenizer_get_config(tok)->chat_template;
-    for (size_t i = 0; jinja && i < N_FORMATS; i++)
-        if (strstr(jinja, formats[i].evidence)) return &formats[i];
-    return NULL;
-}
-
-const cdz_chat_format *cdz_chat_format_named(const char *name)
-{
-    for (size_t i = 0; i < N_FORMATS; i++)
-        if (strcmp(formats[i].name, name) == 0) return &formats[i];
-    return NULL;
-}
-
-const char *cdz_chat_format_name(const cdz_chat_format *format)
-{
-    return format->name;
-}
-
-void cdz_chat_format_names(cdz_buf *out)
-{
-    for (size_t i = 0; i < N_FORMATS; i++)
-        cdz_buf_printf(out, "%s%s", i ? ", " : "", formats[i].name);
-}
-
 /* --- as ids ------------------------------------------------------------------------------------------------- */
 
 typedef struct id_list {
@@ -88,11 +46,11 @@ typedef struct id_list {
     uint32_t n;
 } id_list;
 
-static cdz_status add_text(id_list *list, const cdz_tokenizer *tok, const char *text,
+static cdz_status add_text(id_list *list, const cdz_tokenizer *tok, const char *text, size_t len,
                            unsigned flags, cdz_error *err)
 {
     cdz_encoding encoding = {0};
-    cdz_status status = cdz_tokenizer_encode(tok, NULL, text, strlen(text), flags, &encoding, err);
+    cdz_status status = cdz_tokenizer_encode(tok, NULL, text, len, flags, &encoding, err);
     if (status == CDZ_OK && encoding.n) {
         int32_t *grown = encoding.n < 1u << 24
                              ? realloc(list->at, (list->n + encoding.n) * sizeof *grown)
@@ -109,37 +67,101 @@ static cdz_status add_text(id_list *list, const cdz_tokenizer *tok, const char *
     return status;
 }
 
-/* "%s" in a mark stands for the role. */
-static cdz_status add_mark(id_list *list, const cdz_tokenizer *tok, const char *mark, cdz_role role,
-                           cdz_error *err)
+/* Each message is rendered as a sentinel, so that what it says can be told from the template's markup: a random word and
+ * the message's number. Templates trim messages, so a message's outer spaces go with it where the sentinel was. */
+enum { SENTINEL_BYTES = 40 };
+
+typedef struct sentinels {
+    uint64_t key;
+    char (*at)[SENTINEL_BYTES]; /* one per turn */
+} sentinels;
+
+static cdz_status make_sentinels(const cdz_turns *turns, sentinels *out, cdz_error *err)
 {
-    cdz_buf text = {0};
-    const char *hole = strstr(mark, "%s");
-    size_t before = hole ? (size_t)(hole - mark) : strlen(mark);
-    cdz_buf_add(&text, mark, before);
-    if (hole) {
-        cdz_buf_puts(&text, cdz_role_name(role));
-        cdz_buf_puts(&text, hole + 2);
+    if (getentropy(&out->key, sizeof out->key) != 0)
+        return cdz_err(err, CDZ_E_IO, "the system gives no random bytes");
+    out->at = calloc(turns->n + 1, sizeof *out->at);
+    if (!out->at) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the conversation");
+    for (size_t i = 0; i < turns->n; i++)
+        snprintf(out->at[i], SENTINEL_BYTES, "cdz%016llxm%08zxz", (unsigned long long)out->key, i);
+    return CDZ_OK;
+}
+
+static cdz_json text_json(const char *text)
+{
+    return (cdz_json){.type = CDZ_JSON_STRING, .len = (uint32_t)strlen(text), .string = text};
+}
+
+static cdz_json_member member(const char *name, cdz_json v)
+{
+    return (cdz_json_member){.key = name, .key_len = (uint32_t)strlen(name), .value = v};
+}
+
+static cdz_status render_turns(cdz_chat_template *chat, const cdz_turns *turns,
+                               const sentinels *marks, cdz_buf *out, cdz_error *err)
+{
+    cdz_arena arena = {0};
+    cdz_json *messages = cdz_arena_array(&arena, turns->n + 1, sizeof *messages);
+    cdz_json_member *members = cdz_arena_array(&arena, turns->n + 1, 2 * sizeof *members);
+    cdz_status status = CDZ_OK;
+    if (!messages || !members) status = cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    for (size_t i = 0; status == CDZ_OK && i < turns->n; i++) {
+        cdz_json_member *two = members + 2 * i;
+        two[0] = member("role", text_json(cdz_role_name(turns->at[i].role)));
+        two[1] = member("content", text_json(marks->at[i]));
+        messages[i] = (cdz_json){.type = CDZ_JSON_OBJECT, .len = 2, .members = two};
     }
-    cdz_status status = text.failed
-                            ? cdz_err(err, CDZ_E_NOMEM, "out of memory for the conversation")
-                            : add_text(list, tok, text.data, 0, err);
-    cdz_buf_free(&text);
+    const cdz_json list = {.type = CDZ_JSON_ARRAY, .len = (uint32_t)turns->n, .items = messages};
+    const cdz_json yes = {.type = CDZ_JSON_BOOL, .boolean = true};
+    const cdz_json_member all[] = {member("messages", list), member("add_generation_prompt", yes)};
+    const cdz_json context = {.type = CDZ_JSON_OBJECT, .len = 2, .members = all};
+    if (status == CDZ_OK) status = cdz_chat_template_render(chat, &context, NULL, out, err);
+    cdz_arena_free(&arena);
     return status;
 }
 
-cdz_status cdz_chat_ids(const cdz_chat_format *format, const cdz_tokenizer *tok,
-                        const cdz_turns *turns, int32_t **ids, uint32_t *n, cdz_error *err)
+/* The turn whose sentinel begins at text, or SIZE_MAX. */
+static size_t sentinel_turn(const sentinels *marks, const cdz_turns *turns, const char *text)
+{
+    for (size_t i = 0; i < turns->n; i++)
+        if (strncmp(text, marks->at[i], strlen(marks->at[i])) == 0) return i;
+    return SIZE_MAX;
+}
+
+/* Markup with its special tokens, messages as plain text. */
+static cdz_status encode_pieces(id_list *list, const cdz_tokenizer *tok, const cdz_turns *turns,
+                                const sentinels *marks, const cdz_buf *text, cdz_error *err)
+{
+    char prefix[SENTINEL_BYTES];
+    snprintf(prefix, sizeof prefix, "cdz%016llxm", (unsigned long long)marks->key);
+    const char *at = text->len ? text->data : "";
+    cdz_status status = CDZ_OK;
+    while (status == CDZ_OK && *at) {
+        const char *mark = strstr(at, prefix);
+        status = add_text(list, tok, at, mark ? (size_t)(mark - at) : strlen(at), 0, err);
+        if (!mark || status != CDZ_OK) break;
+        const size_t turn = sentinel_turn(marks, turns, mark);
+        if (turn == SIZE_MAX)
+            return cdz_err(err, CDZ_E_INPUT,
+                           "the chat template takes messages apart; use `cadenza run` instead");
+        const char *said = turns->at[turn].text;
+        status = add_text(list, tok, said, strlen(said), CDZ_ENCODE_PLAIN, err);
+        at = mark + strlen(marks->at[turn]);
+    }
+    return status;
+}
+
+cdz_status cdz_chat_ids(cdz_chat_template *chat, const cdz_tokenizer *tok, const cdz_turns *turns,
+                        int32_t **ids, uint32_t *n, cdz_error *err)
 {
     id_list list = {0};
-    cdz_status status = add_mark(&list, tok, format->begin, CDZ_ROLE_SYSTEM, err);
-    for (size_t i = 0; status == CDZ_OK && i < turns->n; i++) {
-        status = add_mark(&list, tok, format->open, turns->at[i].role, err);
-        if (status == CDZ_OK)
-            status = add_text(&list, tok, turns->at[i].text, CDZ_ENCODE_PLAIN, err);
-        if (status == CDZ_OK) status = add_mark(&list, tok, format->close, turns->at[i].role, err);
-    }
-    if (status == CDZ_OK) status = add_mark(&list, tok, format->open, CDZ_ROLE_ASSISTANT, err);
+    sentinels marks = {0};
+    cdz_buf text = {0};
+    cdz_status status = make_sentinels(turns, &marks, err);
+    if (status == CDZ_OK) status = render_turns(chat, turns, &marks, &text, err);
+    if (status == CDZ_OK) status = encode_pieces(&list, tok, turns, &marks, &text, err);
+    free(marks.at);
+    cdz_buf_free(&text);
     if (status != CDZ_OK) {
         free(list.at);
         return status;

@@ -15,9 +15,7 @@ static const char help[] =
     "leaves.\n"
     "A line that ends in a backslash goes on; a line of \"\"\" begins and ends a block of lines.\n"
     "\n"
-    "  --system TEXT            what the conversation begins with\n"
-    "  --format NAME            how turns are marked, when the model's template is not "
-    "recognised\n";
+    "  --system TEXT            what the conversation begins with\n";
 static const char examples[] =
     "\n"
     "Examples:\n"
@@ -37,7 +35,7 @@ static const char commands_help[] = "  /set NAME=VALUE    change a setting; /set
 typedef struct chat {
     cdz_cli_options options; /* settings grow by /set */
     cdz_session session;
-    const cdz_chat_format *format;
+    cdz_chat_template *chat_template;
     cdz_turns turns;
     bool interactive;
     uint64_t running; /* the request Ctrl-C cancels */
@@ -69,8 +67,8 @@ static cdz_status generate(chat *c, cdz_error *err)
     cdz_result *result = NULL;
     cdz_buf_clear(&c->answer);
     cdz_buf_add(&c->answer, "", 0);
-    CDZ_TRY(cdz_chat_ids(c->format, cdz_run_model_tokenizer(c->session.model->run), &c->turns, &ids,
-                         &n, err));
+    CDZ_TRY(cdz_chat_ids(c->chat_template, cdz_run_model_tokenizer(c->session.model->run),
+                         &c->turns, &ids, &n, err));
     cdz_request request = {
         .size = sizeof request,
         .model = c->session.model,
@@ -262,36 +260,26 @@ static int converse(chat *c)
     return status;
 }
 
-static bool choose_format(chat *c, const char *name)
+static bool open_template(chat *c)
 {
-    const cdz_tokenizer *tok = cdz_run_model_tokenizer(c->session.model->run);
-    if (!tok) {
-        cdz_cli_say("%s: the model has no tokenizer.json, so it cannot chat",
-                    c->session.model->folder);
+    cdz_error err = {0};
+    const char *folder = c->session.model->folder;
+    if (!cdz_run_model_tokenizer(c->session.model->run)) {
+        cdz_cli_say("%s: the model has no tokenizer.json, so it cannot chat", folder);
         return false;
     }
-    c->format = name ? cdz_chat_format_named(name) : cdz_chat_format_of(tok);
-    if (c->format) return true;
-    cdz_buf names = {0};
-    cdz_chat_format_names(&names);
-    if (name)
-        cdz_cli_say("--format %s: not known; known: %s", name, names.data);
-    else
-        cdz_cli_say("%s: its chat template is not one of the recognised ones; name one with "
-                    "--format (%s), or use "
-                    "`cadenza run`",
-                    c->session.model->folder, names.data);
-    cdz_buf_free(&names);
+    if (cdz_chat_template_open(folder, &c->chat_template, &err) == CDZ_OK &&
+        cdz_chat_template_choose(c->chat_template, NULL, false, &err) == CDZ_OK)
+        return true;
+    cdz_cli_fail(&err);
     return false;
 }
 
-static bool take_options(int argc, char **argv, chat *c, const char **system, const char **format,
-                         int *status)
+static bool take_options(int argc, char **argv, chat *c, const char **system, int *status)
 {
     static const struct option options[] = {
         CDZ_CLI_COMMON_OPTIONS,
         {"system", required_argument, NULL, CDZ_OPT_OWN},
-        {"format", required_argument, NULL, CDZ_OPT_OWN + 1},
         {0},
     };
     int opt;
@@ -303,7 +291,6 @@ static bool take_options(int argc, char **argv, chat *c, const char **system, co
             *status = CDZ_EXIT_OK;
             return false;
         case CDZ_OPT_OWN: *system = optarg; break;
-        case CDZ_OPT_OWN + 1: *format = optarg; break;
         default:
             if (!cdz_cli_take_option(&c->options, opt, optarg, "chat", status)) return false;
         }
@@ -318,22 +305,21 @@ static bool take_options(int argc, char **argv, chat *c, const char **system, co
 int cdz_cmd_chat(int argc, char **argv)
 {
     chat c = {.interactive = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
-    const char *system = NULL, *format = NULL;
+    const char *system = NULL;
     int status;
-    if (take_options(argc, argv, &c, &system, &format, &status)) {
+    if (take_options(argc, argv, &c, &system, &status)) {
         status = cdz_session_open(&c.options, &c.session);
         if (status == CDZ_EXIT_OK) {
             status = CDZ_EXIT_FAILURE;
-            if (choose_format(&c, format)) {
+            if (open_template(&c)) {
                 if (system) command_system(&c, system);
                 if (c.interactive) puts("Ask something; /help lists the commands, Ctrl-D leaves.");
                 status = converse(&c);
-            } else if (format) {
-                status = CDZ_EXIT_USAGE;
             }
             cdz_session_close(&c.session);
         }
     }
+    cdz_chat_template_free(c.chat_template);
     cdz_turns_free(&c.turns);
     cdz_buf_free(&c.answer);
     cdz_cli_options_free(&c.options);

@@ -16,6 +16,7 @@ static const struct {
     {"plugin", cdz_cmd_plugin, "list the plugins, or describe one"},
     {"model", cdz_cmd_model, "describe a model folder"},
     {"tokenize", cdz_cmd_tokenize, "text to token ids and back"},
+    {"template", cdz_cmd_template, "render a chat template"},
     {"parity", cdz_cmd_parity, "replay recorded cases and compare"},
     {"version", cdz_cmd_version, "show the version and what this machine runs"},
 };

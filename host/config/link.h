@@ -51,7 +51,7 @@ typedef struct cdz_link {
     uint32_t n_generation;
     cdz_json *defaults; /* by row of the generation table */
     bool strategy_named;
-    cdz_part strategy;       /* when named */
+    cdz_part strategy;             /* when named */
     cdz_part greedy, sample, beam; /* when not */
     cdz_parts processors, stopping, chain;
     cdz_part *stages;   /* cdz_profile_n_processors */

@@ -88,10 +88,9 @@ cdz_status cdz_entry_check(const char *path, const cdz_native *native, cdz_entry
     if (out->abi_major != CDZ_ABI_MAJOR || out->abi_minor != CDZ_ABI_MINOR)
         return cdz_abi_refusal(path, out->abi_major, out->abi_minor, err);
     if (out->size != sizeof *out || bytes < sizeof *out || !cdz_native_holds(native, at, bytes))
-        return cdz_err(
-            err, CDZ_E_PLUGIN,
-            "%s: its entry has %u bytes, this host expects %zu; rebuild it with this SDK", path,
-            out->size, sizeof *out);
+        return cdz_err(err, CDZ_E_PLUGIN,
+                       "%s: its entry has %u bytes, this host expects %zu; rebuild it with this SDK",
+                       path, out->size, sizeof *out);
     memcpy(out, at, sizeof *out);
     CDZ_TRY(check_fingerprint(path, &out->fingerprint, err));
     if (out->n_plugins == 0 || out->n_plugins > CDZ_MAX_PLUGINS)
@@ -142,18 +141,16 @@ static cdz_status copy_descriptor(const char *path, const cdz_plugin_base *from,
     const size_t size = out->base.size;
     size_t least, ours;
     if (!kind_sizes(out->base.kind, &least, &ours))
-        return cdz_err(
-            err, CDZ_E_PLUGIN,
-            "%s: has a plugin of kind %u; this host knows %u (processor), %u (criterion) "
-            "and %u (strategy)",
-            path, out->base.kind, (unsigned)CDZ_KIND_PROCESSOR, (unsigned)CDZ_KIND_CRITERION,
-            (unsigned)CDZ_KIND_STRATEGY);
+        return cdz_err(err, CDZ_E_PLUGIN,
+                       "%s: has a plugin of kind %u; this host knows %u (processor), %u (criterion) "
+                       "and %u (strategy)",
+                       path, out->base.kind, (unsigned)CDZ_KIND_PROCESSOR,
+                       (unsigned)CDZ_KIND_CRITERION, (unsigned)CDZ_KIND_STRATEGY);
     if (size < least || (native && !cdz_native_holds(native, from, size)))
-        return cdz_err(
-            err, CDZ_E_PLUGIN,
-            "%s: a %s's descriptor has %zu bytes, expected at least %zu; rebuild it with "
-            "this SDK",
-            path, cdz_kind_name(out->base.kind), size, least);
+        return cdz_err(err, CDZ_E_PLUGIN,
+                       "%s: a %s's descriptor has %zu bytes, expected at least %zu; rebuild it with "
+                       "this SDK",
+                       path, cdz_kind_name(out->base.kind), size, least);
     memcpy(out, from, size < ours ? size : ours);
     out->base.size = (uint32_t)ours;
     return CDZ_OK;
@@ -188,10 +185,9 @@ static cdz_status check_table(const char *path, const cdz_native *native,
     if (base->param_size < sizeof(cdz_param) || base->param_size > 4096 || !base->params ||
         (native &&
          !cdz_native_holds(native, base->params, (size_t)base->n_params * base->param_size)))
-        return cdz_err(
-            err, CDZ_E_PLUGIN,
-            "%s: '%s' has an unreadable parameter table (rows of %u bytes, expected %zu)", path,
-            base->id, base->param_size, sizeof(cdz_param));
+        return cdz_err(err, CDZ_E_PLUGIN,
+                       "%s: '%s' has an unreadable parameter table (rows of %u bytes, expected %zu)",
+                       path, base->id, base->param_size, sizeof(cdz_param));
     for (uint32_t i = 0; native && i < base->n_params; i++) {
         cdz_param row;
         memcpy(&row, (const char *)base->params + (size_t)i * base->param_size, sizeof row);

@@ -286,11 +286,10 @@ static cdz_status remember(cdz_registry *r, const char *path, rank at_rank, cons
 
 static cdz_status deny_native(const char *path, cdz_error *why)
 {
-    return cdz_err(
-        why, CDZ_E_DENIED,
-        "%s: native code found in a directory is not loaded; name it with --plugin %s to "
-        "allow it",
-        path, path);
+    return cdz_err(why, CDZ_E_DENIED,
+                   "%s: native code found in a directory is not loaded; name it with --plugin %s to "
+                   "allow it",
+                   path, path);
 }
 
 /* A package folder in a directory: what it is comes from plugin.ini, before any code. */

@@ -27,10 +27,9 @@ typedef struct cdz_record_spec {
 typedef struct cdz_prepare_input {
     cdz_run_model *model, *assistant; /* assistant may be NULL */
     cdz_pipeline *pipeline;
-    const cdz_json
-        *model_generation;    /* generation_config.json's object or its stand-in; may be NULL */
-    const cdz_json *document; /* a request document, or NULL */
-    const char *prompt;       /* used when the document has no prompt; may be NULL */
+    const cdz_json *model_generation; /* generation_config.json's object or its stand-in; may be NULL */
+    const cdz_json *document;         /* a request document, or NULL */
+    const char *prompt;               /* used when the document has no prompt; may be NULL */
     const int32_t *ids;
     uint32_t n_ids; /* the same for ids */
     double timeout_s;

@@ -15,8 +15,7 @@ static void one_round(uint32_t c[4], const uint32_t key[2])
     c[3] = (uint32_t)p0;
 }
 
-void cdz_philox(uint64_t seed, uint64_t plugin_key, uint32_t row, uint32_t position,
-                uint32_t out[4])
+void cdz_philox(uint64_t seed, uint64_t plugin_key, uint32_t row, uint32_t position, uint32_t out[4])
 {
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
 

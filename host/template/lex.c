@@ -18,8 +18,8 @@ typedef struct lexer {
     cdz_arena *arena;
     token_list *out;
     cdz_error *err;
-    size_t line_at, line_from; /* the line of a place already counted, and where it begins */
-    uint32_t line;
+    size_t counted; /* the place that line and column stand for; they only go forward */
+    uint32_t line, column;
     bool line_starting; /* the last tag swallowed the newline before what follows */
     char open[BALANCE_DEPTH];
     size_t n_open;
@@ -27,17 +27,19 @@ typedef struct lexer {
 
 /* --- places and failing --------------------------------------------------------------------- */
 
-/* Places only move forward, so counting goes on from the last one. */
+/* Places only move forward, so counting goes on from the last one: a template of one long line is counted once. */
 static void locate(lexer *lx, size_t at, uint32_t *line, uint32_t *column)
 {
-    for (; lx->line_at < at; lx->line_at++)
-        if (lx->s[lx->line_at] == '\n') {
-            lx->line++;
-            lx->line_from = lx->line_at + 1;
-        }
+    while (lx->counted < at) {
+        const char *from = lx->s + lx->counted;
+        const char *newline = memchr(from, '\n', at - lx->counted);
+        const size_t n = newline ? (size_t)(newline - from) + 1 : at - lx->counted;
+        lx->line += newline != NULL;
+        lx->column = newline ? 1 : lx->column + (uint32_t)cdz_utf8_count(from, n);
+        lx->counted += n;
+    }
     *line = lx->line;
-    *column = 1 + (uint32_t)cdz_utf8_count(lx->s + lx->line_from,
-                                           at > lx->line_from ? at - lx->line_from : 0);
+    *column = lx->column;
 }
 
 static cdz_status lex_fail(lexer *lx, size_t at, const char *what)
@@ -454,7 +456,7 @@ static char *clean_source(cdz_arena *arena, const char *text, size_t len, size_t
 cdz_status cdz_template_lex(const char *text, size_t len, const char *name, cdz_arena *arena,
                             token_list *out, cdz_error *err)
 {
-    lexer lx = {.name = name, .arena = arena, .out = out, .err = err, .line = 1};
+    lexer lx = {.name = name, .arena = arena, .out = out, .err = err, .line = 1, .column = 1};
     lx.s = clean_source(arena, text, len, &lx.len);
     if (!lx.s) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
     lx.line_starting = true;

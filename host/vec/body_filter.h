@@ -27,8 +27,7 @@ static bool has_softmax(const float *x, size_t n, float *top)
 
 /* How many of the ascending values v[0, len) go: the longest head whose cumulated probability is at most `limit`.
  * `before` further values (-inf) lie ahead of them in the sorted row; they add nothing but shift the lanes. */
-static size_t head_below(const float *v, size_t len, size_t before, float top, float limit,
-                         float *p)
+static size_t head_below(const float *v, size_t len, size_t before, float top, float limit, float *p)
 {
     const size_t pad = before % LANES, n = before + len;
     double total = 0.0;

@@ -165,7 +165,7 @@ same "200 answers" "$(wc -l <many.out | tr -d ' ')" 200
 head -24 many.jsonl | while read -r line; do
     echo "$line" >one.jsonl
     cadenza run --input one.jsonl || echo failed
-done >single.out 2>&1
+done >single.out
 same "they equal single runs" "$(head -24 many.out >head.out; ids_only head.out)" "$(ids_only single.out)"
 printf '{"prompt": "music is", "seed": 1}\n{"prompt": \n{"prompt": "dog", "kwargs": {"temprature": 1}}\n\n{"prompt": "music is", "seed": 1}\n' >mixed.jsonl
 cadenza run --input mixed.jsonl >mixed.out 2>mixed.err
@@ -185,7 +185,7 @@ same "tokenize" "$(cadenza tokenize "$model" -p 'river (noun): a' | tr -d ' ')" 
 same "tokenize back" "$(echo '[360,336,292,305,299,261]' | cadenza tokenize "$model" --decode)" '"river (noun): a"'
 check "model info" bash -c "cadenza model info | grep -q '5.4 million'"
 check "model info as JSON" bash -c "cadenza model info --json | grep -q '\"parameters\": 5401856'"
-for command in run chat explain plugin model tokenize parity version; do
+for command in run chat explain plugin model tokenize template parity version; do
     check "help of $command" bash -c "cadenza $command --help | grep -q '^Examples:'"
 done
 check "help" bash -c 'cadenza --help | grep -q CADENZA_CPU'

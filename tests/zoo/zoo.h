@@ -69,8 +69,12 @@ __attribute__((visibility("hidden"))) cdz_status zoo_apply(const cdz_step *step,
 }
 
 static const cdz_processor zoo_processor = {
-    .base = {.size = ZOO_SIZE, .kind = ZOO_KIND, .id = ZOO_ID, .version = ZOO_VERSION,
-             .summary = "An animal", CDZ_PARAMS(zoo, zoo_table)},
+    .base = {.size = ZOO_SIZE,
+             .kind = ZOO_KIND,
+             .id = ZOO_ID,
+             .version = ZOO_VERSION,
+             .summary = "An animal",
+             CDZ_PARAMS(zoo, zoo_table)},
     .state_size = ZOO_STATE,
     .apply = ZOO_APPLY,
 };
@@ -78,6 +82,12 @@ extern const cdz_plugin_base *const zoo_list[];
 __attribute__((visibility("hidden"))) const cdz_plugin_base *const zoo_list[] = {ZOO_LIST};
 
 CDZ_EXPORT const cdz_entry cdz_plugin = {
-    .magic = ZOO_MAGIC, .size = ZOO_ENTRY_SIZE, .abi_major = ZOO_MAJOR, .abi_minor = ZOO_MINOR,
-    .flags = ZOO_FLAGS, .fingerprint = ZOO_FINGERPRINT, .plugins = ZOO_PLUGINS, .n_plugins = ZOO_COUNT,
+    .magic = ZOO_MAGIC,
+    .size = ZOO_ENTRY_SIZE,
+    .abi_major = ZOO_MAJOR,
+    .abi_minor = ZOO_MINOR,
+    .flags = ZOO_FLAGS,
+    .fingerprint = ZOO_FINGERPRINT,
+    .plugins = ZOO_PLUGINS,
+    .n_plugins = ZOO_COUNT,
 };

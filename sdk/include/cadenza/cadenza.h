@@ -54,12 +54,10 @@ typedef struct cdz_options {
     uint64_t kv_bytes;    /* memory for KV caches; 0: a quarter of the machine's */
     uint32_t max_queue;   /* submitted requests that may wait; 0: no limit. Past it: CDZ_E_LIMIT */
     uint32_t max_running; /* requests decoded together; 0: 256 */
-    const char *const
-        *plugins; /* extra plugin files and package folders, loaded with your consent */
+    const char *const *plugins; /* extra plugin files and package folders, loaded with your consent */
     uint32_t n_plugins;
-    const char
-        *plugin_dir; /* where the built-in plugins are; NULL: beside the library or program */
-    bool safe_mode;  /* built-in plugins only */
+    const char *plugin_dir; /* where the built-in plugins are; NULL: beside the library or program */
+    bool safe_mode;         /* built-in plugins only */
 } cdz_options;
 
 /* options may be NULL. */
@@ -77,9 +75,8 @@ typedef struct cdz_model_options {
 } cdz_model_options;
 
 /* Opens a Hugging Face model folder. Weights are mapped from the file, not copied. The folder must not change while open. */
-cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
-                          const cdz_model_options *options, cdz_model **out,
-                          cdz_error *err) CDZ_MUST_CHECK;
+cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder, const cdz_model_options *options,
+                          cdz_model **out, cdz_error *err) CDZ_MUST_CHECK;
 void cdz_model_close(cdz_model *model); /* requests that use it keep it alive; NULL is fine */
 uint32_t cdz_model_vocab_size(const cdz_model *model);
 uint32_t cdz_model_context(const cdz_model *model); /* positions the model was made for */
@@ -180,8 +177,7 @@ cdz_status cdz_generate(cdz_runtime *runtime, const cdz_request *request, cdz_re
 uint32_t cdz_result_rows(const cdz_result *result);
 const char *cdz_result_text(const cdz_result *result,
                             uint32_t row); /* new text, special tokens left out */
-const int32_t *cdz_result_ids(const cdz_result *result, uint32_t row,
-                              uint32_t *n_ids); /* new ids */
+const int32_t *cdz_result_ids(const cdz_result *result, uint32_t row, uint32_t *n_ids); /* new ids */
 const char *cdz_result_finish_reason(const cdz_result *result,
                                      uint32_t row); /* "stop", "length", "time", ... */
 /* The whole result as `--json` prints it: ids, text, finish_reason, timings, sequences, and what was recorded. */

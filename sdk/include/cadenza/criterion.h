@@ -18,8 +18,7 @@ typedef enum cdz_stop_reason {
 
 typedef struct cdz_stop {
     uint32_t reason; /* cdz_stop_reason; 0: go on */
-    cdz_string
-        text; /* the matched text or the reason's name; constant or request-lifetime memory */
+    cdz_string text; /* the matched text or the reason's name; constant or request-lifetime memory */
 } cdz_stop;
 
 typedef enum cdz_criterion_cap {

@@ -185,8 +185,7 @@ typedef enum cdz_kind {
 struct cdz_plugin_base {
     uint32_t size; /* of the whole descriptor; set by CDZ_*_BASE */
     uint32_t kind; /* cdz_kind; set by CDZ_*_BASE */
-    const char
-        *id; /* reverse domain "org.example.name" [a-z0-9._-]; built-ins use the parameter's name */
+    const char *id; /* reverse domain "org.example.name" [a-z0-9._-]; built-ins use the parameter's name */
     const char *version; /* of the plugin, "1.2.0" */
     const char *summary; /* one line, no full stop */
     const cdz_param *params;
@@ -217,11 +216,10 @@ typedef struct cdz_request_info {
     uint32_t num_beams;
     bool do_sample;
     uint64_t seed;
-    cdz_ids eos;      /* empty: none */
-    int32_t pad, bos; /* -1: none */
-    const cdz_ids
-        *prompts;   /* n_prompts padded prompt rows ("encoder ids" of decoder-only models) */
-    double start_s; /* monotonic seconds when the request began, before prefill */
+    cdz_ids eos;            /* empty: none */
+    int32_t pad, bos;       /* -1: none */
+    const cdz_ids *prompts; /* n_prompts padded prompt rows ("encoder ids" of decoder-only models) */
+    double start_s;         /* monotonic seconds when the request began, before prefill */
 } cdz_request_info;
 
 struct cdz_step {
@@ -231,9 +229,8 @@ struct cdz_step {
     const cdz_ids
         *input_ids; /* n_rows: prompt (with pads) and tokens so far. NULL without CDZ_NEEDS_IDS */
     const uint32_t *row_index; /* n_rows: which request row each one belongs to */
-    void *const
-        *row_state; /* n_rows: your state_size bytes of each row; NULL when state_size is 0 */
-    void *shared;   /* what your begin built; read-only afterwards */
+    void *const *row_state; /* n_rows: your state_size bytes of each row; NULL when state_size is 0 */
+    void *shared;           /* what your begin built; read-only afterwards */
     const cdz_request_info *request; /* NULL in create */
     const cdz_plugin_base *plugin;   /* you */
     const cdz_host *host;
@@ -262,8 +259,7 @@ struct cdz_host {
     /* [any] A table of further functions by id, e.g. "cadenza.vec/1"; NULL when this host has none. Valid for ever. */
     const void *(*extension)(const char *id);
     /* [any] Records the sentence for this request and returns code. */
-    cdz_status (*fail)(const cdz_step *step, cdz_status code, const char *fmt, ...)
-        CDZ_PRINTF(3, 4);
+    cdz_status (*fail)(const cdz_step *step, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
     /* [any] One line for the host's log. */
     void (*log)(const cdz_step *step, cdz_log_level level, const char *fmt, ...) CDZ_PRINTF(3, 4);
     /* [load, engine; only inside create and begin] Zeroed memory that lives until end; NULL when exhausted. */

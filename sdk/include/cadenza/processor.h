@@ -17,8 +17,7 @@ typedef enum cdz_processor_cap {
     CDZ_KEEPS_ARGMAX = 1u << 3, /* never changes which token is best: greedy may skip it */
     CDZ_KEEPS_TOP =
         1u << 4, /* masks everything but a top segment of the row and changes no other score */
-    CDZ_HISTORY_SPARSE =
-        1u << 5, /* changes only scores of tokens in input_ids and a constant set */
+    CDZ_HISTORY_SPARSE = 1u << 5, /* changes only scores of tokens in input_ids and a constant set */
     CDZ_NEEDS_NORMALISED = 1u << 6, /* wants log-probabilities */
     CDZ_SAMPLING_ONLY = 1u << 7,    /* a warper: the hf profile uses it only with do_sample */
 } cdz_processor_cap;
@@ -26,8 +25,7 @@ typedef enum cdz_processor_cap {
 typedef struct cdz_processor {
     cdz_plugin_base base;
     uint32_t caps; /* cdz_processor_cap */
-    uint32_t
-        state_size; /* bytes per row, zeroed at begin; plain data without pointers: the host copies it on fork */
+    uint32_t state_size; /* bytes per row, zeroed at begin; plain data without pointers: the host copies it on fork */
 
     /* [load] Optional. Refuses parameters that ranges cannot express. step->request is NULL. */
     cdz_status (*create)(const cdz_step *step);

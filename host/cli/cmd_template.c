@@ -1,0 +1,179 @@
+/* cmd_template.c - cadenza template: a chat template rendered with a context, as text or line by line. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+#include "template/chat.h"
+
+static const char help[] =
+    "usage: cadenza template render [FOLDER|FILE.jinja] --context FILE.json [options]\n"
+    "\n"
+    "Prints a chat template's text exactly, with no newline added. FOLDER is a model; without it: the\n"
+    "shipped one. The context is a JSON object: \"messages\" and everything else by name (\"tools\",\n"
+    "\"documents\", \"add_generation_prompt\", \"continue_final_message\", ...). \"clock\" in it, such as\n"
+    "\"2026-01-15T12:34:56\", is what the template sees as now. A folder's special tokens are there\n"
+    "unless the context names its own.\n"
+    "\n"
+    "  --context FILE.json      the context; - is standard input\n"
+    "  --name NAME              which one, where a model has several templates\n"
+    "  --jsonl                  one context a line from standard input; one line each: a JSON string,\n"
+    "                           or {\"error\": TEXT}\n"
+    "  -h, --help               this text\n"
+    "\n"
+    "Examples:\n"
+    "  cadenza template render my-model --context talk.json\n"
+    "  cadenza template render chat_template.jinja --context talk.json\n"
+    "  echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}' | cadenza template render "
+    "--jsonl\n";
+
+enum { MAX_CONTEXT_BYTES = 256 << 20 };
+
+typedef struct template_job {
+    const char *path, *context, *name;
+    bool jsonl;
+    cdz_chat_template *chat;
+    cdz_arena arena;
+    cdz_buf text, line;
+} template_job;
+
+/* --- one context ---------------------------------------------------------------------------------- */
+
+/* The text of one context goes to job->text. source: its file, for sentences. */
+static cdz_status render(template_job *job, const char *json, size_t len, const char *source,
+                         cdz_error *err)
+{
+    const cdz_json_limits limits = {.depth = 1000};
+    cdz_json context;
+    cdz_buf_clear(&job->text);
+    cdz_arena_reset(&job->arena);
+    CDZ_TRY(cdz_json_parse(json, len, source, &limits, &job->arena, &context, err));
+    const cdz_json *tools = cdz_json_get(&context, "tools");
+    const bool has_tools = tools && !cdz_json_is(tools, CDZ_JSON_NULL);
+    CDZ_TRY(cdz_chat_template_choose(job->chat, job->name, has_tools, err));
+    return cdz_chat_template_render(job->chat, &context, NULL, &job->text, err);
+}
+
+static cdz_status write_out(const cdz_buf *buf, cdz_error *err)
+{
+    if (buf->failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the text");
+    if (buf->len && fwrite(buf->data, 1, buf->len, stdout) != buf->len)
+        return cdz_err(err, CDZ_E_IO, "standard output: %s", strerror(errno));
+    return CDZ_OK;
+}
+
+static cdz_status render_one(template_job *job, cdz_error *err)
+{
+    const bool standard = strcmp(job->context, "-") == 0;
+    const char *source = standard ? "standard input" : job->context;
+    FILE *file = standard ? stdin : fopen(job->context, "rbe");
+    char *json = NULL;
+    size_t len = 0;
+    if (!file) return cdz_err(err, CDZ_E_IO, "%s: %s", job->context, strerror(errno));
+    cdz_status status = cdz_cli_read_stream(file, source, MAX_CONTEXT_BYTES, &json, &len, err);
+    if (!standard) fclose(file);
+    if (status == CDZ_OK) status = render(job, json, len, source, err);
+    if (status == CDZ_OK) status = write_out(&job->text, err);
+    free(json);
+    return status;
+}
+
+/* --- a context a line ------------------------------------------------------------------------------ */
+
+static cdz_status answer_line(template_job *job, const char *json, size_t len, cdz_error *err)
+{
+    cdz_error wrong = {0};
+    cdz_buf_clear(&job->line);
+    if (render(job, json, len, "context", &wrong) == CDZ_OK) {
+        cdz_json_write_string(&job->line, job->text.len ? job->text.data : "", job->text.len);
+    } else {
+        cdz_buf_puts(&job->line, "{\"error\": ");
+        cdz_json_write_string(&job->line, wrong.text, strlen(wrong.text));
+        cdz_buf_putc(&job->line, '}');
+    }
+    cdz_buf_putc(&job->line, '\n');
+    return write_out(&job->line, err);
+}
+
+static cdz_status render_lines(template_job *job, cdz_error *err)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t len;
+    cdz_status status = CDZ_OK;
+    while (status == CDZ_OK && (len = getline(&line, &cap, stdin)) > 0) {
+        if (line[len - 1] == '\n') len--;
+        status = answer_line(job, line, (size_t)len, err);
+        if (status == CDZ_OK && fflush(stdout) != 0)
+            status = cdz_err(err, CDZ_E_IO, "standard output: %s", strerror(errno));
+    }
+    free(line);
+    if (status == CDZ_OK && !feof(stdin))
+        status = cdz_err(err, CDZ_E_IO, "standard input cannot be read: %s", strerror(errno));
+    return status;
+}
+
+/* --- options ---------------------------------------------------------------------------------------- */
+
+static int run_job(template_job *job)
+{
+    cdz_error err = {0};
+    char path[4096];
+    const char *where = cdz_cli_model_folder(job->path, path, sizeof path);
+    if (!where) return CDZ_EXIT_FAILURE;
+    cdz_status status = cdz_chat_template_open(where, &job->chat, &err);
+    /* A template that does not compile is told once, not once a line. */
+    if (status == CDZ_OK && (job->name || job->jsonl))
+        status = cdz_chat_template_choose(job->chat, job->name, true, &err);
+    if (status == CDZ_OK) status = job->jsonl ? render_lines(job, &err) : render_one(job, &err);
+    if (status == CDZ_OK && fflush(stdout) != 0)
+        status = cdz_err(&err, CDZ_E_IO, "standard output: %s", strerror(errno));
+    cdz_chat_template_free(job->chat);
+    cdz_arena_free(&job->arena);
+    cdz_buf_free(&job->text);
+    cdz_buf_free(&job->line);
+    return status == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
+}
+
+enum { OPT_CONTEXT = CDZ_OPT_OWN, OPT_NAME, OPT_JSONL };
+
+static const struct option options[] = {
+    {"context", required_argument, NULL, OPT_CONTEXT},
+    {"name", required_argument, NULL, OPT_NAME},
+    {"jsonl", no_argument, NULL, OPT_JSONL},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+/* Reads the options; returns an exit status, or -1 to go on. */
+static int read_options(template_job *job, int argc, char **argv)
+{
+    int opt;
+    while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        switch (opt) {
+        case OPT_CONTEXT: job->context = optarg; break;
+        case OPT_NAME: job->name = optarg; break;
+        case OPT_JSONL: job->jsonl = true; break;
+        case 'h': fputs(help, stdout); return CDZ_EXIT_OK;
+        default: return cdz_cli_misuse("template", "wrong option");
+        }
+    }
+    if (optind == argc || strcmp(argv[optind], "render") != 0)
+        return cdz_cli_misuse("template", "expected 'render', found %s%s%s",
+                              optind < argc ? "'" : "", optind < argc ? argv[optind] : "nothing",
+                              optind < argc ? "'" : "");
+    if (argc - optind > 2)
+        return cdz_cli_misuse("template", "unexpected argument '%s'", argv[optind + 2]);
+    if (optind + 1 < argc) job->path = argv[optind + 1];
+    if (job->jsonl == (job->context != NULL))
+        return cdz_cli_misuse("template", "give either --context FILE.json or --jsonl");
+    return -1;
+}
+
+int cdz_cmd_template(int argc, char **argv)
+{
+    template_job job = {0};
+    const int status = read_options(&job, argc, argv);
+    return status >= 0 ? status : run_job(&job);
+}
