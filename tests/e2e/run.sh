@@ -221,7 +221,7 @@ refused "an unknown architecture" 1 "lama" cadenza run strange -p a
 refused "text that is not UTF-8" 1 "UTF-8" cadenza run -p $'caf\xe9'
 refused "a request with a typo" 2 "prompt" cadenza run --request <(echo '{"promt": "a"}')
 refused "not a plugin" 1 "typo.ini" cadenza run --plugin typo.ini -p a
-refused "a chat flag that is none" 2 "format" cadenza chat --format nothing
+refused "a chat seed that is none" 2 "seed" cadenza chat --seed nothing
 refused "a variant this build lacks" 2 "avx2" env CADENZA_CPU=avx3 cadenza run -p a
 
 # --- Ctrl-C
