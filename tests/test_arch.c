@@ -420,6 +420,55 @@ static void yarn_stretches_slow_dims(void **state)
     cdz_arena_free(&arena);
 }
 
+/* Up to the context the plain frequencies; beyond it slower ones, but for the first dim. */
+static void dynamic_frequencies_follow_the_length(void **state)
+{
+    (void)state;
+    cdz_arena arena = {0};
+    cdz_arch a;
+    float made[32];
+    assert_int_equal(
+        read_arch(CONFIG("llama", ",\"head_dim\":64,\"max_position_embeddings\":100,"
+                                  "\"rope_scaling\":{\"rope_type\":\"dynamic\",\"factor\":2}"),
+                  &arena, &a, NULL),
+        CDZ_OK);
+    assert_int_equal(a.context, 200);
+    assert_int_equal(a.rope_limit, 100);
+    assert_ptr_equal(cdz_rope_at(&a, 100, made).inv_freq, a.rope.inv_freq);
+    const cdz_rope at150 = cdz_rope_at(&a, 150, made);
+    const double base = 1e4 * pow(2 * 150 / 100.0 - 1, 64 / 62.0); /* the formula, in doubles */
+    for (int i = 0; i < 32; i++)
+        assert_true(fabs((double)at150.inv_freq[i] / pow(base, -2 * i / 64.0) - 1) < 1e-6);
+    cdz_arena_free(&arena);
+}
+
+/* Two sets of frequencies, one factor on cos and sin for both. */
+static void longrope_has_two_sets(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"longrope", "su", "yarn"}; /* phi3 releases say all three */
+    for (size_t t = 0; t < COUNT(types); t++) {
+        char config[1024];
+        snprintf(config, sizeof config,
+                 CONFIG("phi3", ",\"max_position_embeddings\":4096,"
+                                "\"original_max_position_embeddings\":64,\"rope_scaling\":{"
+                                "\"type\":\"%s\",\"short_factor\":[1,1,1,1,1,1,1,2],"
+                                "\"long_factor\":[1,2,3,4,5,6,7,8]}"),
+                 types[t]);
+        cdz_arena arena = {0};
+        cdz_arch a;
+        assert_int_equal(read_arch(config, &arena, &a, NULL), CDZ_OK);
+        assert_int_equal(a.context, 4096);
+        const cdz_rope brief = cdz_rope_at(&a, 64, NULL), lengthy = cdz_rope_at(&a, 65, NULL);
+        assert_true(fabs((double)brief.inv_freq[7] * pow(1e4, 14 / 16.0) * 2 - 1) < 1e-6);
+        assert_true(fabs((double)lengthy.inv_freq[7] * pow(1e4, 14 / 16.0) * 8 - 1) < 1e-6);
+        assert_true(brief.inv_freq[0] == 1.0f && lengthy.inv_freq[0] == 1.0f);
+        assert_true(fabs((double)brief.scale - sqrt(1 + log(64) / log(64))) < 1e-6);
+        assert_true(brief.scale == lengthy.scale);
+        cdz_arena_free(&arena);
+    }
+}
+
 /* --- tensors ------------------------------------------------------------------------------- */
 
 static cdz_weights *open_golden(const char *name)
@@ -537,6 +586,8 @@ int main(void)
         cmocka_unit_test(some_layers_do_not_rotate),
         cmocka_unit_test(part_of_a_head_rotates),
         cmocka_unit_test(yarn_stretches_slow_dims),
+        cmocka_unit_test(dynamic_frequencies_follow_the_length),
+        cmocka_unit_test(longrope_has_two_sets),
         cmocka_unit_test(fused_tensors_are_views),
         cmocka_unit_test(conv1d_weights_are_transposed),
         cmocka_unit_test(alternating_heads_are_parted),

@@ -67,7 +67,8 @@ static void print_experts(const cdz_arch *arch)
 
 static void print_arch(const cdz_weights *w)
 {
-    static const char *const ropes[] = {"default", "linear", "llama3", "yarn"};
+    static const char *const ropes[] = {"default", "linear",  "llama3",
+                                        "yarn",    "dynamic", "longrope"};
     const cdz_arch *a = cdz_weights_arch(w);
     printf("%-18s %s (%s)\n", "architecture", a->model_type, a->architecture);
     print_count("parameters", w->facts.n_parameters);

@@ -50,6 +50,8 @@ typedef enum cdz_rope_type {
     CDZ_ROPE_LINEAR,
     CDZ_ROPE_LLAMA3,
     CDZ_ROPE_YARN,
+    CDZ_ROPE_DYNAMIC,
+    CDZ_ROPE_LONGROPE,
 } cdz_rope_type;
 
 /* y = x / rms * (offset + w), or (x - mean) / deviation * w + bias */
@@ -69,7 +71,7 @@ typedef struct cdz_arch {
 
     uint32_t n_layers, hidden, intermediate, n_vocab;
     uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t context;       /* max_position_embeddings */
+    uint32_t context;       /* max_position_embeddings, times the factor of the dynamic rope type */
     const uint32_t *window; /* (n_layers) positions a layer sees, its own included; 0: all */
     bool has_window;        /* some layer has one */
 
@@ -96,6 +98,8 @@ typedef struct cdz_arch {
     double rope_theta, rope_factor; /* factor 1 for the default type */
     cdz_rope rope;                  /* frequencies in the arena; n_rotated 0: no rotation */
     cdz_rope local_rope;            /* of layers with a window, where they have their own */
+    uint32_t rope_limit;            /* longer rows rotate otherwise; 0: no length matters */
+    const float *long_inv_freq;     /* theirs; NULL: made for each length (dynamic) */
     const bool *no_rope;            /* (n_layers) layers without positions; NULL: none is */
 } cdz_arch;
 
@@ -130,5 +134,10 @@ const char *const *cdz_arch_model_types(void);
 /* inv_freq[i] = 1 / theta^(2i / n_rotated) in float32, as transformers computes it; scaled by
  * the rope type later. */
 void cdz_rope_frequencies(float *inv_freq, size_t n_rotated, double theta);
+
+/* The rotation of rows that run where the longest has `length` positions. made (n_rotated / 2):
+ * room for frequencies of that length alone, needed where rope_limit is set and long_inv_freq
+ * is not. */
+cdz_rope cdz_rope_at(const cdz_arch *arch, uint32_t length, float *made);
 
 #endif

@@ -177,6 +177,7 @@ static const cdz_family families[] = {
      .window = CDZ_WINDOW_ALL,
      .context = 4096,
      .eps = 1e-5,
+     .only_longrope = true,
      .partial_rotary = 1},
     {.model_type = "gemma2",
      .architecture = "Gemma2ForCausalLM",

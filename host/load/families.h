@@ -47,6 +47,7 @@ struct cdz_family {
     cdz_qk_norm qk_norm;
     cdz_fused fused;
     bool conv1d, scaled_embedding, parallel, gpt2_scales, no_rope_layers, local_rope;
+    bool only_longrope; /* its releases call that "su" or "yarn" */
 
     /* Defaults of keys; 0 as the comment says. */
     uint32_t context;               /* max_position_embeddings */

@@ -1,6 +1,7 @@
 /* rope.c - rotary frequencies as transformers' modeling_rope_utils.py computes them: every step
  * in float32, in its order. torch divides a number by a tensor as reciprocal times number, which
- * this follows. */
+ * this follows. Two types depend on the length: dynamic makes new frequencies for each length
+ * beyond the context, longrope has a second set beyond the original one. */
 #include <math.h>
 #include <string.h>
 
@@ -10,13 +11,20 @@
 static const double LARGEST = 1e30;
 
 /* Plain powf may round otherwise on another machine; a double power rounded once does not. */
+static float power(float base, float exponent)
+{
+    return (float)pow((double)base, (double)exponent);
+}
+
+/* How many positions dim 2i takes for a radian. */
+static float wavelength(double theta, size_t i, size_t n_rotated)
+{
+    return power((float)theta, (float)(2 * i) / (float)n_rotated);
+}
+
 void cdz_rope_frequencies(float *inv_freq, size_t n_rotated, double theta)
 {
-    const float base = (float)theta;
-    for (size_t i = 0; 2 * i < n_rotated; i++) {
-        const float exponent = (float)(2 * i) / (float)n_rotated;
-        inv_freq[i] = 1.0f / (float)pow((double)base, (double)exponent);
-    }
+    for (size_t i = 0; 2 * i < n_rotated; i++) inv_freq[i] = 1.0f / wavelength(theta, i, n_rotated);
 }
 
 typedef struct llama3 {
@@ -37,6 +45,15 @@ static float llama3_frequency(float inv_freq, const llama3 *p)
     const float smooth = ((1.0f / wave) * (float)p->old_context - (float)p->low_factor) /
                          (float)(p->high_factor - p->low_factor);
     return (1.0f - smooth) * inv_freq / factor + smooth * inv_freq;
+}
+
+static cdz_status read_old_context(const cdz_keys *k, const cdz_keys *config, const cdz_arch *arch,
+                                   uint32_t *out)
+{
+    uint32_t context = arch->context;
+    /* A value beside the scaling object wins over the one inside, as in standardize_rope_params. */
+    CDZ_TRY(cdz_key_size(k, "original_max_position_embeddings", &context, INT32_MAX, &context));
+    return cdz_key_size(config, "original_max_position_embeddings", &context, INT32_MAX, out);
 }
 
 /* --- yarn ---------------------------------------------------------------------------------- */
@@ -73,17 +90,14 @@ static cdz_status read_attention_factor(const cdz_keys *k, double factor, yarn *
 static cdz_status read_yarn(const cdz_keys *k, const cdz_keys *config, const cdz_arch *arch,
                             double theta, double dim, double factor, yarn *y)
 {
-    uint32_t old_context = arch->context;
+    uint32_t old_context;
     double fast, slow;
     bool truncate;
     CDZ_TRY(read_attention_factor(k, factor, y));
     CDZ_TRY(cdz_key_real(k, "beta_fast", 32, 1e-6, 1e6, &fast));
     CDZ_TRY(cdz_key_real(k, "beta_slow", 1, 1e-6, 1e6, &slow));
     CDZ_TRY(cdz_key_bool(k, "truncate", true, &truncate));
-    CDZ_TRY(
-        cdz_key_size(k, "original_max_position_embeddings", &old_context, INT32_MAX, &old_context));
-    CDZ_TRY(cdz_key_size(config, "original_max_position_embeddings", &old_context, INT32_MAX,
-                         &old_context));
+    CDZ_TRY(read_old_context(k, config, arch, &old_context));
     const double low = correction_dim(fast, dim, theta, old_context);
     const double high = correction_dim(slow, dim, theta, old_context);
     y->low = fmax(truncate ? floor(low) : low, 0);
@@ -101,20 +115,59 @@ static float yarn_frequency(float inv_freq, size_t i, double factor, const yarn 
     return inv_freq / (float)factor * (1.0f - keep) + inv_freq * keep;
 }
 
+/* --- types that depend on the length -------------------------------------------------------- */
+
+/* _compute_dynamic_ntk_parameters: the base grows with the length, a tensor there. */
+static void dynamic_frequencies(float *inv_freq, const cdz_arch *a, uint32_t length)
+{
+    const size_t n = a->rope.n_rotated;
+    const float factor = (float)a->rope_factor;
+    const float stretch =
+        factor * (float)length / (float)a->rope_limit - (float)(a->rope_factor - 1);
+    const float exponent = (float)((double)n / ((double)n - 2));
+    cdz_rope_frequencies(inv_freq, n, (double)((float)a->rope_theta * power(stretch, exponent)));
+}
+
+cdz_rope cdz_rope_at(const cdz_arch *arch, uint32_t length, float *made)
+{
+    cdz_rope rope = arch->rope;
+    if (arch->rope_limit == 0 || length <= arch->rope_limit) return rope;
+    if (!arch->long_inv_freq) dynamic_frequencies(made, arch, length);
+    rope.inv_freq = arch->long_inv_freq ? arch->long_inv_freq : made;
+    return rope;
+}
+
+/* _compute_longrope_parameters: a factor per pair of dims, from the list called key. */
+static cdz_status stretched(const cdz_keys *k, const char *key, size_t n_rotated, double theta,
+                            cdz_arena *arena, const float **out)
+{
+    const cdz_json *list = cdz_key(k, key);
+    if (!cdz_json_is(list, CDZ_JSON_ARRAY) || list->len != n_rotated / 2)
+        return cdz_err(k->err, CDZ_E_INPUT, "%s: %s%s must be an array of %zu numbers", k->path,
+                       k->prefix, key, n_rotated / 2);
+    float *inv_freq = cdz_arena_array(arena, n_rotated / 2 + 1, sizeof *inv_freq);
+    if (!inv_freq) return cdz_err(k->err, CDZ_E_NOMEM, "%s: out of memory", k->path);
+    for (size_t i = 0; i < n_rotated / 2; i++) {
+        double factor;
+        if (!cdz_json_number(&list->items[i], &factor) || !(factor >= 1e-6 && factor <= 1e6))
+            return cdz_err(k->err, CDZ_E_INPUT, "%s: %s%s[%zu] must be a number from 1e-6 to 1e6",
+                           k->path, k->prefix, key, i);
+        inv_freq[i] = 1.0f / ((float)factor * wavelength(theta, i, n_rotated));
+    }
+    *out = inv_freq;
+    return CDZ_OK;
+}
+
 /* --- the description ----------------------------------------------------------------------- */
 
 static cdz_status read_llama3(const cdz_keys *k, const cdz_keys *config, const cdz_arch *arch,
                               double factor, llama3 *p)
 {
-    uint32_t old_context = arch->context;
+    uint32_t old_context;
     p->factor = factor;
     CDZ_TRY(cdz_key_real(k, "low_freq_factor", NAN, 1e-6, 1e6, &p->low_factor));
     CDZ_TRY(cdz_key_real(k, "high_freq_factor", NAN, 1e-6, 1e6, &p->high_factor));
-    /* A value beside the scaling object wins over the one inside, as in standardize_rope_params. */
-    CDZ_TRY(
-        cdz_key_size(k, "original_max_position_embeddings", &old_context, INT32_MAX, &old_context));
-    CDZ_TRY(cdz_key_size(config, "original_max_position_embeddings", &old_context, INT32_MAX,
-                         &old_context));
+    CDZ_TRY(read_old_context(k, config, arch, &old_context));
     p->old_context = old_context;
     if (p->high_factor <= p->low_factor)
         return cdz_err(k->err, CDZ_E_INPUT,
@@ -124,13 +177,18 @@ static cdz_status read_llama3(const cdz_keys *k, const cdz_keys *config, const c
 }
 
 /* rope_type, or type in older files; "default" when neither is there. */
-static cdz_status read_type(const cdz_keys *k, cdz_rope_type *out)
+static cdz_status read_type(const cdz_keys *k, bool only_longrope, cdz_rope_type *out)
 {
-    static const char *const names[] = {"default", "linear", "llama3", "yarn"};
+    static const char *const names[] = {"default", "linear",  "llama3",
+                                        "yarn",    "dynamic", "longrope"};
     const char *key = cdz_key(k, "rope_type") ? "rope_type" : "type";
     const cdz_json *type = cdz_key(k, key);
     *out = CDZ_ROPE_DEFAULT;
     if (!type) return CDZ_OK;
+    if (cdz_json_eq(type, "su") || (only_longrope && cdz_json_eq(type, "yarn"))) {
+        *out = CDZ_ROPE_LONGROPE;
+        return CDZ_OK;
+    }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!cdz_json_eq(type, names[i])) continue;
         *out = (cdz_rope_type)i;
@@ -138,7 +196,7 @@ static cdz_status read_type(const cdz_keys *k, cdz_rope_type *out)
     }
     return cdz_err(k->err, CDZ_E_UNSUPPORTED,
                    "%s: %s%s %s%.40s%s is not supported; supported are default, linear, llama3, "
-                   "yarn",
+                   "yarn, dynamic, longrope",
                    k->path, k->prefix, key, type->type == CDZ_JSON_STRING ? "\"" : "",
                    type->type == CDZ_JSON_STRING ? type->string : cdz_json_type_name(type),
                    type->type == CDZ_JSON_STRING ? "\"" : "");
@@ -184,12 +242,37 @@ typedef struct rotation {
     cdz_rope_type type;
     double theta, factor;
     cdz_rope rope;
+    uint32_t limit; /* as cdz_arch.rope_limit */
+    const float *long_inv_freq;
 } rotation;
+
+static cdz_status read_longrope(const cdz_keys *k, const cdz_keys *config, cdz_arena *arena,
+                                const cdz_arch *arch, rotation *r)
+{
+    double scale;
+    CDZ_TRY(read_old_context(k, config, arch, &r->limit));
+    if (r->limit < 2)
+        return cdz_err(k->err, CDZ_E_INPUT,
+                       "%s: original_max_position_embeddings 1 leaves no room for longrope",
+                       k->path);
+    CDZ_TRY(cdz_key_real(k, "factor", (double)arch->context / r->limit, 1e-6, 1e6, &r->factor));
+    const double usual = r->factor <= 1 ? 1 : sqrt(1 + log(r->factor) / log(r->limit));
+    CDZ_TRY(cdz_key_real(k, "attention_factor", usual, 1e-6, 1e6, &scale));
+    r->rope.scale = (float)scale;
+    CDZ_TRY(stretched(k, "short_factor", r->rope.n_rotated, r->theta, arena, &r->rope.inv_freq));
+    return stretched(k, "long_factor", r->rope.n_rotated, r->theta, arena, &r->long_inv_freq);
+}
 
 static cdz_status make_frequencies(const cdz_keys *k, const cdz_keys *config, cdz_arena *arena,
                                    const cdz_arch *arch, rotation *r)
 {
     const size_t n = r->rope.n_rotated;
+    if (r->type == CDZ_ROPE_LONGROPE) return read_longrope(k, config, arena, arch, r);
+    if (r->type == CDZ_ROPE_DYNAMIC) r->limit = arch->context;
+    if (r->limit && n <= 2)
+        return cdz_err(k->err, CDZ_E_UNSUPPORTED,
+                       "%s: %zu dims of a head rotate; the dynamic type needs more than 2", k->path,
+                       n);
     llama3 p;
     yarn y = {.attention_factor = 1};
     if (r->type == CDZ_ROPE_LLAMA3) CDZ_TRY(read_llama3(k, config, arch, r->factor, &p));
@@ -213,11 +296,12 @@ static cdz_status read_rotation(const cdz_keys *k, const cdz_keys *config, cdz_a
                                 const cdz_arch *arch, double theta, rotation *r)
 {
     double partial;
-    CDZ_TRY(read_type(k, &r->type));
+    CDZ_TRY(read_type(k, arch->family->only_longrope, &r->type));
     CDZ_TRY(read_partial(k, config, arch, r->type, &partial));
     CDZ_TRY(cdz_key_real(k, "rope_theta", theta, 1e-3, LARGEST, &r->theta));
     r->factor = 1;
-    if (r->type != CDZ_ROPE_DEFAULT) CDZ_TRY(cdz_key_real(k, "factor", NAN, 1e-6, 1e6, &r->factor));
+    if (r->type != CDZ_ROPE_DEFAULT && r->type != CDZ_ROPE_LONGROPE)
+        CDZ_TRY(cdz_key_real(k, "factor", NAN, 1e-6, 1e6, &r->factor));
     r->rope.n_rotated = (size_t)((double)arch->head_dim * partial);
     if (r->rope.n_rotated % 2)
         return cdz_err(k->err, CDZ_E_UNSUPPORTED,
@@ -245,6 +329,11 @@ static cdz_status read_local(const cdz_keys *described, const cdz_keys *config,
     const cdz_json *object = cdz_json_get(described->object, "sliding_attention");
     if (cdz_json_is(object, CDZ_JSON_OBJECT)) keys.object = object;
     CDZ_TRY(read_rotation(&keys, config, arena, arch, theta, &r));
+    if (r.limit)
+        return cdz_err(config->err, CDZ_E_UNSUPPORTED,
+                       "%s: layers with a window have a rotation that depends on the length, which "
+                       "is not supported",
+                       config->path);
     arch->local_rope = r.rope;
     return CDZ_OK;
 }
@@ -270,5 +359,9 @@ cdz_status cdz_rope_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arc
     arch->rope_theta = r.theta;
     arch->rope_factor = r.factor;
     arch->rope = r.rope;
+    arch->rope_limit = r.limit;
+    if (r.type == CDZ_ROPE_DYNAMIC && r.factor > 1)
+        arch->context = (uint32_t)fmin((double)r.limit * r.factor, INT32_MAX);
+    arch->long_inv_freq = r.long_inv_freq;
     return CDZ_OK;
 }

@@ -20,6 +20,12 @@ typedef struct head_row {
     float *to;    /* (V) */
 } head_row;
 
+/* Rows [row, row + n) of the pass, which one want gave and one rotation turns. */
+typedef struct rope_span {
+    uint32_t row, n;
+    cdz_rope rope;
+} rope_span;
+
 struct cdz_layers {
     cdz_backend *backend;
     const cdz_weights *weights;
@@ -46,6 +52,11 @@ struct cdz_layers {
     cdz_kv_row rows[CDZ_PASS_ROWS];
     head_row heads[CDZ_PASS_ROWS];
     uint32_t m, n_heads;
+
+    /* Rotations that depend on the length only. */
+    rope_span spans[CDZ_PASS_ROWS];
+    uint32_t n_spans;
+    float *made; /* (m, n_rotated / 2) frequencies of a span, or NULL */
 };
 
 static float *floats(cdz_backend *b, size_t rows, size_t columns)
@@ -100,6 +111,7 @@ static bool allocate_all(cdz_layers *f)
         {&f->route_weights, m, a->n_active},
         {&f->gathered, m, sparse},
         {&f->expert_gives, m, sparse},
+        {&f->made, m, a->rope_limit && !a->long_inv_freq ? a->rope.n_rotated / 2 : 0},
     };
     if (!allocate(f, pieces, sizeof pieces / sizeof *pieces)) return false;
     if (a->n_active == 0) return true;
@@ -142,7 +154,8 @@ void cdz_layers_free(cdz_layers *f)
                          f->gathered,
                          f->route_ids,
                          f->expert_gives,
-                         f->route_weights};
+                         f->route_weights,
+                         f->made};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]) f->backend->api->free(f->backend, all[i]);
     free(f);
@@ -166,6 +179,7 @@ static void want_scores(cdz_layers *f, const cdz_want *want, const cdz_want_seq 
 {
     if (want->positions == CDZ_POSITIONS_NONE) return;
     if (want->positions == CDZ_POSITIONS_LAST && p + 1 != visible) return;
+    if (want->positions == CDZ_POSITIONS_ALL && p < ws->from) return;
     int64_t row = ws->row0;
     if (want->positions == CDZ_POSITIONS_ALL) row += want->by_index ? cdz_seq_index(ws->seq, p) : p;
     f->heads[f->n_heads++] = (head_row){f->m, want->out + (size_t)row * want->stride};
@@ -191,14 +205,24 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
     return seq->computed == visible;
 }
 
+static void note_span(cdz_layers *f, const cdz_want *want, uint32_t row)
+{
+    const cdz_arch *a = &f->weights->arch;
+    if (a->rope_limit == 0 || f->m == row) return;
+    float *made = f->made ? f->made + (size_t)f->n_spans * (a->rope.n_rotated / 2) : NULL;
+    f->spans[f->n_spans++] = (rope_span){row, f->m - row, cdz_rope_at(a, want->length, made)};
+}
+
 static void gather(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
-    f->m = f->n_heads = 0;
+    f->m = f->n_heads = f->n_spans = 0;
     for (int prompts = 0; prompts < 2; prompts++)
         for (uint32_t i = 0; i < n && f->m < CDZ_PASS_ROWS; i++) {
             cdz_want *want = wants[i];
             if (!prompts && want->rows_left > SHORT) continue;
+            const uint32_t row = f->m;
             while (want->at < want->n_seqs && take_rows(f, want, &want->seqs[want->at])) want->at++;
+            note_span(f, want, row);
         }
 }
 
@@ -236,13 +260,24 @@ static void leave(cdz_layers *f, float *given, const cdz_norm *norm)
     f->backend->api->add(f->backend, f->x, D, given, D, f->m, D);
 }
 
+static void rotate(cdz_layers *f, float *x, size_t heads, const cdz_rope *rope)
+{
+    const size_t d = f->weights->arch.head_dim, wide = heads * d;
+    cdz_backend *b = f->backend;
+    if (f->n_spans == 0) b->api->rope(b, x, wide, f->m, heads, d, f->positions, rope);
+    for (uint32_t i = 0; i < f->n_spans; i++) {
+        const rope_span *s = &f->spans[i];
+        b->api->rope(b, x + s->row * wide, wide, s->n, heads, d, f->positions + s->row, &s->rope);
+    }
+}
+
 /* Norm and rotation of queries or keys (m, heads * d); a norm as wide as a head takes each alone. */
 static void place_heads(cdz_layers *f, float *x, size_t heads, const cdz_norm *norm,
                         const cdz_rope *rope)
 {
     const size_t d = f->weights->arch.head_dim, wide = heads * d;
     if (norm->w.data) normalise(f, x, x, f->m * (wide / norm->w.k), norm);
-    if (rope) f->backend->api->rope(f->backend, x, wide, f->m, heads, d, f->positions, rope);
+    if (rope) rotate(f, x, heads, rope);
 }
 
 /* given = o(attention(rope(q), rope(k), v)) of x */

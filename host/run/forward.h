@@ -17,6 +17,7 @@ enum { CDZ_PASS_ROWS = 512 };
 typedef struct cdz_want_seq {
     cdz_seq *seq;
     int64_t row0; /* score row: LAST row0; ALL row0 + position; with by_index row0 + the id's index */
+    uint32_t from; /* ALL: the first position whose scores are wanted */
 } cdz_want_seq;
 
 typedef struct cdz_want {
@@ -27,6 +28,7 @@ typedef struct cdz_want {
     bool by_index;
     float *out; /* rows of n_vocab, stride floats apart */
     size_t stride;
+    uint32_t length; /* positions of the request's longest row, for frequencies that depend on it */
     uint64_t rows_left; /* positions still to run */
 } cdz_want;
 

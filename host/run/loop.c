@@ -373,8 +373,11 @@ static cdz_status score_prompts(cdz_loop *loop)
                             .out = out,
                             .stride = loop->n_vocab};
     for (uint32_t r = 0; r < loop->n_rows; r++) {
+        const uint32_t visible = cdz_seq_visible(loop->rows[r].seq);
+        if (visible > loop->want.length) loop->want.length = visible;
         CDZ_TRY(cdz_seq_prepare(loop->rows[r].seq, &loop->error));
-        loop->want_seqs[r] = (cdz_want_seq){loop->rows[r].seq, (int64_t)r * loop->job->prompt_len};
+        loop->want_seqs[r] =
+            (cdz_want_seq){loop->rows[r].seq, (int64_t)r * loop->job->prompt_len, 0};
     }
     CDZ_TRY(cdz_loop_await(loop));
     loop->task->outcome->prompt_logits = out;

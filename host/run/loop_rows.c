@@ -70,6 +70,17 @@ static cdz_status follow(cdz_loop *loop, const uint32_t *leaders)
     return CDZ_OK;
 }
 
+/* Positions of the longest row, ended ones too: their filler counts in the reference. */
+static uint32_t longest(const cdz_loop *loop)
+{
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        const uint32_t n = cdz_seq_visible(loop->rows[r].seq);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
 /* The want for every row that runs and leads. */
 static cdz_status want_rows(cdz_loop *loop, const uint32_t *leaders)
 {
@@ -77,11 +88,13 @@ static cdz_status want_rows(cdz_loop *loop, const uint32_t *leaders)
                             .seqs = loop->want_seqs,
                             .positions = CDZ_POSITIONS_LAST,
                             .out = loop->scores.data,
-                            .stride = loop->n_vocab};
+                            .stride = loop->n_vocab,
+                            .length = longest(loop)};
     for (uint32_t r = 0; r < loop->n_rows; r++) {
         if (!cdz_row_runs(loop, r) || leaders[r] != r) continue;
+        cdz_seq_rotate_for(loop->rows[r].seq, loop->want.length);
         CDZ_TRY(cdz_seq_prepare(loop->rows[r].seq, &loop->error));
-        loop->want_seqs[loop->want.n_seqs++] = (cdz_want_seq){loop->rows[r].seq, r};
+        loop->want_seqs[loop->want.n_seqs++] = (cdz_want_seq){loop->rows[r].seq, r, 0};
     }
     return CDZ_OK;
 }

@@ -153,11 +153,32 @@ static uint64_t lay_out(cdz_loop *loop, cdz_positions positions)
             ws->row0 = i;
             rows++;
         } else if (positions == CDZ_POSITIONS_ALL) {
-            ws->row0 = (int64_t)rows - ws->seq->computed;
-            rows += cdz_seq_visible(ws->seq) - ws->seq->computed;
+            ws->row0 = (int64_t)rows - ws->from;
+            rows += cdz_seq_visible(ws->seq) - ws->from;
         }
     }
     return rows;
+}
+
+/* Readies a sequence for a pass. ALL gives scores of what the caller knows to be missing: a cache that is made anew
+ * because the frequencies changed gives no more. */
+static cdz_status want_seq(cdz_loop *loop, cdz_seq *seq, uint32_t length, cdz_want_seq *out)
+{
+    const uint32_t visible = cdz_seq_visible(seq), computed = seq->computed;
+    cdz_seq_rotate_for(seq, length);
+    CDZ_TRY(cdz_seq_prepare(seq, &loop->error));
+    *out = (cdz_want_seq){seq, 0, computed < visible ? computed : visible - 1};
+    return CDZ_OK;
+}
+
+static uint32_t longest(cdz_seq *const *seqs, uint32_t n)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t visible = cdz_seq_visible(seqs[i]);
+        if (visible > most) most = visible;
+    }
+    return most;
 }
 
 cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
@@ -173,16 +194,15 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
     CDZ_TRY(check_seqs(loop, seqs, n));
     if (n == 0) return CDZ_OK;
     if (!cdz_loop_want(loop, n)) return cdz_loop_nomem(loop);
-    for (uint32_t i = 0; i < n; i++) {
-        CDZ_TRY(cdz_seq_prepare(seqs[i], &loop->error));
-        loop->want_seqs[i] = (cdz_want_seq){seqs[i], 0};
-    }
+    const uint32_t length = longest(seqs, n);
+    for (uint32_t i = 0; i < n; i++) CDZ_TRY(want_seq(loop, seqs[i], length, &loop->want_seqs[i]));
     const uint32_t n_vocab = seqs[0]->model->weights->arch.n_vocab;
     loop->want = (cdz_want){.model = seqs[0]->model,
                             .seqs = loop->want_seqs,
                             .n_seqs = n,
                             .positions = positions,
-                            .stride = n_vocab};
+                            .stride = n_vocab,
+                            .length = length};
     const uint64_t rows = lay_out(loop, positions);
     if (rows > UINT32_MAX) return cdz_loop_nomem(loop);
     if (rows) CDZ_TRY(cdz_matrix_fit(loop, &loop->seq_scores, (uint32_t)rows, n_vocab));

@@ -125,6 +125,7 @@ cdz_status cdz_seq_adopt(cdz_seq *to, const cdz_seq *from, cdz_error *err)
     if (n) memcpy(to->blocks, from->blocks, n * sizeof *to->blocks);
     to->n_blocks = n;
     to->computed = from->computed;
+    to->long_rope = from->long_rope;
     return CDZ_OK;
 }
 
@@ -162,6 +163,15 @@ static cdz_status check_positions(const cdz_seq *seq, uint32_t visible, cdz_erro
                    "a sequence of %" PRIu32 " tokens: the model has learned %" PRIu32
                    " positions and no more",
                    visible, arch->context);
+}
+
+void cdz_seq_rotate_for(cdz_seq *seq, uint32_t length)
+{
+    const cdz_arch *arch = seq->model ? &seq->model->weights->arch : NULL;
+    if (!arch || !arch->long_inv_freq) return;
+    const bool is_long = length > arch->rope_limit;
+    if (is_long != seq->long_rope) cut_cache(seq, 0);
+    seq->long_rope = is_long;
 }
 
 cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err)

@@ -22,6 +22,7 @@ struct cdz_seq {
     int32_t *blocks; /* (n_blocks) block of positions [32 i, 32 i + 32) */
     uint32_t n_blocks, blocks_cap;
     uint32_t computed; /* positions in the KV cache */
+    bool long_rope;    /* the cache was made with longrope's long frequencies */
     bool is_row;       /* a request's row: edited by the row verbs alone */
     cdz_seq *next;     /* in the decoder's list of other sequences */
 };
@@ -41,6 +42,10 @@ cdz_status cdz_seq_adopt(cdz_seq *to, const cdz_seq *from, cdz_error *err);
 
 uint32_t cdz_seq_visible(const cdz_seq *seq);                  /* positions its ids have */
 uint32_t cdz_seq_index(const cdz_seq *seq, uint32_t position); /* of a position's id among ids */
+
+/* The next pass runs where the longest row has `length` positions: forgets a cache that was made with other
+ * frequencies (longrope; with the dynamic type cached keys keep theirs). Call before cdz_seq_prepare. */
+void cdz_seq_rotate_for(cdz_seq *seq, uint32_t length);
 
 /* Makes every block that positions [computed, visible) need present and its own: the pass after this cannot fail.
  * Forgets the last position first when the cache holds everything. */

@@ -19,6 +19,8 @@ uint64_t cdz_job_blocks(const cdz_job *job)
     const uint32_t len = job->max_length > job->prompt_len ? job->max_length : job->prompt_len;
     const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for(len);
     if (!is_search(job) || job->assistant) return apart;
+    /* A cache made anew when longrope's frequencies change is each row's own. */
+    if (job->model->weights->arch.long_inv_freq) return apart;
     /* Rows of one prompt share its whole blocks from the first pass on. Each has those it generates into for itself,
      * and one more: the prompt's last block, begun or to be computed again. */
     const uint64_t each = (uint64_t)cdz_kv_blocks_for(len - job->prompt_len) + 1;
