@@ -301,12 +301,52 @@ static void test_shared_prompt(void **state)
     rig_close(&r);
 }
 
+/* prefill_chunk_size: rows of a batch, the longest prompt longer than a pass, in chunks of any size. */
+static void test_prefill_chunks(void **state)
+{
+    (void)state;
+    enum { LEN = 600, ROWS = 3, NEW = 4 };
+    static const struct {
+        uint32_t chunk, passes;
+    } cases[] = {{0, 0}, {1, LEN}, {7, 86}, {64, 10}, {512, 3}, {100000, 3}};
+    static int32_t ids[ROWS * LEN];
+    static uint8_t mask[ROWS * LEN];
+    memset(mask, 1, sizeof mask);
+    fill_prompt(ids, ROWS * LEN, 8);
+    for (uint32_t r = 1; r < ROWS; r++)
+        for (uint32_t i = 0; i < 250 * r; i++) mask[r * LEN + i] = 0;
+    answer first;
+    hand_plan plans[sizeof cases / sizeof *cases];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rig r = rig_open("llama_gqa", (cdz_engine_options){.n_threads = 2});
+        plan_init(&plans[i], built_plugin("greedy"), NULL);
+        plan_add_criterion(&plans[i], &length_rule, NULL);
+        answer a;
+        cdz_job *job = new_job(&r, &plans[i], ids, mask, ROWS, LEN, NEW, &a);
+        job->keep_logits = job->keep_scores = true;
+        job->prefill_chunk = cases[i].chunk;
+        run_well(&r, &a);
+        cdz_engine_stats stats;
+        cdz_engine_get_stats(r.engine, &stats);
+        if (i > 0) {
+            if (stats.passes != cases[i].passes + NEW - 1)
+                fail_msg("chunk %u: %u passes", cases[i].chunk, (unsigned)stats.passes);
+            compare_outcomes(a.outcome, first.outcome, cases[i].chunk);
+            answer_free(&a);
+        } else {
+            first = a;
+        }
+        rig_close(&r);
+    }
+    answer_free(&first);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chunks_threads_fibres), cmocka_unit_test(test_chunks_with_windows),
         cmocka_unit_test(test_fifty_requests),        cmocka_unit_test(test_batch_rows),
-        cmocka_unit_test(test_shared_prompt),
+        cmocka_unit_test(test_shared_prompt),         cmocka_unit_test(test_prefill_chunks),
     };
     return cmocka_run_group_tests_name("run company", tests, NULL, NULL);
 }

@@ -83,7 +83,6 @@ cdz_status cdz_generation_unsupported(const cdz_resolution *res, bool strategy_n
         {"token_healing", g->token_healing.value},
         {"watermarking_config", value_of(res, "watermarking_config")},
         {"prefix_allowed_tokens", value_of(res, "prefix_allowed_tokens")},
-        {"prefill_chunk_size", g->prefill_chunk_size.set},
         {"output_attentions", g->output_attentions},
         {"output_hidden_states", g->output_hidden_states},
         {"cache_implementation", cache && strcmp(cache, "quantized") == 0},

@@ -81,7 +81,7 @@ static const cdz_param rows[] = {
     OPT_INT(prompt_lookup_num_tokens, ANY, "draft this many tokens from the prompt"),
     OPT_INT(max_matching_ngram_size, ANY, "longest n-gram looked up in the prompt"),
     OPT_INT(assistant_early_exit, ANY, "draft with this many layers"),
-    OPT_INT(prefill_chunk_size, ANY, "compute the prompt in pieces"),
+    OPT_INT(prefill_chunk_size, 1, CDZ_NO_LIMIT, "compute the prompt in pieces of so many tokens"),
     OPT_BOOL(disable_compile, "no meaning here"),
     OPT_BOOL(low_memory, "refused with beams"),
     OPT_REAL(penalty_alpha, ANY, "contrastive search"),

@@ -234,6 +234,12 @@ static cdz_status resolve_lengths(preparation *p)
     return gather_warnings(p, &lengths);
 }
 
+static void choose_prefill(preparation *p)
+{
+    const cdz_opt_int *chunk = &p->job->plan->generation.prefill_chunk_size;
+    if (chunk->set) p->job->prefill_chunk = chunk->value < UINT32_MAX ? (uint32_t)chunk->value : 0;
+}
+
 static void choose_records(preparation *p, const cdz_record_spec *record)
 {
     const cdz_generation *g = &p->job->plan->generation;
@@ -264,6 +270,7 @@ static cdz_status prepare(preparation *p, cdz_record_spec *record)
     }
     CDZ_TRY(expand(p));
     CDZ_TRY(resolve_lengths(p));
+    choose_prefill(p);
     choose_records(p, record);
     return CDZ_OK;
 }

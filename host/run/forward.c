@@ -192,7 +192,9 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
     cdz_seq *seq = ws->seq;
     const uint32_t visible = cdz_seq_visible(seq);
     uint32_t index = seq->computed < visible ? cdz_seq_index(seq, seq->computed) : 0;
-    while (seq->computed < visible && f->m < CDZ_PASS_ROWS) {
+    uint32_t end = visible;
+    if (want->chunk && visible - seq->computed > want->chunk) end = seq->computed + want->chunk;
+    while (seq->computed < end && f->m < CDZ_PASS_ROWS) {
         const uint32_t p = seq->computed++;
         while (index < seq->mask_len && !seq->mask[index]) index++;
         f->ids[f->m] = seq->ids[index++];
@@ -213,17 +215,23 @@ static void note_span(cdz_layers *f, const cdz_want *want, uint32_t row)
     f->spans[f->n_spans++] = (rope_span){row, f->m - row, cdz_rope_at(a, want->length, made)};
 }
 
+/* Takes rows of a want's sequences, as many as there is room for. */
+static void serve(cdz_layers *f, cdz_want *want)
+{
+    const uint32_t row = f->m;
+    want->served = true;
+    for (uint32_t s = want->at; s < want->n_seqs && f->m < CDZ_PASS_ROWS; s++)
+        if (take_rows(f, want, &want->seqs[s]) && s == want->at) want->at++;
+    note_span(f, want, row);
+}
+
 static void gather(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
     f->m = f->n_heads = f->n_spans = 0;
+    for (uint32_t i = 0; i < n; i++) wants[i]->served = false;
     for (int prompts = 0; prompts < 2; prompts++)
-        for (uint32_t i = 0; i < n && f->m < CDZ_PASS_ROWS; i++) {
-            cdz_want *want = wants[i];
-            if (!prompts && want->rows_left > SHORT) continue;
-            const uint32_t row = f->m;
-            while (want->at < want->n_seqs && take_rows(f, want, &want->seqs[want->at])) want->at++;
-            note_span(f, want, row);
-        }
+        for (uint32_t i = 0; i < n && f->m < CDZ_PASS_ROWS; i++)
+            if (!wants[i]->served && (prompts || wants[i]->rows_left <= SHORT)) serve(f, wants[i]);
 }
 
 /* --- the layers ----------------------------------------------------------------------------------------- */

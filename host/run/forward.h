@@ -29,6 +29,8 @@ typedef struct cdz_want {
     float *out; /* rows of n_vocab, stride floats apart */
     size_t stride;
     uint32_t length; /* positions of the request's longest row, for frequencies that depend on it */
+    uint32_t chunk;  /* at most so many positions of one sequence in one pass; 0: no limit */
+    bool served;     /* has rows in the pass that is being put together */
     uint64_t rows_left; /* positions still to run */
 } cdz_want;
 

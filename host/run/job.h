@@ -26,8 +26,9 @@ typedef struct cdz_job {
     uint32_t max_length, min_length; /* resolved (processors.md 4.3) */
     uint64_t seed;
     cdz_ids eos;
-    int32_t pad, bos;                             /* -1: none */
-    double deadline_s;                            /* monotonic; 0: none */
+    int32_t pad, bos;       /* -1: none */
+    uint32_t prefill_chunk; /* at most so many prompt positions of a row in one pass; 0: no limit */
+    double deadline_s;      /* monotonic; 0: none */
     bool keep_scores, keep_logits, keep_logprobs; /* what record() keeps */
     uint32_t keep_top; /* > 0: instead of whole rows keep the k best ids and values, the chosen and n_finite */
     bool prompt_logits; /* mode `logits`: one pass over rows, logits of every position, no strategy */

@@ -83,6 +83,7 @@ void cdz_loop_say(cdz_loop *loop, cdz_status code, const char *fmt, ...)
 
 cdz_status cdz_loop_await(cdz_loop *loop)
 {
+    if (loop->prefill_s == 0) loop->want.chunk = loop->job->prefill_chunk;
     cdz_want_begin(&loop->want);
     if (loop->want.rows_left == 0) return CDZ_OK;
     loop->waiting = true;
