@@ -46,6 +46,7 @@ typedef struct cdz_attend_query {
     const float *q;    /* (head_dim) */
     float *out;        /* (head_dim) */
     size_t begin, end; /* positions seen: [begin, end) */
+    const float *bias; /* bias[p] is added to the scaled score of position p; NULL: none */
 } cdz_attend_query;
 
 typedef struct cdz_attend {
@@ -55,7 +56,7 @@ typedef struct cdz_attend {
     size_t block_stride;   /* floats from a block to the next */
     const int32_t *blocks; /* of the sequence */
     float scale;
-    float soft_cap;      /* of the scaled scores; 0: none */
+    float soft_cap;      /* of the scaled and biased scores; 0: none */
     float *scores;       /* room to work in: (n_queries, score_stride) */
     size_t score_stride; /* the range of all queries together, rounded out to whole blocks */
 } cdz_attend;
@@ -81,7 +82,7 @@ typedef struct cdz_kernel_set {
     void (*scale_norm)(float *y, const float *x, const float *w, float inverse, float offset,
                        size_t n);
     void (*silu_mul)(float *y, const float *gate, const float *up, size_t n);
-    void (*gelu[CDZ_N_GELUS])(float *y, const float *x, size_t n);
+    void (*activate[CDZ_N_CURVES])(float *y, const float *x, size_t n);
     void (*mul)(float *y, const float *x, size_t n);                      /* y *= x */
     void (*scale)(float *x, float factor, size_t n);                      /* x *= factor */
     void (*add_scaled)(float *y, const float *x, float factor, size_t n); /* y += factor * x */

@@ -48,8 +48,15 @@ typedef struct cdz_rope {
     bool interleaved;      /* pairs are (2i, 2i+1) instead of (i, i + n_rotated/2) */
 } cdz_rope;
 
-/* The two gelus: by the error function, and by tanh (gelu_new, gelu_pytorch_tanh). */
-typedef enum cdz_gelu_kind { CDZ_GELU_ERF, CDZ_GELU_TANH, CDZ_N_GELUS } cdz_gelu_kind;
+/* Activation functions: gelu by the error function, by tanh (gelu_new, gelu_pytorch_tanh), relu
+ * and silu. */
+typedef enum cdz_curve {
+    CDZ_CURVE_GELU,
+    CDZ_CURVE_GELU_TANH,
+    CDZ_CURVE_RELU,
+    CDZ_CURVE_SILU,
+    CDZ_N_CURVES
+} cdz_curve;
 
 /* The paged KV store of one model. A block holds CDZ_KV_BLOCK positions of every layer. Inside,
  * per layer and kv head, keys lie as [CDZ_KV_BLOCK/8][head_dim][8] (eight positions side by
@@ -63,11 +70,24 @@ typedef struct cdz_kv_shape {
 } cdz_kv_shape;
 
 /* One query row of an attention call: position p of a sequence sees the positions
- * [max(0, p - window + 1), p]. */
+ * [max(0, p - window + 1), p + ahead]. */
 typedef struct cdz_kv_row {
     const int32_t *blocks; /* of the sequence: position p is in blocks[p / CDZ_KV_BLOCK] */
     uint32_t position;
+    uint32_t ahead; /* 0: causal */
 } cdz_kv_row;
+
+/* What attention does beside reading its operands. */
+typedef struct cdz_attention {
+    size_t n_heads;  /* query heads */
+    float scale;     /* of the scores */
+    float soft_cap;  /* of the scaled and biased scores; 0: none */
+    uint32_t window; /* 0: everything */
+    /* Added to scaled scores by distance: head h's for key position k and query position q is
+     * bias[h * bias_stride + bias_zero + k - q]. Like weights: read until sync. NULL: none. */
+    const float *bias;
+    size_t bias_stride, bias_zero;
+} cdz_attention;
 
 typedef struct cdz_backend cdz_backend;
 
@@ -107,9 +127,9 @@ typedef struct cdz_backend_api {
     /* y = gate / (1 + exp(-gate)) * up */
     void (*silu_mul)(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
                      size_t ldg, size_t m, size_t n);
-    /* y = gelu(gate) * up; up NULL: y = gelu(gate) */
-    void (*gelu)(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
-                 size_t ldg, size_t m, size_t n, cdz_gelu_kind kind);
+    /* y = curve(gate) * up; up NULL: y = curve(gate) */
+    void (*activate)(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
+                     size_t ldg, size_t m, size_t n, cdz_curve curve);
     /* y += x */
     void (*add)(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
                 size_t n);
@@ -136,12 +156,12 @@ typedef struct cdz_backend_api {
     void (*kv_write)(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,
                      const float *v, size_t ldv, const cdz_kv_row *rows, size_t m);
     /* out and q (m, n_heads * head_dim); grouped-query: query head h reads kv head h / (n_heads
-     * / n_kv_heads). window 0: everything. Scores are q.k * scale, drawn into (-soft_cap, soft_cap)
-     * unless that is 0; softmax as in ref_attention.c, by absolute position. Rows of one sequence that stand together and share
-     * the pointer to its blocks are computed together. */
+     * / n_kv_heads). Scores are q.k * scale + bias, drawn into (-soft_cap, soft_cap) unless that is
+     * 0; softmax as in ref_attention.c, by absolute position. Rows of one sequence that stand
+     * together and share the pointer to its blocks are computed together. */
     void (*attention)(cdz_backend *b, float *out, size_t ldo, const float *q, size_t ldq,
                       const cdz_kv *kv, size_t layer, const cdz_kv_row *rows, size_t m,
-                      size_t n_heads, float scale, float soft_cap, uint32_t window);
+                      const cdz_attention *how);
 
     /* Runs task(arg, i) for i in [0, n) on the backend's threads; used for row-wise native
      * processors. */

@@ -10,12 +10,23 @@ static const struct model {
     size_t n_heads, n_kv_heads, head_dim;
     uint32_t window;
     float soft_cap;
+    bool biased; /* by distance */
+    bool whole;  /* every position sees the text to its end */
 } models[] = {
-    {"seven heads to one", 14, 2, 64, 0, 0}, {"one to one", 4, 4, 16, 0, 0},
-    {"odd head size", 6, 2, 20, 0, 0},       {"head smaller than a register", 3, 1, 5, 0, 0},
-    {"window of one", 4, 2, 24, 1, 0},       {"window across blocks", 14, 2, 64, 40, 0},
-    {"window of a block", 9, 1, 32, 32, 0},  {"window longer than the text", 4, 2, 8, 4096, 0},
-    {"soft cap", 8, 2, 32, 0, 1.5f},         {"soft cap and window", 9, 3, 20, 45, 50.0f},
+    {"seven heads to one", 14, 2, 64, 0, 0, false, false},
+    {"one to one", 4, 4, 16, 0, 0, false, false},
+    {"odd head size", 6, 2, 20, 0, 0, false, false},
+    {"head smaller than a register", 3, 1, 5, 0, 0, false, false},
+    {"window of one", 4, 2, 24, 1, 0, false, false},
+    {"window across blocks", 14, 2, 64, 40, 0, false, false},
+    {"window of a block", 9, 1, 32, 32, 0, false, false},
+    {"window longer than the text", 4, 2, 8, 4096, 0, false, false},
+    {"soft cap", 8, 2, 32, 0, 1.5f, false, false},
+    {"soft cap and window", 9, 3, 20, 45, 50.0f, false, false},
+    {"bias", 4, 4, 12, 0, 0, true, false},
+    {"bias, cap and window", 6, 3, 16, 70, 2.0f, true, false},
+    {"to the end", 4, 2, 16, 0, 0, false, true},
+    {"bias to the end", 4, 4, 12, 0, 0, true, true},
 };
 enum { N_MODELS = sizeof models / sizeof *models };
 
@@ -24,6 +35,7 @@ typedef struct text {
     const struct model *model;
     size_t kv_width, q_width;
     float *k, *v, *q;
+    float *bias; /* (n_heads, 2 LENGTH - 1), distance 0 in the middle; NULL: none */
     int32_t blocks[MOST_BLOCKS];
     float scale;
 } text;
@@ -38,6 +50,7 @@ static text make_text(const struct model *model, uint32_t seed, int32_t first_bl
     t.v = random_floats(&r, LENGTH * t.kv_width);
     t.q = random_floats(&r, LENGTH * t.q_width);
     for (size_t i = 0; i < LENGTH * t.q_width; i++) t.q[i] *= 8.0f;
+    if (model->biased) t.bias = random_floats(&r, model->n_heads * (2 * LENGTH - 1));
     for (int32_t i = 0; i < MOST_BLOCKS; i++) t.blocks[i] = first_block + (i * 5 + 3) % MOST_BLOCKS;
     t.scale = 1.0f / sqrtf((float)model->head_dim);
     return t;
@@ -48,6 +61,13 @@ static void free_text(text *t)
     free(t->k);
     free(t->v);
     free(t->q);
+    free(t->bias);
+}
+
+static cdz_kv_row row_at(const text *t, size_t position)
+{
+    const size_t ahead = t->model->whole ? LENGTH - 1 - position : 0;
+    return (cdz_kv_row){t->blocks, (uint32_t)position, (uint32_t)ahead};
 }
 
 static cdz_kv *make_store(cdz_backend *b, const struct model *model, size_t n_blocks)
@@ -62,7 +82,7 @@ static cdz_kv *make_store(cdz_backend *b, const struct model *model, size_t n_bl
 static void write_text(cdz_backend *b, cdz_kv *kv, const text *t, size_t from, size_t to)
 {
     cdz_kv_row rows[LENGTH];
-    for (size_t p = from; p < to; p++) rows[p - from] = (cdz_kv_row){t->blocks, (uint32_t)p};
+    for (size_t p = from; p < to; p++) rows[p - from] = row_at(t, p);
     b->api->kv_write(b, kv, 1, t->k + from * t->kv_width, t->kv_width, t->v + from * t->kv_width,
                      t->kv_width, rows, to - from);
 }
@@ -71,20 +91,28 @@ static void attend(cdz_backend *b, const cdz_kv *kv, const text *t, size_t from,
                    float *out)
 {
     cdz_kv_row rows[LENGTH];
-    for (size_t p = from; p < to; p++) rows[p - from] = (cdz_kv_row){t->blocks, (uint32_t)p};
+    for (size_t p = from; p < to; p++) rows[p - from] = row_at(t, p);
+    const cdz_attention how = {.n_heads = t->model->n_heads,
+                               .scale = t->scale,
+                               .soft_cap = t->model->soft_cap,
+                               .window = t->model->window,
+                               .bias = t->bias,
+                               .bias_stride = 2 * LENGTH - 1,
+                               .bias_zero = LENGTH - 1};
     b->api->attention(b, out + from * t->q_width, t->q_width, t->q + from * t->q_width, t->q_width,
-                      kv, 1, rows, to - from, t->model->n_heads, t->scale, t->model->soft_cap,
-                      t->model->window);
+                      kv, 1, rows, to - from, &how);
 }
 
-/* What the scalar set says, position by position, each written just before it is asked for. */
+/* What the scalar set says, position by position, each written just before it is asked for unless
+ * earlier ones see it. */
 static float *expect(const text *t)
 {
     cdz_backend *b = make_backend("scalar", 1);
     cdz_kv *kv = make_store(b, t->model, 2 * MOST_BLOCKS);
     float *out = must_alloc(LENGTH * t->q_width * sizeof *out);
+    if (t->model->whole) write_text(b, kv, t, 0, LENGTH);
     for (size_t p = 0; p < LENGTH; p++) {
-        write_text(b, kv, t, p, p + 1);
+        if (!t->model->whole) write_text(b, kv, t, p, p + 1);
         attend(b, kv, t, p, p + 1, out);
     }
     b->api->kv_destroy(b, kv);
@@ -102,18 +130,21 @@ static void exact_head(const text *t, size_t position, size_t head, double *out)
     const size_t begin =
         t->model->window && position + 1 > t->model->window ? position + 1 - t->model->window : 0;
     double scores[LENGTH], largest = -INFINITY, sum = 0.0;
-    for (size_t p = begin; p <= position; p++) {
+    const size_t end = t->model->whole ? LENGTH : position + 1;
+    for (size_t p = begin; p < end; p++) {
         scores[p] = 0.0;
         for (size_t d = 0; d < dim; d++)
             scores[p] += (double)t->q[position * t->q_width + head * dim + d] *
                          (double)t->k[p * t->kv_width + kv_head * dim + d];
         scores[p] *= (double)t->scale;
+        if (t->bias)
+            scores[p] += (double)t->bias[head * (2 * LENGTH - 1) + LENGTH - 1 + p - position];
         const double cap = (double)t->model->soft_cap;
         if (cap > 0) scores[p] = tanh(scores[p] / cap) * cap;
         if (scores[p] > largest) largest = scores[p];
     }
     for (size_t d = 0; d < dim; d++) out[d] = 0.0;
-    for (size_t p = begin; p <= position; p++) {
+    for (size_t p = begin; p < end; p++) {
         const double weight = exp(scores[p] - largest);
         sum += weight;
         for (size_t d = 0; d < dim; d++)
@@ -161,8 +192,9 @@ static void check_chunking(cdz_backend *b, const text *t, const float *expected,
 {
     cdz_kv *kv = make_store(b, t->model, 2 * MOST_BLOCKS);
     float *out = must_alloc(LENGTH * t->q_width * sizeof *out);
+    if (t->model->whole) write_text(b, kv, t, 0, LENGTH);
     for (size_t i = 0, from = 0; from < LENGTH; from = c->cuts[i++]) {
-        write_text(b, kv, t, from, c->cuts[i]);
+        if (!t->model->whole) write_text(b, kv, t, from, c->cuts[i]);
         attend(b, kv, t, from, c->cuts[i], out);
     }
     assert_same_rows(what, out, t->q_width, expected, t->q_width, LENGTH, t->q_width);
@@ -219,12 +251,12 @@ static void company_in(const char *variant)
     for (size_t i = 0; i < ROWS; i++) { /* a: 100..129, then a and c in turn from far apart */
         const bool first = i < 30 || i % 2;
         const size_t position = i < 30 ? 100 + i : (i * 67) % LENGTH;
-        rows[i] = (cdz_kv_row){first ? a.blocks : c.blocks, (uint32_t)position};
+        rows[i] = (cdz_kv_row){first ? a.blocks : c.blocks, (uint32_t)position, 0};
         memcpy(q + i * a.q_width, (first ? a.q : c.q) + position * a.q_width, a.q_width * sizeof *q);
         expected[i] = (first ? expected_a : expected_c) + position * a.q_width;
     }
-    b->api->attention(b, out, a.q_width, q, a.q_width, kv, 1, rows, ROWS, model->n_heads, a.scale,
-                      0.0f, 0);
+    const cdz_attention how = {.n_heads = model->n_heads, .scale = a.scale};
+    b->api->attention(b, out, a.q_width, q, a.q_width, kv, 1, rows, ROWS, &how);
     for (size_t i = 0; i < ROWS; i++)
         assert_same_rows(variant, out + i * a.q_width, a.q_width, expected[i], a.q_width, 1,
                          a.q_width);

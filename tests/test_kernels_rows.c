@@ -171,12 +171,22 @@ static void do_layer_norm(cdz_backend *b, const inputs *in, float *y, size_t m)
 
 static void do_gelu(cdz_backend *b, const inputs *in, float *y, size_t m)
 {
-    b->api->gelu(b, y, LD, in->x, NULL, LD, m, N, CDZ_GELU_ERF);
+    b->api->activate(b, y, LD, in->x, NULL, LD, m, N, CDZ_CURVE_GELU);
 }
 
 static void do_gelu_tanh_mul(cdz_backend *b, const inputs *in, float *y, size_t m)
 {
-    b->api->gelu(b, y, LD, in->x, in->z, LD, m, N, CDZ_GELU_TANH);
+    b->api->activate(b, y, LD, in->x, in->z, LD, m, N, CDZ_CURVE_GELU_TANH);
+}
+
+static void do_relu(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    b->api->activate(b, y, LD, in->x, NULL, LD, m, N, CDZ_CURVE_RELU);
+}
+
+static void do_curve_silu(cdz_backend *b, const inputs *in, float *y, size_t m)
+{
+    b->api->activate(b, y, LD, in->x, NULL, LD, m, N, CDZ_CURVE_SILU);
 }
 
 static void do_scale(cdz_backend *b, const inputs *in, float *y, size_t m)
@@ -240,6 +250,8 @@ static const struct {
     {"layernorm", do_layer_norm},
     {"gelu", do_gelu},
     {"gelu_tanh times up", do_gelu_tanh_mul},
+    {"relu", do_relu},
+    {"silu alone", do_curve_silu},
     {"scale", do_scale},
     {"soft_cap", do_soft_cap},
     {"add", do_add},
@@ -349,23 +361,28 @@ static void layer_norm_is_exact_to_rounding(void **state)
     b->api->destroy(b);
 }
 
-static void gelus_and_cap_are_exact_to_rounding(void **state)
+static void curves_are_exact_to_rounding(void **state)
 {
     (void)state;
     cdz_backend *b = make_backend(NULL, 1);
     float x[2001], y[2001];
     for (size_t i = 0; i < 2001; i++) x[i] = ((float)i - 1000.0f) * 0.01f;
     const size_t n = 2001;
-    b->api->gelu(b, y, n, x, NULL, n, 1, n, CDZ_GELU_ERF);
+    b->api->activate(b, y, n, x, NULL, n, 1, n, CDZ_CURVE_GELU);
     for (size_t i = 0; i < n; i++) {
         const double v = (double)x[i];
         assert_true(fabs((double)y[i] - v / 2 * (1 + erf(v / sqrt(2.0)))) < 1e-6);
     }
-    b->api->gelu(b, y, n, x, x, n, 1, n, CDZ_GELU_TANH);
+    b->api->activate(b, y, n, x, x, n, 1, n, CDZ_CURVE_GELU_TANH);
     for (size_t i = 0; i < n; i++) {
         const double v = (double)x[i], inner = 0.7978845608028654 * (v + 0.044715 * v * v * v);
         assert_true(fabs((double)y[i] - v / 2 * (1 + tanh(inner)) * v) < 1e-5);
     }
+    b->api->activate(b, y, n, x, NULL, n, 1, n, CDZ_CURVE_RELU);
+    for (size_t i = 0; i < n; i++) assert_true(y[i] == (x[i] > 0 ? x[i] : 0.0f));
+    b->api->activate(b, y, n, x, NULL, n, 1, n, CDZ_CURVE_SILU);
+    for (size_t i = 0; i < n; i++)
+        assert_true(fabs((double)y[i] - (double)x[i] / (1 + exp(-(double)x[i]))) < 2e-6);
     memcpy(y, x, sizeof y);
     b->api->soft_cap(b, y, n, 1, n, 4.0f);
     for (size_t i = 0; i < n; i++)
@@ -512,7 +529,7 @@ int main(void)
         cmocka_unit_test(norm_is_exact_to_a_few_ulp),
         cmocka_unit_test(silu_is_exact_to_a_few_ulp),
         cmocka_unit_test(layer_norm_is_exact_to_rounding),
-        cmocka_unit_test(gelus_and_cap_are_exact_to_rounding),
+        cmocka_unit_test(curves_are_exact_to_rounding),
         cmocka_unit_test(scaled_rows_land_where_they_belong),
         cmocka_unit_test(routes_take_the_largest),
         cmocka_unit_test(rope_turns_by_the_float_angle),

@@ -211,9 +211,9 @@ typedef struct attention {
 static void run_attention(void *arg)
 {
     attention *a = arg;
+    const cdz_attention how = {.n_heads = 14, .scale = 0.125f};
     for (size_t l = 0; l < a->layers; l++)
-        a->b->api->attention(a->b, a->out, 896, a->q, 896, a->kv, l, a->rows, a->m, 14, 0.125f,
-                             0.0f, 0);
+        a->b->api->attention(a->b, a->out, 896, a->q, 896, a->kv, l, a->rows, a->m, &how);
 }
 
 static void bench_attention(cdz_backend *b)
@@ -228,18 +228,18 @@ static void bench_attention(cdz_backend *b)
     for (size_t i = 0; i < (size_t)PROMPT * 896; i++) q[i] = (float)(i % 13) * 0.1f;
     for (int32_t i = 0; i < BLOCKS; i++) blocks[i] = i;
     for (uint32_t p = 0; p < 4096; p++) { /* the pages have to exist */
-        const cdz_kv_row row = {blocks, p};
+        const cdz_kv_row row = {blocks, p, 0};
         for (size_t l = 0; l < LAYERS; l++) b->api->kv_write(b, kv, l, q, 128, q, 128, &row, 1);
     }
     for (uint32_t context = 128; context <= 4096; context *= 2) {
-        const cdz_kv_row row = {blocks, context - 1};
+        const cdz_kv_row row = {blocks, context - 1, 0};
         rows[0] = row;
         attention a = {b, kv, LAYERS, 1, rows, q, out};
         const double seconds = median_seconds(run_attention, &a);
         printf("decode attention, 24 layers, context %4u: %6.2f ms, %5.1f GB/s\n", (unsigned)context,
                seconds * 1e3, (double)context * 256 * 4 * LAYERS / seconds * 1e-9);
     }
-    for (uint32_t p = 0; p < PROMPT; p++) rows[p] = (cdz_kv_row){blocks, p};
+    for (uint32_t p = 0; p < PROMPT; p++) rows[p] = (cdz_kv_row){blocks, p, 0};
     attention a = {b, kv, LAYERS, PROMPT, rows, q, out};
     const double seconds = median_seconds(run_attention, &a);
     printf("prompt attention, 24 layers, %d rows: %.1f ms, %.1f GMAC/s\n", PROMPT, seconds * 1e3,

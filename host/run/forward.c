@@ -199,7 +199,7 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
         while (index < seq->mask_len && !seq->mask[index]) index++;
         f->ids[f->m] = seq->ids[index++];
         f->positions[f->m] = p;
-        f->rows[f->m] = (cdz_kv_row){seq->blocks, p};
+        f->rows[f->m] = (cdz_kv_row){seq->blocks, p, 0};
         want_scores(f, want, ws, p, visible);
         f->m++;
         want->rows_left--;
@@ -305,8 +305,11 @@ static void attend(cdz_layers *f, uint32_t layer, const float *x, float *given)
     place_heads(f, f->q, a->n_heads, &w->q_norm, cdz_arch_rope(a, layer));
     place_heads(f, f->k, a->n_kv_heads, &w->k_norm, cdz_arch_rope(a, layer));
     api->kv_write(b, f->store, layer, f->k, narrow, f->v, narrow, f->rows, m);
-    api->attention(b, f->mixed, wide, f->q, wide, f->store, layer, f->rows, m, a->n_heads, scale,
-                   a->attention_cap, a->window[layer]);
+    const cdz_attention how = {.n_heads = a->n_heads,
+                               .scale = scale,
+                               .soft_cap = a->attention_cap,
+                               .window = a->window[layer]};
+    api->attention(b, f->mixed, wide, f->q, wide, f->store, layer, f->rows, m, &how);
     const cdz_product o = product(&w->o, given);
     api->matmul(b, &o, 1, f->mixed, wide, m);
 }
@@ -326,8 +329,8 @@ static void feed(cdz_layers *f, const cdz_feed_forward *w, const float *x, size_
     if (a->activation == CDZ_ACT_SILU)
         api->silu_mul(b, f->gate, F, inner, factor, F, m, F);
     else
-        api->gelu(b, f->gate, F, inner, factor, F, m, F,
-                  a->activation == CDZ_ACT_GELU ? CDZ_GELU_ERF : CDZ_GELU_TANH);
+        api->activate(b, f->gate, F, inner, factor, F, m, F,
+                      a->activation == CDZ_ACT_GELU ? CDZ_CURVE_GELU : CDZ_CURVE_GELU_TANH);
     const cdz_product down = product(&w->down, given);
     api->matmul(b, &down, 1, f->gate, F, m);
 }

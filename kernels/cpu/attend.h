@@ -53,6 +53,12 @@ CDZ_INLINE __m256 tanh8(__m256 x)
     return _mm256_blendv_ps(far, near_zero, _mm256_cmp_ps(a, _mm256_set1_ps(0.625f), _CMP_LT_OQ));
 }
 
+/* Adds a query's bias to the scores of [begin, end). */
+static void add_bias(float *s, size_t first, const cdz_attend_query *query)
+{
+    for (size_t at = query->begin; at < query->end; at++) s[at - first] += query->bias[at];
+}
+
 /* Draws the scores of the words that [begin, end) touches into (-cap, cap). */
 static void cap_scores(float *s, size_t first, size_t begin, size_t end, float soft_cap)
 {
@@ -298,6 +304,7 @@ static void attend(const cdz_attend *tile)
     for (size_t i = 0; i < tile->n_queries; i++) {
         float *scores = tile->scores + i * tile->score_stride;
         const cdz_attend_query *query = &tile->query[i];
+        if (query->bias) add_bias(scores, first, query);
         if (tile->soft_cap != 0.0f)
             cap_scores(scores, first, query->begin, query->end, tile->soft_cap);
         inverse[i] = softmax(scores, first, query->begin, query->end);

@@ -20,9 +20,8 @@ typedef struct call {
     const float *q;
     size_t ldq;
     const cdz_kv_row *rows;
-    size_t m, n_heads;
-    float scale, soft_cap;
-    uint32_t window;
+    size_t m;
+    cdz_attention how;
 } call;
 
 /* Its queries are counted through the rows of a sequence: row * group + head of the group. */
@@ -44,12 +43,18 @@ static size_t ceil_div(size_t a, size_t b)
 
 static size_t group_of(const call *c)
 {
-    return c->n_heads / c->kv->shape.n_kv_heads;
+    return c->how.n_heads / c->kv->shape.n_kv_heads;
 }
 
 static size_t first_seen(const call *c, size_t position)
 {
-    return c->window && position >= c->window ? position - c->window + 1 : 0;
+    return c->how.window && position >= c->how.window ? position - c->how.window + 1 : 0;
+}
+
+/* The first position after those a row sees. */
+static size_t end_seen(const cdz_kv_row *row)
+{
+    return (size_t)row->position + 1 + row->ahead;
 }
 
 /* Row and head of a tile's query. */
@@ -99,8 +104,8 @@ static void compute(const call *c, const tile *t, float *out, float *scores)
         .base = kv->memory + (c->layer * kv->shape.n_kv_heads + t->kv_head) * kv->head_floats,
         .block_stride = kv->block_floats,
         .blocks = c->rows[t->row].blocks,
-        .scale = c->scale,
-        .soft_cap = c->soft_cap,
+        .scale = c->how.scale,
+        .soft_cap = c->how.soft_cap,
         .scores = scores,
     };
     size_t begin = SIZE_MAX, end = 0;
@@ -111,7 +116,10 @@ static void compute(const call *c, const tile *t, float *out, float *scores)
         query->q = c->q + row * c->ldq + head * dim;
         query->out = out ? out + i * dim : c->out + row * c->ldo + head * dim;
         query->begin = first_seen(c, c->rows[row].position);
-        query->end = (size_t)c->rows[row].position + 1;
+        query->end = end_seen(&c->rows[row]);
+        query->bias = c->how.bias ? c->how.bias + head * c->how.bias_stride + c->how.bias_zero -
+                                        c->rows[row].position
+                                  : NULL;
         if (query->begin < begin) begin = query->begin;
         if (query->end > end) end = query->end;
     }
@@ -140,10 +148,10 @@ static void alone(cpu_backend *cpu, const call *c)
 
 static bool is_small(const call *c)
 {
-    const size_t per_position = 2 * c->n_heads * c->kv->shape.head_dim;
+    const size_t per_position = 2 * c->how.n_heads * c->kv->shape.head_dim;
     size_t positions = 0;
     for (size_t r = 0; r < c->m; r++) {
-        positions += c->rows[r].position + 1 - first_seen(c, c->rows[r].position);
+        positions += end_seen(&c->rows[r]) - first_seen(c, c->rows[r].position);
         if (positions * per_position > ALONE_MACS) return false;
     }
     return true;
@@ -185,8 +193,8 @@ static size_t blocks_of_run(const call *c, size_t row, size_t n)
 {
     size_t last = 0;
     for (size_t r = row; r < row + n; r++)
-        if (c->rows[r].position > last) last = c->rows[r].position;
-    return last / CDZ_KV_BLOCK + 1;
+        if (end_seen(&c->rows[r]) > last) last = end_seen(&c->rows[r]);
+    return ceil_div(last, CDZ_KV_BLOCK);
 }
 
 static size_t all_blocks(const call *c)
@@ -206,7 +214,10 @@ static void copy_rows(const call *c, cdz_kv_row *rows, int32_t *blocks)
         n = run_length(c, row);
         const size_t count = blocks_of_run(c, row, n);
         memcpy(blocks, c->rows[row].blocks, count * sizeof *blocks);
-        for (size_t r = row; r < row + n; r++) rows[r] = (cdz_kv_row){blocks, c->rows[r].position};
+        for (size_t r = row; r < row + n; r++) {
+            rows[r] = c->rows[r];
+            rows[r].blocks = blocks;
+        }
         blocks += count;
     }
 }
@@ -229,7 +240,7 @@ static bool shared(cpu_backend *cpu, const call *c)
 {
     const size_t height = tile_height(c, cdz_pool_threads(cpu->pool));
     const size_t n_tiles = each_tile(c, height, NULL, NULL),
-                 width = c->n_heads * c->kv->shape.head_dim;
+                 width = c->how.n_heads * c->kv->shape.head_dim;
     const size_t rows_bytes = c->m * sizeof(cdz_kv_row),
                  blocks_bytes = all_blocks(c) * sizeof(int32_t);
     const size_t q_bytes = c->m * width * sizeof(float), tiles_bytes = n_tiles * sizeof(tile);
@@ -258,15 +269,14 @@ static bool shared(cpu_backend *cpu, const call *c)
 
 void cdz_cpu_attention(cdz_backend *b, float *out, size_t ldo, const float *q, size_t ldq,
                        const cdz_kv *kv, size_t layer, const cdz_kv_row *rows, size_t m,
-                       size_t n_heads, float scale, float soft_cap, uint32_t window)
+                       const cdz_attention *how)
 {
     cpu_backend *cpu = cdz_cpu(b);
     for (size_t r = 0; r < m; r += ROWS_AT_ONCE) {
         const call c = {cpu->set,      kv,       layer,
                         out + r * ldo, ldo,      q + r * ldq,
                         ldq,           rows + r, m - r < ROWS_AT_ONCE ? m - r : ROWS_AT_ONCE,
-                        n_heads,       scale,    soft_cap,
-                        window};
+                        *how};
         if (is_small(&c) || !shared(cpu, &c)) alone(cpu, &c);
     }
 }

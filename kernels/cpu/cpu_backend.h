@@ -35,7 +35,7 @@ void cdz_cpu_kv_write(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, 
                       const float *v, size_t ldv, const cdz_kv_row *rows, size_t m);
 void cdz_cpu_attention(cdz_backend *b, float *out, size_t ldo, const float *q, size_t ldq,
                        const cdz_kv *kv, size_t layer, const cdz_kv_row *rows, size_t m,
-                       size_t n_heads, float scale, float soft_cap, uint32_t window);
+                       const cdz_attention *how);
 
 /* The store as kv.c lays it out. */
 struct cdz_kv {
@@ -54,8 +54,8 @@ void cdz_cpu_rmsnorm(cdz_backend *b, float *y, size_t ldy, const float *x, size_
                      const cdz_weight *w, float eps, float offset);
 void cdz_cpu_layernorm(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
                        const cdz_weight *w, const cdz_weight *bias, float eps);
-void cdz_cpu_gelu(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
-                  size_t ldg, size_t m, size_t n, cdz_gelu_kind kind);
+void cdz_cpu_activate(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
+                      size_t ldg, size_t m, size_t n, cdz_curve curve);
 void cdz_cpu_scale(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float factor);
 void cdz_cpu_soft_cap(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float cap);
 void cdz_cpu_route(cdz_backend *b, float *weights, int32_t *ids, size_t k, const float *scores,

@@ -153,7 +153,7 @@ void cdz_cpu_rope(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n_heads
     each_row(b, rope_row, &r, m, n_heads * head_dim);
 }
 
-/* ---- silu_mul, gelu, add, scale, soft_cap ---- */
+/* ---- silu_mul, activate, add, scale, soft_cap ---- */
 
 typedef struct pair_rows {
     const cdz_kernel_set *set;
@@ -162,7 +162,7 @@ typedef struct pair_rows {
     const float *a, *b;
     size_t ld, n;
     float factor;
-    cdz_gelu_kind kind;
+    cdz_curve curve;
 } pair_rows;
 
 static void silu_mul_row(void *arg, size_t i)
@@ -174,7 +174,7 @@ static void silu_mul_row(void *arg, size_t i)
 void cdz_cpu_silu_mul(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
                       size_t ldg, size_t m, size_t n)
 {
-    pair_rows r = {cdz_cpu(b)->set, y, ldy, gate, up, ldg, n, 0.0f, CDZ_GELU_ERF};
+    pair_rows r = {cdz_cpu(b)->set, y, ldy, gate, up, ldg, n, 0.0f, CDZ_CURVE_GELU};
     each_row(b, silu_mul_row, &r, m, n);
 }
 
@@ -187,22 +187,22 @@ static void add_row(void *arg, size_t i)
 void cdz_cpu_add(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m,
                  size_t n)
 {
-    pair_rows r = {cdz_cpu(b)->set, y, ldy, x, NULL, ldx, n, 0.0f, CDZ_GELU_ERF};
+    pair_rows r = {cdz_cpu(b)->set, y, ldy, x, NULL, ldx, n, 0.0f, CDZ_CURVE_GELU};
     each_row(b, add_row, &r, m, n);
 }
 
-static void gelu_row(void *arg, size_t i)
+static void activate_row(void *arg, size_t i)
 {
     const pair_rows *r = arg;
-    r->set->gelu[r->kind](r->y + i * r->ldy, r->a + i * r->ld, r->n);
+    r->set->activate[r->curve](r->y + i * r->ldy, r->a + i * r->ld, r->n);
     if (r->b) r->set->mul(r->y + i * r->ldy, r->b + i * r->ld, r->n);
 }
 
-void cdz_cpu_gelu(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
-                  size_t ldg, size_t m, size_t n, cdz_gelu_kind kind)
+void cdz_cpu_activate(cdz_backend *b, float *y, size_t ldy, const float *gate, const float *up,
+                      size_t ldg, size_t m, size_t n, cdz_curve curve)
 {
-    pair_rows r = {cdz_cpu(b)->set, y, ldy, gate, up, ldg, n, 0.0f, kind};
-    each_row(b, gelu_row, &r, m, n);
+    pair_rows r = {cdz_cpu(b)->set, y, ldy, gate, up, ldg, n, 0.0f, curve};
+    each_row(b, activate_row, &r, m, n);
 }
 
 static void scale_row(void *arg, size_t i)
@@ -213,7 +213,7 @@ static void scale_row(void *arg, size_t i)
 
 void cdz_cpu_scale(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float factor)
 {
-    pair_rows r = {cdz_cpu(b)->set, x, ldx, NULL, NULL, 0, n, factor, CDZ_GELU_ERF};
+    pair_rows r = {cdz_cpu(b)->set, x, ldx, NULL, NULL, 0, n, factor, CDZ_CURVE_GELU};
     each_row(b, scale_row, &r, m, n);
 }
 
@@ -225,6 +225,6 @@ static void soft_cap_row(void *arg, size_t i)
 
 void cdz_cpu_soft_cap(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float cap)
 {
-    pair_rows r = {cdz_cpu(b)->set, x, ldx, NULL, NULL, 0, n, cap, CDZ_GELU_ERF};
+    pair_rows r = {cdz_cpu(b)->set, x, ldx, NULL, NULL, 0, n, cap, CDZ_CURVE_GELU};
     each_row(b, soft_cap_row, &r, m, n);
 }

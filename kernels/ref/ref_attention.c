@@ -1,7 +1,7 @@
 /* ref_attention.c - attention of one query head over a paged sequence, the definition.
  *
  * score(p) = (sum over d ascending, by fused multiply-add from +0, of k[p][d] * q[d]) * scale,
- *            drawn into (-cap, cap) by tanh(score / cap) * cap where there is a soft cap
+ *            plus bias[p] where there is one, drawn into (-cap, cap) by tanh(score / cap) * cap where there is a soft cap
  * weight(p) = exp(score(p) - largest score)
  * sum = 8 lanes, lane p mod 8 takes its positions ascending, folded 8->4 and (s0+s1)+(s2+s3)
  * out[d] = (sum over p ascending, by fused multiply-add from +0, of weight(p) * v[p][d]) / sum,
@@ -17,14 +17,16 @@ static const float *block_of(const cdz_attend *tile, size_t position)
     return tile->base + (size_t)tile->blocks[position / CDZ_KV_BLOCK] * tile->block_stride;
 }
 
-static float score(const cdz_attend *tile, const float *q, size_t position)
+static float score(const cdz_attend *tile, const cdz_attend_query *query, size_t position)
 {
     const size_t within = position % CDZ_KV_BLOCK, group = within / CDZ_POSITION_GROUP;
     const float *key = block_of(tile, position) + group * tile->head_dim * CDZ_POSITION_GROUP +
                        within % CDZ_POSITION_GROUP;
     float s = 0.0f;
-    for (size_t d = 0; d < tile->head_dim; d++) s = fmaf(key[d * CDZ_POSITION_GROUP], q[d], s);
+    for (size_t d = 0; d < tile->head_dim; d++)
+        s = fmaf(key[d * CDZ_POSITION_GROUP], query->q[d], s);
     s *= tile->scale;
+    if (query->bias) s += query->bias[position];
     return tile->soft_cap != 0.0f ? cdz_soft_cap(s, tile->soft_cap) : s;
 }
 
@@ -46,7 +48,7 @@ static void attend_one(const cdz_attend *tile, const cdz_attend_query *query)
     const size_t n = query->end - query->begin, dim = tile->head_dim;
     float *weights = tile->scores, *out = query->out;
 
-    for (size_t i = 0; i < n; i++) weights[i] = score(tile, query->q, query->begin + i);
+    for (size_t i = 0; i < n; i++) weights[i] = score(tile, query, query->begin + i);
     const float inverse = softmax(weights, query->begin, n);
 
     for (size_t d = 0; d < dim; d++) out[d] = 0.0f;

@@ -54,6 +54,17 @@ static void gelu_tanh(float *y, const float *x, size_t n)
     for (size_t i = 0; i < n; i++) y[i] = cdz_gelu_tanh(x[i]);
 }
 
+/* As torch's clamp from below: a NaN stays. */
+static void relu(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = x[i] < 0.0f ? 0.0f : x[i];
+}
+
+static void silu(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = x[i] / (1.0f + cdz_exp(-x[i]));
+}
+
 static void mul(float *y, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) y[i] *= x[i];
