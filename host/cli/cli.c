@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
+
 /* Names and texts from files may hold anything; a terminal is not told to do things by them. */
 static void put_printable(const char *text)
 {
@@ -40,13 +42,62 @@ int cdz_cli_fail(const cdz_error *err)
 
 int cdz_cli_misuse(const char *command, const char *fmt, ...)
 {
+    char text[CDZ_ERROR_TEXT];
     va_list args;
     va_start(args, fmt);
-    fprintf(stderr, "cadenza: %s: ", command);
-    vfprintf(stderr, fmt, args);
-    fprintf(stderr, "; see `cadenza %s --help`\n", command);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    cdz_cli_say("%s: %s; see `cadenza %s --help`", command, text, command);
     return CDZ_EXIT_USAGE;
+}
+
+/* --- options ----------------------------------------------------------------------------------------- */
+
+enum { MAX_OPTION_NAMES = 64 };
+
+/* "--name" that no row has, or the beginning of several. */
+static void say_unknown_name(const char *command, const char *word, const struct option *table)
+{
+    const char *names[MAX_OPTION_NAMES], *starts = NULL;
+    size_t n = 0, len = strcspn(word + 2, "=");
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1), word + 2);
+    for (; table->name && n < MAX_OPTION_NAMES; table++) {
+        names[n++] = table->name;
+        if (strncmp(table->name, name, len) != 0) continue;
+        if (starts) {
+            cdz_cli_misuse(command, "--%s may be --%s or --%s", name, starts, table->name);
+            return;
+        }
+        starts = table->name;
+    }
+    const char *near = cdz_nearest_name(name, names, n);
+    if (near)
+        cdz_cli_misuse(command, "--%s is not an option; did you mean --%s?", name, near);
+    else
+        cdz_cli_misuse(command, "--%s is not an option", name);
+}
+
+int cdz_cli_next_option(const char *command, int argc, char **argv, const char *letters,
+                        const struct option *table)
+{
+    opterr = 0; /* the sentences are ours */
+    const int opt = getopt_long(argc, argv, letters, table, NULL);
+    if (opt != '?' && opt != ':') return opt;
+    /* optopt: 0 for an unknown name, else a letter or the val of a row */
+    const char *word = argv[optind - 1];
+    const bool named = strncmp(word, "--", 2) == 0;
+    if (opt == ':' && named)
+        cdz_cli_misuse(command, "%s needs a value", word);
+    else if (opt == ':')
+        cdz_cli_misuse(command, "-%c needs a value", optopt);
+    else if (optopt == 0)
+        say_unknown_name(command, word, table);
+    else if (named && strchr(word, '='))
+        cdz_cli_misuse(command, "%.*s takes no value", (int)strcspn(word, "="), word);
+    else
+        cdz_cli_misuse(command, "-%c is not an option", optopt);
+    return '?';
 }
 
 const char cdz_cli_common_help[] =
@@ -148,8 +199,7 @@ bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const c
         if (take_number(value, 0.001, 1e9, &o->timeout_s)) return true;
         *status = cdz_cli_misuse(command, "--timeout %s: expected seconds above 0", value);
         return false;
-    case '?': /* getopt has said what is wrong */
-        fprintf(stderr, "see `cadenza %s --help`\n", command);
+    case '?': /* cdz_cli_next_option has said what is wrong */
         *status = CDZ_EXIT_USAGE;
         return false;
     default: return false;

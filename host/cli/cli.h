@@ -71,6 +71,12 @@ enum {
     }
 extern const char cdz_cli_common_help[];
 
+/* getopt_long for our commands: letters begin with ':' and the table ends with {0}. Returns '?' for an option that
+ * cannot be taken, after having said why in one sentence, with the nearest name; the command then fails with
+ * CDZ_EXIT_USAGE. Else what getopt_long returns: -1 at the end. */
+int cdz_cli_next_option(const char *command, int argc, char **argv, const char *letters,
+                        const struct option *table);
+
 /* Takes one common option. False: not one of them, or its value is wrong (then *status is the exit status). */
 bool cdz_cli_take_option(cdz_cli_options *options, int opt, const char *value, const char *command,
                          int *status);

@@ -283,7 +283,7 @@ static bool take_options(int argc, char **argv, chat *c, const char **system, in
         {0},
     };
     int opt;
-    while ((opt = getopt_long(argc, argv, "s:h", options, NULL)) != -1) {
+    while ((opt = cdz_cli_next_option("chat", argc, argv, ":s:h", options)) != -1) {
         switch (opt) {
         case 'h':
             printf("%s%s%s\nIn the conversation:\n%s", help, cdz_cli_common_help, examples,

@@ -101,7 +101,7 @@ int cdz_cmd_explain(int argc, char **argv)
     cdz_cli_options options = {0};
     int opt, status = CDZ_EXIT_OK;
 
-    while ((opt = getopt_long(argc, argv, "s:h", rows, NULL)) != -1) {
+    while ((opt = cdz_cli_next_option("explain", argc, argv, ":s:h", rows)) != -1) {
         if (opt == 'h') {
             fputs(help, stdout);
             cdz_cli_options_free(&options);

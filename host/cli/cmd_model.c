@@ -181,7 +181,7 @@ int cdz_cmd_model(int argc, char **argv)
     uint64_t context = 0;
     bool json = false;
     int opt;
-    while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    while ((opt = cdz_cli_next_option("model", argc, argv, ":h", options)) != -1) {
         if (opt == 'h') {
             fputs(help, stdout);
             return CDZ_EXIT_OK;
@@ -190,7 +190,7 @@ int cdz_cmd_model(int argc, char **argv)
             json = true;
             continue;
         }
-        if (opt != 'c') return CDZ_EXIT_USAGE; /* getopt has said why */
+        if (opt != 'c') return CDZ_EXIT_USAGE; /* it has been said why */
         if (!cdz_cli_parse_size(optarg, &context) || context == 0 || context > UINT32_MAX)
             return cdz_cli_misuse("model", "--context %s: expected a number of positions", optarg);
     }

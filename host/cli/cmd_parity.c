@@ -297,7 +297,7 @@ static bool take_options(int argc, char **argv, parity *p, int *status)
         {0},
     };
     int opt;
-    while ((opt = getopt_long(argc, argv, "s:vh", options, NULL)) != -1) {
+    while ((opt = cdz_cli_next_option("parity", argc, argv, ":s:vh", options)) != -1) {
         switch (opt) {
         case 'h':
             printf("%s%s%s", help, cdz_cli_common_help, examples);

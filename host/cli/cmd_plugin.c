@@ -278,26 +278,24 @@ static int info_command(const options *o, const char *what)
 
 /* --- the command -------------------------------------------------------------------------------------------- */
 
-/* word: the option as it was written. */
-static bool take_option(options *o, int opt, const char *word, int *status)
+static void take_option(options *o, int opt, int *status)
 {
     const char **more;
     switch (opt) {
-    case 'v': o->verbose = true; return true;
-    case 'h': o->help = true; return true;
-    case CDZ_OPT_SAFE_MODE: o->safe_mode = true; return true;
+    case 'v': o->verbose = true; return;
+    case 'h': o->help = true; return;
+    case CDZ_OPT_SAFE_MODE: o->safe_mode = true; return;
     case CDZ_OPT_PLUGIN:
         more = realloc((void *)o->plugins, (o->n_plugins + 1) * sizeof *more);
         if (!more) {
             cdz_cli_say("out of memory");
             *status = CDZ_EXIT_FAILURE;
-            return false;
+            return;
         }
         o->plugins = more;
         o->plugins[o->n_plugins++] = optarg;
-        return true;
-    case ':': *status = cdz_cli_misuse("plugin", "%s needs a value", word); return false;
-    default: *status = cdz_cli_misuse("plugin", "unknown option %s", word); return false;
+        return;
+    default: *status = CDZ_EXIT_USAGE; /* it has been said why */
     }
 }
 
@@ -329,10 +327,9 @@ int cdz_cmd_plugin(int argc, char **argv)
     };
     options o = {0};
     int status = CDZ_EXIT_OK, opt;
-    optind = 1;
-    opterr = 0; /* the sentences are ours */
-    while (status == CDZ_EXIT_OK && (opt = getopt_long(argc, argv, ":vh", longs, NULL)) != -1)
-        take_option(&o, opt, argv[optind - 1], &status);
+    while (status == CDZ_EXIT_OK &&
+           (opt = cdz_cli_next_option("plugin", argc, argv, ":vh", longs)) != -1)
+        take_option(&o, opt, &status);
     if (status == CDZ_EXIT_OK) {
         if (o.help)
             fputs(help, stdout);

@@ -54,7 +54,7 @@ static const struct option long_options[] = {
 static bool take_options(int argc, char **argv, cdz_run_options *o, int *status)
 {
     int opt;
-    while ((opt = getopt_long(argc, argv, "s:p:h", long_options, NULL)) != -1) {
+    while ((opt = cdz_cli_next_option("run", argc, argv, ":s:p:h", long_options)) != -1) {
         switch (opt) {
         case 'h':
             printf("%s%s%s", help, cdz_cli_common_help, examples);

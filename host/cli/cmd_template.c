@@ -150,13 +150,13 @@ static const struct option options[] = {
 static int read_options(template_job *job, int argc, char **argv)
 {
     int opt;
-    while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    while ((opt = cdz_cli_next_option("template", argc, argv, ":h", options)) != -1) {
         switch (opt) {
         case OPT_CONTEXT: job->context = optarg; break;
         case OPT_NAME: job->name = optarg; break;
         case OPT_JSONL: job->jsonl = true; break;
         case 'h': fputs(help, stdout); return CDZ_EXIT_OK;
-        default: return cdz_cli_misuse("template", "wrong option");
+        default: return CDZ_EXIT_USAGE;
         }
     }
     if (optind == argc || strcmp(argv[optind], "render") != 0)

@@ -202,7 +202,7 @@ static const struct option options[] = {
 static int read_options(tokenize_job *job, int argc, char **argv)
 {
     int opt;
-    while ((opt = getopt_long(argc, argv, "p:h", options, NULL)) != -1) {
+    while ((opt = cdz_cli_next_option("tokenize", argc, argv, ":p:h", options)) != -1) {
         switch (opt) {
         case 'p': job->text = optarg; break;
         case OPT_JSONL: job->jsonl = true; break;
@@ -210,7 +210,7 @@ static int read_options(tokenize_job *job, int argc, char **argv)
         case OPT_SKIP_SPECIAL: job->skip_special = true; break;
         case OPT_NO_SPECIAL: job->no_special = true; break;
         case 'h': fputs(help, stdout); return CDZ_EXIT_OK;
-        default: return cdz_cli_misuse("tokenize", "wrong option");
+        default: return CDZ_EXIT_USAGE;
         }
     }
     if (argc - optind > 1)

@@ -47,7 +47,7 @@ int cdz_cmd_version(int argc, char **argv)
         {"verbose", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'}, {0}};
     bool verbose = false;
     int opt;
-    while ((opt = getopt_long(argc, argv, "vh", options, NULL)) != -1) {
+    while ((opt = cdz_cli_next_option("version", argc, argv, ":vh", options)) != -1) {
         if (opt == 'h') {
             fputs(help, stdout);
             return CDZ_EXIT_OK;

@@ -42,9 +42,9 @@ static void print_help(void)
 
 static int unknown_command(const char *name)
 {
-    const char *names[N_COMMANDS];
-    for (size_t i = 0; i < N_COMMANDS; i++) names[i] = commands[i].name;
-    const char *near = cdz_nearest_name(name, names, N_COMMANDS);
+    const char *names[N_COMMANDS + 2] = {"--help", "--version"};
+    for (size_t i = 0; i < N_COMMANDS; i++) names[i + 2] = commands[i].name;
+    const char *near = cdz_nearest_name(name, names, N_COMMANDS + 2);
     if (near)
         cdz_cli_say("unknown command '%s': did you mean '%s'? `cadenza --help` lists them", name,
                     near);
@@ -69,9 +69,6 @@ int main(int argc, char **argv)
         if (strcmp(commands[i].name, name) != 0) continue;
         if (!cdz_cli_catch_interrupts())
             cdz_cli_say("Ctrl-C cannot be caught here; it will end the program");
-        /* getopt's sentences begin with argv[0]; make them begin like ours. */
-        static char program[] = "cadenza";
-        argv[1] = program;
         return commands[i].run(argc - 1, argv + 1);
     }
     return unknown_command(name);

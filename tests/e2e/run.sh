@@ -192,6 +192,7 @@ check "help" bash -c 'cadenza --help | grep -q CADENZA_CPU'
 
 # --- what is wrong is said in one sentence
 refused "no such command" 2 "did you mean 'run'" cadenza rnu
+refused "no such flag" 2 "did you mean '--help'" cadenza --hepl
 refused "no such model" 1 "nowhere" cadenza run nowhere -p a
 refused "unknown setting" 2 "temperature" cadenza run -s temprature=1 -p a
 refused "setting out of range" 2 "top_k" cadenza run -s do_sample=yes -s top_k=-3 -p a
@@ -222,6 +223,16 @@ refused "text that is not UTF-8" 1 "UTF-8" cadenza run -p $'caf\xe9'
 refused "a request with a typo" 2 "prompt" cadenza run --request <(echo '{"promt": "a"}')
 refused "not a plugin" 1 "typo.ini" cadenza run --plugin typo.ini -p a
 refused "a chat seed that is none" 2 "seed" cadenza chat --seed nothing
+refused "a chat flag that is none" 2 "chat: --format is not an option; see" cadenza chat --format nothing
+refused "a misspelt flag" 2 "did you mean --system?" cadenza chat --sytem=short
+refused "a flag without its value" 2 "run: --pipeline needs a value" cadenza run -p a --pipeline
+refused "a letter without its value" 2 "run: -p needs a value" cadenza run -p
+refused "a letter that is none" 2 "tokenize: -z is not an option" cadenza tokenize -z
+refused "a value that is not taken" 2 "model: --json takes no value" cadenza model info --json=yes
+refused "the beginning of two flags" 2 "run: --p may be --pipeline or --plugin" cadenza run --p a
+for command in run chat explain plugin model tokenize template parity version; do
+    refused "a misspelt flag of $command" 2 "$command: --hepl is not an option; did you mean --help?" cadenza $command --hepl
+done
 refused "a variant this build lacks" 2 "avx2" env CADENZA_CPU=avx3 cadenza run -p a
 
 # --- Ctrl-C
