@@ -36,6 +36,8 @@ static const struct {
     {"ExponentialDecayLengthPenalty", "exponential_decay_length_penalty", NULL, NULL},
     {"SuppressTokens", "suppress_tokens", NULL, NULL},
     {"SuppressTokensAtBegin", "begin_suppress_tokens", NULL, NULL},
+    {"Watermark", "watermarking_config", NULL, NULL},
+    {"SynthIDTextWatermark", "watermarking_config", NULL, NULL},
     {"MaxLength", "max_length", NULL, NULL},
     {"MaxTime", "max_time", NULL, NULL},
     {"EosToken", "eos_token_id", NULL, NULL},
@@ -167,6 +169,8 @@ static cdz_status take(harness *h, int class, const char *key, const cdz_json *v
         h->request.prompt_len = number_of(value);
     } else if (strcmp(key, "max_length") == 0) {
         h->request.max_length = number_of(value);
+    } else if (strcmp(key, "vocab_size") == 0) {
+        h->request.n_vocab = number_of(value);
     } else if (strcmp(key, "elapsed") == 0) {
         h->now = (double)float_of(value);
     } else if (strcmp(key, "token_strings") == 0) {
@@ -185,6 +189,8 @@ static cdz_status fill_params(harness *h, int class, const cdz_json *params)
     if (strcmp(classes[class].name, "InfNanRemove") == 0 ||
         strcmp(classes[class].name, "LogitNormalization") == 0)
         CDZ_TRY(harness_set(h, classes[class].id, &yes));
+    if (strcmp(classes[class].name, "SynthIDTextWatermark") == 0)
+        harness_set_text(h, "type", "synthid");
     for (uint32_t i = 0; i < params->len; i++)
         CDZ_TRY(take(h, class, params->members[i].key, &params->members[i].value));
     return CDZ_OK;
@@ -264,6 +270,25 @@ static bool run_processor(const cdz_json *c, int class)
     for (uint32_t r = 0; good && r < m.n; r++)
         good = harness_apply(&h, r, 1, &m.ids[r], alone + (size_t)r * m.n_vocab) == CDZ_OK;
     good = good && all_same(&m, alone, exact, c);
+    harness_close(&h);
+    return good;
+}
+
+/* Calls of one object in a row: what the reference remembers between them, the plugin finds in the ids. */
+static bool run_stateful(const cdz_json *c, int class)
+{
+    const cdz_json *steps = cdz_json_get(c, "steps");
+    harness h;
+    harness_open(&h, classes[class].id);
+    bool good =
+        fill_params(&h, class, cdz_json_get(c, "params")) == CDZ_OK && harness_create(&h) == CDZ_OK;
+    for (uint32_t i = 0; good && i < steps->len; i++) {
+        rows m = rows_of(&h, &steps->items[i]);
+        if (i == 0) h.request.prompt_len = m.ids[0].len;
+        good = (i > 0 || harness_begin(&h) == CDZ_OK) &&
+               harness_apply(&h, 0, m.n, m.ids, m.in) == CDZ_OK && all_same(&m, m.in, false, c);
+    }
+    if (!good) print_error("%s: %s\n", classes[class].name, h.sentence);
     harness_close(&h);
     return good;
 }
@@ -400,6 +425,12 @@ static void test_processor_cases(void **state)
     replay("processor", run_processor);
 }
 
+static void test_stateful_cases(void **state)
+{
+    (void)state;
+    replay("stateful", run_stateful);
+}
+
 static void test_error_cases(void **state)
 {
     (void)state;
@@ -434,6 +465,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_processor_cases),
+        cmocka_unit_test(test_stateful_cases),
         cmocka_unit_test(test_error_cases),
         cmocka_unit_test(test_stopping_cases),
     };

@@ -45,6 +45,8 @@ static const struct {
     {"ExponentialDecayLengthPenalty", "exponential_decay_length_penalty", NULL, false},
     {"SuppressTokens", "suppress_tokens", NULL, false},
     {"SuppressTokensAtBegin", "begin_suppress_tokens", NULL, false},
+    {"Watermark", "watermarking_config", NULL, false},
+    {"SynthIDTextWatermark", "watermarking_config", NULL, false},
     {"MaxLength", "max_length", NULL, false},
     {"MaxTime", "max_time", NULL, false},
     {"EosToken", "eos_token_id", NULL, false},
@@ -64,6 +66,7 @@ typedef struct trial {
     uint32_t row_index[MAX_ROWS];
     const cdz_json *token_texts;
     double now;
+    bool begun; /* between the steps of one case */
     char sentence[CDZ_ERROR_TEXT];
 } trial;
 
@@ -252,10 +255,11 @@ static cdz_status read_rows(trial *t, const cdz_json *rows, cdz_ids **out, uint3
     return CDZ_OK;
 }
 
-/* (rows, vocabulary); NULL with CDZ_OK when the case has none. */
-static cdz_status read_matrix(trial *t, const char *key, float **out, uint32_t *n, cdz_error *err)
+/* (rows, vocabulary) of an object's member; NULL with CDZ_OK when it has none. */
+static cdz_status read_matrix(trial *t, const cdz_json *of, const char *key, float **out,
+                              uint32_t *n, cdz_error *err)
 {
-    const cdz_json *rows = cdz_json_get(t->document, key);
+    const cdz_json *rows = cdz_json_get(of, key);
     *out = NULL;
     if (!rows) return CDZ_OK;
     if (rows->type != CDZ_JSON_ARRAY || rows->len == 0 || rows->len > MAX_ROWS ||
@@ -312,6 +316,8 @@ static cdz_status take_param(trial *t, const char *key, const cdz_json *value, c
         t->request.max_length = (uint32_t)value->integer;
     else if (strcmp(key, "elapsed") == 0)
         t->now = (double)float_of(value);
+    else if (count && strcmp(key, "vocab_size") == 0)
+        t->request.n_vocab = (uint32_t)value->integer;
     else if (strcmp(key, "token_strings") == 0)
         t->token_texts = value->type == CDZ_JSON_ARRAY ? value : NULL;
     else
@@ -323,7 +329,10 @@ static cdz_status take_params(trial *t, cdz_error *err)
 {
     const cdz_json yes = {.type = CDZ_JSON_BOOL, .boolean = true};
     const cdz_json *params = cdz_json_get(t->document, "params");
+    const cdz_json synthid = {.type = CDZ_JSON_STRING, .string = "synthid", .len = 7};
     if (classes[t->class].flag) CDZ_TRY(set_param(t, classes[t->class].id, &yes, err));
+    if (strcmp(classes[t->class].name, "SynthIDTextWatermark") == 0)
+        CDZ_TRY(set_param(t, "type", &synthid, err));
     if (!cdz_json_is(params, CDZ_JSON_OBJECT)) return malformed("it has no params", err);
     for (uint32_t i = 0; i < params->len; i++)
         CDZ_TRY(take_param(t, params->members[i].key, &params->members[i].value, err));
@@ -375,12 +384,12 @@ static void close_trial(trial *t)
     cdz_module_release(t->plugin.module);
 }
 
-/* Ids of n rows; fewer rows in the case stand for all. */
-static cdz_status take_ids(trial *t, uint32_t n, cdz_error *err)
+/* Ids of n rows; fewer rows in the case, or in a step of it, stand for all. */
+static cdz_status take_ids(trial *t, const cdz_json *of, uint32_t n, cdz_error *err)
 {
     cdz_ids *rows;
     uint32_t given;
-    CDZ_TRY(read_rows(t, cdz_json_get(t->document, "input_ids"), &rows, &given, err));
+    CDZ_TRY(read_rows(t, cdz_json_get(of, "input_ids"), &rows, &given, err));
     if (n == 0) n = given;
     t->ids = cdz_arena_array(&t->memory, n, sizeof *t->ids);
     if (!t->ids) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
@@ -403,25 +412,64 @@ static cdz_status said(const trial *t, cdz_status status, cdz_error *err)
     return status == CDZ_OK ? CDZ_OK : cdz_err(err, status, "refused: %s", t->sentence);
 }
 
+static cdz_status compare_scores(const trial *t, const float *got, const float *want, uint32_t n,
+                                 cdz_error *err)
+{
+    bool exact = cdz_json_eq(cdz_json_get(t->document, "compare"), "exact");
+    for (size_t i = 0; i < (size_t)n * t->request.n_vocab; i++) {
+        if (same_score(got[i], want[i], exact)) continue;
+        return cdz_err(err, CDZ_E_INPUT, "row %zu, token %zu: expected %.9g, got %.9g",
+                       i / t->request.n_vocab, i % t->request.n_vocab, (double)want[i],
+                       (double)got[i]);
+    }
+    return CDZ_OK;
+}
+
 static cdz_status replay_processor(trial *t, cdz_error *err)
 {
     float *scores, *want;
     uint32_t n, n_want;
-    CDZ_TRY(read_matrix(t, "scores_in", &scores, &n, err));
-    CDZ_TRY(read_matrix(t, "scores_out", &want, &n_want, err));
+    CDZ_TRY(read_matrix(t, t->document, "scores_in", &scores, &n, err));
+    CDZ_TRY(read_matrix(t, t->document, "scores_out", &want, &n_want, err));
     if (!scores || !want || n != n_want || !processor_of(t))
         return malformed("scores_in and scores_out differ", err);
-    CDZ_TRY(take_ids(t, n, err));
+    CDZ_TRY(take_ids(t, t->document, n, err));
     CDZ_TRY(take_params(t, err));
     CDZ_TRY(said(t, call_create(t), err));
     CDZ_TRY(said(t, call_begin(t), err));
     CDZ_TRY(said(t, call_apply(t, scores, n), err));
-    bool exact = cdz_json_eq(cdz_json_get(t->document, "compare"), "exact");
-    for (size_t i = 0; i < (size_t)n * t->request.n_vocab; i++) {
-        if (same_score(scores[i], want[i], exact)) continue;
-        return cdz_err(err, CDZ_E_INPUT, "row %zu, token %zu: expected %.9g, got %.9g",
-                       i / t->request.n_vocab, i % t->request.n_vocab, (double)want[i],
-                       (double)scores[i]);
+    return compare_scores(t, scores, want, n, err);
+}
+
+/* One call of the case's steps; earlier ones left their tokens in the ids. */
+static cdz_status replay_step(trial *t, const cdz_json *step, cdz_error *err)
+{
+    float *scores, *want;
+    uint32_t n, n_want;
+    CDZ_TRY(read_matrix(t, step, "scores_in", &scores, &n, err));
+    CDZ_TRY(read_matrix(t, step, "scores_out", &want, &n_want, err));
+    if (!scores || !want || n != n_want) return malformed("scores_in and scores_out differ", err);
+    CDZ_TRY(take_ids(t, step, n, err));
+    if (!t->begun) {
+        t->begun = true;
+        t->request.prompt_len = t->ids[0].len;
+        CDZ_TRY(said(t, call_begin(t), err));
+    }
+    CDZ_TRY(said(t, call_apply(t, scores, n), err));
+    return compare_scores(t, scores, want, n, err);
+}
+
+static cdz_status replay_stateful(trial *t, cdz_error *err)
+{
+    const cdz_json *steps = cdz_json_get(t->document, "steps");
+    if (!cdz_json_is(steps, CDZ_JSON_ARRAY) || !processor_of(t))
+        return malformed("it has no steps", err);
+    CDZ_TRY(take_params(t, err));
+    CDZ_TRY(said(t, call_create(t), err));
+    for (uint32_t i = 0; i < steps->len; i++) {
+        cdz_error why = {0};
+        cdz_status status = replay_step(t, &steps->items[i], &why);
+        if (status != CDZ_OK) return cdz_err(err, status, "step %u: %s", i, why.text);
     }
     return CDZ_OK;
 }
@@ -433,8 +481,9 @@ static bool refuses(trial *t, cdz_error *err)
     uint32_t n = 0;
     bool expected =
         cdz_json_get(t->document, "error") && cdz_json_get(t->document, "error")->boolean;
-    if (read_matrix(t, "scores_in", &scores, &n, err) != CDZ_OK) return true;
-    if (cdz_json_get(t->document, "input_ids") && take_ids(t, n, err) != CDZ_OK) return true;
+    if (read_matrix(t, t->document, "scores_in", &scores, &n, err) != CDZ_OK) return true;
+    if (cdz_json_get(t->document, "input_ids") && take_ids(t, t->document, n, err) != CDZ_OK)
+        return true;
     if (take_params(t, err) != CDZ_OK || call_create(t) != CDZ_OK) return true;
     if (call_idle(t)) return expected;
     if (!expected && !cdz_json_eq(cdz_json_get(t->document, "at"), "call")) return false;
@@ -468,7 +517,7 @@ static cdz_status replay_stopping(trial *t, cdz_error *err)
     cdz_stop stops[MAX_ROWS] = {{0}};
     const cdz_json *out = cdz_json_get(t->document, "out");
     if (!criterion_of(t) || !out) return malformed("no criterion", err);
-    CDZ_TRY(take_ids(t, 0, err));
+    CDZ_TRY(take_ids(t, t->document, 0, err));
     CDZ_TRY(take_params(t, err));
     CDZ_TRY(said(t, call_create(t), err));
     CDZ_TRY(said(t, call_begin(t), err));
@@ -493,6 +542,7 @@ static cdz_status replay_case(cdz_registry *registry, const cdz_json *c, cdz_err
     cdz_status (*replay)(trial *, cdz_error *) = cdz_json_eq(kind, "processor")  ? replay_processor
                                                  : cdz_json_eq(kind, "error")    ? replay_error
                                                  : cdz_json_eq(kind, "stopping") ? replay_stopping
+                                                 : cdz_json_eq(kind, "stateful") ? replay_stateful
                                                                                  : NULL;
     size_t class = 0;
     while (class < N_CLASSES && !cdz_json_eq(name, classes[class].name)) class ++;

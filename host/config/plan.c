@@ -178,6 +178,34 @@ static cdz_status set_mirrored(planner *p, const cdz_part *part, void *params)
     return CDZ_OK;
 }
 
+/* A generation parameter without a field of its own, such as watermarking_config, is an object: its members are
+ * parameters of the plugin that is called like it. */
+static cdz_status set_members(planner *p, const cdz_part *part, void *params)
+{
+    const cdz_plugin_base *plugin = part->plugin.base;
+    const int slot = cdz_generation_slot(plugin->id);
+    if (slot < 0 || (uint32_t)slot < cdz_generation_table()->n) return CDZ_OK;
+    const cdz_json *object = p->res.values[slot];
+    const cdz_param_table table = cdz_params_of(plugin);
+    char prefix[300];
+    cdz_origin_prefix(&p->res.origins[slot], prefix, sizeof prefix);
+    for (uint32_t i = 0; cdz_json_is(object, CDZ_JSON_OBJECT) && i < object->len; i++) {
+        const cdz_json_member *member = &object->members[i];
+        const cdz_param *param = cdz_param_find(&table, member->key);
+        cdz_error why = {0};
+        if (!param) {
+            char hint[120];
+            cdz_param_suggest(&table, member->key, hint, sizeof hint);
+            return cdz_err(p->err, CDZ_E_USAGE, "%s%s has no parameter %s%s", prefix, plugin->id,
+                           member->key, hint);
+        }
+        if (has_own(part, param)) continue;
+        cdz_status st = cdz_param_set(param, params, &member->value, &p->plan->arena, &why);
+        if (st != CDZ_OK) return cdz_err(p->err, st, "%s%s: %s", prefix, plugin->id, why.text);
+    }
+    return CDZ_OK;
+}
+
 static cdz_status set_own(planner *p, const cdz_part *part, void *params)
 {
     for (uint32_t i = 0; i < part->n_settings; i++) {
@@ -232,6 +260,7 @@ static cdz_status instantiate(planner *p, const cdz_part *part, uint32_t place, 
     if (!params) return no_memory(p);
     cdz_params_defaults(&table, params);
     CDZ_TRY(set_mirrored(p, part, params));
+    CDZ_TRY(set_members(p, part, params));
     CDZ_TRY(set_own(p, part, params));
     if (plugin->kind == CDZ_KIND_STRATEGY) CDZ_TRY(set_arguments(p, part, params));
     *out = (cdz_instance){part->name, part->plugin, params, part->origin, place, custom};
