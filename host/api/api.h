@@ -27,6 +27,7 @@ struct cdz_model {
     cdz_run_model *run;
     cdz_arena arena;     /* of generation */
     cdz_json generation; /* the model's generation parameters */
+    cdz_chat_source chat;
     char *folder;
 };
 

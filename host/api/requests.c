@@ -202,6 +202,7 @@ static cdz_status prepare(cdz_runtime *rt, const cdz_request *request, cdz_entry
         .model = request->model->run,
         .assistant = request->assistant ? request->assistant->run : NULL,
         .pipeline = request->pipeline ? request->pipeline : rt->hf,
+        .chat = &request->model->chat,
         .model_generation = &request->model->generation,
         .document = request->json ? &document : NULL,
         .prompt = request->prompt,

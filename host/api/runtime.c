@@ -113,6 +113,8 @@ cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
     if (!model) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
     model->runtime = runtime;
     model->folder = strdup(folder);
+    model->chat.folder = model->folder;
+    pthread_mutex_init(&model->chat.lock, NULL);
 
     cdz_status status =
         model->folder ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
@@ -141,6 +143,8 @@ void cdz_model_close(cdz_model *model)
 {
     if (!model) return;
     if (model->run) cdz_run_model_release(model->run);
+    cdz_chat_template_free(model->chat.chat);
+    pthread_mutex_destroy(&model->chat.lock);
     cdz_arena_free(&model->arena);
     free(model->folder);
     free(model);

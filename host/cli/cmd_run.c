@@ -7,8 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
+
 static const char help[] =
-    "usage: cadenza run [MODEL] [-p TEXT | --ids 1,2,3 | --request FILE | --input FILE] [options]\n"
+    "usage: cadenza run [MODEL] [-p TEXT | --messages FILE | --ids 1,2,3 | --request FILE | --input FILE]\n"
+    "                   [options]\n"
     "\n"
     "Continues a prompt. MODEL is a Hugging Face model folder; without one the shipped model runs. "
     "Without a\n"
@@ -16,6 +19,9 @@ static const char help[] =
     "\n"
     "Prompt:\n"
     "  -p, --prompt TEXT        continue this text\n"
+    "  --messages FILE          answer a conversation, by the model's chat template: a JSON list of messages,\n"
+    "                           or an object of \"messages\" and what else the template reads; - is\n"
+    "                           standard input\n"
     "  --ids LIST               continue these token ids, separated by commas\n"
     "  --request FILE           a request document (JSON): prompt or prompt_ids, attention_mask, "
     "kwargs,\n"
@@ -37,6 +43,7 @@ static const char examples[] =
     "top_p=0.9 --seed 1 -p 'music is'\n"
     "  echo 'dog (noun):' | cadenza run --pipeline story.ini\n"
     "  cadenza run --custom-generate org.cadenza.simple-sample -s max_new_tokens=20 -p 'A dog is a kind of' --json\n"
+    "  cadenza run --messages talk.json\n"
     "  cadenza run --input prompts.jsonl --output answers.jsonl\n";
 
 static const struct option long_options[] = {
@@ -47,6 +54,7 @@ static const struct option long_options[] = {
     {"input", required_argument, NULL, CDZ_OPT_OWN + 2},
     {"output", required_argument, NULL, CDZ_OPT_OWN + 3},
     {"json", no_argument, NULL, CDZ_OPT_OWN + 4},
+    {"messages", required_argument, NULL, CDZ_OPT_OWN + 5},
     {0},
 };
 
@@ -66,6 +74,7 @@ static bool take_options(int argc, char **argv, cdz_run_options *o, int *status)
         case CDZ_OPT_OWN + 2: o->input = optarg; break;
         case CDZ_OPT_OWN + 3: o->output = optarg; break;
         case CDZ_OPT_OWN + 4: o->json = true; break;
+        case CDZ_OPT_OWN + 5: o->messages = optarg; break;
         default:
             if (!cdz_cli_take_option(&o->common, opt, optarg, "run", status)) return false;
         }
@@ -76,8 +85,10 @@ static bool take_options(int argc, char **argv, cdz_run_options *o, int *status)
         cdz_cli_misuse("run", "unexpected argument '%s' after the model folder", argv[optind]);
         return false;
     }
-    if ((o->prompt != NULL) + (o->ids != NULL) + (o->request != NULL) + (o->input != NULL) > 1) {
-        cdz_cli_misuse("run", "give only one of -p, --ids, --request and --input");
+    if ((o->prompt != NULL) + (o->ids != NULL) + (o->request != NULL) + (o->input != NULL) +
+            (o->messages != NULL) >
+        1) {
+        cdz_cli_misuse("run", "give only one of -p, --messages, --ids, --request and --input");
         return false;
     }
     if (o->output && !o->input) {
@@ -135,10 +146,63 @@ static int read_file(const char *path, char **text)
     return CDZ_EXIT_OK;
 }
 
+/* A list of messages, or an object as `cadenza template render` takes it, becomes a request document. */
+static cdz_status wrap_messages(const char *text, const char *path, cdz_buf *out, cdz_error *err)
+{
+    cdz_arena arena = {0};
+    cdz_json given;
+    cdz_status status = cdz_json_parse(text, strlen(text), path, NULL, &arena, &given, err);
+    const bool list = status == CDZ_OK && given.type == CDZ_JSON_ARRAY;
+    const cdz_json *messages = list               ? &given
+                               : status == CDZ_OK ? cdz_json_get(&given, "messages")
+                                                  : NULL;
+    if (status == CDZ_OK && !messages)
+        status = cdz_err(err, CDZ_E_INPUT,
+                         "%s: expected a list of messages, or an object with \"messages\"", path);
+    if (status == CDZ_OK) {
+        cdz_buf_puts(out, "{\"messages\": ");
+        cdz_json_write(out, messages);
+        cdz_buf_puts(out, ", \"chat_template_kwargs\": {");
+        const char *comma = "";
+        for (uint32_t i = 0; !list && i < given.len; i++) {
+            if (&given.members[i].value == messages) continue;
+            cdz_buf_puts(out, comma);
+            cdz_json_write_string(out, given.members[i].key, given.members[i].key_len);
+            cdz_buf_puts(out, ": ");
+            cdz_json_write(out, &given.members[i].value);
+            comma = ", ";
+        }
+        cdz_buf_puts(out, "}}");
+    }
+    cdz_arena_free(&arena);
+    return status;
+}
+
+static int read_messages(const char *path, prompt *p)
+{
+    cdz_error err = {0};
+    cdz_buf request = {0};
+    char *text = NULL;
+    int status = read_file(path, &text);
+    if (status == CDZ_EXIT_OK &&
+        wrap_messages(text, strcmp(path, "-") == 0 ? "standard input" : path, &request, &err) !=
+            CDZ_OK)
+        status = cdz_cli_fail(&err);
+    if (status == CDZ_EXIT_OK && !request.failed) p->json = strdup(request.data);
+    if (status == CDZ_EXIT_OK && !p->json) {
+        cdz_cli_say("out of memory for the conversation");
+        status = CDZ_EXIT_FAILURE;
+    }
+    cdz_buf_free(&request);
+    free(text);
+    return status;
+}
+
 static int read_prompt(const cdz_run_options *o, prompt *p)
 {
     if (o->ids) return parse_ids(o->ids, p);
     if (o->request) return read_file(o->request, &p->json);
+    if (o->messages) return read_messages(o->messages, p);
     if (o->prompt) {
         p->text = strdup(o->prompt);
         return p->text ? CDZ_EXIT_OK : CDZ_EXIT_FAILURE;

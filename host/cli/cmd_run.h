@@ -6,8 +6,8 @@
 
 typedef struct cdz_run_options {
     cdz_cli_options common;
-    const char *prompt, *ids, *request; /* at most one */
-    const char *input, *output;         /* JSONL */
+    const char *prompt, *ids, *request, *messages; /* at most one */
+    const char *input, *output;                    /* JSONL */
     bool json;
 } cdz_run_options;
 

@@ -3,6 +3,8 @@
  * A request document is a JSON object; a golden case is one. Fields:
  *   prompt            text, or a list of texts (a batch, padded on the left)
  *   prompt_ids        ids, or a list of rows of ids; null: start from bos_token_id
+ *   messages          a conversation, or a list of them (a batch): their chat template's text; with tools, documents,
+ *                     chat_template, chat_template_kwargs, special_in_messages
  *   attention_mask    rows of 0 and 1, as prompt_ids
  *   kwargs            generation parameters and arguments of the strategy, by name
  *   seed              torch.manual_seed(seed) before the call
@@ -15,6 +17,7 @@
 #ifndef CDZ_HOST_PREPARE_H
 #define CDZ_HOST_PREPARE_H
 
+#include "prepare/conversation.h"
 #include "run/engine.h"
 
 /* What the caller wants recorded, from "record". */
@@ -27,6 +30,7 @@ typedef struct cdz_record_spec {
 typedef struct cdz_prepare_input {
     cdz_run_model *model, *assistant; /* assistant may be NULL */
     cdz_pipeline *pipeline;
+    cdz_chat_source *chat;            /* the model's; NULL: messages are refused */
     const cdz_json *model_generation; /* generation_config.json's object or its stand-in; may be NULL */
     const cdz_json *document;         /* a request document, or NULL */
     const char *prompt;               /* used when the document has no prompt; may be NULL */

@@ -10,11 +10,30 @@ static const struct {
     const char *name;
     char use;
 } request_fields[] = {
-    {"prompt", 'p'},        {"prompt_ids", 'p'}, {"attention_mask", 'p'}, {"kwargs", 'p'},
-    {"seed", 'p'},          {"record", 'p'},     {"mode", 'p'},           {"pipeline", 'c'},
-    {"assistant", 'c'},     {"id", 'c'},         {"expect", 'n'},         {"min_margin", 'n'},
-    {"margins", 'n'},       {"optional", 'n'},   {"prompt_text", 'n'},    {"reference", 'n'},
-    {"inputs_embeds", 'x'}, {"calls", 'x'},
+    {"prompt", 'p'},
+    {"prompt_ids", 'p'},
+    {"attention_mask", 'p'},
+    {"kwargs", 'p'},
+    {"seed", 'p'},
+    {"record", 'p'},
+    {"mode", 'p'},
+    {"pipeline", 'c'},
+    {"assistant", 'c'},
+    {"id", 'c'},
+    {"expect", 'n'},
+    {"min_margin", 'n'},
+    {"margins", 'n'},
+    {"optional", 'n'},
+    {"prompt_text", 'n'},
+    {"reference", 'n'},
+    {"inputs_embeds", 'x'},
+    {"calls", 'x'},
+    {"messages", 'p'},
+    {"tools", 'p'},
+    {"documents", 'p'},
+    {"chat_template", 'p'},
+    {"chat_template_kwargs", 'p'},
+    {"special_in_messages", 'p'},
 };
 
 enum { N_FIELDS = sizeof request_fields / sizeof request_fields[0] };

@@ -1,5 +1,6 @@
-/* rows.c - prompts as rows of ids: from text, from ids, or from nothing. */
+/* rows.c - prompts as rows of ids: from text, from messages, from ids, or from nothing. */
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "prepare/prepare.h"
@@ -21,31 +22,64 @@ static cdz_status make_rows(cdz_arena *arena, uint32_t n, bool masks, cdz_prompt
     return out->ids && out->lens && (!masks || out->masks) ? CDZ_OK : no_memory(err);
 }
 
+static cdz_status need_tokenizer(const cdz_prepare_input *in, const cdz_tokenizer **out,
+                                 cdz_error *err)
+{
+    *out = cdz_run_model_tokenizer(in->model);
+    if (*out) return CDZ_OK;
+    return cdz_err(err, CDZ_E_USAGE,
+                   "the model has no tokenizer.json, so it cannot read text; give ids instead "
+                   "(--ids, \"prompt_ids\")");
+}
+
+static cdz_status keep_row(const int32_t *ids, size_t n, cdz_arena *arena, cdz_prompt_rows *rows,
+                           uint32_t row, cdz_error *err)
+{
+    if (n > MAX_ROW_LEN)
+        return cdz_err(err, CDZ_E_LIMIT, "the prompt has %zu tokens; at most %d are accepted", n,
+                       MAX_ROW_LEN);
+    rows->ids[row] = cdz_arena_array(arena, n, sizeof *ids);
+    if (!rows->ids[row]) return no_memory(err);
+    if (n) memcpy(rows->ids[row], ids, n * sizeof *ids);
+    rows->lens[row] = (uint32_t)n;
+    return CDZ_OK;
+}
+
 static cdz_status encode_row(const cdz_prepare_input *in, const char *text, size_t len,
                              cdz_arena *arena, cdz_prompt_rows *rows, uint32_t row, cdz_error *err)
 {
-    const cdz_tokenizer *tok = cdz_run_model_tokenizer(in->model);
-    if (!tok)
-        return cdz_err(err, CDZ_E_USAGE,
-                       "the model has no tokenizer.json, so it cannot read text; give ids instead "
-                       "(--ids, \"prompt_ids\")");
+    const cdz_tokenizer *tok;
+    CDZ_TRY(need_tokenizer(in, &tok, err));
     cdz_encoding encoding = {0};
     cdz_status status =
         cdz_tokenizer_encode(tok, NULL, text, len, CDZ_ENCODE_SPECIAL, &encoding, err);
-    if (status == CDZ_OK && encoding.n > MAX_ROW_LEN)
-        status = cdz_err(err, CDZ_E_LIMIT, "the prompt has %zu tokens; at most %d are accepted",
-                         encoding.n, MAX_ROW_LEN);
-    if (status == CDZ_OK) {
-        rows->ids[row] = cdz_arena_array(arena, encoding.n, sizeof(int32_t));
-        if (!rows->ids[row]) {
-            status = no_memory(err);
-        } else {
-            if (encoding.n) memcpy(rows->ids[row], encoding.ids, encoding.n * sizeof(int32_t));
-            rows->lens[row] = (uint32_t)encoding.n;
-        }
-    }
+    if (status == CDZ_OK) status = keep_row(encoding.ids, encoding.n, arena, rows, row, err);
     cdz_encoding_free(&encoding);
     return status;
+}
+
+static cdz_status rows_from_messages(const cdz_prepare_input *in, const cdz_json *messages,
+                                     cdz_arena *arena, cdz_prompt_rows *out, cdz_error *err)
+{
+    const cdz_tokenizer *tok;
+    CDZ_TRY(need_tokenizer(in, &tok, err));
+    if (!in->chat) return cdz_err(err, CDZ_E_USAGE, "request: \"messages\" are not read here");
+    const bool many = cdz_json_is(messages, CDZ_JSON_ARRAY) && messages->len &&
+                      messages->items[0].type == CDZ_JSON_ARRAY;
+    if (many && messages->len > MAX_ROWS)
+        return cdz_err(err, CDZ_E_USAGE, "request: \"messages\" holds more than %d conversations",
+                       MAX_ROWS);
+    CDZ_TRY(make_rows(arena, many ? messages->len : 1, false, out, err));
+    for (uint32_t r = 0; r < out->n; r++) {
+        int32_t *ids;
+        uint32_t n;
+        CDZ_TRY(cdz_conversation_of_request(in->chat, tok, in->document,
+                                            many ? &messages->items[r] : messages, &ids, &n, err));
+        const cdz_status status = keep_row(ids, n, arena, out, r, err);
+        free(ids);
+        CDZ_TRY(status);
+    }
+    return CDZ_OK;
 }
 
 static cdz_status rows_from_texts(const cdz_prepare_input *in, const cdz_json *prompt,
@@ -158,9 +192,11 @@ cdz_status cdz_prompt_rows_read(const cdz_prepare_input *in, cdz_arena *arena, c
     const cdz_json *doc = in->document;
     const cdz_json *prompt = doc ? cdz_json_get(doc, "prompt") : NULL;
     const cdz_json *ids = doc ? cdz_json_get(doc, "prompt_ids") : NULL;
-    if (prompt && ids)
-        return cdz_err(err, CDZ_E_USAGE,
-                       "request: \"prompt\" and \"prompt_ids\" together; give one of them");
+    const cdz_json *messages = doc ? cdz_json_get(doc, "messages") : NULL;
+    if ((prompt != NULL) + (ids != NULL) + (messages != NULL) > 1)
+        return cdz_err(err, CDZ_E_USAGE, "request: \"%s\" and \"%s\" together; give one of them",
+                       prompt ? "prompt" : "prompt_ids", messages ? "messages" : "prompt_ids");
+    if (messages) return rows_from_messages(in, messages, arena, out, err);
     if (prompt) return rows_from_texts(in, prompt, arena, out, err);
     if (ids && ids->type != CDZ_JSON_NULL)
         return rows_from_ids(ids, cdz_json_get(doc, "attention_mask"), arena, out, err);

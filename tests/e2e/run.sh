@@ -173,6 +173,18 @@ same "a wrong line fails alone" "$?" 1
 same "the others are answered" "$(grep -c '"text"' mixed.out) $(grep -c '"error"' mixed.out) $(wc -l <mixed.out | tr -d ' ')" "2 2 4"
 check "the sentence names the line" grep -q 'line 2' mixed.out
 
+# --- conversations
+echo '[{"role": "user", "content": "What does lighthouse mean?"}]' >talk.messages.json
+echo '{"enable_thinking": false, "messages": [{"role": "user", "content": "What does lighthouse mean?"}]}' >talk.context.json
+same "run answers messages as chat does" "$(cadenza run --messages talk.messages.json "${greedy[@]}")" \
+    "$(echo 'What does lighthouse mean?' | cadenza chat "${greedy[@]}")"
+same "a context says the same" "$(cadenza run --messages - "${greedy[@]}" <talk.context.json)" \
+    "$(cadenza run --messages talk.messages.json "${greedy[@]}")"
+same "two conversations are a batch" "$(echo '{"messages": [[{"role": "user", "content": "What does lighthouse mean?"}], [{"role": "user", "content": "Hi"}]]}' |
+    cadenza run --request - "${greedy[@]}" | sed -n 1p)" "$(cadenza run --messages talk.messages.json "${greedy[@]}")"
+refused "messages that are none" 1 "expected a list of messages" cadenza run --messages <(echo '{"prompt": "a"}')
+refused "messages and a prompt" 2 "messages" cadenza run --request <(echo '{"prompt": "a", "messages": []}')
+
 # --- chat
 same "chat answers from a pipe" "$(echo 'What does lighthouse mean?' | cadenza chat "${greedy[@]}")" \
     "A lighthouse is a tower with a light that gives warning of shoals to passing ships."
