@@ -39,6 +39,8 @@ typedef struct cdz_product {
     size_t ldy;
 } cdz_product;
 
+enum { CDZ_ROPE_REGROUP = 2048 };
+
 /* Which rotation a head's pairs get. Frequencies are made by the host from the model's rope
  * description. */
 typedef struct cdz_rope {
@@ -46,6 +48,7 @@ typedef struct cdz_rope {
     size_t n_rotated;      /* leading dims of a head that rotate; the rest pass through */
     float scale;           /* factor on cos and sin; 1 unless the variant has an attention factor */
     bool interleaved;      /* pairs are (2i, 2i+1) instead of (i, i + n_rotated/2) */
+    bool regroup; /* interleaved pairs leave as (i, i + n_rotated/2); n_rotated <= CDZ_ROPE_REGROUP */
 } cdz_rope;
 
 /* Activation functions: gelu by the error function, by tanh (gelu_new, gelu_pytorch_tanh), relu

@@ -136,7 +136,7 @@ static cdz_rope make_rope(size_t n_rotated, bool interleaved)
 {
     for (size_t i = 0; i < n_rotated / 2; i++)
         inv_freq[i] = (float)pow(10000.0, -2.0 * (double)i / (double)n_rotated);
-    return (cdz_rope){inv_freq, n_rotated, 1.0f, interleaved};
+    return (cdz_rope){inv_freq, n_rotated, 1.0f, interleaved, false};
 }
 
 static void do_embed(cdz_backend *b, const inputs *in, float *y, size_t m)
@@ -503,7 +503,7 @@ static void rope_pairs_are_where_they_belong(void **state)
     const uint32_t position = 1;
     cdz_backend *b = make_backend(NULL, 1);
     float halves[6] = {1, 2, 3, 4, 5, 6}, pairs[6] = {1, 2, 3, 4, 5, 6};
-    cdz_rope rope = {one, 4, 2.0f, false}; /* the factor is on cos and sin: twice as long */
+    cdz_rope rope = {one, 4, 2.0f, false, false}; /* the factor is on cos and sin: twice as long */
     b->api->rope(b, halves, 6, 1, 1, 6, &position, &rope);
     rope.interleaved = true;
     b->api->rope(b, pairs, 6, 1, 1, 6, &position, &rope);

@@ -384,6 +384,7 @@ cdz_status cdz_arch_read(const cdz_json *config, const char *path, cdz_arena *ar
         return cdz_err(err, CDZ_E_INPUT, "%s: is %s, expected an object", path,
                        cdz_json_type_name(config));
     CDZ_TRY(find_family(k, &out->family));
+    out->names = out->family->names;
     out->model_type = out->family->model_type;
     out->architecture = out->family->architecture;
     const cdz_json *dtype = cdz_key(k, "dtype") ? cdz_key(k, "dtype") : cdz_key(k, "torch_dtype");
@@ -402,7 +403,7 @@ cdz_status cdz_arch_read(const cdz_json *config, const char *path, cdz_arena *ar
 
 bool cdz_arch_has(const cdz_arch *arch, cdz_part part)
 {
-    return arch->family->names[part] != NULL;
+    return arch->names[part] != NULL;
 }
 
 bool cdz_arch_positions_learned(const cdz_arch *arch)
@@ -418,7 +419,7 @@ const cdz_rope *cdz_arch_rope(const cdz_arch *arch, uint32_t layer)
 
 size_t cdz_arch_prefix(const cdz_arch *arch, const char **prefix)
 {
-    *prefix = arch->family->names[CDZ_PART_EMBED];
+    *prefix = arch->names[CDZ_PART_EMBED];
     return strcspn(*prefix, ".") + 1;
 }
 
@@ -426,7 +427,7 @@ const char *cdz_arch_tensor_name(const cdz_arch *arch, cdz_part part, uint32_t l
                                  uint32_t expert, const char *suffix, char *buf, size_t size)
 {
     size_t at = 0;
-    for (const char *c = arch->family->names[part]; *c && at + 12 < size; c++) {
+    for (const char *c = arch->names[part]; *c && at + 12 < size; c++) {
         if (*c == '#' || *c == '@')
             at +=
                 (size_t)snprintf(buf + at, size - at, "%u", (unsigned)(*c == '#' ? layer : expert));

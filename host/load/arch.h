@@ -65,6 +65,7 @@ typedef enum cdz_fused { CDZ_FUSED_PARTS, CDZ_FUSED_HEADS } cdz_fused;
 
 typedef struct cdz_arch {
     const cdz_family *family;
+    const char *const *names; /* [CDZ_N_PARTS] the family's, or those of another format */
     const char *model_type;   /* "llama" */
     const char *architecture; /* "LlamaForCausalLM" */
     const char *dtype;        /* what config.json says; the files decide. "" when it does not say */

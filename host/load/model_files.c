@@ -1,4 +1,4 @@
-/* model_files.c - opens a model folder; bind.c ties the weights to the files' tensors. */
+/* model_files.c - opens a model folder or a GGUF file; bind.c ties the weights to the files' tensors. */
 #include "load/model_files.h"
 
 #include <inttypes.h>
@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "load/bind.h"
+#include "load/gguf_model.h"
 
 static const size_t MAX_CONFIG = (size_t)4 << 20; /* bytes of config.json */
 static const size_t MAX_MEMORY = (size_t)56
@@ -28,7 +29,8 @@ static cdz_status check_folder(const char *folder, cdz_error *err)
     if (!S_ISDIR(info.st_mode))
         return cdz_err(
             err, CDZ_E_INPUT,
-            "%s: is not a folder; a model is a folder with config.json and model.safetensors",
+            "%s: is neither a folder nor a GGUF file; a model is a folder with config.json and "
+            "model.safetensors, or a GGUF file",
             folder);
     return CDZ_OK;
 }
@@ -91,11 +93,23 @@ static void count_files(cdz_weights *w)
         (uint64_t)2 * a->n_layers * a->n_kv_heads * a->head_dim * sizeof(float);
 }
 
+static cdz_status load_gguf(cdz_weights *w, cdz_error *err)
+{
+    cdz_gguf gguf;
+    CDZ_TRY(cdz_gguf_open(w->folder, &gguf, err));
+    const cdz_status st = cdz_gguf_to_weights(&gguf, w, err);
+    cdz_gguf_close(&gguf);
+    CDZ_TRY(st);
+    count_files(w);
+    return cdz_weights_bind(w, w->folder, err);
+}
+
 static cdz_status load(cdz_weights *w, const char *folder, cdz_error *err)
 {
     w->arena.limit = MAX_MEMORY;
     w->folder = cdz_arena_strdup(&w->arena, folder);
     if (!w->folder) return no_memory(folder, err);
+    if (cdz_gguf_is(folder)) return load_gguf(w, err);
     CDZ_TRY(check_folder(folder, err));
     CDZ_TRY(read_configs(w, err));
 

@@ -1,5 +1,5 @@
-/* model_files.h - a Hugging Face model folder: config.json, generation_config.json and the
- * weights, checked against each other and ready to run in place. */
+/* model_files.h - a Hugging Face model folder (config.json, generation_config.json and the
+ * weights) or a GGUF file: checked against each other and ready to run in place. */
 #ifndef CDZ_HOST_MODEL_FILES_H
 #define CDZ_HOST_MODEL_FILES_H
 
@@ -59,7 +59,7 @@ typedef struct cdz_weights {
     cdz_arena arena;
 } cdz_weights;
 
-/* Opens a folder. On failure *out is NULL and err says which file, key or tensor is wrong, and
+/* Opens a folder, or a GGUF file. On failure *out is NULL and err says which file, key or tensor is wrong, and
  * how. */
 cdz_status cdz_weights_open(const char *folder, cdz_weights **out, cdz_error *err);
 void cdz_weights_close(cdz_weights *weights); /* NULL is fine */

@@ -308,6 +308,9 @@ cdz_status cdz_tensors_sort(cdz_tensors *tensors, cdz_error *err)
     if (tensors->n_items) qsort(tensors->items, tensors->n_items, sizeof *tensors->items, by_name);
     for (size_t i = 1; i < tensors->n_items; i++) {
         const cdz_tensor *a = &tensors->items[i - 1], *b = &tensors->items[i];
+        if (strcmp(a->name, b->name) == 0 && a->file == b->file)
+            return cdz_err(err, CDZ_E_INPUT, "%s: tensor %.100s is there twice",
+                           tensors->files[a->file].path, a->name);
         if (strcmp(a->name, b->name) == 0)
             return cdz_err(err, CDZ_E_INPUT, "tensor %.100s is in %s and in %s", a->name,
                            tensors->files[a->file].path, tensors->files[b->file].path);

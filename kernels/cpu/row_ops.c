@@ -1,6 +1,7 @@
 /* row_ops.c - the operations that treat every activation row alone: shared among the threads by
  * rows when there is enough of it, otherwise done by the caller. */
 #include <math.h>
+#include <string.h>
 
 #include "cpu/cpu_backend.h"
 #include "ref/ref.h"
@@ -127,6 +128,17 @@ typedef struct rope_rows {
     const cdz_rope *rope;
 } rope_rows;
 
+/* From (2i, 2i+1) to (i, i + half), so that what follows adds in the order of the other layout. */
+static void regroup(float *head, size_t half)
+{
+    float odd[CDZ_ROPE_REGROUP / 2];
+    for (size_t i = 0; i < half; i++) {
+        odd[i] = head[2 * i + 1];
+        head[i] = head[2 * i];
+    }
+    memcpy(head + half, odd, half * sizeof *odd);
+}
+
 /* The angles of a position are tabulated once and used for all heads, PIECE pairs at a time. */
 static void rope_row(void *arg, size_t i)
 {
@@ -144,6 +156,8 @@ static void rope_row(void *arg, size_t i)
                 r->set->rotate(head + j, head + half + j, cosine, sine, n);
         }
     }
+    for (size_t h = 0; r->rope->regroup && h < r->n_heads; h++)
+        regroup(r->x + i * r->ldx + h * r->head_dim, half);
 }
 
 void cdz_cpu_rope(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n_heads, size_t head_dim,

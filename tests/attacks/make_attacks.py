@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the hostile inputs in the folders beside it: tests/attacks/{json,safetensors,config}/.
+"""Writes the hostile inputs in the folders beside it: tests/attacks/{json,safetensors,gguf,config}/.
 
 They are committed; this says how each was made. The replay_* tests run the readers on them and expect no crash; the
-sentences they must end in are asserted by test_json, test_safetensors and test_load, which make larger ones themselves.
+sentences they must end in are asserted by test_json, test_safetensors, test_gguf and test_load, which make larger ones themselves.
 """
 import os
 import struct
@@ -75,6 +75,107 @@ def safetensors_attacks():
         write("safetensors", "index_%s.json" % name, '{"weight_map":{"a":"%s"}}' % shard)
 
 
+U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 = range(13)
+
+
+def text(s):
+    s = s if isinstance(s, bytes) else s.encode()
+    return struct.pack("<Q", len(s)) + s
+
+
+def key(name, kind, payload):
+    return text(name) + struct.pack("<I", kind) + payload
+
+
+def array(name, kind, count, payload=b""):
+    return key(name, ARRAY, struct.pack("<IQ", kind, count) + payload)
+
+
+def tensor(name, dims, kind=0, offset=0, n_dims=None):
+    return (text(name) + struct.pack("<I", len(dims) if n_dims is None else n_dims) +
+            b"".join(struct.pack("<Q", d) for d in dims) + struct.pack("<IQ", kind, offset))
+
+
+def gguf(name, keys=(), tensors=(), data=b"", n_keys=None, n_tensors=None, magic=b"GGUF", version=3, folder="gguf"):
+    head = magic + struct.pack("<IQQ", version, len(tensors) if n_tensors is None else n_tensors,
+                               len(keys) if n_keys is None else n_keys) + b"".join(keys) + b"".join(tensors)
+    pad = -len(head) % 32 if data else 0
+    write(folder, name + ".gguf", head + bytes(pad) + data)
+
+
+def gguf_attacks():
+    one = [tensor("a", [8])]
+    gguf("magic", magic=b"GGUX")
+    gguf("magic_swapped", magic=b"FUGG")
+    gguf("ggjt", magic=b"tjgg")
+    gguf("version_0", version=0)
+    gguf("version_1", version=1)
+    gguf("version_4", version=4)
+    gguf("big_endian", version=3 << 24)
+    for n in (2**63, 2**64 - 1, 65537, 3):
+        gguf("keys_%d" % n, n_keys=n)
+        gguf("tensors_%d" % n, n_tensors=n)
+    gguf("key_length_max", [struct.pack("<Q", 2**64 - 1)])
+    gguf("key_empty", [key("", U8, b"\0")])
+    gguf("key_nul", [key("a\0b", U8, b"\0")])
+    gguf("key_long", [key("k" * 65536, U8, b"\0")])
+    gguf("key_twice", [key("a.b", U8, b"\0"), key("a.b", U8, b"\1")])
+    gguf("type_13", [key("a", 13, b"\0" * 8)])
+    gguf("type_negative", [key("a", 2**32 - 1, b"\0" * 8)])
+    gguf("bool_2", [key("a", BOOL, b"\2")])
+    gguf("string_length_max", [key("a", STRING, struct.pack("<Q", 2**64 - 1) + b"x")])
+    gguf("string_past_end", [key("a", STRING, struct.pack("<Q", 9) + b"x")])
+    gguf("array_count_max", [array("a", U8, 2**64 - 1)])
+    gguf("array_count_wraps", [array("a", U64, 2**61 + 1, bytes(64))])
+    gguf("array_of_strings_past_end", [array("a", STRING, 2, text("x") + struct.pack("<Q", 2**63))])
+    gguf("array_of_arrays", [key("a", ARRAY, struct.pack("<IQ", ARRAY, 1) * 100)])
+    gguf("array_type", [array("a", 99, 1, bytes(8))])
+    for n in (0, 3, 2**31):
+        gguf("alignment_%d" % n, [key("general.alignment", U32, struct.pack("<I", n))], one, bytes(32))
+    gguf("alignment_type", [key("general.alignment", U64, struct.pack("<Q", 32))], one, bytes(32))
+    gguf("dims_0", [], [tensor("a", [], n_dims=0)], bytes(32))
+    gguf("dims_5", [], [tensor("a", [1] * 5)], bytes(32))
+    gguf("dims_max", [], [tensor("a", [1], n_dims=2**32 - 1)], bytes(32))
+    gguf("dim_huge", [], [tensor("a", [2**42 + 1])], bytes(32))
+    gguf("dim_negative", [], [tensor("a", [2**63])], bytes(32))
+    gguf("product_wraps", [], [tensor("a", [2**32, 2**32])], bytes(32))
+    gguf("product_wraps_by_type", [], [tensor("a", [2**62 + 4])], bytes(32))
+    gguf("block_cut", [], [tensor("a", [48], kind=8)], bytes(64))
+    gguf("type_unknown", [], [tensor("a", [8], kind=4)], bytes(32))
+    gguf("type_far", [], [tensor("a", [8], kind=2**32 - 1)], bytes(32))
+    gguf("offset_odd", [], [tensor("a", [8], offset=4)], bytes(64))
+    gguf("offset_past_end", [], [tensor("a", [8], offset=64)], bytes(32))
+    gguf("offset_max", [], [tensor("a", [8], offset=2**64 - 32)], bytes(32))
+    gguf("overlap", [], [tensor("a", [16]), tensor("b", [8], offset=32)], bytes(64))
+    gguf("tensor_twice", [], [tensor("a", [8]), tensor("a", [8], offset=32)], bytes(64))
+    gguf("tensor_name_empty", [], [tensor("", [8])], bytes(32))
+    gguf("tensor_name_long", [], [tensor("n" * 300, [8])], bytes(32))
+    gguf("data_missing", [], one)
+    gguf("split_second", [key("split.no", U16, b"\1\0"), key("split.count", U16, b"\3\0")])
+    gguf("split_name", [key("split.no", U16, b"\0\0"), key("split.count", U16, b"\3\0")])
+    gguf("split_alone-00001-of-00003", [key("split.no", U16, b"\0\0"), key("split.count", U16, b"\3\0")])
+    itself = [key("split.no", U16, b"\0\0"), key("split.count", U16, b"\2\0")]
+    gguf("split_itself-00001-of-00002", itself)
+    gguf("split_itself-00002-of-00002", itself)
+    gguf("split_type", [key("split.count", STRING, text("2"))])
+    gguf("split_count", [key("split.count", I32, struct.pack("<i", -2))])
+    whole = (b"GGUF" + struct.pack("<IQQ", 3, 1, 2) + key("general.architecture", STRING, text("llama")) +
+             array("x", STRING, 2, text("a") + text("b")) + tensor("t", [8]))
+    for cut in range(0, len(whole), 9):
+        write("gguf", "cut_at_%03d.gguf" % cut, whole[:cut])
+
+    good = [key("general.architecture", STRING, text("llama")), key("x.real", F32, struct.pack("<f", 0.5)),
+            array("x.texts", STRING, 2, text("a") + text("")), array("x.ints", I16, 3, struct.pack("<3h", -1, 0, 1)),
+            key("x.yes", BOOL, b"\1"), key("x.int", I64, struct.pack("<q", -5))]
+    tables = [tensor("blk.0.w", [32, 2], kind=8, offset=0), tensor("blk.0.b", [3], offset=96)]
+    corpus = "../fuzz/corpus/gguf"
+    gguf("kinds", good, tables, bytes(range(96)) + bytes(12), folder=corpus)
+    gguf("version_2", good[:2], version=2, folder=corpus)
+    for i in range(2):
+        gguf("split-0000%d-of-00002" % (i + 1), [key("split.no", U16, struct.pack("<H", i)), key("split.count", U16, b"\2\0")],
+             [tensor("part.%d" % i, [4])], struct.pack("<4f", *[i + j for j in range(4)]), folder=corpus)
+
+
 def config_attacks():
     sizes = '"hidden_size":64,"intermediate_size":96,"num_hidden_layers":4,"num_attention_heads":4,"vocab_size":100'
     for name, keys in (
@@ -94,4 +195,5 @@ def config_attacks():
 
 json_attacks()
 safetensors_attacks()
+gguf_attacks()
 config_attacks()

@@ -1,0 +1,406 @@
+/* gguf_config.c - the metadata of a GGUF file as the text of a config.json, so that one reader
+ * (arch.c) checks and understands both. Keys are those of llama.cpp's converter; a few of ours
+ * that it does not know (windows of qwen2, mistral) are read when they are there. */
+#include "load/gguf_config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "load/families.h"
+
+/* --- architectures ------------------------------------------------------------------------- */
+
+static const cdz_gguf_arch archs[] = {
+    {"llama", "llama", true},       {"qwen2", "qwen2", false},
+    {"qwen3", "qwen3", false},      {"qwen3moe", "qwen3_moe", false},
+    {"gemma2", "gemma2", false},    {"gemma3", "gemma3_text", false},
+    {"phi3", "phi3", false},        {"gpt2", "gpt2", false},
+    {"gptneox", "gpt_neox", false}, {"olmo2", "olmo2", false},
+    {"smollm3", "smollm3", true},
+};
+enum { N_ARCHS = sizeof archs / sizeof *archs };
+
+cdz_status cdz_gguf_find_arch(const cdz_gguf *g, const cdz_gguf_arch **out, cdz_error *err)
+{
+    const char *name = NULL;
+    size_t len = 0;
+    CDZ_TRY(cdz_gguf_string(g, "general.architecture", &name, &len, err));
+    if (!name) return cdz_err(err, CDZ_E_INPUT, "%s: general.architecture is missing", g->path);
+    for (size_t i = 0; i < N_ARCHS; i++) {
+        if (strlen(archs[i].name) != len || memcmp(archs[i].name, name, len) != 0) continue;
+        *out = &archs[i];
+        return CDZ_OK;
+    }
+    char known[256];
+    size_t at = 0;
+    for (size_t i = 0; i < N_ARCHS && at < sizeof known; i++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", archs[i].name);
+    return cdz_err(err, CDZ_E_UNSUPPORTED,
+                   "%s: general.architecture \"%.*s\" is not supported; supported are %s", g->path,
+                   (int)(len < 80 ? len : 80), name, known);
+}
+
+const char *cdz_gguf_arch_key(const cdz_gguf_arch *arch, const char *rest,
+                              char buf[CDZ_GGUF_KEY_BYTES])
+{
+    snprintf(buf, CDZ_GGUF_KEY_BYTES, "%s.%s", arch->name, rest);
+    return buf;
+}
+
+/* --- writing ------------------------------------------------------------------------------- */
+
+typedef struct writer {
+    const cdz_gguf *g;
+    const cdz_gguf_arch *arch;
+    const cdz_family *family;
+    cdz_buf *out;
+    cdz_error *err;
+} writer;
+
+static void put_key(writer *w, const char *key)
+{
+    cdz_buf_printf(w->out, "%s\"%s\":", w->out->len > 1 ? "," : "", key);
+}
+
+static void put_uint(writer *w, const char *key, uint64_t value)
+{
+    put_key(w, key);
+    cdz_buf_printf(w->out, "%llu", (unsigned long long)value);
+}
+
+static void put_bool(writer *w, const char *key, bool value)
+{
+    put_key(w, key);
+    cdz_buf_puts(w->out, value ? "true" : "false");
+}
+
+static void put_text(writer *w, const char *key, const char *text)
+{
+    put_key(w, key);
+    cdz_json_write_string(w->out, text, strlen(text));
+}
+
+static bool has_key(const writer *w, const char *rest)
+{
+    char key[CDZ_GGUF_KEY_BYTES];
+    return cdz_gguf_find(w->g, cdz_gguf_arch_key(w->arch, rest, key)) != NULL;
+}
+
+static cdz_status get_uint(const writer *w, const char *rest, uint64_t *out)
+{
+    char key[CDZ_GGUF_KEY_BYTES];
+    return cdz_gguf_uint(w->g, cdz_gguf_arch_key(w->arch, rest, key), UINT32_MAX, out, w->err);
+}
+
+/* Copies a count where the file has it; where it must have it, its absence is a sentence that
+ * names GGUF's own key. */
+static cdz_status copy_uint(writer *w, const char *to, const char *rest, bool required)
+{
+    char key[CDZ_GGUF_KEY_BYTES];
+    uint64_t value = 0;
+    if (!has_key(w, rest))
+        return required ? cdz_err(w->err, CDZ_E_INPUT, "%s: %s is missing", w->g->path,
+                                  cdz_gguf_arch_key(w->arch, rest, key))
+                        : CDZ_OK;
+    CDZ_TRY(get_uint(w, rest, &value));
+    put_uint(w, to, value);
+    return CDZ_OK;
+}
+
+static cdz_status get_real(const writer *w, const char *rest, double *out)
+{
+    char key[CDZ_GGUF_KEY_BYTES];
+    CDZ_TRY(cdz_gguf_real(w->g, cdz_gguf_arch_key(w->arch, rest, key), out, w->err));
+    if (isfinite(*out)) return CDZ_OK;
+    return cdz_err(w->err, CDZ_E_INPUT, "%s: %s is %g, expected a finite number", w->g->path, key,
+                   *out);
+}
+
+/* Stored in float32, written so that the decimal it came from comes back. */
+static cdz_status copy_real(writer *w, const char *to, const char *rest)
+{
+    double value = 0;
+    if (!has_key(w, rest)) return CDZ_OK;
+    CDZ_TRY(get_real(w, rest, &value));
+    put_key(w, to);
+    cdz_json_write_f32(w->out, (float)value);
+    return CDZ_OK;
+}
+
+/* --- sizes --------------------------------------------------------------------------------- */
+
+static const cdz_tensor *embedding(const writer *w)
+{
+    const cdz_tensor *t = cdz_tensors_find(&w->g->tensors, "token_embd.weight");
+    return t && t->n_dims == 2 ? t : NULL;
+}
+
+static cdz_status write_heads(writer *w)
+{
+    uint64_t key_length = 0, value_length = 0;
+    CDZ_TRY(copy_uint(w, w->family->keys->heads, "attention.head_count", true));
+    if (has_key(w, "attention.head_count_kv"))
+        CDZ_TRY(copy_uint(w, "num_key_value_heads", "attention.head_count_kv", true));
+    else if (!w->family->conv1d)
+        CDZ_TRY(copy_uint(w, "num_key_value_heads", "attention.head_count", true));
+    CDZ_TRY(get_uint(w, "attention.key_length", &key_length));
+    value_length = key_length;
+    CDZ_TRY(get_uint(w, "attention.value_length", &value_length));
+    if (value_length != key_length)
+        return cdz_err(w->err, CDZ_E_UNSUPPORTED,
+                       "%s: keys of %llu and values of %llu are not supported; they must be as long",
+                       w->g->path, (unsigned long long)key_length, (unsigned long long)value_length);
+    if (key_length)
+        put_uint(w, "head_dim", key_length);
+    else if (w->family->head_dim)
+        cdz_buf_puts(w->out, ",\"head_dim\":null");
+    return CDZ_OK;
+}
+
+static cdz_status write_sizes(writer *w)
+{
+    const cdz_key_names *k = w->family->keys;
+    const cdz_tensor *embed = embedding(w);
+    if (!embed)
+        return cdz_err(w->err, CDZ_E_INPUT,
+                       "%s: tensor token_embd.weight is missing; a file of a vocabulary alone has "
+                       "nothing to run",
+                       w->g->path);
+    put_uint(w, "vocab_size", embed->shape[0]);
+    CDZ_TRY(copy_uint(w, k->context, "context_length", true));
+    CDZ_TRY(copy_uint(w, k->hidden, "embedding_length", true));
+    CDZ_TRY(copy_uint(w, k->layers, "block_count", true));
+    const bool dense = has_key(w, "feed_forward_length");
+    CDZ_TRY(copy_uint(w, k->intermediate,
+                      dense ? "feed_forward_length" : "expert_feed_forward_length", true));
+    CDZ_TRY(copy_real(w, k->eps,
+                      w->family->norm == CDZ_NORM_LAYER ? "attention.layer_norm_epsilon"
+                                                        : "attention.layer_norm_rms_epsilon"));
+    return write_heads(w);
+}
+
+/* --- experts, windows ---------------------------------------------------------------------- */
+
+static cdz_status write_experts(writer *w)
+{
+    if (w->family->experts == CDZ_EXPERTS_NEVER) return CDZ_OK;
+    CDZ_TRY(copy_uint(w, "num_local_experts", "expert_count", true));
+    CDZ_TRY(copy_uint(w, "num_experts_per_tok", "expert_used_count", true));
+    if (w->family->experts != CDZ_EXPERTS_BY_LAYER) return CDZ_OK;
+    put_bool(w, "norm_topk_prob", true);
+    return copy_uint(w, "moe_intermediate_size", "expert_feed_forward_length", true);
+}
+
+/* Which layers slide: an array of bools, one per layer, or each nth does not. */
+static cdz_status write_pattern(writer *w)
+{
+    char key[CDZ_GGUF_KEY_BYTES];
+    const char *rest = "attention.sliding_window_pattern";
+    const cdz_gguf_value *v = cdz_gguf_find(w->g, cdz_gguf_arch_key(w->arch, rest, key));
+    uint64_t pattern = 0;
+    if (!v) return CDZ_OK;
+    if (!v->is_array) {
+        CDZ_TRY(get_uint(w, rest, &pattern));
+        put_uint(w, "sliding_window_pattern", pattern);
+        return CDZ_OK;
+    }
+    CDZ_TRY(cdz_gguf_array(w->g, key, CDZ_GGUF_BOOL, &v, w->err));
+    put_key(w, "layer_types");
+    for (uint64_t i = 0; i < v->n; i++)
+        cdz_buf_printf(w->out, "%s\"%s\"", i ? "," : "[",
+                       cdz_gguf_int_at(v, i) ? "sliding_attention" : "full_attention");
+    cdz_buf_puts(w->out, v->n ? "]" : "[]");
+    return CDZ_OK;
+}
+
+static cdz_status write_windows(writer *w)
+{
+    const cdz_window_rule rule = w->family->window;
+    uint64_t window = 0;
+    if (rule == CDZ_WINDOW_NEVER || rule == CDZ_WINDOW_NO_ROPE) return CDZ_OK;
+    CDZ_TRY(get_uint(w, "attention.sliding_window", &window));
+    if (rule == CDZ_WINDOW_ALL || window == 0) {
+        put_key(w, "sliding_window");
+        if (window == 0)
+            cdz_buf_puts(w->out, "null");
+        else
+            cdz_buf_printf(w->out, "%llu", (unsigned long long)window);
+        return CDZ_OK;
+    }
+    put_uint(w, "sliding_window", window);
+    if (rule == CDZ_WINDOW_BY_LAYER) put_uint(w, "max_window_layers", 0);
+    if (rule != CDZ_WINDOW_PATTERN) put_bool(w, "use_sliding_window", true);
+    return rule == CDZ_WINDOW_ALL_IF_USED ? CDZ_OK : write_pattern(w);
+}
+
+/* --- rotation ------------------------------------------------------------------------------ */
+
+/* The factors of longrope, which GGUF stores as tensors. */
+static cdz_status write_factors(writer *w, const char *key, const char *tensor)
+{
+    enum { MOST = 1 << 11 };
+    const cdz_tensor *t = cdz_tensors_find(&w->g->tensors, tensor);
+    if (!t) return CDZ_OK;
+    float factors[MOST];
+    const size_t n = t->shape[0] < MOST ? (size_t)t->shape[0] : MOST;
+    CDZ_TRY(cdz_gguf_floats(w->g, t, factors, n, w->err));
+    cdz_buf_printf(w->out, ",\"%s\":[", key);
+    for (size_t i = 0; i < n; i++) {
+        if (i) cdz_buf_putc(w->out, ',');
+        cdz_json_write_f32(w->out, factors[i]);
+    }
+    cdz_buf_putc(w->out, ']');
+    return CDZ_OK;
+}
+
+static cdz_status write_scaling(writer *w)
+{
+    char key[CDZ_GGUF_KEY_BYTES];
+    const char *type = "none";
+    size_t len = 4;
+    double factor = 1;
+    uint64_t old_context = 0;
+    const bool factors = cdz_tensors_find(&w->g->tensors, "rope_factors_long.weight") != NULL;
+    CDZ_TRY(cdz_gguf_string(w->g, cdz_gguf_arch_key(w->arch, "rope.scaling.type", key), &type, &len,
+                            w->err));
+    CDZ_TRY(get_real(w, "rope.scaling.factor", &factor));
+    CDZ_TRY(get_uint(w, "rope.scaling.original_context_length", &old_context));
+    if (factors) {
+        type = "longrope";
+        len = strlen(type);
+    }
+    if (len == 4 && memcmp(type, "none", 4) == 0) return CDZ_OK;
+    put_key(w, "rope_scaling");
+    cdz_buf_puts(w->out, "{\"rope_type\":");
+    cdz_json_write_string(w->out, type, len);
+    cdz_buf_puts(w->out, ",\"factor\":");
+    cdz_json_write_f32(w->out, (float)factor);
+    if (old_context)
+        cdz_buf_printf(w->out, ",\"original_max_position_embeddings\":%llu",
+                       (unsigned long long)old_context);
+    CDZ_TRY(write_factors(w, "short_factor", "rope_factors_short.weight"));
+    CDZ_TRY(write_factors(w, "long_factor", "rope_factors_long.weight"));
+    if (factors && has_key(w, "rope.scaling.attn_factor"))
+        CDZ_TRY(copy_real(w, "attention_factor", "rope.scaling.attn_factor"));
+    cdz_buf_putc(w->out, '}');
+    return CDZ_OK;
+}
+
+/* How much of a head rotates, as the fraction that config.json has. A quarter of a dim more lets
+ * no rounding take one away. */
+static cdz_status write_rotation(writer *w)
+{
+    uint64_t heads = 1, width = 0, head_dim, rotated = 0;
+    if (w->family->names[CDZ_PART_POSITIONS]) return CDZ_OK;
+    CDZ_TRY(copy_real(w, "rope_theta", "rope.freq_base"));
+    if (w->family->local_rope) CDZ_TRY(copy_real(w, "rope_local_base_freq", "rope.freq_base_swa"));
+    CDZ_TRY(get_uint(w, "attention.head_count", &heads));
+    CDZ_TRY(get_uint(w, "embedding_length", &width));
+    head_dim = width / (heads ? heads : 1);
+    CDZ_TRY(get_uint(w, "attention.key_length", &head_dim));
+    rotated = head_dim;
+    CDZ_TRY(get_uint(w, "rope.dimension_count", &rotated));
+    if (rotated > head_dim)
+        return cdz_err(w->err, CDZ_E_INPUT, "%s: %s.rope.dimension_count is %llu, a head has %llu",
+                       w->g->path, w->arch->name, (unsigned long long)rotated,
+                       (unsigned long long)head_dim);
+    if (w->family->partial_rotary != 0) {
+        put_key(w, "partial_rotary_factor");
+        cdz_json_write_real(w->out,
+                            rotated == head_dim ? 1 : ((double)rotated + 0.25) / (double)head_dim);
+    } else if (rotated != head_dim) {
+        return cdz_err(w->err, CDZ_E_UNSUPPORTED,
+                       "%s: %s.rope.dimension_count is %llu of %llu, which is not supported for %s",
+                       w->g->path, w->arch->name, (unsigned long long)rotated,
+                       (unsigned long long)head_dim, w->family->model_type);
+    }
+    return write_scaling(w);
+}
+
+/* --- tokens -------------------------------------------------------------------------------- */
+
+/* The ids that end a text: end of sequence, of turn, of message. */
+static cdz_status write_ends(writer *w)
+{
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    uint64_t ids[3];
+    size_t n = 0;
+    for (size_t i = 0; i < 3; i++) {
+        uint64_t id = UINT64_MAX;
+        CDZ_TRY(cdz_gguf_uint(w->g, keys[i], UINT32_MAX, &id, w->err));
+        bool known = id >= INT32_MAX; /* absent, or -1 in an unsigned field */
+        for (size_t j = 0; j < n; j++) known |= ids[j] == id;
+        if (!known) ids[n++] = id;
+    }
+    if (n == 1) put_uint(w, "eos_token_id", ids[0]);
+    if (n < 2) return CDZ_OK;
+    put_key(w, "eos_token_id");
+    for (size_t i = 0; i < n; i++)
+        cdz_buf_printf(w->out, "%s%llu", i ? "," : "[", (unsigned long long)ids[i]);
+    cdz_buf_putc(w->out, ']');
+    return CDZ_OK;
+}
+
+static cdz_status write_tokens(writer *w)
+{
+    static const struct {
+        const char *from, *to;
+    } keys[] = {{"tokenizer.ggml.bos_token_id", "bos_token_id"},
+                {"tokenizer.ggml.padding_token_id", "pad_token_id"}};
+    CDZ_TRY(write_ends(w));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        uint64_t id = UINT64_MAX;
+        CDZ_TRY(cdz_gguf_uint(w->g, keys[i].from, UINT32_MAX, &id, w->err));
+        if (id < INT32_MAX) put_uint(w, keys[i].to, id);
+    }
+    return CDZ_OK;
+}
+
+/* --- everything ---------------------------------------------------------------------------- */
+
+/* GGUF's llama is three families. */
+static cdz_status family_of(const cdz_gguf *g, const cdz_gguf_arch *arch, const cdz_family **out,
+                            cdz_error *err)
+{
+    const char *type = arch->model_type;
+    char key[CDZ_GGUF_KEY_BYTES];
+    uint64_t experts = 0, window = 0;
+    CDZ_TRY(
+        cdz_gguf_uint(g, cdz_gguf_arch_key(arch, "expert_count", key), UINT32_MAX, &experts, err));
+    CDZ_TRY(cdz_gguf_uint(g, cdz_gguf_arch_key(arch, "attention.sliding_window", key), UINT32_MAX,
+                          &window, err));
+    if (strcmp(type, "llama") == 0) type = experts ? "mixtral" : window ? "mistral" : type;
+    const cdz_json name = {.type = CDZ_JSON_STRING, .string = type, .len = (uint32_t)strlen(type)};
+    *out = cdz_family_find(&name, NULL);
+    return *out ? CDZ_OK : cdz_err(err, CDZ_E_INTERNAL, "%s: there is no family %s", g->path, type);
+}
+
+cdz_status cdz_gguf_write_config(const cdz_gguf *g, const cdz_gguf_arch *arch, cdz_buf *out,
+                                 cdz_error *err)
+{
+    writer w = {.g = g, .arch = arch, .out = out, .err = err};
+    char key[CDZ_GGUF_KEY_BYTES];
+    bool parallel = true;
+    CDZ_TRY(family_of(g, arch, &w.family, err));
+    cdz_buf_putc(out, '{');
+    put_text(&w, "model_type", w.family->model_type);
+    CDZ_TRY(write_sizes(&w));
+    CDZ_TRY(write_experts(&w));
+    CDZ_TRY(write_windows(&w));
+    CDZ_TRY(write_rotation(&w));
+    if (w.family->caps) {
+        CDZ_TRY(copy_real(&w, "attn_logit_softcapping", "attn_logit_softcapping"));
+        CDZ_TRY(copy_real(&w, "final_logit_softcapping", "final_logit_softcapping"));
+    }
+    if (w.family->parallel) {
+        CDZ_TRY(cdz_gguf_bool(g, cdz_gguf_arch_key(arch, "use_parallel_residual", key), &parallel,
+                              err));
+        put_bool(&w, "use_parallel_residual", parallel);
+    }
+    put_bool(&w, "tie_word_embeddings", !cdz_tensors_find(&g->tensors, "output.weight"));
+    CDZ_TRY(write_tokens(&w));
+    cdz_buf_putc(out, '}');
+    return out->failed ? cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", g->path) : CDZ_OK;
+}

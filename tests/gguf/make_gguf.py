@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""GGUF files of the models in tests/golden, made without any of Cadenza's code.
+
+    python make_gguf.py [NAME ...] [--out DIR] [--type f32|f16|bf16|q8_0|...]
+
+Needs numpy, safetensors and llama.cpp's Python package gguf. What is stored where, and how it is laid out, follows
+llama.cpp's converter: q and k of llama are permuted for rotation in neighbouring pairs, gemma's norms have the 1 added,
+gpt2's weights are transposed, q, k and v of gpt_neox lie one after the other, experts lie in one tensor, llama3's rope
+is a tensor of divisors. Without NAME: those that are committed beside this file (test_gguf_model).
+"""
+import argparse
+import json
+import math
+import os
+import re
+
+import gguf
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GOLDEN = os.path.join(HERE, "..", "golden")
+COMMITTED = ["llama_bf16", "llama_tied_l3", "mistral_sw", "mixtral", "gemma3", "gpt_neox", "phi3", "qwen2_sw"]
+
+ARCH = {"llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen2", "qwen3": "qwen3",
+        "qwen3_moe": "qwen3moe", "gemma2": "gemma2", "gemma3_text": "gemma3", "phi3": "phi3", "gpt2": "gpt2",
+        "gpt_neox": "gptneox", "olmo2": "olmo2", "smollm3": "smollm3"}
+
+NAMES = [
+    (r"(model|transformer|gpt_neox)\.(embed_tokens|wte|embed_in)", "token_embd"),
+    (r"transformer\.wpe", "position_embd"),
+    (r"(model\.norm|transformer\.ln_f|gpt_neox\.final_layer_norm)", "output_norm"),
+    (r"(lm_head|embed_out)", "output"),
+    (r"(?:model\.layers|transformer\.h|gpt_neox\.layers)\.(\d+)\.(.*)", None),
+]
+LAYER = [
+    (r"(self_attn|attn|attention)\.(q|k|v)_proj", r"attn_\2"), (r"self_attn\.qkv_proj|attn\.c_attn|attention\.query_key_value", "attn_qkv"),
+    (r"self_attn\.o_proj|attn\.c_proj|attention\.dense", "attn_output"), (r"self_attn\.(q|k)_norm", r"attn_\1_norm"),
+    (r"input_layernorm|ln_1", "attn_norm"), (r"ln_2", "ffn_norm"), (r"pre_feedforward_layernorm", "ffn_norm"),
+    (r"post_feedforward_layernorm", "post_ffw_norm"),
+    (r"mlp\.gate_up_proj", "ffn_up"), (r"mlp\.(gate|up|down)_proj", r"ffn_\1"),
+    (r"mlp\.(c_fc|dense_h_to_4h)", "ffn_up"), (r"mlp\.(c_proj|dense_4h_to_h)", "ffn_down"),
+    (r"(block_sparse_moe|mlp)\.gate", "ffn_gate_inp"),
+    (r"(?:block_sparse_moe|mlp)\.experts\.(\d+)\.(?:w1|gate_proj)", r"ffn_gate.\1"),
+    (r"(?:block_sparse_moe|mlp)\.experts\.(\d+)\.(?:w3|up_proj)", r"ffn_up.\1"),
+    (r"(?:block_sparse_moe|mlp)\.experts\.(\d+)\.(?:w2|down_proj)", r"ffn_down.\1"),
+]
+
+
+def name_of(name, sandwich):
+    stem, suffix = name.rsplit(".", 1)
+    for pattern, to in NAMES:
+        m = re.fullmatch(pattern, stem)
+        if m and to:
+            return to + "." + suffix
+        if m:
+            if m[2] == "post_attention_layernorm":
+                return "blk.%s.%s.%s" % (m[1], "post_attention_norm" if sandwich else "ffn_norm", suffix)
+            for p, t in LAYER:
+                if re.fullmatch(p, m[2]):
+                    return "blk.%s.%s.%s" % (m[1], re.sub(p, t, m[2]), suffix)
+    raise SystemExit("no name for " + name)
+
+
+def permute(t, heads):
+    """(head, 2, half) rows to (head, half, 2): pairs i and i + half become neighbours."""
+    return t.reshape(heads, 2, t.shape[0] // heads // 2, *t.shape[1:]).transpose(1, 2).reshape(t.shape)
+
+
+def tensors_of(folder, config):
+    files = sorted(f for f in os.listdir(folder) if f.startswith("model") and f.endswith(".safetensors"))
+    stored = {}
+    for f in files:
+        stored.update(load_file(os.path.join(folder, f)))
+    kind = config["model_type"]
+    heads = config.get("num_attention_heads", config.get("n_head"))
+    kv = config.get("num_key_value_heads", heads)
+    out = {}
+    for name, t in stored.items():
+        if kind == "gpt2" and name.endswith((".attn.bias", ".attn.masked_bias")):
+            continue
+        new = name_of(name, kind.startswith("gemma") or kind == "olmo2")
+        if ARCH[kind] in ("llama", "smollm3"):
+            if ".attn_q." in new:
+                t = permute(t, heads)
+            if ".attn_k." in new:
+                t = permute(t, kv)
+        if kind.startswith("gemma") and new.endswith("norm.weight"):
+            t = t.float() + 1
+        if kind == "gpt2" and t.dim() == 2 and new.startswith("blk."):
+            t = t.T.contiguous()
+        if kind == "gpt_neox" and ".attn_qkv." in new:
+            t = t.reshape(heads, 3, t.shape[0] // heads // 3, *t.shape[1:]).transpose(0, 1).reshape(t.shape)
+        out[new] = t
+    if config.get("tie_word_embeddings", kind in ("gpt2", "smollm3") or kind.startswith("gemma")):
+        out.pop("output.weight", None)
+    experts = {}
+    for name in [n for n in out if re.search(r"ffn_(gate|up|down)\.\d+\.", n)]:
+        m = re.fullmatch(r"(blk\.\d+\.ffn_\w+)\.(\d+)\.weight", name)
+        experts.setdefault(m[1] + "_exps.weight", {})[int(m[2])] = out.pop(name)
+    for name, parts in experts.items():
+        out[name] = torch.stack([parts[i] for i in range(len(parts))])
+    return out
+
+
+def rope_divisors(rope, dim):
+    base, factor = rope["rope_theta"], rope["factor"]
+    low, high, old = rope["low_freq_factor"], rope["high_freq_factor"], rope["original_max_position_embeddings"]
+    out = []
+    for f in [base ** (-i / dim) for i in range(0, dim, 2)]:
+        wave = 2 * math.pi / f
+        if wave < old / high:
+            out.append(1)
+        elif wave > old / low:
+            out.append(factor)
+        else:
+            smooth = (old / wave - low) / (high - low)
+            out.append(1 / ((1 - smooth) / factor + smooth))
+    return torch.tensor(out, dtype=torch.float32)
+
+
+def write_metadata(w, c, rope):
+    kind, a = c["model_type"], ARCH[c["model_type"]]
+    get = lambda *names: next((c[n] for n in names if c.get(n) is not None), None)
+    heads, width = get("num_attention_heads", "n_head"), get("hidden_size", "n_embd")
+    w.add_context_length(get("max_position_embeddings", "n_positions"))
+    w.add_embedding_length(width)
+    w.add_vocab_size(c["vocab_size"])
+    w.add_block_count(get("num_hidden_layers", "n_layer"))
+    w.add_feed_forward_length(get("intermediate_size", "n_inner") or 4 * width)
+    w.add_head_count(heads)
+    if kind not in ("gpt2", "gpt_neox"):
+        w.add_head_count_kv(get("num_key_value_heads") or heads)
+    if get("head_dim"):
+        w.add_key_length(c["head_dim"])
+        w.add_value_length(c["head_dim"])
+    eps = get("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")
+    (w.add_layer_norm_eps if kind in ("gpt2", "gpt_neox") else w.add_layer_norm_rms_eps)(eps)
+    if kind != "gpt2":
+        full = rope.get("full_attention", rope)
+        w.add_rope_freq_base(full["rope_theta"])
+        share = full.get("partial_rotary_factor", c.get("rotary_pct", c.get("partial_rotary_factor", 1)))
+        w.add_rope_dimension_count(int((c.get("head_dim") or width // heads) * share))
+        if full.get("rope_type") in ("linear", "yarn"):
+            w.add_rope_scaling_type(gguf.RopeScalingType(full["rope_type"]))
+            w.add_rope_scaling_factor(full["factor"])
+            if "original_max_position_embeddings" in full:
+                w.add_rope_scaling_orig_ctx_len(full["original_max_position_embeddings"])
+        if "sliding_attention" in rope:
+            w.add_float32(a + ".rope.freq_base_swa", rope["sliding_attention"]["rope_theta"])
+    if kind == "gpt_neox":
+        w.add_parallel_residual(c.get("use_parallel_residual", True))
+    slides = [t == "sliding_attention" for t in c.get("layer_types") or []]
+    if c.get("sliding_window_pattern"):
+        slides = [(i + 1) % c["sliding_window_pattern"] != 0 for i in range(c["num_hidden_layers"])]
+    if c.get("sliding_window") and (c.get("use_sliding_window", True) or any(slides)):
+        w.add_sliding_window(c["sliding_window"])
+        if slides:
+            w.add_sliding_window_pattern(slides)
+    if kind.startswith("gemma"):
+        w.add_float32(a + ".attention.scale", c["query_pre_attn_scalar"] ** -0.5)
+        for key in ("attn_logit_softcapping", "final_logit_softcapping"):
+            if c.get(key):
+                w.add_float32(a + "." + key, c[key])
+    if get("num_local_experts", "num_experts"):
+        w.add_expert_count(get("num_local_experts", "num_experts"))
+        w.add_expert_used_count(c["num_experts_per_tok"])
+        w.add_expert_feed_forward_length(get("moe_intermediate_size", "intermediate_size"))
+    for key in ("bos", "eos", "pad"):
+        if isinstance(c.get(key + "_token_id"), int):
+            getattr(w, "add_%s_token_id" % key)(c[key + "_token_id"])
+
+
+def convert(name, out, kind):
+    folder = os.path.join(GOLDEN, name)
+    config = json.load(open(os.path.join(folder, "config.json")))
+    rope = config.get("rope_parameters") or {
+        "rope_theta": config.get("rope_theta", config.get("rotary_emb_base", 10000.0)), **(config.get("rope_scaling") or {})}
+    if "rope_local_base_freq" in config:
+        rope = {"full_attention": rope, "sliding_attention": {"rope_theta": config["rope_local_base_freq"]}}
+    w = gguf.GGUFWriter(out, ARCH[config["model_type"]])
+    w.add_name(name)
+    write_metadata(w, config, rope)
+    w.add_tokenizer_model("none")
+    tensors = tensors_of(folder, config)
+    if rope.get("rope_type") == "llama3":
+        dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+        tensors["rope_freqs.weight"] = rope_divisors(rope, dim)
+    types = gguf.GGMLQuantizationType
+    for n, t in tensors.items():
+        plain = t.dim() == 1 or n.startswith("position_embd") or "ffn_gate_inp" in n
+        wanted = "f32" if plain else kind or {torch.bfloat16: "bf16", torch.float16: "f16"}.get(t.dtype, "f32")
+        data = t.float().numpy()
+        if wanted == "bf16":
+            w.add_tensor(n, t.to(torch.bfloat16).view(torch.uint16).numpy().view(np.uint8), raw_dtype=types.BF16)
+        elif wanted in ("f32", "f16"):
+            w.add_tensor(n, data.astype(np.float16 if wanted == "f16" else np.float32))
+        else:
+            w.add_tensor(n, gguf.quants.quantize(data, types[wanted.upper()]), raw_dtype=types[wanted.upper()])
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+if __name__ == "__main__":
+    ap = argparse.ArgumentParser()
+    ap.add_argument("names", nargs="*")
+    ap.add_argument("--out", default=HERE)
+    ap.add_argument("--type")
+    args = ap.parse_args()
+    for name in args.names or COMMITTED:
+        convert(name, os.path.join(args.out, name + (("_" + args.type) if args.type else "") + ".gguf"), args.type)

@@ -1,0 +1,140 @@
+/* test_gguf_model.c - GGUF files made by another program from models of tests/golden: every logit
+ * has the bits that the folder's model gives. Also what the metadata may lie about. */
+#include <unistd.h>
+
+#include "run/run_support.h"
+
+#include "load/gguf.h"
+
+/* near: the file has numbers that another program has rounded, here the divisors of llama3's rope. */
+static const struct {
+    const char *name;
+    bool near;
+} models[] = {{"llama_bf16", false}, {"llama_tied_l3", true}, {"mistral_sw", false},
+              {"mixtral", false},    {"gemma3", false},       {"gpt_neox", false},
+              {"phi3", false},       {"qwen2_sw", false}};
+
+static float *prompt_logits(const char *model, size_t *n)
+{
+    enum { LEN = 24 };
+    int32_t ids[LEN];
+    for (int i = 0; i < LEN; i++) ids[i] = (7 + 31 * i) % 256;
+    rig r = rig_open(model, (cdz_engine_options){0});
+    answer a;
+    cdz_job *job = new_job(&r, NULL, ids, NULL, 1, LEN, 0, &a);
+    job->prompt_logits = true;
+    cdz_outcome *outcome = run_well(&r, &a);
+    assert_non_null(outcome->prompt_logits);
+    *n = (size_t)LEN * outcome->n_vocab;
+    float *copy = malloc(*n * sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, outcome->prompt_logits, *n * sizeof *copy);
+    answer_free(&a);
+    rig_close(&r);
+    return copy;
+}
+
+static void logits_are_the_folders(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        char path[128];
+        size_t n, n_file;
+        snprintf(path, sizeof path, "../gguf/%s.gguf", models[i].name);
+        float *folder = prompt_logits(models[i].name, &n), *file = prompt_logits(path, &n_file);
+        assert_int_equal(n, n_file);
+        for (size_t j = 0; j < n; j++)
+            if (models[i].near ? !(fabsf(folder[j] - file[j]) <= 1e-4f)
+                               : memcmp(&folder[j], &file[j], sizeof *file) != 0)
+                fail_msg("%s: logit %zu is %.9g, the folder's %.9g", models[i].name, j,
+                         (double)file[j], (double)folder[j]);
+        free(folder);
+        free(file);
+    }
+}
+
+static void weights_stay_mapped(void **state)
+{
+    (void)state;
+    cdz_weights *w;
+    cdz_error err = {0};
+    must(cdz_weights_open(CADENZA_TEST_DATA "/gguf/mixtral.gguf", &w, &err), &err);
+    assert_string_equal(w->arch.model_type, "mixtral");
+    assert_int_equal(w->facts.n_copied, 0);
+    assert_int_equal(w->facts.n_unexpected, 0);
+    const char *begin = w->tensors.files[0].data, *end = begin + w->tensors.files[0].size;
+    const char *expert = w->layers[0].experts[1].up.w.data;
+    assert_true(expert >= begin && expert < end);
+    cdz_weights_close(w);
+}
+
+/* A good file with one thing changed: the same bytes under a name of equal length. */
+static const struct {
+    const char *name, *from, *to;
+    size_t len;
+    const char *sentence;
+} lies[] = {
+    {"architecture", "\5\0\0\0\0\0\0\0llama", "\5\0\0\0\0\0\0\0lanza", 13,
+     "general.architecture \"lanza\" is not supported; supported are llama,"},
+    {"no heads", "llama.attention.head_count\4\0\0\0\4", "llama.attention.head_count\4\0\0\0\0", 31,
+     "num_attention_heads is 0"},
+    {"a key less", "llama.block_count", "llama.block_counx", 17, "llama.block_count is missing"},
+    {"heads of another type", "llama.attention.head_count\4", "llama.attention.head_count\6", 27,
+     "llama.attention.head_count is float32, expected an integer"},
+    {"keys and values differ", "llama.attention.value_length\4\0\0\0\10",
+     "llama.attention.value_length\4\0\0\0\7", 33, "keys of 8 and values of 7"},
+    {"head_dim 0", "llama.attention.key_length\4\0\0\0\10", "llama.attention.key_length\4\0\0\0\0",
+     31, "keys of 0 and values of 8"},
+    {"rope base NaN", "llama.rope.freq_base\6\0\0\0\0\44\364\110",
+     "llama.rope.freq_base\6\0\0\0\0\0\300\177", 28,
+     "llama.rope.freq_base is nan, expected a finite number"},
+    {"rotates more than there is", "llama.rope.dimension_count\4\0\0\0\10",
+     "llama.rope.dimension_count\4\0\0\0\11", 31, "rope.dimension_count is 9, a head has 8"},
+    {"layers without end", "llama.block_count\4\0\0\0\2\0\0\0",
+     "llama.block_count\4\0\0\0\377\377\377\377", 25, "num_hidden_layers is 4294967295"},
+    {"one layer more", "llama.block_count\4\0\0\0\2", "llama.block_count\4\0\0\0\3", 22,
+     "tensor blk.2.attn_norm.weight is missing"},
+    {"no embedding", "token_embd.weight", "token_embx.weight", 17,
+     "tensor token_embd.weight is missing"},
+    {"a name less", "blk.1.ffn_up.weight", "blk.1.ffn_ux.weight", 19,
+     "tensor blk.1.ffn_up.weight is missing"},
+    {"another width", "llama.embedding_length\4\0\0\0 ", "llama.embedding_length\4\0\0\0@", 27,
+     "tensor token_embd.weight is [256, 32]"},
+};
+
+static void lying_metadata_is_a_sentence(void **state)
+{
+    (void)state;
+    char *text;
+    size_t len;
+    cdz_error err = {0};
+    must(cdz_file_read(CADENZA_TEST_DATA "/gguf/llama_bf16.gguf", 1 << 20, &text, &len, &err), &err);
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        char path[] = "/tmp/cadenza-gguf-XXXXXX";
+        char *at = memmem(text, len, lies[i].from, lies[i].len);
+        if (!at) fail_msg("%s: the bytes are not in the file", lies[i].name);
+        const int fd = mkstemp(path);
+        assert_true(fd >= 0);
+        memcpy(at, lies[i].to, lies[i].len);
+        assert_int_equal(write(fd, text, len), (ssize_t)len);
+        memcpy(at, lies[i].from, lies[i].len);
+        cdz_weights *w = NULL;
+        const cdz_status st = cdz_weights_open(path, &w, &err);
+        if (st == CDZ_OK || !strstr(err.text, lies[i].sentence))
+            fail_msg("%s: %d %s", lies[i].name, (int)st, err.text);
+        assert_null(w);
+        close(fd);
+        unlink(path);
+    }
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(logits_are_the_folders),
+        cmocka_unit_test(weights_stay_mapped),
+        cmocka_unit_test(lying_metadata_is_a_sentence),
+    };
+    return cmocka_run_group_tests_name("gguf models", tests, NULL, NULL);
+}
