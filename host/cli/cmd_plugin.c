@@ -7,6 +7,7 @@
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
 #include "cli/cli.h"
+#include "cli/plugin_page.h"
 #include "config/environment.h"
 #include "config/params.h"
 #include "lua/lua_loader.h"
@@ -17,12 +18,14 @@
 static const char help[] =
     "usage: cadenza plugin list [-v]\n"
     "       cadenza plugin info ID|PATH\n"
+    "       cadenza plugin page ID|PATH\n"
     "\n"
     "Shows the strategies, processors and stopping criteria that pipelines can use.\n"
     "\n"
     "  list           every plugin: id, kind, version and what it does\n"
     "  info ID|PATH   one plugin: its parameters with ranges, its capabilities, its file;\n"
     "                 PATH is a package folder, a .so or a .lua file\n"
+    "  page ID|PATH   the same as a page of Markdown, for a package's documentation\n"
     "\n"
     "Options:\n"
     "  -v, --verbose  list: where each comes from, what is shadowed, what was refused and why\n"
@@ -34,6 +37,7 @@ static const char help[] =
     "  cadenza plugin list\n"
     "  cadenza plugin info top_p\n"
     "  cadenza plugin info ./my_package\n"
+    "  cadenza plugin page top_p > top_p.md\n"
     "  CADENZA_PLUGIN_PATH=~/plugins cadenza plugin list -v\n";
 
 typedef struct options {
@@ -136,48 +140,11 @@ static int list_command(const options *o)
 
 /* --- info ------------------------------------------------------------------------------------------------- */
 
-typedef struct cap_name {
-    uint32_t bit;
-    const char *text;
-} cap_name;
-
-static const cap_name processor_caps[] = {
-    {CDZ_NEEDS_IDS, "reads the tokens so far"},
-    {CDZ_ROWWISE, "works row by row, on any thread"},
-    {CDZ_ELEMENTWISE, "works element by element"},
-    {CDZ_KEEPS_ARGMAX, "never changes which token is best"},
-    {CDZ_KEEPS_TOP, "only masks what is below a cut"},
-    {CDZ_HISTORY_SPARSE, "touches only tokens that were used and a constant set"},
-    {CDZ_NEEDS_NORMALISED, "wants log-probabilities"},
-    {CDZ_SAMPLING_ONLY, "used only when sampling"},
-    {0, NULL},
-};
-static const cap_name criterion_caps[] = {{CDZ_HAS_EOS, "ends rows at end-of-sequence tokens"},
-                                          {0, NULL}};
-static const cap_name strategy_caps[] = {
-    {CDZ_ONE_ROW, "written for one row; the host runs one of it per row"},
-    {CDZ_REWINDS, "takes tokens back: text is shown when a row ends"},
-    {CDZ_SAMPLES, "draws: naming it means do_sample = true"},
-    {CDZ_GREEDY, "never draws: naming it means do_sample = false"},
-    {CDZ_BEAMS, "needs num_beams above 1"},
-    {0, NULL},
-};
-
 static void show_caps(const cdz_plugin_base *base)
 {
-    const cap_name *names = strategy_caps;
-    uint32_t caps = ((const cdz_strategy *)base)->caps;
-    if (base->kind == CDZ_KIND_PROCESSOR) {
-        names = processor_caps;
-        caps = ((const cdz_processor *)base)->caps;
-    } else if (base->kind == CDZ_KIND_CRITERION) {
-        names = criterion_caps;
-        caps = ((const cdz_criterion *)base)->caps;
-    }
-    const char *label = "promises";
-    for (; names->text; names++) {
-        if (!(caps & names->bit)) continue;
-        printf("%-10s %s\n", label, names->text);
+    const char *label = "promises", *text;
+    for (uint32_t i = 0; (text = cdz_plugin_promise(base, i)) != NULL; i++) {
+        printf("%-10s %s\n", label, text);
         label = "";
     }
 }
@@ -217,9 +184,22 @@ static void show_package(const char *path)
     cdz_manifest_free(&m);
 }
 
-/* package: its folder, or NULL. */
-static cdz_status show_plugin(const cdz_plugin_ref *ref, const char *package, cdz_error *err)
+static cdz_status show_page(const cdz_plugin_base *base, cdz_error *err)
 {
+    cdz_buf page = {0};
+    cdz_plugin_page(base, &page);
+    cdz_status st = page.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory") : CDZ_OK;
+    if (st == CDZ_OK) fputs(page.data, stdout);
+    cdz_buf_free(&page);
+    return st;
+}
+
+/* package: its folder, or NULL. */
+static cdz_status show_plugin(const cdz_plugin_ref *ref, const char *package, bool as_page,
+                              cdz_error *err)
+{
+    if (as_page) return show_page(ref->base, err);
+
     const cdz_plugin_base *base = ref->base;
     printf("%-10s %s\n%-10s %s\n%-10s %s\n", "id", base->id, "kind", cdz_kind_name(base->kind),
            "version", base->version);
@@ -240,24 +220,25 @@ static bool is_path(const char *text)
     return stat(text, &s) == 0 && S_ISDIR(s.st_mode) && cdz_manifest_present(text);
 }
 
-static cdz_status info_of_path(cdz_registry *registry, const char *path, cdz_error *err)
+static cdz_status info_of_path(cdz_registry *registry, const char *path, bool as_page,
+                               cdz_error *err)
 {
     cdz_plugin_ref ref;
     CDZ_TRY(cdz_registry_load(registry, path, 0, &ref, err));
-    cdz_status st = show_plugin(&ref, path, err);
+    cdz_status st = show_plugin(&ref, path, as_page, err);
     cdz_module_release(ref.module);
     return st;
 }
 
 /* One id may name a processor and a strategy: all are shown. */
-static cdz_status info_of_id(cdz_registry *registry, const char *id, cdz_error *err)
+static cdz_status info_of_id(cdz_registry *registry, const char *id, bool as_page, cdz_error *err)
 {
     unsigned shown = 0;
     for (uint32_t kind = CDZ_KIND_PROCESSOR; kind <= CDZ_KIND_STRATEGY; kind++) {
         cdz_plugin_ref ref;
         if (cdz_registry_find(registry, kind, id, &ref, NULL) != CDZ_OK) continue;
         if (shown++) printf("\n");
-        cdz_status st = show_plugin(&ref, NULL, err);
+        cdz_status st = show_plugin(&ref, NULL, as_page, err);
         cdz_module_release(ref.module);
         if (st != CDZ_OK) return st;
     }
@@ -265,13 +246,14 @@ static cdz_status info_of_id(cdz_registry *registry, const char *id, cdz_error *
     return shown ? CDZ_OK : cdz_registry_find(registry, 0, id, &none, err);
 }
 
-static int info_command(const options *o, const char *what)
+static int info_command(const options *o, const char *what, bool as_page)
 {
     cdz_registry *registry = NULL;
     cdz_error err = {0};
     cdz_status st = open_registry(o, &registry, &err);
     if (st == CDZ_OK)
-        st = is_path(what) ? info_of_path(registry, what, &err) : info_of_id(registry, what, &err);
+        st = is_path(what) ? info_of_path(registry, what, as_page, &err)
+                           : info_of_id(registry, what, as_page, &err);
     cdz_registry_free(registry);
     return st == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
 }
@@ -301,19 +283,20 @@ static void take_option(options *o, int opt, int *status)
 
 static int dispatch(const options *o, int n, char **words)
 {
-    if (n == 0) return cdz_cli_misuse("plugin", "expected list or info");
+    if (n == 0) return cdz_cli_misuse("plugin", "expected list, info or page");
     if (strcmp(words[0], "list") == 0) {
         if (n > 1) return cdz_cli_misuse("plugin", "list takes no '%s'", words[1]);
         return list_command(o);
     }
-    if (strcmp(words[0], "info") == 0) {
-        if (n != 2) return cdz_cli_misuse("plugin", "info takes one plugin id or path");
-        return info_command(o, words[1]);
+    const bool page = strcmp(words[0], "page") == 0;
+    if (page || strcmp(words[0], "info") == 0) {
+        if (n != 2) return cdz_cli_misuse("plugin", "%s takes one plugin id or path", words[0]);
+        return info_command(o, words[1], page);
     }
-    static const char *const known[] = {"list", "info"};
-    const char *near = cdz_nearest_name(words[0], known, 2);
+    static const char *const known[] = {"list", "info", "page"};
+    const char *near = cdz_nearest_name(words[0], known, sizeof known / sizeof known[0]);
     if (near) return cdz_cli_misuse("plugin", "no '%s': did you mean '%s'?", words[0], near);
-    return cdz_cli_misuse("plugin", "no '%s': expected list or info", words[0]);
+    return cdz_cli_misuse("plugin", "no '%s': expected list, info or page", words[0]);
 }
 
 int cdz_cmd_plugin(int argc, char **argv)

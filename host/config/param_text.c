@@ -407,7 +407,7 @@ void cdz_param_write(const cdz_param *param, const void *params, cdz_buf *out)
 
 /* --- help ------------------------------------------------------------------------------------------------ */
 
-static void write_default(const cdz_param *param, cdz_buf *out)
+void cdz_param_write_default(const cdz_param *param, cdz_buf *out)
 {
     /* One field of the largest type is enough to hold any default. */
     union {
@@ -444,7 +444,7 @@ void cdz_params_help(const cdz_param_table *table, cdz_buf *out)
         cdz_buf_printf(out, "  %s", param->name);
         pad_to(out, start, widest + 4);
         cdz_buf_puts(out, "default ");
-        write_default(param, out);
+        cdz_param_write_default(param, out);
         pad_to(out, start, widest + 20);
         cdz_param_describe(param, out);
         pad_to(out, start, widest + 42);

@@ -39,6 +39,8 @@ bool cdz_param_is_set(const cdz_param *param, const void *params);
 
 /* A field's present value as JSON (for explain, --json, config). */
 void cdz_param_write(const cdz_param *param, const void *params, cdz_buf *out);
+/* What the field holds when nobody says anything, as JSON; "none" when that is unset. */
+void cdz_param_write_default(const cdz_param *param, cdz_buf *out);
 /* "0.0 to 1.0", "an integer from 1", "false, true or never" for help and error sentences. */
 void cdz_param_describe(const cdz_param *param, cdz_buf *out);
 /* The table as help lines: name, type, default, range, help. */

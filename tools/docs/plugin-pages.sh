@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Writes docs/reference: one page for each built-in plugin, from its own tables and one example each.
+#
+#   tools/docs/plugin-pages.sh BUILD_FOLDER [OUTPUT_FOLDER]
+#
+# The test `plugin_pages` writes them anew and compares, so a page is never older than its plugin.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=$(realpath "$1")
+out=${2:-$root/docs/reference}
+cadenza=$build/bin/cadenza
+export CADENZA_PLUGIN_DIR=$build/lib/cadenza
+export LC_ALL=C
+mkdir -p "$out"
+
+ids=$("$cadenza" plugin list --safe-mode | awk '/^  [a-z]/ && $1 !~ /\./ { print $1 }' | sort -u)
+
+settings() { # TEXT with ';' between: one a line, no spaces round
+    tr ';' '\n' <<<"$1" | sed 's/^ *//; s/ *$//'
+}
+
+ini_example() { # id prompt settings
+    printf '\n## In a pipeline\n\n```ini %s.ini\n' "$1"
+    printf '[generation]\n'
+    settings "$3" | sed 's/=/ = /'
+    printf '```\n\n```console\n$ cadenza run --pipeline %s.ini -p '\''%s'\''\n```\n' "$1" "$2"
+}
+
+c_example() { # id prompt settings
+    local kwargs
+    kwargs=$(settings "$3" | sed 's/^\([a-z_]*\)=\(.*\)$/"\1": \2/' | paste -sd, | sed 's/,"/, "/g; s/"/\\"/g')
+    printf '\n## From C\n\n```c %s.c\n' "$1"
+    cat <<C
+#include <cadenza/cadenza.h>
+#include <stdio.h>
+
+static const char request_json[] =
+    "{\"prompt\": \"$2\","
+    " \"kwargs\": {$kwargs}}";
+
+int main(int argc, char **argv)
+{
+    cdz_runtime *runtime = NULL;
+    cdz_model *model = NULL;
+    cdz_result *result = NULL;
+    cdz_error err = {.text = "usage: $1 MODEL"};
+    if (argc == 2 && cdz_open(NULL, &runtime, &err) == CDZ_OK &&
+        cdz_model_open(runtime, argv[1], NULL, &model, &err) == CDZ_OK) {
+        cdz_request request = {.size = sizeof request, .model = model, .json = request_json};
+        if (cdz_generate(runtime, &request, &result, &err) == CDZ_OK)
+            puts(cdz_result_text(result, 0));
+    }
+    if (!result) fprintf(stderr, "%s\n", err.text);
+    const int status = result ? 0 : 1;
+    cdz_result_free(result);
+    cdz_model_close(model);
+    cdz_close(runtime);
+    return status;
+}
+C
+    printf '```\n\n```console\n$ ./%s cadenza-source/models/pocket-dictionary\n```\n' "$1"
+}
+
+# The same processor as a script of one's own: it replaces the built-in one in a chain, and gives the same bits.
+lua_example() { # id prompt settings
+    local twin=$root/tests/lua/twins/$1.lua
+    [ -f "$twin" ] || return 0
+    printf '\n## The same in Lua\n\nThis script gives the bits of the built-in one.\n\n```lua my_%s.lua\n' "$1"
+    sed 1d "$twin"
+    printf '```\n\n```ini my_%s.ini\n[pipeline]\nchain = lua:my_%s.lua\n\n[generation]\n' "$1" "$1"
+    settings "$3" | sed 's/=/ = /'
+    printf '```\n\n```console\n$ cadenza run --pipeline my_%s.ini -p '\''%s'\''\n```\n' "$1" "$2"
+}
+
+source_of() { # id
+    local file
+    for file in processors/$1.c strategies/$1/$1.c drafters/$1.c drafters/$1/$1.c; do
+        [ -f "$root/$file" ] || continue
+        printf '\nIts source is [`%s`](../../%s), written on the public headers alone.\n' "$file" "$file"
+    done
+}
+
+{
+    printf '# Built-in plugins\n\nOne page each, written by `tools/docs/plugin-pages.sh` from the plugins'\'' own tables.\n'
+    printf '`cadenza plugin info ID` shows the same on a terminal.\n\n| plugin | kind | what it does |\n|---|---|---|\n'
+} >"$out/README.md"
+for id in $ids; do
+    line=$(grep "^$id|" "$root/tools/docs/examples.txt") || {
+        echo "plugin-pages: $id has no example: add a line to tools/docs/examples.txt" >&2
+        exit 1
+    }
+    IFS='|' read -r _ prompt set <<<"$line"
+    {
+        "$cadenza" plugin page "$id"
+        ini_example "$id" "$prompt" "$set"
+        c_example "$id" "$prompt" "$set"
+        lua_example "$id" "$prompt" "$set"
+        source_of "$id"
+    } >"$out/$id.md"
+    about=$(sed -n 3p "$out/$id.md")
+    kind=$(sed 's/.*\. An\{0,1\} \([a-z ]*\), version.*/\1/' <<<"$about")
+    printf '| [%s](%s.md) | %s | %s |\n' "$id" "$id" "$kind" "${about%%. A*}" >>"$out/README.md"
+done
