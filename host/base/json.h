@@ -63,9 +63,12 @@ cdz_status cdz_json_read_file(const char *path, size_t max_bytes, const cdz_json
 
 /* The member of an object, or NULL when absent or not an object. Linear for small objects. */
 const cdz_json *cdz_json_get(const cdz_json *object, const char *key);
-bool cdz_json_is(const cdz_json *value, cdz_json_type type); /* false for NULL */
-bool cdz_json_eq(const cdz_json *value, const char *text);   /* a string equal to text */
-bool cdz_json_number(const cdz_json *value, double *out);    /* INT or REAL */
+static inline bool cdz_json_is(const cdz_json *v, cdz_json_type type) /* false for NULL */
+{
+    return v && v->type == type;
+}
+bool cdz_json_eq(const cdz_json *value, const char *text); /* a string equal to text */
+bool cdz_json_number(const cdz_json *value, double *out);  /* INT or REAL */
 const char *cdz_json_type_name(const cdz_json *value); /* "a number", "an object", ... for sentences */
 
 /* Writing: appends to a buffer. Reals are written so that they read back to the same double; the f32 form so

@@ -16,11 +16,6 @@ const cdz_json *cdz_json_get(const cdz_json *object, const char *key)
     return NULL;
 }
 
-bool cdz_json_is(const cdz_json *value, cdz_json_type type)
-{
-    return value && value->type == type;
-}
-
 bool cdz_json_eq(const cdz_json *value, const char *text)
 {
     return cdz_json_is(value, CDZ_JSON_STRING) && strlen(text) == value->len &&

@@ -91,7 +91,7 @@ static cdz_status write_text(tokenize_job *job, const cdz_json *list, cdz_error 
  * text itself. */
 static cdz_status answer(tokenize_job *job, const char *value, size_t len, bool json, cdz_error *err)
 {
-    cdz_json parsed;
+    cdz_json parsed = {0};
     cdz_buf_clear(&job->line);
     cdz_arena_reset(&job->arena);
     if (json) CDZ_TRY(cdz_json_parse(value, len, "", NULL, &job->arena, &parsed, err));

@@ -214,7 +214,7 @@ static cdz_status open_keys(const cdz_keys *config, const cdz_json *empty, cdz_k
     out->prefix = use_old ? "rope_scaling." : "rope_parameters.";
     if (!cdz_json_is(out->object, CDZ_JSON_OBJECT))
         return cdz_err(config->err, CDZ_E_INPUT, "%s:%u: %s is %s, expected an object",
-                       config->path, (unsigned)object->line,
+                       config->path, (unsigned)out->object->line,
                        use_old ? "rope_scaling" : "rope_parameters", cdz_json_type_name(object));
     return CDZ_OK;
 }

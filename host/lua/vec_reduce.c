@@ -125,7 +125,7 @@ static int vec_rank(lua_State *L)
         return luaL_error(L, "element %I is outside %I to %I", id + v->base, (lua_Integer)v->base,
                           (lua_Integer)v->n - 1 + v->base);
     const float x = v->data[id];
-    for (size_t i = 0; i < v->n; i++) rank += v->data[i] > x || (v->data[i] == x && i < (size_t)id);
+    for (size_t i = 0; i < v->n; i++) rank += v->data[i] > x || (i < (size_t)id && v->data[i] == x);
     lua_pushinteger(L, rank);
     return 1;
 }

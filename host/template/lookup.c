@@ -98,7 +98,7 @@ static range slice_range(state *st, value slice, int64_t n)
 {
     range r = {.step = slice_part(st, slice.cell[2], 1)};
     if (r.step == 0) fail(st, "slice step cannot be zero");
-    if (st->failed) return (range){.step = 1};
+    if (r.step == 0 || st->failed) return (range){.step = 1};
     if (r.step < -INT32_MAX) r.step = -INT32_MAX;
     if (r.step > INT32_MAX) r.step = INT32_MAX;
     const bool back = r.step < 0;

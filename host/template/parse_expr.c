@@ -171,7 +171,7 @@ static node *parse_subscripts(parser *p, node *of)
         add_kid(p, &list, parse_subscript(p));
     }
     p->depth--;
-    if (!expect_op(p, "]")) return NULL;
+    if (!expect_op(p, "]") || list.n == 0) return NULL; /* none: a subscript has failed */
     const node *key = list.at[0];
     if (list.n > 1) {
         node *tuple = new_node(p, N_TUPLE, open);

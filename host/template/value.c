@@ -72,7 +72,7 @@ value v_seq(state *st, value_kind kind, uint32_t room)
 {
     seq *s = take(st, 1, sizeof *s);
     value *at = s && room ? take(st, room, sizeof *at) : NULL;
-    if (st->failed) return (value){.kind = (uint8_t)kind, .seq = &st->no_seq};
+    if (!s || st->failed) return (value){.kind = (uint8_t)kind, .seq = &st->no_seq};
     *s = (seq){.at = at, .cap = room};
     return (value){.kind = (uint8_t)kind, .seq = s};
 }
@@ -340,7 +340,8 @@ bool items_of(state *st, value v, const value **items, uint32_t *n)
         *n = v.seq->n;
         return true;
     case V_GENERATOR:
-        *items = v.seq->next < v.seq->n ? v.seq->at + v.seq->next : NULL;
+        if (v.seq->next >= v.seq->n) return true;
+        *items = v.seq->at + v.seq->next;
         *n = v.seq->n - v.seq->next;
         v.seq->next = v.seq->n;
         return true;

@@ -49,10 +49,7 @@ static bool cut_scripts(cdz_pieces *out, const uint8_t *t, size_t begin, size_t 
     for (size_t i = begin; i < end; i += size) {
         const uint32_t script = cdz_text_script(cdz_uc_code(t + i, &size));
         if (script == 0 || script == last) continue;
-        if (last == 0)
-            from = i;
-        else if (!put_piece(out, from, i))
-            return false;
+        if (last != 0 && !put_piece(out, from, i)) return false;
         from = i;
         last = script;
     }

@@ -17,9 +17,10 @@ static cdz_status read_text(const cdz_json *part, const char *key, cdz_norm_step
 /* A form of text that is in that form already changes nothing. */
 static cdz_status add(cdz_normalizer *out, cdz_norm_step step, cdz_error *err)
 {
-    const cdz_norm_step *last = out->n > 0 ? &out->steps[out->n - 1] : NULL;
-    if (last && last->kind == CDZ_NORM_FORM && step.kind == CDZ_NORM_FORM && last->form == step.form)
-        return CDZ_OK;
+    if (out->n > 0 && step.kind == CDZ_NORM_FORM) {
+        const cdz_norm_step *last = &out->steps[out->n - 1];
+        if (last->kind == CDZ_NORM_FORM && last->form == step.form) return CDZ_OK;
+    }
     if (out->n == CDZ_NORM_MAX_STEPS)
         return cdz_err(err, CDZ_E_LIMIT, "normalizer: more than %d steps in a row",
                        CDZ_NORM_MAX_STEPS);

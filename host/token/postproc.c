@@ -20,7 +20,7 @@ static cdz_status read_pair_id(const cdz_json *part, const char *key, cdz_templa
         cdz_json_is(pair, CDZ_JSON_ARRAY) && pair->len == 2 ? &pair->items[1] : NULL;
     int32_t *list = cdz_arena_array(arena, 1, sizeof *list);
     if (!list) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
-    if (!cdz_json_is(id, CDZ_JSON_INT) || id->integer < 0 || id->integer > INT32_MAX)
+    if (!id || !cdz_json_is(id, CDZ_JSON_INT) || id->integer < 0 || id->integer > INT32_MAX)
         return cdz_err(err, CDZ_E_INPUT, "line %u: post_processor: \"%s\" must be [\"token\", id]",
                        part->line, key);
     list[0] = (int32_t)id->integer;

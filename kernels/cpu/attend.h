@@ -313,6 +313,7 @@ static void attend(const cdz_attend *tile)
         weigh_values(tile, i,
                      tile->n_queries - i < TILE_QUERIES ? tile->n_queries - i : TILE_QUERIES, first);
     for (size_t i = 0; i < tile->n_queries; i++)
+        /* cppcheck-suppress uninitvar ; written for every i above */
         for (size_t d = 0; d < tile->head_dim; d++) tile->query[i].out[d] *= inverse[i];
 }
 
