@@ -3,6 +3,7 @@
 #define CDZ_HOST_API_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "prepare/prepare.h"
 
@@ -25,6 +26,7 @@ struct cdz_runtime {
 struct cdz_model {
     cdz_runtime *runtime;
     cdz_run_model *run;
+    atomic_uint holders;
     cdz_arena arena;     /* of generation */
     cdz_json generation; /* the model's generation parameters */
     cdz_chat_source chat;
@@ -40,13 +42,23 @@ struct cdz_result {
     cdz_buf *texts;    /* n_rows: new text without special tokens */
     char *json;        /* made when first asked for */
     uint64_t seed;
+    cdz_error error; /* why it, or a later call of the request, failed */
     char **warnings; /* sentences of preparation */
     uint32_t n_warnings;
+    cdz_result **calls; /* (n_calls) of the first call's result: those of the later ones; owned */
+    uint32_t n_calls;
 };
+
+void cdz_model_retain(cdz_model *model); /* cdz_model_close lets go */
 
 /* Takes the outcome. NULL when memory is out (the outcome is freed). */
 cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const cdz_job *job,
                               const cdz_record_spec *record);
+
+/* Puts a call's result after those before it: *first is the first of them or NULL. False: memory is out. */
+bool cdz_result_add_call(cdz_result **first, cdz_result *call);
+/* The request has ended: its result tells how the last call did, and holds the KV state that that one left. */
+void cdz_result_settle(cdz_result *result);
 
 /* The answer document of a result (result_json.c). */
 void cdz_result_write_json(const cdz_result *result, cdz_buf *out);

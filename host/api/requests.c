@@ -7,27 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/api.h"
-
-struct cdz_entry_request {
-    cdz_entry_request *next;
-    cdz_runtime *runtime;
-    uint64_t id, engine_id;
-    bool engine_knows;  /* engine_id is valid */
-    bool cancel_wanted; /* cancelled before the engine gave its id */
-    bool done, waited;
-    cdz_result *result; /* once done */
-    cdz_run_model *model;
-    cdz_pipeline *pipeline;
-    cdz_run_model *assistant;
-    cdz_record_spec record;
-    const cdz_job *job;       /* alive until on_done returns */
-    cdz_text_stream *streams; /* n_rows, or NULL: the model has no tokenizer */
-    uint32_t n_rows;
-    bool poll;
-    void (*on_event)(void *user, const cdz_event *event);
-    void *user;
-};
+#include "api/entry.h"
 
 struct cdz_queued_event {
     cdz_queued_event *next;
@@ -36,12 +16,19 @@ struct cdz_queued_event {
     char text[]; /* the event's text */
 };
 
-static void free_request(cdz_entry_request *req)
+static void free_streams(cdz_entry_request *req)
 {
-    if (!req) return;
     for (uint32_t r = 0; req->streams && r < req->n_rows; r++)
         cdz_text_stream_free(&req->streams[r]);
     free(req->streams);
+    req->streams = NULL;
+}
+
+static void free_request(cdz_entry_request *req)
+{
+    if (!req) return;
+    free_streams(req);
+    cdz_chain_free(&req->chain);
     cdz_result_free(req->result);
     if (req->model) cdz_run_model_release(req->model);
     if (req->assistant) cdz_run_model_release(req->assistant);
@@ -112,6 +99,7 @@ static void send_tokens(cdz_entry_request *req, cdz_event *event)
     event->size = sizeof *event;
     event->kind = CDZ_EVENT_TOKENS;
     event->request_id = req->id;
+    event->call = req->chain.next;
     if (req->on_event) req->on_event(req->user, event);
     if (!req->poll) return;
     cdz_queued_event *queued = copy_event(event);
@@ -150,27 +138,64 @@ static void flush_streams(cdz_entry_request *req)
     }
 }
 
-/* [engine thread] */
-static void on_done(void *user, cdz_outcome *outcome)
+/* --- the end of a call -------------------------------------------------------------------------------------- */
+
+static cdz_status launch(cdz_entry_request *req, cdz_job *job, uint64_t *engine_id, cdz_error *err);
+
+/* [engine thread] The last call has ended: the request has. */
+static void finish(cdz_entry_request *req)
 {
-    cdz_entry_request *req = user;
     cdz_runtime *rt = req->runtime;
-    if (req->on_event || req->poll) flush_streams(req);
-    cdz_result *result = cdz_result_create(outcome, req->model, req->job, &req->record);
     cdz_event event = {.size = sizeof event,
                        .kind = CDZ_EVENT_DONE,
                        .request_id = req->id,
                        .text = "",
-                       .result = result};
+                       .result = req->result};
     if (req->on_event) req->on_event(req->user, &event);
     cdz_queued_event *queued = req->poll ? copy_event(&event) : NULL;
     /* Once done is set, whoever waits may free the request: touch it no more after the unlock. */
     pthread_mutex_lock(&rt->lock);
-    req->result = result;
     req->done = true;
     enqueue(rt, queued);
     pthread_cond_broadcast(&rt->changed);
     pthread_mutex_unlock(&rt->lock);
+}
+
+/* [engine thread] The engine runs nothing meanwhile: a cancellation finds either the old id or the new one. */
+static cdz_status start_next(cdz_entry_request *req, cdz_result *last, cdz_error *err)
+{
+    cdz_runtime *rt = req->runtime;
+    cdz_job *job = NULL;
+    uint64_t engine_id;
+    CDZ_TRY(cdz_chain_prepare(req, last, &job, err));
+    CDZ_TRY(launch(req, job, &engine_id, err));
+    pthread_mutex_lock(&rt->lock);
+    req->engine_id = engine_id;
+    const bool cancel = req->cancel_wanted;
+    pthread_mutex_unlock(&rt->lock);
+    if (cancel) cdz_engine_cancel(rt->engine, engine_id, NULL);
+    return CDZ_OK;
+}
+
+/* [engine thread] */
+static void on_done(void *user, cdz_outcome *outcome)
+{
+    cdz_entry_request *req = user;
+    cdz_error err = {0};
+    if (req->on_event || req->poll) flush_streams(req);
+    const bool good = outcome->error.code == CDZ_OK;
+    cdz_result *last = cdz_result_create(outcome, req->model, req->job, &req->record);
+    if (!cdz_result_add_call(&req->result, last)) {
+        cdz_result_free(last);
+        finish(req);
+        return;
+    }
+    if (good && req->chain.next < req->chain.n_calls) {
+        if (start_next(req, last, &err) == CDZ_OK) return;
+        last->error = err;
+    }
+    cdz_result_settle(req->result);
+    finish(req);
 }
 
 /* --- submitting --------------------------------------------------------------------------------------- */
@@ -178,6 +203,7 @@ static void on_done(void *user, cdz_outcome *outcome)
 static cdz_status make_streams(cdz_entry_request *req, const cdz_job *job, cdz_error *err)
 {
     const cdz_tokenizer *tok = cdz_run_model_tokenizer(req->model);
+    free_streams(req);
     req->n_rows = job->n_rows;
     if (!tok) return CDZ_OK;
     req->streams = calloc(job->n_rows, sizeof *req->streams);
@@ -198,6 +224,7 @@ static cdz_status prepare(cdz_runtime *rt, const cdz_request *request, cdz_entry
     if (request->json)
         status = cdz_json_parse(request->json, strlen(request->json), "request", NULL, &arena,
                                 &document, err);
+    if (status == CDZ_OK && request->json) status = cdz_chain_read(req, request, &document, err);
     cdz_prepare_input in = {
         .model = request->model->run,
         .assistant = request->assistant ? request->assistant->run : NULL,
@@ -208,6 +235,8 @@ static cdz_status prepare(cdz_runtime *rt, const cdz_request *request, cdz_entry
         .prompt = request->prompt,
         .ids = request->ids,
         .n_ids = request->n_ids,
+        .past = request->past ? request->past->outcome->kept : NULL,
+        .keep_cache = request->keep_cache || cdz_chain_continues(&req->chain),
         .timeout_s = request->timeout_s,
     };
     if (status == CDZ_OK) status = cdz_prepare_job(&in, job, &req->record, err);
@@ -222,6 +251,7 @@ static cdz_entry_request *new_request(cdz_runtime *rt, const cdz_request *reques
     if (!req) return NULL;
     req->runtime = rt;
     req->poll = request->poll;
+    req->keep_cache = request->keep_cache;
     req->on_event = request->on_event;
     req->user = request->user;
     req->model = request->model->run;
@@ -245,7 +275,30 @@ static cdz_status check_request(const cdz_request *request, cdz_error *err)
     int given = (request->prompt != NULL) + (request->ids != NULL) + (request->json != NULL);
     if (given > 1)
         return cdz_err(err, CDZ_E_USAGE, "cdz_request has more than one of prompt, ids and json");
+    if (!request->past) return CDZ_OK;
+    const cdz_kept *kept = request->past->outcome->kept;
+    if (!kept)
+        return cdz_err(err, CDZ_E_USAGE,
+                       "cdz_request.past holds no KV state: its request was made without "
+                       "keep_cache");
+    if (cdz_kept_model(kept) != request->model->run)
+        return cdz_err(err, CDZ_E_USAGE, "cdz_request.past is a result of another model");
     return CDZ_OK;
+}
+
+/* Hands a prepared job to the engine, which owns it from then on; freed on failure. */
+static cdz_status launch(cdz_entry_request *req, cdz_job *job, uint64_t *engine_id, cdz_error *err)
+{
+    const cdz_status status = make_streams(req, job, err);
+    if (status != CDZ_OK) {
+        cdz_job_free(job);
+        return status;
+    }
+    job->on_tokens = on_tokens;
+    job->on_done = on_done;
+    job->user = req;
+    req->job = job;
+    return cdz_engine_submit(req->runtime->engine, job, engine_id, err);
 }
 
 cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id, cdz_error *err)
@@ -255,17 +308,10 @@ cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id,
     if (!req) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
     cdz_job *job = NULL;
     cdz_status status = prepare(rt, request, req, &job, err);
-    if (status == CDZ_OK) status = make_streams(req, job, err);
     if (status != CDZ_OK) {
-        cdz_job_free(job);
         free_request(req);
         return status;
     }
-    job->on_tokens = on_tokens;
-    job->on_done = on_done;
-    job->user = req;
-    req->job = job;
-
     pthread_mutex_lock(&rt->lock);
     uint64_t own_id = req->id = rt->next_id++;
     req->next = rt->requests;
@@ -273,7 +319,7 @@ cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id,
     pthread_mutex_unlock(&rt->lock);
 
     uint64_t engine_id;
-    status = cdz_engine_submit(rt->engine, job, &engine_id, err);
+    status = launch(req, job, &engine_id, err);
     pthread_mutex_lock(&rt->lock);
     bool cancel = false;
     if (status != CDZ_OK) {
@@ -346,7 +392,7 @@ cdz_status cdz_wait(cdz_runtime *rt, uint64_t id, cdz_result **out, cdz_error *e
     free_request(req);
     if (!result) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the result");
     *out = result;
-    const cdz_error *why = &result->outcome->error;
+    const cdz_error *why = &result->error;
     return why->code == CDZ_OK ? CDZ_OK : cdz_err(err, why->code, "%s", why->text);
 }
 

@@ -57,6 +57,7 @@ cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const 
     result->prompt_len = job->prompt_len;
     result->keep_top = job->keep_top;
     result->seed = job->seed;
+    result->error = outcome->error;
     if (!decode_texts(result) || !copy_warnings(result, job)) {
         cdz_result_free(result);
         return NULL;
@@ -72,11 +73,55 @@ void cdz_result_free(cdz_result *result)
     free(result->texts);
     for (uint32_t i = 0; i < result->n_warnings; i++) free(result->warnings[i]);
     free(result->warnings);
+    for (uint32_t i = 0; i < result->n_calls; i++) cdz_result_free(result->calls[i]);
+    free(result->calls);
     free(result->json);
     cdz_outcome_free(result->outcome);
     cdz_run_model_release(result->model);
     free(result);
 }
+
+/* --- calls ------------------------------------------------------------------------------------------------- */
+
+bool cdz_result_add_call(cdz_result **first, cdz_result *call)
+{
+    if (!call) return false;
+    if (!*first) {
+        *first = call;
+        return true;
+    }
+    cdz_result **all = realloc((*first)->calls, ((*first)->n_calls + 1) * sizeof(cdz_result *));
+    if (!all) return false;
+    (*first)->calls = all;
+    all[(*first)->n_calls++] = call;
+    return true;
+}
+
+void cdz_result_settle(cdz_result *result)
+{
+    if (!result || result->n_calls == 0) return;
+    cdz_outcome *last = result->calls[result->n_calls - 1]->outcome;
+    result->error = result->calls[result->n_calls - 1]->error;
+    cdz_kept_release(result->outcome->kept);
+    result->outcome->kept = last->kept;
+    last->kept = NULL;
+    for (uint32_t i = 0; i + 1 < result->n_calls; i++) {
+        cdz_kept_release(result->calls[i]->outcome->kept);
+        result->calls[i]->outcome->kept = NULL;
+    }
+}
+
+uint32_t cdz_result_calls(const cdz_result *result)
+{
+    return result->n_calls;
+}
+
+const cdz_result *cdz_result_call(const cdz_result *result, uint32_t call)
+{
+    return call < result->n_calls ? result->calls[call] : NULL;
+}
+
+/* --- rows -------------------------------------------------------------------------------------------------- */
 
 uint32_t cdz_result_rows(const cdz_result *result)
 {
@@ -93,6 +138,12 @@ const int32_t *cdz_result_ids(const cdz_result *result, uint32_t row, uint32_t *
     if (row < result->outcome->n_rows) return new_ids(result, row, n_ids);
     *n_ids = 0;
     return NULL;
+}
+
+const int32_t *cdz_result_sequence(const cdz_result *result, uint32_t row, uint32_t *n_ids)
+{
+    *n_ids = row < result->outcome->n_rows ? result->outcome->rows[row].len : 0;
+    return *n_ids ? result->outcome->rows[row].ids : NULL;
 }
 
 const char *cdz_result_finish_reason(const cdz_result *result, uint32_t row)

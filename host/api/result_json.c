@@ -84,9 +84,11 @@ static void write_timings(const cdz_outcome *o, cdz_buf *out)
     cdz_buf_printf(
         out,
         "{\"queued_ms\": %.3f, \"prefill_ms\": %.3f, \"decode_ms\": %.3f, \"prompt_tokens\": %u, "
-        "\"new_tokens\": %u}",
+        "\"new_tokens\": %u",
         o->queued_s * 1e3, o->prefill_s * 1e3, o->decode_s * 1e3, o->n_prompt_tokens,
         o->n_new_tokens);
+    if (o->n_reused_tokens) cdz_buf_printf(out, ", \"reused_tokens\": %u", o->n_reused_tokens);
+    cdz_buf_putc(out, '}');
 }
 
 /* --- what was recorded ------------------------------------------------------------------------------------ */
@@ -419,9 +421,18 @@ void cdz_result_write_json(const cdz_result *result, cdz_buf *out)
         }
         cdz_buf_putc(out, ']');
     }
-    if (o->error.code != CDZ_OK) {
+    if (result->error.code != CDZ_OK) {
         key(out, "error");
-        cdz_json_write_string(out, o->error.text, strlen(o->error.text));
+        cdz_json_write_string(out, result->error.text, strlen(result->error.text));
+    }
+    if (result->n_calls) {
+        key(out, "calls");
+        cdz_buf_putc(out, '[');
+        for (uint32_t i = 0; i < result->n_calls; i++) {
+            if (i) cdz_buf_puts(out, ", ");
+            cdz_result_write_json(result->calls[i], out);
+        }
+        cdz_buf_putc(out, ']');
     }
     cdz_buf_putc(out, '}');
 }

@@ -111,6 +111,7 @@ cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
     cdz_tokenizer *tokenizer = NULL;
     cdz_model *model = calloc(1, sizeof *model);
     if (!model) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
+    atomic_init(&model->holders, 1);
     model->runtime = runtime;
     model->folder = strdup(folder);
     model->chat.folder = model->folder;
@@ -139,9 +140,14 @@ cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
     return CDZ_OK;
 }
 
+void cdz_model_retain(cdz_model *model)
+{
+    atomic_fetch_add(&model->holders, 1);
+}
+
 void cdz_model_close(cdz_model *model)
 {
-    if (!model) return;
+    if (!model || atomic_fetch_sub(&model->holders, 1) != 1) return;
     if (model->run) cdz_run_model_release(model->run);
     cdz_chat_template_free(model->chat.chat);
     pthread_mutex_destroy(&model->chat.lock);

@@ -171,7 +171,10 @@ static cdz_status check_mask(preparation *p, uint32_t row)
 static cdz_status make_rows(preparation *p)
 {
     cdz_job *job = p->job;
-    CDZ_TRY(cdz_prompt_rows_read(p->in, &job->arena, &p->rows, p->err));
+    if (p->in->rows)
+        p->rows = *p->in->rows;
+    else
+        CDZ_TRY(cdz_prompt_rows_read(p->in, &job->arena, &p->rows, p->err));
     if (p->rows.n == 0) CDZ_TRY(start_from_bos(p));
     CDZ_TRY(check_ids(p));
     job->n_prompts = p->rows.n;
@@ -283,7 +286,10 @@ cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_job **out, cdz_recor
     if (!job) return no_memory(err);
     job->model = in->model;
     job->assistant = in->assistant;
-    if (in->timeout_s > 0) job->deadline_s = now_s() + in->timeout_s;
+    job->deadline_s = in->timeout_s > 0 ? now_s() + in->timeout_s : in->deadline_s;
+    cdz_kept_retain(in->past);
+    job->past = in->past;
+    job->keep_cache = in->keep_cache;
     preparation p = {.in = in,
                      .job = job,
                      .err = err,

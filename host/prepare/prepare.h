@@ -10,6 +10,7 @@
  *   seed              torch.manual_seed(seed) before the call
  *   record            what to keep: {"top": k, "transition": true}; asks for an answer in recorded form
  *   mode              "logits": scores of every prompt position instead of generation; others are ignored
+ *   calls             further calls that continue this one (the caller runs them: api/calls.c)
  *   pipeline          a pipeline file (the caller resolves it)
  *   assistant         a draft model (the caller resolves it)
  *   id, expect, ...   for the caller; listed in request_fields below, anything else is refused by name
@@ -35,8 +36,11 @@ typedef struct cdz_prepare_input {
     const cdz_json *document;         /* a request document, or NULL */
     const char *prompt;               /* used when the document has no prompt; may be NULL */
     const int32_t *ids;
-    uint32_t n_ids; /* the same for ids */
-    double timeout_s;
+    uint32_t n_ids;                     /* the same for ids */
+    const struct cdz_prompt_rows *rows; /* read already, instead of the document's; or NULL */
+    cdz_kept *past;  /* KV state that the prompt may continue; or NULL. The job holds it too */
+    bool keep_cache; /* the outcome is to hold the KV state */
+    double timeout_s, deadline_s; /* from now; monotonic. 0: none */
 } cdz_prepare_input;
 
 /* Builds a job: everything resolved and checked, nothing run. record may be NULL. */

@@ -27,7 +27,7 @@ static const struct {
     {"prompt_text", 'n'},
     {"reference", 'n'},
     {"inputs_embeds", 'x'},
-    {"calls", 'x'},
+    {"calls", 'c'},
     {"messages", 'p'},
     {"tools", 'p'},
     {"documents", 'p'},

@@ -39,6 +39,36 @@ static cdz_run_model *take_condemned(cdz_engine *engine)
     return gone;
 }
 
+/* A KV state nobody holds any more; it stays in the list until it is taken apart. The lock is held. */
+static cdz_kept *condemned_kept(cdz_engine *engine)
+{
+    for (cdz_kept *kept = engine->kept; kept; kept = kept->next)
+        if (kept->condemned) return kept;
+    return NULL;
+}
+
+/* [engine] */
+static void free_kept(cdz_engine *engine)
+{
+    for (;;) {
+        pthread_mutex_lock(&engine->lock);
+        cdz_kept *gone = condemned_kept(engine);
+        pthread_mutex_unlock(&engine->lock);
+        if (!gone) return;
+        cdz_kept_destroy(gone);
+    }
+}
+
+/* States that outlive the engine hold no blocks any more. */
+static void orphan_kept(cdz_engine *engine)
+{
+    for (cdz_kept *kept = engine->kept; kept; kept = kept->next) {
+        for (uint32_t i = 0; i < kept->n; i++) cdz_seq_clear(&kept->seqs[i]);
+        cdz_kv_close(&kept->account);
+    }
+    engine->kept = NULL;
+}
+
 static void unload(cdz_run_model *model)
 {
     cdz_layers_free(model->layers);
@@ -71,12 +101,13 @@ static bool await_work(cdz_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
     cdz_run_model *gone;
-    while (!(gone = take_condemned(engine)) && !engine->queue && !engine->running &&
-           !engine->stopping)
+    while (!(gone = take_condemned(engine)) && !condemned_kept(engine) && !engine->queue &&
+           !engine->running && !engine->stopping)
         pthread_cond_wait(&engine->wake, &engine->lock);
     if (engine->stopping) cancel_all(engine);
     const bool go_on = !engine->stopping || engine->queue || engine->running;
     pthread_mutex_unlock(&engine->lock);
+    free_kept(engine);
     free_condemned(engine, gone);
     return go_on;
 }
@@ -142,6 +173,8 @@ void cdz_engine_free(cdz_engine *engine)
         pthread_mutex_unlock(&engine->lock);
         pthread_join(engine->thread, NULL);
     }
+    free_kept(engine);
+    orphan_kept(engine);
     free_condemned(engine, take_condemned(engine));
     for (cdz_run_model *model = engine->models; model; model = model->next) {
         unload(model);

@@ -30,6 +30,11 @@ void cdz_run_model_release(cdz_run_model *model);
 const cdz_weights *cdz_run_model_weights(const cdz_run_model *model);
 const cdz_tokenizer *cdz_run_model_tokenizer(const cdz_run_model *model);
 
+/* KV state that an outcome holds (job.h: keep_cache); give it to a later job of the same model as its past. [any] */
+void cdz_kept_retain(cdz_kept *kept); /* NULL is fine, here and below */
+void cdz_kept_release(cdz_kept *kept);
+const cdz_run_model *cdz_kept_model(const cdz_kept *kept);
+
 /* [any] Queues a job (owned by the engine from now on, also on failure freed). on_done is called exactly once for an
  * accepted job. Fails with CDZ_E_LIMIT when the queue is full or the request can never fit the KV memory. */
 cdz_status cdz_engine_submit(cdz_engine *engine, cdz_job *job, uint64_t *id, cdz_error *err);

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "run/engine.h"
+#include "run/kept.h"
 #include "run/task.h"
 
 struct cdz_engine {
@@ -23,6 +24,7 @@ struct cdz_engine {
     uint32_t n_running, max_running;
     uint64_t next_id;
     cdz_run_model *models;
+    cdz_kept *kept;         /* every KV state that a request left behind */
     cdz_engine_stats stats; /* as published after each tick */
 
     /* [engine] */

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "run/engine.h"
+
 cdz_job *cdz_job_new(void)
 {
     cdz_job *job = calloc(1, sizeof *job);
@@ -14,6 +16,7 @@ void cdz_job_free(cdz_job *job)
 {
     if (!job) return;
     cdz_plan_free(job->plan);
+    cdz_kept_release(job->past);
     cdz_arena_free(&job->arena);
     free(job);
 }
@@ -21,6 +24,7 @@ void cdz_job_free(cdz_job *job)
 void cdz_outcome_free(cdz_outcome *outcome)
 {
     if (!outcome) return;
+    cdz_kept_release(outcome->kept);
     cdz_arena_free(&outcome->arena);
     free(outcome);
 }

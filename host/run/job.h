@@ -7,6 +7,7 @@
 
 typedef struct cdz_engine cdz_engine;
 typedef struct cdz_outcome cdz_outcome;
+typedef struct cdz_kept cdz_kept; /* KV state that a request left behind (run/kept.h) */
 typedef struct cdz_run_model
     cdz_run_model; /* a model as the engine runs it: weights, KV pool, tokenizer (run/model.h) */
 
@@ -31,6 +32,8 @@ typedef struct cdz_job {
     double deadline_s;      /* monotonic; 0: none */
     bool keep_scores, keep_logits, keep_logprobs; /* what record() keeps */
     uint32_t keep_top; /* > 0: instead of whole rows keep the k best ids and values, the chosen and n_finite */
+    cdz_kept *past;     /* held by the job: KV state that prompts may continue, or NULL */
+    bool keep_cache;    /* the outcome holds the rows' KV state */
     bool prompt_logits; /* mode `logits`: one pass over rows, logits of every position, no strategy */
 
     const char **warnings; /* (n_warnings) sentences for the user; the engine does not look */
@@ -83,6 +86,8 @@ struct cdz_outcome {
     const float *prompt_logits;             /* (n_prompts, prompt_len, n_vocab) when asked for */
     double queued_s, prefill_s, decode_s;   /* durations */
     uint32_t n_prompt_tokens, n_new_tokens; /* computed prompt positions; sum over rows */
+    uint32_t n_reused_tokens; /* prompt positions taken over from the past, not in n_prompt_tokens */
+    cdz_kept *kept;           /* held by the outcome, or NULL */
 };
 
 /* A zeroed job, pad and bos -1. NULL: out of memory. */

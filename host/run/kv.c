@@ -107,6 +107,15 @@ void cdz_kv_close(cdz_kv_account *account)
     *account = (cdz_kv_account){0};
 }
 
+void cdz_kv_trim(cdz_kv_account *account)
+{
+    if (!account->pool) return;
+    if (account->reserved > account->used)
+        uncommit(account->pool, account->reserved - account->used);
+    account->reserved =
+        account->used; /* what was taken beyond the reservation is committed already */
+}
+
 /* Blocks in use are never more than those committed: when committing succeeded there is a block. */
 cdz_status cdz_kv_take(cdz_kv_account *account, int32_t *block, cdz_error *err)
 {

@@ -50,6 +50,9 @@ bool cdz_kv_open(cdz_kv_pool *pool, uint32_t n_blocks, cdz_kv_account *out);
 /* Gives the reservation back. All blocks must have been dropped. A zeroed account is fine. */
 void cdz_kv_close(cdz_kv_account *account);
 
+/* Gives back what is reserved beyond the blocks in use. */
+void cdz_kv_trim(cdz_kv_account *account);
+
 /* A block of one's own, holding anything finite. */
 cdz_status cdz_kv_take(cdz_kv_account *account, int32_t *block, cdz_error *err);
 void cdz_kv_share(cdz_kv_pool *pool, int32_t block); /* one more holder */

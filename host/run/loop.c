@@ -226,10 +226,23 @@ static cdz_status build_row(cdz_loop *loop, uint32_t r)
                          &loop->error));
     row->seq->is_row = true;
     CDZ_TRY(cdz_seq_push(row->seq, prompt->ids, len, &loop->error));
-    if (!prompt->mask) return CDZ_OK;
-    CDZ_TRY(check_mask(loop, prompt, loop->first_row + r));
-    cdz_seq_set_mask(row->seq, prompt->mask, len);
-    return CDZ_OK;
+    if (prompt->mask) {
+        CDZ_TRY(check_mask(loop, prompt, loop->first_row + r));
+        cdz_seq_set_mask(row->seq, prompt->mask, len);
+    }
+    if (!loop->job->past || loop->job->prompt_logits) return CDZ_OK;
+    return cdz_kept_share(loop->job->past, row->seq, &loop->error);
+}
+
+/* Positions that the first row of each prompt shares with the past. */
+static uint32_t count_reused(const cdz_loop *loop)
+{
+    const cdz_job *job = loop->job;
+    const uint32_t each = job->prompt_logits ? 1 : job->n_rows / job->n_prompts;
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < loop->n_rows; r++)
+        if ((loop->first_row + r) % each == 0) n += loop->rows[r].seq->computed;
+    return n;
 }
 
 static cdz_status build(cdz_loop *loop)
@@ -243,6 +256,7 @@ static cdz_status build(cdz_loop *loop)
     if (!loop->rows || !loop->workers) return cdz_loop_nomem(loop);
     if (!cdz_loop_view(loop, loop->n_rows)) return cdz_loop_nomem(loop);
     for (uint32_t r = 0; r < loop->n_rows; r++) CDZ_TRY(build_row(loop, r));
+    loop->task->outcome->n_reused_tokens += count_reused(loop);
     return CDZ_OK;
 }
 

@@ -198,6 +198,7 @@ static void count_prompt(const cdz_task *task)
     for (uint32_t i = 0; task->loops && i < job->n_prompts; i++)
         for (uint32_t k = 0; k < job->prompt_len; k++)
             task->outcome->n_prompt_tokens += !job->rows[i].mask || job->rows[i].mask[k];
+    task->outcome->n_prompt_tokens -= task->outcome->n_reused_tokens;
 }
 
 void cdz_outcome_fill(cdz_task *task)

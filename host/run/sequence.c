@@ -116,17 +116,40 @@ void cdz_seq_cut(cdz_seq *seq, uint32_t len)
     if (seq->computed > visible) cut_cache(seq, visible);
 }
 
-cdz_status cdz_seq_adopt(cdz_seq *to, const cdz_seq *from, cdz_error *err)
+cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n_positions, cdz_error *err)
 {
-    const uint32_t n = cdz_kv_blocks_for(from->computed);
+    const uint32_t n = cdz_kv_blocks_for(n_positions);
     CDZ_TRY(grow_blocks(to, n, err));
     for (uint32_t i = 0; i < n; i++) cdz_kv_share(from->account->pool, from->blocks[i]);
     cut_cache(to, 0);
     if (n) memcpy(to->blocks, from->blocks, n * sizeof *to->blocks);
     to->n_blocks = n;
-    to->computed = from->computed;
+    to->computed = n_positions;
     to->long_rope = from->long_rope;
     return CDZ_OK;
+}
+
+cdz_status cdz_seq_adopt(cdz_seq *to, const cdz_seq *from, cdz_error *err)
+{
+    return cdz_seq_share(to, from, from->computed, err);
+}
+
+/* The next visible id from index *at on, which ends after it; false: there is none. */
+static bool next_visible(const cdz_seq *seq, uint32_t *at, int32_t *id)
+{
+    while (*at < seq->mask_len && !seq->mask[*at]) (*at)++;
+    if (*at >= seq->n) return false;
+    *id = seq->ids[(*at)++];
+    return true;
+}
+
+uint32_t cdz_seq_common(const cdz_seq *a, const cdz_seq *b)
+{
+    uint32_t n = 0, in_a = 0, in_b = 0;
+    int32_t x, y;
+    while (n < b->computed && next_visible(a, &in_a, &x) && next_visible(b, &in_b, &y) && x == y)
+        n++;
+    return n;
 }
 
 cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err)

@@ -40,6 +40,11 @@ cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err);
 /* Takes over from's cache when both hold the same ids; to has none yet. */
 cdz_status cdz_seq_adopt(cdz_seq *to, const cdz_seq *from, cdz_error *err);
 
+/* Leading positions that b's cache holds and at which both have the same id. */
+uint32_t cdz_seq_common(const cdz_seq *a, const cdz_seq *b);
+/* to, which has no cache yet, shares the first n positions of from's. */
+cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n, cdz_error *err);
+
 uint32_t cdz_seq_visible(const cdz_seq *seq);                  /* positions its ids have */
 uint32_t cdz_seq_index(const cdz_seq *seq, uint32_t position); /* of a position's id among ids */
 

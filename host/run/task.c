@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "run/engine_parts.h"
+#include "run/verbs.h"
 
 /* Whether rows grow from one another, and so from their prompt: others may change a row before the first pass. */
 static bool is_search(const cdz_job *job)
@@ -19,6 +20,7 @@ uint64_t cdz_job_blocks(const cdz_job *job)
     const uint32_t len = job->max_length > job->prompt_len ? job->max_length : job->prompt_len;
     const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for(len);
     if (!is_search(job) || job->assistant) return apart;
+    if (job->past) return apart; /* each row computes what its prompt has beyond the past */
     /* A cache made anew when longrope's frequencies change is each row's own. */
     if (job->model->weights->arch.long_inv_freq) return apart;
     /* Rows of one prompt share its whole blocks from the first pass on. Each has those it generates into for itself,
@@ -130,7 +132,14 @@ bool cdz_task_start(cdz_task *task)
     if (status == CDZ_OK && job->assistant)
         status = ready(task->engine, job->assistant, &task->error);
     if (status != CDZ_OK) return true;
-    if (!open_accounts(task)) return false;
+    if (!open_accounts(task)) {
+        if (task->engine->n_running) return false;
+        cdz_err(&task->error, CDZ_E_LIMIT,
+                "KV memory is held by the states that earlier requests kept: %" PRIu64
+                " of %" PRIu64 " bytes; free their results or allow more KV memory",
+                task->engine->budget.committed, task->engine->budget.limit);
+        return true;
+    }
     task->started_s = cdz_now_s();
     if (start_loops(task) != CDZ_OK) drop_loops(task);
     return true;
@@ -138,9 +147,31 @@ bool cdz_task_start(cdz_task *task)
 
 /* --- delivering ----------------------------------------------------------------------------------------------------- */
 
+/* What the rows' caches hold goes over to the outcome; without memory for it nothing is kept. The account may only go
+ * with the last block that is not kept: sequences beyond the rows give theirs back first. */
+static void keep_cache(cdz_task *task)
+{
+    const cdz_job *job = task->job;
+    if (!task->loops || job->prompt_logits) return;
+    cdz_seq **rows = calloc(job->n_rows, sizeof *rows);
+    if (!rows) return;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < task->n_loops; i++) {
+        cdz_loop *loop = task->loops[i];
+        while (loop->seqs) cdz_verb_seq_free(&loop->base, loop->seqs);
+        for (uint32_t r = 0; r < loop->n_rows; r++) {
+            cdz_seq_clear(loop->rows[r].spare);
+            rows[n++] = loop->rows[r].seq;
+        }
+    }
+    task->outcome->kept = cdz_kept_create(job->model, rows, n, &task->target, job->past);
+    free(rows);
+}
+
 void cdz_task_finish(cdz_task *task)
 {
     cdz_outcome_fill(task);
+    if (task->job->keep_cache) keep_cache(task);
     drop_loops(task);
     close_accounts(task);
 }

@@ -127,6 +127,7 @@ typedef struct cdz_event {
     const char *text; /* new whole characters, NUL-terminated; "" while a character is incomplete */
     const int32_t *ids; /* new ids */
     uint32_t n_ids;
+    uint32_t call;            /* 0: the request itself; then its "calls" */
     const cdz_result *result; /* CDZ_EVENT_DONE: borrowed; use cdz_wait to own it */
 } cdz_event;
 
@@ -146,6 +147,10 @@ typedef struct cdz_request {
     void (*on_event)(void *user, const cdz_event *event);
     void *user;
     bool poll;
+    /* Continuing. keep_cache: the result holds the KV state of its rows until it is freed. past: such a result, of the
+     * same model, whose state this request continues: prompt tokens that both have in common are not computed again. */
+    const cdz_result *past;
+    bool keep_cache;
 } cdz_request;
 
 /* Checks and queues a request. Everything the struct points to is copied, models and pipeline are kept alive. */
@@ -178,8 +183,13 @@ uint32_t cdz_result_rows(const cdz_result *result);
 const char *cdz_result_text(const cdz_result *result,
                             uint32_t row); /* new text, special tokens left out */
 const int32_t *cdz_result_ids(const cdz_result *result, uint32_t row, uint32_t *n_ids); /* new ids */
+/* A whole row: prompt, new ids and what fills it up. Not affected by the settings of text. */
+const int32_t *cdz_result_sequence(const cdz_result *result, uint32_t row, uint32_t *n_ids);
 const char *cdz_result_finish_reason(const cdz_result *result,
                                      uint32_t row); /* "stop", "length", "time", ... */
+/* Results of the document's "calls", in order; borrowed as well. The request's own result tells how the last one ended. */
+uint32_t cdz_result_calls(const cdz_result *result);
+const cdz_result *cdz_result_call(const cdz_result *result, uint32_t call);
 /* The whole result as `--json` prints it: ids, text, finish_reason, timings, sequences, and what was recorded. */
 const char *cdz_result_json(const cdz_result *result);
 void cdz_result_free(cdz_result *result); /* NULL is fine */

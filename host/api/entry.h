@@ -1,0 +1,48 @@
+/* entry.h - a submitted request as the runtime keeps it, from cdz_submit until its result is taken. */
+#ifndef CDZ_HOST_API_ENTRY_H
+#define CDZ_HOST_API_ENTRY_H
+
+#include "api/api.h"
+
+/* The calls that follow the first one, and what preparing them needs. Zeroed: there are none. */
+typedef struct cdz_chain {
+    cdz_arena arena;
+    cdz_json document;     /* the request, read from a text of the arena's */
+    const cdz_json *calls; /* (n_calls) */
+    uint32_t n_calls, next;
+    cdz_model *model; /* retained: its generation parameters */
+} cdz_chain;
+
+struct cdz_entry_request {
+    cdz_entry_request *next;
+    cdz_runtime *runtime;
+    uint64_t id, engine_id;
+    bool engine_knows;  /* engine_id is valid */
+    bool cancel_wanted; /* cancelled before the engine gave its id */
+    bool done, waited;
+    cdz_result *result; /* of the first call; once done, whole */
+    cdz_run_model *model;
+    cdz_pipeline *pipeline;
+    cdz_run_model *assistant;
+    cdz_record_spec record;
+    bool keep_cache;          /* the result is to hold the KV state */
+    const cdz_job *job;       /* of the present call: alive until on_done returns */
+    cdz_text_stream *streams; /* n_rows, or NULL: the model has no tokenizer */
+    uint32_t n_rows;
+    bool poll;
+    void (*on_event)(void *user, const cdz_event *event);
+    void *user;
+    cdz_chain chain;
+};
+
+/* Reads the document's "calls", if it has any, and keeps what they need. */
+cdz_status cdz_chain_read(cdz_entry_request *req, const cdz_request *request,
+                          const cdz_json *document, cdz_error *err);
+void cdz_chain_free(cdz_chain *chain); /* zeroed is fine */
+/* Whether the call after the present one continues its KV state. */
+bool cdz_chain_continues(const cdz_chain *chain);
+/* [engine] Prepares the next call: last is the result of the one before, whose job is req->job. */
+cdz_status cdz_chain_prepare(cdz_entry_request *req, const cdz_result *last, cdz_job **out,
+                             cdz_error *err);
+
+#endif
