@@ -172,6 +172,7 @@ static const cdz_criterion enough = {
 STRATEGY(greedy, "greedy", CDZ_GREEDY);
 STRATEGY(sample, "sample", CDZ_SAMPLES);
 STRATEGY(beam, "beam", CDZ_BEAMS | CDZ_GREEDY);
+STRATEGY(group_beam, "org.cadenza.group-beam-search", CDZ_BEAMS | CDZ_GREEDY);
 static const cdz_strategy backtrack = {
     .base = {BASE(CDZ_STRATEGY_BASE, "org.example.backtrack"),
              CDZ_PARAMS(p_backtrack, backtrack_params)},
@@ -183,7 +184,7 @@ static const cdz_plugin_base *const own_plugins[] = {
     &temperature.base, &top_k.base,        &top_p.base, &repetition.base, &no_repeat.base,
     &min_length.base,  &renormalize.base,  &dry.base,   &bad_words.base,  &picky.base,
     &max_length.base,  &max_time.base,     &eos.base,   &enough.base,     &greedy.base,
-    &sample.base,      &stop_strings.base, &beam.base,  &backtrack.base,
+    &sample.base,      &stop_strings.base, &beam.base,  &backtrack.base,  &group_beam.base,
 };
 
 static cdz_status load_own(const char *path, void **state, const cdz_plugin_base *const **plugins,

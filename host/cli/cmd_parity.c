@@ -116,7 +116,7 @@ static bool mode_is_known(const cdz_json *c)
     const cdz_json *mode = cdz_json_get(c, "mode");
     return cdz_json_eq(mode, "greedy") || cdz_json_eq(mode, "sample") ||
            cdz_json_eq(mode, "beam") || cdz_json_eq(mode, "beam_sample") ||
-           cdz_json_eq(mode, "logits");
+           cdz_json_eq(mode, "group_beam") || cdz_json_eq(mode, "logits");
 }
 
 static cdz_status submit_case(parity *p, folder *f, const cdz_json *c, uint64_t *id, cdz_error *err)

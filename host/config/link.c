@@ -204,6 +204,17 @@ static cdz_status link_given_strategy(linker *l, const char *spec)
     return find_mirrors(l, entry);
 }
 
+const cdz_recipe cdz_recipes[CDZ_N_RECIPES] = {
+    {CDZ_MODE_GROUP_BEAM, "org.cadenza.group-beam-search"},
+};
+
+static cdz_status link_recipes(linker *l)
+{
+    for (uint32_t i = 0; i < CDZ_N_RECIPES; i++)
+        CDZ_TRY(link_stage(l, CDZ_KIND_STRATEGY, cdz_recipes[i].id, &l->link->recipes[i]));
+    return CDZ_OK;
+}
+
 static cdz_status link_strategy(linker *l, const char *given)
 {
     const cdz_written *w = cdz_sources_find(l->sources, "pipeline", "strategy");
@@ -212,6 +223,7 @@ static cdz_status link_strategy(linker *l, const char *given)
     if (given) return link_given_strategy(l, given);
     if (link->strategy_named)
         return link_named(l, CDZ_KIND_STRATEGY, w->text, w->origin, &link->strategy);
+    CDZ_TRY(link_recipes(l));
     CDZ_TRY(link_stage(l, CDZ_KIND_STRATEGY, "greedy", &link->greedy));
     CDZ_TRY(link_stage(l, CDZ_KIND_STRATEGY, "sample", &link->sample));
     return link_stage(l, CDZ_KIND_STRATEGY, "beam", &link->beam);
@@ -249,11 +261,12 @@ static void add_entries(entry_list *list, cdz_part *at, uint32_t n)
 static cdz_status all_entries(linker *l, entry_list *out)
 {
     cdz_link *link = l->link;
-    size_t room = 4 + (size_t)link->processors.n + link->stopping.n + link->chain.n +
-                  cdz_profile_n_processors + cdz_profile_n_criteria;
+    size_t room = CDZ_N_RECIPES + 4 + (size_t)link->processors.n + link->stopping.n +
+                  link->chain.n + cdz_profile_n_processors + cdz_profile_n_criteria;
     *out = (entry_list){cdz_arena_array(&link->arena, room, sizeof *out->at), 0};
     if (!out->at) return no_memory(l);
     add_entries(out, &link->strategy, 1);
+    add_entries(out, link->recipes, CDZ_N_RECIPES);
     add_entries(out, &link->greedy, 1);
     add_entries(out, &link->sample, 1);
     add_entries(out, &link->beam, 1);
@@ -486,6 +499,7 @@ void cdz_link_free(cdz_link *link)
 {
     if (!link) return;
     release_all(&link->strategy, 1);
+    release_all(link->recipes, CDZ_N_RECIPES);
     release_all(&link->greedy, 1);
     release_all(&link->sample, 1);
     release_all(&link->beam, 1);

@@ -45,14 +45,23 @@ typedef struct cdz_slot_value {
     cdz_origin origin;
 } cdz_slot_value;
 
+/* Modes whose decode loop is a package (plugins/). */
+enum { CDZ_N_RECIPES = 1 };
+typedef struct cdz_recipe {
+    cdz_mode mode;
+    const char *id;
+} cdz_recipe;
+extern const cdz_recipe cdz_recipes[CDZ_N_RECIPES];
+
 typedef struct cdz_link {
     cdz_arena arena;
     cdz_slot_value *generation; /* lowest source first */
     uint32_t n_generation;
     cdz_json *defaults; /* by row of the generation table */
     bool strategy_named;
-    cdz_part strategy;             /* when named */
-    cdz_part greedy, sample, beam; /* when not */
+    cdz_part strategy;               /* when named */
+    cdz_part greedy, sample, beam;   /* when not */
+    cdz_part recipes[CDZ_N_RECIPES]; /* and the packages that other modes are */
     cdz_parts processors, stopping, chain;
     cdz_part *stages;   /* cdz_profile_n_processors */
     cdz_part *criteria; /* cdz_profile_n_criteria */

@@ -128,6 +128,8 @@ static cdz_status follow_mode(planner *p, bool has_assistant)
     if (mode == CDZ_MODE_GREEDY) p->strategy = &p->link->greedy;
     if (mode == CDZ_MODE_SAMPLE) p->strategy = &p->link->sample;
     if (mode == CDZ_MODE_BEAM || mode == CDZ_MODE_BEAM_SAMPLE) p->strategy = &p->link->beam;
+    for (uint32_t i = 0; i < CDZ_N_RECIPES; i++)
+        if (cdz_recipes[i].mode == mode) p->strategy = &p->link->recipes[i];
     if (!p->strategy)
         return cdz_err(p->err, CDZ_E_UNSUPPORTED,
                        "the parameters ask for mode %s: not supported by this version",
