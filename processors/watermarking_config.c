@@ -8,46 +8,7 @@
 
 #include <string.h>
 
-enum { GREENLIST, SYNTHID };
-enum { LEFTHASH, SELFHASH };
-
-typedef struct {
-    cdz_word type;
-    double greenlist_ratio, bias;
-    int64_t hashing_key;
-    cdz_word seeding_scheme;
-    int64_t context_width;
-    int64_t ngram_len;
-    cdz_int_list keys;
-    int64_t context_history_size, sampling_table_seed, sampling_table_size;
-    bool skip_first_ngram_calls, debug_mode;
-} watermark;
-
-#define MAX_COUNT 16777216.0
-
-static const cdz_param params[] = {
-    CDZ_WORD(watermark, type, "greenlist|synthid", GREENLIST, "the kind of watermark"),
-    CDZ_REAL(watermark, greenlist_ratio, 0.25, 0, 1, "green list: share of the vocabulary"),
-    CDZ_REAL(watermark, bias, 2.0, -CDZ_NO_LIMIT, CDZ_NO_LIMIT,
-             "green list: added to the scores of green tokens"),
-    CDZ_INT(watermark, hashing_key, 15485863, 0, 9.2e18, "green list: the secret"),
-    CDZ_WORD(watermark, seeding_scheme, "lefthash|selfhash", LEFTHASH,
-             "green list: whether a token takes part in choosing its own list"),
-    CDZ_INT(watermark, context_width, 1, 1, MAX_COUNT,
-            "green list: ids that choose the list of selfhash"),
-    CDZ_INT(watermark, ngram_len, 0, 0, MAX_COUNT, "synthid: the token and the ids before it"),
-    CDZ_INTS(watermark, keys, 0, -CDZ_NO_LIMIT, CDZ_NO_LIMIT,
-             "synthid: the secrets, one a tournament layer"),
-    CDZ_INT(watermark, context_history_size, 1024, 0, MAX_COUNT,
-            "synthid: contexts looked back over for repeats"),
-    CDZ_INT(watermark, sampling_table_seed, 0, -CDZ_NO_LIMIT, CDZ_NO_LIMIT,
-            "synthid: seed of the table of g-values"),
-    CDZ_INT(watermark, sampling_table_size, 65536, 1, MAX_COUNT,
-            "synthid: entries of the table of g-values"),
-    CDZ_BOOL(watermark, skip_first_ngram_calls, false,
-             "synthid: leave the first ngram_len - 1 tokens alone"),
-    CDZ_BOOL(watermark, debug_mode, false, "synthid: take every score as one"),
-};
+static const cdz_param params[] = {CDZ_WATERMARK_PARAMS};
 
 /* What begin works out. */
 typedef struct {
@@ -57,18 +18,8 @@ typedef struct {
 
 static cdz_status create(const cdz_step *step)
 {
-    const watermark *p = step->params;
-    if (p->type.value == GREENLIST) {
-        if (p->greenlist_ratio > 0 && p->greenlist_ratio < 1) return CDZ_OK;
-        return cdz_fail(step, CDZ_E_USAGE,
-                        "greenlist_ratio = %g: must be above 0 and below 1 to mark anything",
-                        p->greenlist_ratio);
-    }
-    if (p->ngram_len == 0)
-        return cdz_fail(step, CDZ_E_USAGE, "type = synthid needs ngram_len, 5 for example");
-    if (p->keys.len == 0)
-        return cdz_fail(step, CDZ_E_USAGE, "type = synthid needs keys, a list of secret integers");
-    return CDZ_OK;
+    const char *fault = cdz_watermark_fault(step->params);
+    return fault ? cdz_fail(step, CDZ_E_USAGE, "%s", fault) : CDZ_OK;
 }
 
 static cdz_status no_memory(const cdz_step *step)
@@ -78,10 +29,10 @@ static cdz_status no_memory(const cdz_step *step)
 
 static cdz_status begin_green(const cdz_step *step, secret *s)
 {
-    const watermark *p = step->params;
+    const cdz_watermark *p = step->params;
     const uint32_t n_vocab = step->request->n_vocab;
     uint32_t *table = NULL;
-    if (p->seeding_scheme.value == SELFHASH) {
+    if (p->seeding_scheme.value == CDZ_WM_SELFHASH) {
         if (n_vocab < CDZ_GREEN_PROBES)
             return cdz_fail(step, CDZ_E_INPUT,
                             "seeding_scheme = selfhash looks at %d candidates, but the vocabulary "
@@ -92,7 +43,7 @@ static cdz_status begin_green(const cdz_step *step, secret *s)
         cdz_green_table(p->hashing_key, table);
     }
     s->green = (cdz_green){.key = p->hashing_key,
-                           .selfhash = p->seeding_scheme.value == SELFHASH,
+                           .selfhash = p->seeding_scheme.value == CDZ_WM_SELFHASH,
                            .width = (uint32_t)p->context_width,
                            .n_vocab = n_vocab,
                            .n_green = (uint32_t)((double)n_vocab * p->greenlist_ratio),
@@ -102,7 +53,7 @@ static cdz_status begin_green(const cdz_step *step, secret *s)
 
 static cdz_status begin_synthid(const cdz_step *step, secret *s)
 {
-    const watermark *p = step->params;
+    const cdz_watermark *p = step->params;
     const uint32_t size = (uint32_t)p->sampling_table_size;
     uint8_t *table = cdz_alloc(step, size);
     if (!table) return no_memory(step);
@@ -118,11 +69,11 @@ static cdz_status begin_synthid(const cdz_step *step, secret *s)
 
 static cdz_status begin(const cdz_step *step, void **shared)
 {
-    const watermark *p = step->params;
+    const cdz_watermark *p = step->params;
     secret *s = cdz_alloc(step, sizeof *s);
     if (!s) return no_memory(step);
     *shared = s;
-    return p->type.value == SYNTHID ? begin_synthid(step, s) : begin_green(step, s);
+    return p->type.value == CDZ_WM_SYNTHID ? begin_synthid(step, s) : begin_green(step, s);
 }
 
 /* --- green lists ------------------------------------------------------------------------------------------- */
@@ -150,7 +101,7 @@ static cdz_status favour_self(const cdz_step *step, const cdz_green *green, cdz_
 static cdz_status favour(const cdz_step *step, const cdz_green *green, cdz_ids ids, float *row,
                          uint32_t *room)
 {
-    const float bias = (float)((const watermark *)step->params)->bias;
+    const float bias = (float)((const cdz_watermark *)step->params)->bias;
     if (ids.len < green->width || ids.len == 0) return CDZ_OK;
     if (green->selfhash) return favour_self(step, green, ids, row, bias, room);
     cdz_green_ids(green, ids.at, ids.len, room);
@@ -204,7 +155,7 @@ static void tournament(const cdz_step *step, const cdz_synthid *s, uint64_t cont
 static cdz_status mark_row(const cdz_step *step, const cdz_synthid *s, cdz_ids ids, float *row,
                            uint32_t n)
 {
-    const watermark *p = step->params;
+    const cdz_watermark *p = step->params;
     const cdz_vec *vec = cdz_get_vec(step);
     const uint32_t prompt =
         ids.len < step->request->prompt_len ? ids.len : step->request->prompt_len;
@@ -228,7 +179,7 @@ static cdz_status mark_row(const cdz_step *step, const cdz_synthid *s, cdz_ids i
 static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 {
     const secret *s = step->shared;
-    if (((const watermark *)step->params)->type.value == GREENLIST)
+    if (((const cdz_watermark *)step->params)->type.value == CDZ_WM_GREENLIST)
         return apply_green(step, &s->green, scores);
     for (uint32_t r = 0; r < scores->n_rows; r++)
         CDZ_TRY(
@@ -239,7 +190,7 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "watermarking_config", .version = "1.0.0",
              .summary = "Write a watermark that a detector finds (green list, SynthID)",
-             CDZ_PARAMS(watermark, params)},
+             CDZ_PARAMS(cdz_watermark, params)},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE,
     .create = create,
     .begin = begin,

@@ -41,6 +41,7 @@ struct cdz_result {
     uint32_t keep_top; /* columns of the recorded best entries */
     cdz_buf *texts;    /* n_rows: new text without special tokens */
     char *json;        /* made when first asked for */
+    char *detect;      /* the job's order to look for a watermark, or NULL */
     uint64_t seed;
     cdz_error error; /* why it, or a later call of the request, failed */
     char **warnings; /* sentences of preparation */

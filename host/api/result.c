@@ -58,7 +58,8 @@ cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const 
     result->keep_top = job->keep_top;
     result->seed = job->seed;
     result->error = outcome->error;
-    if (!decode_texts(result) || !copy_warnings(result, job)) {
+    if (job->detect) result->detect = strdup(job->detect);
+    if ((job->detect && !result->detect) || !decode_texts(result) || !copy_warnings(result, job)) {
         cdz_result_free(result);
         return NULL;
     }
@@ -76,6 +77,7 @@ void cdz_result_free(cdz_result *result)
     for (uint32_t i = 0; i < result->n_calls; i++) cdz_result_free(result->calls[i]);
     free(result->calls);
     free(result->json);
+    free(result->detect);
     cdz_outcome_free(result->outcome);
     cdz_run_model_release(result->model);
     free(result);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "detect/detect.h"
 
 static void key(cdz_buf *out, const char *name)
 {
@@ -350,6 +351,42 @@ static void recorded_text(const cdz_result *result, cdz_buf *out)
     cdz_buf_putc(out, ']');
 }
 
+/* What the detector says of the new tokens, pads included; a sentence where it cannot say. */
+static cdz_status look_for_watermark(const cdz_result *result, cdz_arena *arena, cdz_buf *out,
+                                     cdz_error *err)
+{
+    const cdz_outcome *o = result->outcome;
+    const int32_t **rows = cdz_arena_array(arena, o->n_rows, sizeof *rows);
+    uint32_t *lens = cdz_arena_array(arena, o->n_rows, sizeof *lens);
+    cdz_detect_input in = {.rows = rows, .lens = lens, .n_rows = o->n_rows, .n_vocab = o->n_vocab};
+    cdz_json order;
+    if (!rows || !lens) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the watermark");
+    CDZ_TRY(
+        cdz_json_parse(result->detect, strlen(result->detect), "detect", NULL, arena, &order, err));
+    CDZ_TRY(cdz_detect_read(&order, arena, &in, err));
+    for (uint32_t r = 0; r < o->n_rows; r++) {
+        const cdz_outcome_row *row = &o->rows[r];
+        const uint32_t from = row->len < result->prompt_len ? row->len : result->prompt_len;
+        rows[r] = row->ids + from;
+        lens[r] = row->len - from;
+    }
+    return cdz_detect_write_json(&in, out, err);
+}
+
+static void recorded_watermark(const cdz_result *result, cdz_buf *out)
+{
+    cdz_arena arena = {0};
+    cdz_error err = {0};
+    if (!result->detect) return;
+    key(out, "detector");
+    if (look_for_watermark(result, &arena, out, &err) != CDZ_OK) {
+        cdz_buf_puts(out, "{\"error\": ");
+        cdz_json_write_string(out, err.text, strlen(err.text));
+        cdz_buf_putc(out, '}');
+    }
+    cdz_arena_free(&arena);
+}
+
 static void recorded_form(const cdz_result *result, cdz_buf *out)
 {
     const cdz_outcome *o = result->outcome;
@@ -363,6 +400,7 @@ static void recorded_form(const cdz_result *result, cdz_buf *out)
         write_transition(result, LOGPROB, out);
     }
     recorded_text(result, out);
+    recorded_watermark(result, out);
 }
 
 static void user_form(const cdz_result *result, cdz_buf *out)

@@ -30,7 +30,7 @@ static const char examples[] = "\n"
 
 typedef struct parity {
     cdz_cli_options options;
-    bool all, optional, verbose;
+    bool all, optional, verbose, many; /* many: several paths */
     const char *only;
     cdz_runtime *runtime;
     cdz_pipeline *pipeline;
@@ -246,6 +246,13 @@ static int replay_folder(parity *p, const char *path)
     return status;
 }
 
+static bool has_cases(const char *at)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/cases.json", at);
+    return access(path, F_OK) == 0 || access(at, F_OK) != 0;
+}
+
 static int replay(parity *p, const char *path)
 {
     struct stat st;
@@ -255,6 +262,10 @@ static int replay(parity *p, const char *path)
         if (status == CDZ_EXIT_OK) print_row(path, &count);
         add(&p->total, &count);
         return status;
+    }
+    if (p->many && !has_cases(path)) { /* a detector, a tokenizer beside the models */
+        printf("%-40s no cases\n", path);
+        return CDZ_EXIT_OK;
     }
     return replay_folder(p, path);
 }
@@ -324,8 +335,10 @@ int cdz_cmd_parity(int argc, char **argv)
 {
     parity p = {0};
     int status;
-    if (take_options(argc, argv, &p, &status))
+    if (take_options(argc, argv, &p, &status)) {
+        p.many = argc - optind > 1;
         status = replay_all(&p, argv + optind, argc - optind);
+    }
     cdz_cli_options_free(&p.options);
     return status;
 }

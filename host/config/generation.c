@@ -162,8 +162,14 @@ static cdz_status check_watermark(const cdz_resolution *res, cdz_error *err)
         bool known = false;
         for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
             known |= strcmp(names[k], config->members[i].key) == 0;
-        if (!known)
-            return bad(res, "watermarking_config", "holds a key that is no watermark setting", err);
+        if (known) continue;
+        char why[160];
+        const char *near =
+            cdz_nearest_name(config->members[i].key, names, sizeof names / sizeof names[0]);
+        snprintf(why, sizeof why, "'%.60s' is no setting of a green list%s%s%s",
+                 config->members[i].key, near ? ": did you mean '" : "", near ? near : "",
+                 near ? "'?" : "");
+        return bad(res, "watermarking_config", why, err);
     }
     cdz_json_number(cdz_json_get(config, "greenlist_ratio"), &ratio);
     cdz_json_number(cdz_json_get(config, "context_width"), &width);

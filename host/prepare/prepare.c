@@ -5,8 +5,11 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cadenza/criterion.h"
+#include "detect/detect.h"
+#include "load/model_files.h"
 
 typedef struct preparation {
     const cdz_prepare_input *in;
@@ -254,6 +257,40 @@ static void choose_records(preparation *p, const cdz_record_spec *record)
     p->job->keep_top = top < p->arch->n_vocab ? top : p->arch->n_vocab;
 }
 
+/* Where a detector lies: a folder as given, or beside the model's. */
+static const char *detector_folder(const preparation *p, const char *name)
+{
+    const char *model = cdz_run_model_weights(p->in->model)->folder;
+    const char *config = cdz_arena_printf(&p->job->arena, "%s/config.json", name);
+    if (!config || name[0] == '/' || access(config, F_OK) == 0) return name;
+    return cdz_arena_printf(&p->job->arena, "%s/../%s", model, name);
+}
+
+/* record.detect: its own watermarking_config, or the one that the text is marked with. */
+static cdz_status order_detection(preparation *p, const cdz_record_spec *record)
+{
+    const cdz_json *detect = record->detect, *own = cdz_json_get(detect, "watermarking_config");
+    const cdz_json *folder = cdz_json_get(detect, "model");
+    const cdz_watermark *watermark = cdz_plan_watermark(p->job->plan);
+    cdz_watermark read;
+    double z_threshold = 3.0;
+    if (own) {
+        CDZ_TRY(cdz_watermark_read(own, &p->job->arena, &read, p->err));
+        watermark = &read;
+    }
+    if (!watermark)
+        return cdz_err(p->err, CDZ_E_USAGE,
+                       "request: record \"detect\" needs a watermarking_config to look for");
+    cdz_json_number(cdz_json_get(detect, "z_threshold"), &z_threshold);
+    const char *detector =
+        cdz_json_is(folder, CDZ_JSON_STRING) ? detector_folder(p, folder->string) : NULL;
+    cdz_buf order = {0};
+    cdz_detect_order(watermark, z_threshold, detector, p->in->model_generation, &order);
+    if (!order.failed) p->job->detect = cdz_arena_strndup(&p->job->arena, order.data, order.len);
+    cdz_buf_free(&order);
+    return p->job->detect ? CDZ_OK : no_memory(p->err);
+}
+
 static cdz_status prepare(preparation *p, cdz_record_spec *record)
 {
     const cdz_json *doc = p->in->document;
@@ -275,7 +312,7 @@ static cdz_status prepare(preparation *p, cdz_record_spec *record)
     CDZ_TRY(resolve_lengths(p));
     choose_prefill(p);
     choose_records(p, record);
-    return CDZ_OK;
+    return record->detect ? order_detection(p, record) : CDZ_OK;
 }
 
 cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_job **out, cdz_record_spec *record,
@@ -295,6 +332,7 @@ cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_job **out, cdz_recor
                      .err = err,
                      .arch = cdz_weights_arch(cdz_run_model_weights(in->model))};
     cdz_status status = prepare(&p, record ? record : &own);
+    if (record) record->detect = NULL; /* the document may go now */
     if (status == CDZ_OK)
         *out = job;
     else

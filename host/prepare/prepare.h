@@ -8,7 +8,7 @@
  *   attention_mask    rows of 0 and 1, as prompt_ids
  *   kwargs            generation parameters and arguments of the strategy, by name
  *   seed              torch.manual_seed(seed) before the call
- *   record            what to keep: {"top": k, "transition": true}; asks for an answer in recorded form
+ *   record            what to keep: {"top": k, "transition": true, "detect": {...}}; asks for an answer in recorded form
  *   mode              "logits": scores of every prompt position instead of generation; others are ignored
  *   calls             further calls that continue this one (the caller runs them: api/calls.c)
  *   pipeline          a pipeline file (the caller resolves it)
@@ -26,6 +26,7 @@ typedef struct cdz_record_spec {
     bool present; /* the document has "record": answer in recorded form */
     uint32_t top;
     bool transition;
+    const cdz_json *detect; /* the document's, while it is there: an object, or NULL */
 } cdz_record_spec;
 
 typedef struct cdz_prepare_input {

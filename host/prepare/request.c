@@ -96,11 +96,14 @@ cdz_status cdz_record_read(const cdz_json *document, cdz_record_spec *out, cdz_e
             out->transition |= member->value.boolean;
         else if (strcmp(member->key, "normalized") == 0 && member->value.type == CDZ_JSON_BOOL)
             out->transition |= member->value.boolean; /* both ways are written */
+        else if (strcmp(member->key, "detect") == 0 && member->value.type == CDZ_JSON_OBJECT)
+            out->detect = &member->value;
         else
             return cdz_err(
                 err, CDZ_E_UNSUPPORTED,
                 "request: record \"%s\" is not supported by this version; known: \"top\" "
-                "(an integer from 0 to 1000), \"transition\", \"normalized\" (true or false)",
+                "(an integer from 0 to 1000), \"transition\", \"normalized\" (true or false), "
+                "\"detect\" (an object)",
                 member->key);
     }
     return CDZ_OK;

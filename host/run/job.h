@@ -36,6 +36,8 @@ typedef struct cdz_job {
     bool keep_cache;    /* the outcome holds the rows' KV state */
     bool prompt_logits; /* mode `logits`: one pass over rows, logits of every position, no strategy */
 
+    const char *
+        detect; /* an order to look for a watermark (detect.h), or NULL; the engine does not look */
     const char **warnings; /* (n_warnings) sentences for the user; the engine does not look */
     uint32_t n_warnings;
 

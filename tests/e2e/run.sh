@@ -202,7 +202,7 @@ same "tokenize" "$(cadenza tokenize "$model" -p 'river (noun): a' | tr -d ' ')" 
 same "tokenize back" "$(echo '[360,336,292,305,299,261]' | cadenza tokenize "$model" --decode)" '"river (noun): a"'
 check "model info" bash -c "cadenza model info | grep -q '5.4 million'"
 check "model info as JSON" bash -c "cadenza model info --json | grep -q '\"parameters\": 5401856'"
-for command in run chat explain plugin model tokenize template parity version; do
+for command in run chat explain plugin model tokenize template detect parity version; do
     check "help of $command" bash -c "cadenza $command --help | grep -q '^Examples:'"
 done
 check "help" bash -c 'cadenza --help | grep -q CADENZA_CPU'
@@ -247,9 +247,15 @@ refused "a letter without its value" 2 "run: -p needs a value" cadenza run -p
 refused "a letter that is none" 2 "tokenize: -z is not an option" cadenza tokenize -z
 refused "a value that is not taken" 2 "model: --json takes no value" cadenza model info --json=yes
 refused "the beginning of two flags" 2 "run: --p may be --pipeline or --plugin" cadenza run --p a
-for command in run chat explain plugin model tokenize template parity version; do
+for command in run chat explain plugin model tokenize template detect parity version; do
     refused "a misspelt flag of $command" 2 "$command: --hepl is not an option; did you mean --help?" cadenza $command --hepl
 done
+refused "nothing to look for" 2 "watermarking_config" cadenza detect -p hello
+refused "a misspelt watermark setting" 2 "did you mean 'bias'?" cadenza detect -w '{"bais": 4.0}' -p hello
+refused "too little to look at" 1 "too few" cadenza detect -w '{"bias": 4.0}' --ids 5
+refused "a threshold that is none" 2 "--z-threshold x" cadenza detect -w '{}' --z-threshold x -p hello
+refused "a detector that is none" 1 "config.json" cadenza detect -w '{"type": "synthid", "ngram_len": 2, "keys": [1]}' --detector nowhere -p 'hello to you'
+refused "a watermark with a typo" 2 "did you mean 'bias'?" cadenza run -s 'watermarking_config={"bais": 4.0}' -p a
 refused "a variant this build lacks" 2 "avx2" env CADENZA_CPU=avx3 cadenza run -p a
 
 # --- Ctrl-C

@@ -194,6 +194,21 @@ const cdz_result *cdz_result_call(const cdz_result *result, uint32_t call);
 const char *cdz_result_json(const cdz_result *result);
 void cdz_result_free(cdz_result *result); /* NULL is fine */
 
+/* --- watermarks ----------------------------------------------------------------------------------------- */
+
+typedef struct cdz_detect_options {
+    uint32_t size;
+    const char *watermark; /* watermarking_config as JSON; or NULL: */
+    cdz_pipeline *pipeline; /* the settings that this pipeline marks text with */
+    double z_threshold;     /* positive above it; 0: 3.0 */
+    const char *detector;   /* SynthID: folder of a BayesianDetectorModel; NULL: the mean g-value decides */
+} cdz_detect_options;
+
+/* Does a text, given as ids without its prompt, carry the watermark? *json is what `cadenza detect --json` prints; free
+ * with cdz_free. A text too short to tell is CDZ_E_INPUT. */
+cdz_status cdz_detect(const cdz_model *model, const cdz_detect_options *options, const int32_t *ids,
+                      size_t n_ids, char **json, cdz_error *err) CDZ_MUST_CHECK;
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

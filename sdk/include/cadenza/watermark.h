@@ -8,11 +8,67 @@
 #ifndef CADENZA_WATERMARK_H
 #define CADENZA_WATERMARK_H
 
-#include "base.h"
+#include "plugin.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* --- settings: the fields of WatermarkingConfig and SynthIDTextWatermarkingConfig ----------------------------- */
+
+typedef enum cdz_watermark_type { CDZ_WM_GREENLIST, CDZ_WM_SYNTHID } cdz_watermark_type;
+typedef enum cdz_green_scheme { CDZ_WM_LEFTHASH, CDZ_WM_SELFHASH } cdz_green_scheme;
+
+typedef struct cdz_watermark {
+    cdz_word type; /* cdz_watermark_type */
+    double greenlist_ratio, bias;
+    int64_t hashing_key;
+    cdz_word seeding_scheme; /* cdz_green_scheme */
+    int64_t context_width;
+    int64_t ngram_len; /* 0: not given */
+    cdz_int_list keys;
+    int64_t context_history_size, sampling_table_seed, sampling_table_size;
+    bool skip_first_ngram_calls, debug_mode;
+} cdz_watermark;
+
+#define CDZ_WM_MOST 16777216.0 /* entries of a table, ids of a context */
+
+/* The rows of cdz_watermark, for a table of parameters. */
+#define CDZ_WATERMARK_PARAMS                                                                       \
+    CDZ_WORD(cdz_watermark, type, "greenlist|synthid", CDZ_WM_GREENLIST, "the kind of watermark"), \
+        CDZ_REAL(cdz_watermark, greenlist_ratio, 0.25, 0, 1,                                       \
+                 "green list: share of the vocabulary"),                                           \
+        CDZ_REAL(cdz_watermark, bias, 2.0, -CDZ_NO_LIMIT, CDZ_NO_LIMIT,                            \
+                 "green list: added to the scores of green tokens"),                               \
+        CDZ_INT(cdz_watermark, hashing_key, 15485863, 0, 9.2e18, "green list: the secret"),        \
+        CDZ_WORD(cdz_watermark, seeding_scheme, "lefthash|selfhash", CDZ_WM_LEFTHASH,              \
+                 "green list: whether a token takes part in choosing its own list"),               \
+        CDZ_INT(cdz_watermark, context_width, 1, 1, CDZ_WM_MOST,                                   \
+                "green list: ids that choose the list of selfhash"),                               \
+        CDZ_INT(cdz_watermark, ngram_len, 0, 0, CDZ_WM_MOST,                                       \
+                "synthid: the token and the ids before it"),                                       \
+        CDZ_INTS(cdz_watermark, keys, 0, -CDZ_NO_LIMIT, CDZ_NO_LIMIT,                              \
+                 "synthid: the secrets, one a layer of the tournament"),                           \
+        CDZ_INT(cdz_watermark, context_history_size, 1024, 0, CDZ_WM_MOST,                         \
+                "synthid: contexts looked back over for repeats"),                                 \
+        CDZ_INT(cdz_watermark, sampling_table_seed, 0, -CDZ_NO_LIMIT, CDZ_NO_LIMIT,                \
+                "synthid: seed of the table of g-values"),                                         \
+        CDZ_INT(cdz_watermark, sampling_table_size, 65536, 1, CDZ_WM_MOST,                         \
+                "synthid: entries of the table of g-values"),                                      \
+        CDZ_BOOL(cdz_watermark, skip_first_ngram_calls, false,                                     \
+                 "synthid: leave the first ngram_len - 1 tokens alone"),                           \
+        CDZ_BOOL(cdz_watermark, debug_mode, false, "synthid: take every score as one")
+
+/* What is wrong with these settings beyond the ranges of the table, in a sentence; NULL: nothing. */
+static inline const char *cdz_watermark_fault(const cdz_watermark *w)
+{
+    if (w->type.value == CDZ_WM_GREENLIST)
+        return w->greenlist_ratio > 0 && w->greenlist_ratio < 1
+                   ? NULL
+                   : "greenlist_ratio must be above 0 and below 1 to mark anything";
+    if (w->ngram_len == 0) return "type = synthid needs ngram_len, 5 for example";
+    return w->keys.len ? NULL : "type = synthid needs keys, a list of secret integers";
+}
 
 /* --- a Mersenne Twister of one's own: torch.Generator ------------------------------------------------------- */
 
