@@ -36,6 +36,9 @@ if(CADENZA_FUZZ)
     add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
+# Built as soon as anything that runs with the built-in plugins is.
+add_custom_target(cadenza_plugins)
+
 # A plugin: one shared object under lib/cadenza, built from the SDK alone.
 function(cadenza_plugin name)
     add_library(${name} MODULE ${ARGN})
@@ -43,4 +46,5 @@ function(cadenza_plugin name)
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/sdk/include)
     target_link_libraries(${name} PRIVATE m)
     install(TARGETS ${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cadenza)
+    add_dependencies(cadenza_plugins ${name})
 endfunction()

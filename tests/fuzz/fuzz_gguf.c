@@ -23,7 +23,6 @@ static void check_tensors(const cdz_gguf *g, size_t size)
 
 static void read_values(const cdz_gguf *g)
 {
-    volatile double sum = 0;
     for (size_t i = 0; i < g->n_values; i++) {
         const cdz_gguf_value *v = &g->values[i];
         const uint8_t *at = v->data;
@@ -31,10 +30,10 @@ static void read_values(const cdz_gguf *g)
         for (uint64_t j = 0; j < v->n; j++) {
             size_t len;
             if (v->type != CDZ_GGUF_STRING)
-                sum += cdz_gguf_real_at(v, j);
-            else
-                for (const char *text = cdz_gguf_next_string(&at, &len); len > 0; len--)
-                    sum += text[len - 1];
+                (void)cdz_gguf_real_at(v, j);
+            else /* volatile: the bytes are read though nobody wants them */
+                for (const volatile char *text = cdz_gguf_next_string(&at, &len); len > 0; len--)
+                    (void)text[len - 1];
         }
     }
 }

@@ -145,7 +145,7 @@ typedef struct cdz_decoder_api {
     /* The pipeline's processors on one score row per sequence, as if seqs[i] continued request row rows[i]. */
     cdz_status (*seq_process)(cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows,
                               uint32_t n, cdz_scores *scores);
-    /* Would these ids, as continuation of request row rows[i], stop? Asks every criterion. */
+    /* Would request row rows[i] stop if ids[i] followed its own ids? ids[i] is the suffix alone. Asks every criterion. */
     cdz_status (*stop_test)(cdz_decoder *dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n,
                             cdz_stop *stops);
 
