@@ -1,0 +1,88 @@
+-- obvious.lua - decoding the slow, obvious way: every step feeds whole sequences to an empty cache, one at a time, and
+-- asks the processors as if for the first time. Greedy search, sampling and beam search for one prompt.
+local function scores_of(ctx, ids, normalise)
+  local seq = ctx:seq_new()
+  seq:append(ids)
+  local scores = ctx:seq_forward({ seq }, "last")
+  if normalise then ctx:log_softmax(scores) end
+  ctx:seq_process({ seq }, { 1 }, scores)
+  return scores, seq
+end
+
+local function copy(ids)
+  local out = {}
+  for i = 1, #ids do out[i] = ids[i] end
+  return out
+end
+
+local function one_row(ctx)
+  while not ctx:done() do
+    local scores, seq = scores_of(ctx, copy(ctx:input_ids(1)))
+    local token = ctx.do_sample and ctx:multinomial(ctx:softmax(scores))[1] or ctx:argmax(scores, 1)
+    seq:free()
+    ctx:append(token)
+  end
+end
+
+-- The scores of every beam, each from a cache of its own, side by side.
+local function beam_scores(ctx, beams, room)
+  for k, beam in ipairs(beams) do
+    local scores, seq = scores_of(ctx, beam.ids, true)
+    local row, from = room:row(k), scores:row(1)
+    for id = 0, ctx.n_vocab - 1 do row[id] = from[id] end
+    seq:free()
+  end
+end
+
+local function extended(beam, token)
+  local ids = copy(beam.ids)
+  ids[#ids + 1] = token
+  return ids
+end
+
+local function suffix(ctx, ids)
+  local out = {}
+  for i = ctx.prompt_len + 1, #ids do out[#out + 1] = ids[i] end
+  return out
+end
+
+local function beams_of(ctx, width)
+  local best, live, new = {}, {}, 0
+  for k = 1, width do live[k] = { ids = copy(ctx:input_ids(1)), score = k == 1 and 0 or -1e9 } end
+  local room = ctx:scratch_scores(width)
+  repeat
+    beam_scores(ctx, live, room)
+    local addends, next_live, ending = {}, {}, 0
+    for k, beam in ipairs(live) do addends[k] = beam.score end
+    local many = math.max(2, 1 + #ctx.eos) * width
+    new = new + 1
+    for rank, c in ipairs(ctx:topk_flat(room, 1, width, addends, many)) do
+      local ids = extended(live[c.row], c.token)
+      local reason = ctx:stop_test({ suffix(ctx, ids) }, { 1 })[1]
+      if reason and rank <= width then
+        best[#best + 1] = { ids = ids, score = c.score / new, reason = reason, order = #best }
+        ending = ending + 1
+      elseif not reason and #next_live < width then
+        next_live[#next_live + 1] = { ids = ids, score = c.score }
+      end
+    end
+    table.sort(best, function(a, b)
+      if a.score ~= b.score then return a.score > b.score end
+      return a.order < b.order
+    end)
+    for k = #best, width + 1, -1 do best[k] = nil end
+    live = next_live
+    local full = #best == width
+  until #live < width or (full and live[1].score / new <= best[width].score)
+  local answer = best[1] or live[1]
+  local ids = suffix(ctx, answer.ids)
+  ctx:return_rows { { row = 1, ids = ids, reason = answer.reason or "length" } }
+end
+
+return cadenza.strategy {
+  id = "test.obvious", version = "1.0.0",
+  params = { width = { 0, 0, 16, "beams; 0: a row at a time", integer = true } },
+  run = function(ctx)
+    if ctx.params.width > 0 then beams_of(ctx, ctx.params.width) else one_row(ctx) end
+  end,
+}
