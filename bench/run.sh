@@ -10,6 +10,13 @@ for name in "${names[@]}"; do
     case $name in
     kernels | lua) program=$build/bench/bench_$name ;;
     sampling) program=$build/bench/bench_vec ;;
+    tokenizer)
+        folder=${CADENZA_BENCH_TOKENIZER:-$build/bench/tokenizer}
+        [ -f "$folder/text.txt" ] || bench/tokenizer/make_tokenizer.py "$folder"
+        echo "== tokenizer"
+        "${PYTHON:-python3}" bench/tokenizer/compare.py "$build/bench/bench_tokenizer" "$folder"
+        continue
+        ;;
     decode)
         if [ -z "${CADENZA_BENCH_MODEL:-}" ]; then
             echo "bench: decode needs a model folder: make one with bench/make_model.py qwen2.5-0.5b FOLDER, then" >&2
@@ -21,7 +28,7 @@ for name in "${names[@]}"; do
         continue
         ;;
     *)
-        echo "bench: no benchmark '$name'; there are kernels, sampling, lua and decode" >&2
+        echo "bench: no benchmark '$name'; there are kernels, sampling, lua, tokenizer and decode" >&2
         exit 2
         ;;
     esac

@@ -313,6 +313,32 @@ static void last_of_a_repeated_name_wins_when_allowed(void **state)
     }
 }
 
+/* Past the given size names may repeat, and every one of them is kept in its place. */
+static void repeated_names_of_unchecked_objects_stay(void **state)
+{
+    (void)state;
+    const cdz_json_limits limits = {.unchecked = 1000};
+    static const struct {
+        size_t n;
+        bool kept;
+    } sizes[] = {{10, false}, {997, false}, {998, true}, {3000, true}};
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        char *text = many_names(sizes[i].n, ",\"k0\":-1,\"new\":-2,\"k0\":-3}");
+        cdz_arena arena = {0};
+        cdz_json value;
+        cdz_error err = {0};
+        const cdz_status status = parse(text, strlen(text), &limits, &arena, &value, &err);
+        assert_int_equal(status, sizes[i].kept ? CDZ_OK : CDZ_E_INPUT);
+        if (sizes[i].kept) {
+            assert_int_equal(value.len, sizes[i].n + 3);
+            assert_int_equal(cdz_json_get(&value, "new")->integer, -2);
+            assert_string_equal(value.members[sizes[i].n + 2].key, "k0");
+        }
+        free(text);
+        cdz_arena_free(&arena);
+    }
+}
+
 /* --- limits and places ----------------------------------------------------------------------- */
 
 static void limits_hold(void **state)
@@ -700,6 +726,7 @@ int main(void)
         cmocka_unit_test(a_million_names),
         cmocka_unit_test(repeated_name_in_a_large_object),
         cmocka_unit_test(last_of_a_repeated_name_wins_when_allowed),
+        cmocka_unit_test(repeated_names_of_unchecked_objects_stay),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(a_limited_arena_is_a_sentence),
         cmocka_unit_test(places_are_lines_and_columns),

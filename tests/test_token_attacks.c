@@ -282,6 +282,48 @@ static void test_many_normalizers(void **state)
     cdz_buf_free(&chain);
 }
 
+/* A vocabulary too large for the reader of JSON to look for repeated names. */
+static void test_token_twice_among_many(void **state)
+{
+    (void)state;
+    cdz_buf vocab = {0};
+    cdz_buf_puts(&vocab, "{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"abc\":4,");
+    for (int i = 5; i < 2000; i++) cdz_buf_printf(&vocab, "\"k%d\":%d,", i, i);
+    cdz_buf_puts(&vocab, "\"ab\":2000}");
+    expect_refusal(&(parts){.vocab = vocab.data}, "model.vocab: \"ab\" is there twice");
+    cdz_buf_free(&vocab);
+}
+
+/* Merges are read in blocks: one that is wrong is named wherever it stands, and the first one of several. */
+static void test_wrong_merge_among_many(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *wrong, *found; /* what is said of it after its number; NULL: see token */
+        const char *token;         /* what is said not to be in the vocabulary */
+    } cases[] = {{"\"ab\"", "is a string", NULL},
+                 {"7", "is an integer", NULL},
+                 {"\"c b\"", NULL, "cb"},
+                 {"\"x b\"", NULL, "x"}};
+    static const size_t places[] = {0, 31, 32, 33, 63, 64, 100};
+    for (size_t c = 0; c < COUNT(cases); c++)
+        for (size_t p = 0; p < COUNT(places); p++) {
+            char sentence[100];
+            cdz_buf merges = {0};
+            cdz_buf_puts(&merges, "[");
+            repeat(&merges, "\"a b\",", places[p]);
+            cdz_buf_puts(&merges, cases[c].wrong);
+            repeat(&merges, ",\"a b\"", 50);
+            cdz_buf_puts(&merges, ",null]");
+            if (cases[c].found)
+                snprintf(sentence, sizeof sentence, "entry %zu %s", places[p], cases[c].found);
+            else
+                snprintf(sentence, sizeof sentence, "\"%s\" is not in the voc", cases[c].token);
+            expect_refusal(&(parts){.merges = merges.data}, sentence);
+            cdz_buf_free(&merges);
+        }
+}
+
 static void test_many_cuts(void **state)
 {
     (void)state;
@@ -449,13 +491,21 @@ static void test_bad_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),          cmocka_unit_test(test_other_documents),
-        cmocka_unit_test(test_accepted),         cmocka_unit_test(test_deep_normalizers),
-        cmocka_unit_test(test_many_normalizers), cmocka_unit_test(test_many_cuts),
-        cmocka_unit_test(test_long_pattern),     cmocka_unit_test(test_pattern_not_utf8),
-        cmocka_unit_test(test_long_added_token), cmocka_unit_test(test_million_added_tokens),
-        cmocka_unit_test(test_truncated),        cmocka_unit_test(test_monotonous_texts),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_other_documents),
+        cmocka_unit_test(test_accepted),
+        cmocka_unit_test(test_deep_normalizers),
+        cmocka_unit_test(test_many_normalizers),
+        cmocka_unit_test(test_many_cuts),
+        cmocka_unit_test(test_long_pattern),
+        cmocka_unit_test(test_pattern_not_utf8),
+        cmocka_unit_test(test_long_added_token),
+        cmocka_unit_test(test_million_added_tokens),
+        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_monotonous_texts),
         cmocka_unit_test(test_bad_texts),
+        cmocka_unit_test(test_token_twice_among_many),
+        cmocka_unit_test(test_wrong_merge_among_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

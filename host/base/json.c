@@ -30,6 +30,7 @@ typedef struct reader {
     uint32_t line, depth_left;
     uint64_t nodes_left;
     bool duplicates, keyed;
+    size_t unchecked;
     uint64_t key[2];
     const char *name;
     cdz_arena *arena;
@@ -432,6 +433,16 @@ static cdz_status close_large(reader *r, const cdz_json_member *from, size_t n, 
     return CDZ_OK;
 }
 
+static cdz_status close_unchecked(reader *r, const cdz_json_member *from, size_t n, cdz_json *out)
+{
+    cdz_json_member *kept = cdz_arena_array(r->arena, n, sizeof *kept);
+    if (!kept) return no_memory(r);
+    memcpy(kept, from, n * sizeof *kept);
+    out->members = kept;
+    out->len = (uint32_t)n;
+    return CDZ_OK;
+}
+
 static cdz_status read_member(reader *r, cdz_json_member *member)
 {
     memset(member, 0, sizeof *member);
@@ -466,6 +477,7 @@ static cdz_status read_object(reader *r, cdz_json *out)
     const cdz_json_member *from = n ? (const void *)(r->stack + base) : NULL;
     out->type = CDZ_JSON_OBJECT;
     r->stack_len = base;
+    if (n > r->unchecked) return close_unchecked(r, from, n, out);
     return n > SMALL_OBJECT ? close_large(r, from, n, out) : close_small(r, from, n, out);
 }
 
@@ -533,6 +545,7 @@ cdz_status cdz_json_parse(const char *text, size_t len, const char *name,
         .depth_left = limits->depth ? limits->depth : DEFAULT_DEPTH,
         .nodes_left = limits->nodes ? limits->nodes : DEFAULT_NODES,
         .duplicates = limits->duplicates,
+        .unchecked = limits->unchecked ? limits->unchecked : SIZE_MAX,
         .name = name,
         .arena = arena,
         .err = err,

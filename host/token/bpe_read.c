@@ -63,70 +63,120 @@ static cdz_status refuse_dropout(const cdz_json *model, cdz_error *err)
 
 /* --- merges ----------------------------------------------------------------------------------- */
 
-typedef struct merge_text {
+/* One merge on its way through the steps of a block. */
+typedef struct merge {
     const char *left, *right;
     size_t n_left, n_right;
-} merge_text;
+    uint32_t left_hash, right_hash;
+} merge;
+
+/* Merges are read in blocks, step by step, so that the cache misses of their look-ups overlap. */
+enum { MERGE_BLOCK = 32 };
 
 /* What merges are read with. */
 typedef struct merge_reader {
     cdz_bpe *bpe;
     const cdz_vocab *vocab;
     size_t prefix_len; /* continuing_subword_prefix, which the right part of a merge loses */
+    uint32_t guess;    /* the entry of the vocabulary that the next merge makes, most likely */
     cdz_buf joined;
 } merge_reader;
 
 /* A merge is "a b" with one space, or ["a", "b"]. */
-static bool split_merge(const cdz_json *v, merge_text *out)
+static bool split_merge(const cdz_json *v, merge *out)
 {
     if (cdz_json_is(v, CDZ_JSON_ARRAY)) {
         if (v->len != 2 || !cdz_json_is(&v->items[0], CDZ_JSON_STRING) ||
             !cdz_json_is(&v->items[1], CDZ_JSON_STRING))
             return false;
-        *out =
-            (merge_text){v->items[0].string, v->items[1].string, v->items[0].len, v->items[1].len};
+        *out = (merge){.left = v->items[0].string,
+                       .right = v->items[1].string,
+                       .n_left = v->items[0].len,
+                       .n_right = v->items[1].len};
         return true;
     }
     if (!cdz_json_is(v, CDZ_JSON_STRING) || v->len == 0) return false;
     const char *space = memchr(v->string, ' ', v->len);
     if (!space) return false;
     const size_t n_left = (size_t)(space - v->string), n_right = v->len - n_left - 1;
-    *out = (merge_text){v->string, space + 1, n_left, n_right};
+    *out = (merge){.left = v->string, .right = space + 1, .n_left = n_left, .n_right = n_right};
     return !memchr(space + 1, ' ', n_right);
 }
 
-static cdz_status merge_id(const cdz_vocab *vocab, const char *text, size_t len, uint32_t line,
-                           int32_t *id, cdz_error *err)
+static cdz_status unknown_token(const char *text, size_t len, uint32_t line, cdz_error *err)
 {
-    *id = cdz_strmap_get(&vocab->model, text, len);
-    if (*id >= 0) return CDZ_OK;
     return cdz_err(err, CDZ_E_INPUT, "line %u: model.merges: \"%.*s\" is not in the vocabulary",
                    line, (int)(len < 80 ? len : 80), text);
 }
 
-static cdz_status add_merge(merge_reader *r, const cdz_json *v, uint32_t rank, cdz_error *err)
+static bool is_joined(const cdz_strmap_entry *e, const merge *m, size_t skip)
 {
-    merge_text m;
-    int32_t left, right, made;
-    if (!split_merge(v, &m))
-        return cdz_err(err, CDZ_E_INPUT,
-                       "line %u: model.merges: entry %u is %s, expected \"a b\" or [\"a\", \"b\"]",
-                       v->line, rank, cdz_json_type_name(v));
-    CDZ_TRY(merge_id(r->vocab, m.left, m.n_left, v->line, &left, err));
-    CDZ_TRY(merge_id(r->vocab, m.right, m.n_right, v->line, &right, err));
-    if (m.n_right < r->prefix_len)
+    return e->len == m->n_left + m->n_right - skip && memcmp(e->text, m->left, m->n_left) == 0 &&
+           memcmp(e->text + m->n_left, m->right + skip, m->n_right - skip) == 0;
+}
+
+/* The id of what a merge makes. Vocabularies list those tokens in the order of the merges. */
+static cdz_status made_id(merge_reader *r, const merge *m, uint32_t line, int32_t *id,
+                          cdz_error *err)
+{
+    const cdz_strmap *tokens = &r->vocab->model;
+    const cdz_strmap_entry *e = &tokens->entries[r->guess];
+    if (r->guess >= tokens->n || !is_joined(e, m, r->prefix_len)) {
+        cdz_buf_clear(&r->joined);
+        cdz_buf_add(&r->joined, m->left, m->n_left);
+        cdz_buf_add(&r->joined, m->right + r->prefix_len, m->n_right - r->prefix_len);
+        if (r->joined.failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+        const char *text = r->joined.data ? r->joined.data : "";
+        e = cdz_strmap_find(tokens, text, r->joined.len,
+                            cdz_strmap_hash(tokens, text, r->joined.len));
+        if (!e) return unknown_token(text, r->joined.len, line, err);
+    }
+    r->guess = (uint32_t)(e - tokens->entries) + 1;
+    *id = e->id;
+    return CDZ_OK;
+}
+
+static cdz_status add_merge(merge_reader *r, const merge *m, uint32_t line, uint32_t rank,
+                            cdz_error *err)
+{
+    const cdz_strmap *tokens = &r->vocab->model;
+    const cdz_strmap_entry *left = cdz_strmap_find(tokens, m->left, m->n_left, m->left_hash);
+    const cdz_strmap_entry *right = cdz_strmap_find(tokens, m->right, m->n_right, m->right_hash);
+    int32_t made;
+    if (!left) return unknown_token(m->left, m->n_left, line, err);
+    if (!right) return unknown_token(m->right, m->n_right, line, err);
+    if (m->n_right < r->prefix_len)
         return cdz_err(
             err, CDZ_E_INPUT,
-            "line %u: model.merges: \"%.*s\" is shorter than the continuing_subword_prefix",
-            v->line, (int)m.n_right, m.right);
-    cdz_buf_clear(&r->joined);
-    cdz_buf_add(&r->joined, m.left, m.n_left);
-    cdz_buf_add(&r->joined, m.right + r->prefix_len, m.n_right - r->prefix_len);
-    if (r->joined.failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
-    CDZ_TRY(merge_id(r->vocab, r->joined.data ? r->joined.data : "", r->joined.len, v->line, &made,
-                     err));
-    cdz_bpe_put_pair(r->bpe, left, right, rank, made);
+            "line %u: model.merges: \"%.*s\" is shorter than the continuing_subword_prefix", line,
+            (int)m->n_right, m->right);
+    CDZ_TRY(made_id(r, m, line, &made, err));
+    cdz_bpe_put_pair(r->bpe, left->id, right->id, rank, made);
     return CDZ_OK;
+}
+
+/* Merges [first, first + n) of the list. One that is no merge ends the block before it. */
+static cdz_status add_block(merge_reader *r, const cdz_json *items, uint32_t first, uint32_t n,
+                            cdz_error *err)
+{
+    const cdz_strmap *tokens = &r->vocab->model;
+    merge block[MERGE_BLOCK];
+    uint32_t good = 0;
+    for (; good < n && split_merge(&items[good], &block[good]); good++) {
+        merge *m = &block[good];
+        m->left_hash = cdz_strmap_hash(tokens, m->left, m->n_left);
+        m->right_hash = cdz_strmap_hash(tokens, m->right, m->n_right);
+    }
+    for (uint32_t i = 0; i < good; i++) {
+        cdz_strmap_prefetch(tokens, block[i].left_hash);
+        cdz_strmap_prefetch(tokens, block[i].right_hash);
+    }
+    for (uint32_t i = 0; i < good; i++)
+        CDZ_TRY(add_merge(r, &block[i], items[i].line, first + i, err));
+    if (good == n) return CDZ_OK;
+    return cdz_err(err, CDZ_E_INPUT,
+                   "line %u: model.merges: entry %u is %s, expected \"a b\" or [\"a\", \"b\"]",
+                   items[good].line, first + good, cdz_json_type_name(&items[good]));
 }
 
 static cdz_status read_merges(cdz_bpe *bpe, const cdz_json *model, const cdz_vocab *vocab,
@@ -142,8 +192,10 @@ static cdz_status read_merges(cdz_bpe *bpe, const cdz_json *model, const cdz_voc
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for %u merges", merges->len);
     if (cdz_json_is(prefix, CDZ_JSON_STRING)) reader.prefix_len = prefix->len;
     cdz_status st = CDZ_OK;
-    for (uint32_t i = 0; i < merges->len && st == CDZ_OK; i++)
-        st = add_merge(&reader, &merges->items[i], i, err);
+    for (uint32_t i = 0; i < merges->len && st == CDZ_OK; i += MERGE_BLOCK) {
+        const uint32_t left = merges->len - i, n = left < MERGE_BLOCK ? left : MERGE_BLOCK;
+        st = add_block(&reader, merges->items + i, i, n, err);
+    }
     cdz_buf_free(&reader.joined);
     return st;
 }

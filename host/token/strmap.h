@@ -10,13 +10,18 @@
 
 typedef struct cdz_strmap_entry {
     const char *text;
-    uint32_t len, hash;
+    uint32_t len;
     int32_t id;
 } cdz_strmap_entry;
 
+typedef struct cdz_strmap_slot {
+    uint32_t entry; /* 1 + its index, 0 where free */
+    uint32_t hash;
+} cdz_strmap_slot;
+
 typedef struct cdz_strmap {
     cdz_strmap_entry *entries;
-    uint32_t *slots; /* 1 + an entry's index, 0 where free */
+    cdz_strmap_slot *slots;
     uint32_t n, cap, mask;
     uint64_t seed;
 } cdz_strmap;
@@ -29,6 +34,14 @@ cdz_strmap_entry *cdz_strmap_put(cdz_strmap *map, const char *text, uint32_t len
                                  bool *found);
 /* -1 when there is none. */
 int32_t cdz_strmap_get(const cdz_strmap *map, const char *text, size_t len);
+
+/* The same in three steps, for many strings at once: each asks the processor for what the next step of the same string
+ * reads, so that the misses of the others overlap. */
+uint32_t cdz_strmap_hash(const cdz_strmap *map, const char *text, size_t len);
+void cdz_strmap_prefetch(const cdz_strmap *map, uint32_t hash);
+/* The entry, or NULL. */
+const cdz_strmap_entry *cdz_strmap_find(const cdz_strmap *map, const char *text, size_t len,
+                                        uint32_t hash);
 
 #define CDZ_HASH_MUL UINT64_C(0x9E3779B97F4A7C15)
 
