@@ -16,6 +16,10 @@ typedef int cdz_command(int argc, char **argv);
 cdz_command cdz_cmd_run, cdz_cmd_chat, cdz_cmd_explain, cdz_cmd_plugin, cdz_cmd_model,
     cdz_cmd_tokenize, cdz_cmd_template, cdz_cmd_detect, cdz_cmd_parity, cdz_cmd_version;
 
+/* `plugin new` (plugin_new.c): writes a package from the shipped template of that kind and language. id: NULL means
+ * org.example. and the name. */
+int cdz_cli_plugin_new(const char *path, const char *kind, const char *lang, const char *id);
+
 /* Writes "cadenza: sentence" to stderr. */
 void cdz_cli_say(const char *fmt, ...) CDZ_PRINTF(1, 2);
 /* The same for err; returns the exit status that fits its code: 2 for usage, 130 when cancelled, else 1. */
@@ -97,6 +101,8 @@ void cdz_session_close(cdz_session *session);
 cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_options *options,
                                 const char *file, cdz_pipeline **out, cdz_error *err);
 
+/* The folder share/cadenza/NAME beside the program, into path; false when it is not there. */
+bool cdz_cli_shared(const char *name, char *path, size_t bytes);
 /* The folder of the shipped model into path; false when it is not there. */
 bool cdz_cli_shipped_model(char *path, size_t bytes);
 /* Resolves NULL to the shipped model and says so when there is none. Returns NULL after having spoken. */

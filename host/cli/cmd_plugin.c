@@ -19,6 +19,7 @@ static const char help[] =
     "usage: cadenza plugin list [-v]\n"
     "       cadenza plugin info ID|PATH\n"
     "       cadenza plugin page ID|PATH\n"
+    "       cadenza plugin new PATH [--kind KIND] [--lang lua|c] [--id ID]\n"
     "\n"
     "Shows the strategies, processors and stopping criteria that pipelines can use.\n"
     "\n"
@@ -26,11 +27,15 @@ static const char help[] =
     "  info ID|PATH   one plugin: its parameters with ranges, its capabilities, its file;\n"
     "                 PATH is a package folder, a .so or a .lua file\n"
     "  page ID|PATH   the same as a page of Markdown, for a package's documentation\n"
+    "  new PATH       a new package in the folder PATH, which works as it is: change it\n"
     "\n"
     "Options:\n"
     "  -v, --verbose  list: where each comes from, what is shadowed, what was refused and why\n"
     "  --plugin PATH  load a plugin file or package folder too; may be repeated\n"
     "  --safe-mode    built-in plugins only\n"
+    "  --kind KIND    new: processor (the default), criterion or strategy\n"
+    "  --lang LANG    new: lua (the default) or c\n"
+    "  --id ID        new: the id; default: org.example. and the folder's name\n"
     "  -h, --help     this text\n"
     "\n"
     "Examples:\n"
@@ -38,13 +43,17 @@ static const char help[] =
     "  cadenza plugin info top_p\n"
     "  cadenza plugin info ./my_package\n"
     "  cadenza plugin page top_p > top_p.md\n"
+    "  cadenza plugin new calmer --kind processor --lang lua\n"
     "  CADENZA_PLUGIN_PATH=~/plugins cadenza plugin list -v\n";
 
 typedef struct options {
     bool verbose, safe_mode, help;
     const char **plugins;
     uint32_t n_plugins;
+    const char *kind, *lang, *id; /* of new */
 } options;
+
+enum { OPT_KIND = CDZ_OPT_OWN, OPT_LANG, OPT_ID };
 
 /* --- opening ---------------------------------------------------------------------------------------------- */
 
@@ -267,6 +276,9 @@ static void take_option(options *o, int opt, int *status)
     case 'v': o->verbose = true; return;
     case 'h': o->help = true; return;
     case CDZ_OPT_SAFE_MODE: o->safe_mode = true; return;
+    case OPT_KIND: o->kind = optarg; return;
+    case OPT_LANG: o->lang = optarg; return;
+    case OPT_ID: o->id = optarg; return;
     case CDZ_OPT_PLUGIN:
         more = realloc((void *)o->plugins, (o->n_plugins + 1) * sizeof *more);
         if (!more) {
@@ -283,7 +295,7 @@ static void take_option(options *o, int opt, int *status)
 
 static int dispatch(const options *o, int n, char **words)
 {
-    if (n == 0) return cdz_cli_misuse("plugin", "expected list, info or page");
+    if (n == 0) return cdz_cli_misuse("plugin", "expected list, info, page or new");
     if (strcmp(words[0], "list") == 0) {
         if (n > 1) return cdz_cli_misuse("plugin", "list takes no '%s'", words[1]);
         return list_command(o);
@@ -293,10 +305,14 @@ static int dispatch(const options *o, int n, char **words)
         if (n != 2) return cdz_cli_misuse("plugin", "%s takes one plugin id or path", words[0]);
         return info_command(o, words[1], page);
     }
-    static const char *const known[] = {"list", "info", "page"};
+    if (strcmp(words[0], "new") == 0) {
+        if (n != 2) return cdz_cli_misuse("plugin", "new takes one folder");
+        return cdz_cli_plugin_new(words[1], o->kind, o->lang, o->id);
+    }
+    static const char *const known[] = {"list", "info", "page", "new"};
     const char *near = cdz_nearest_name(words[0], known, sizeof known / sizeof known[0]);
     if (near) return cdz_cli_misuse("plugin", "no '%s': did you mean '%s'?", words[0], near);
-    return cdz_cli_misuse("plugin", "no '%s': expected list, info or page", words[0]);
+    return cdz_cli_misuse("plugin", "no '%s': expected list, info, page or new", words[0]);
 }
 
 int cdz_cmd_plugin(int argc, char **argv)
@@ -305,10 +321,13 @@ int cdz_cmd_plugin(int argc, char **argv)
         {"verbose", no_argument, NULL, 'v'},
         {"plugin", required_argument, NULL, CDZ_OPT_PLUGIN},
         {"safe-mode", no_argument, NULL, CDZ_OPT_SAFE_MODE},
+        {"kind", required_argument, NULL, OPT_KIND},
+        {"lang", required_argument, NULL, OPT_LANG},
+        {"id", required_argument, NULL, OPT_ID},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
-    options o = {0};
+    options o = {.kind = "processor", .lang = "lua"};
     int status = CDZ_EXIT_OK, opt;
     while (status == CDZ_EXIT_OK &&
            (opt = cdz_cli_next_option("plugin", argc, argv, ":vh", longs)) != -1)

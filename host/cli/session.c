@@ -12,11 +12,10 @@
 #include "cli/cli.h"
 #include "config/pipeline.h"
 
-/* --- the shipped model ------------------------------------------------------------------------------------ */
+/* --- what is shipped beside the program --------------------------------------------------------------------- */
 
-bool cdz_cli_shipped_model(char *path, size_t bytes)
+bool cdz_cli_shared(const char *name, char *path, size_t bytes)
 {
-    static const char relative[] = "../share/cadenza/models/pocket-dictionary";
     char exe[4096];
     ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
     if (len <= 0) return false;
@@ -24,9 +23,14 @@ bool cdz_cli_shipped_model(char *path, size_t bytes)
     char *slash = strrchr(exe, '/');
     if (!slash) return false;
     slash[1] = '\0';
-    int n = snprintf(path, bytes, "%s%s", exe, relative);
+    int n = snprintf(path, bytes, "%s../share/cadenza/%s", exe, name);
     struct stat st;
     return n > 0 && (size_t)n < bytes && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool cdz_cli_shipped_model(char *path, size_t bytes)
+{
+    return cdz_cli_shared("models/pocket-dictionary", path, bytes);
 }
 
 const char *cdz_cli_model_folder(const char *model, char *path, size_t bytes)

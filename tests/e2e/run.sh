@@ -116,6 +116,21 @@ check "explain shows where a value came from" bash -c "cadenza explain greedy.in
 check "plugins are listed" bash -c 'cadenza plugin list | grep -q top_k'
 check "a plugin is described" bash -c 'cadenza plugin info top_p | grep -q "top_p"'
 
+# --- a package of one's own, as it is written
+for kind in processor criterion strategy; do
+    for lang in lua c; do
+        name=new_${kind}_$lang
+        check "a new $kind in $lang" cadenza plugin new "$name" --kind $kind --lang $lang
+        [ $lang = lua ] || (cd "$name" && cc -std=c17 -Wall -Wextra -Werror -shared -fPIC -I"$root/sdk/include" $name.c -o $name.so) || bad "$name does not compile"
+        check "$name is described" bash -c "cadenza plugin info ./$name | grep -q '^id  *org.example.new-$kind-$lang\$'"
+        check "$name runs" cadenza run --plugin "./$name" --pipeline "$name/story.ini" -p 'river (noun):'
+        same "$name forgets the template's name" "$(grep -rlE 'my[-_]' --include='*.[cil]*' "$name")" ""
+    done
+done
+refused "a package that is there" 1 "new_strategy_c: File exists" cadenza plugin new new_strategy_c
+refused "a kind without a template" 2 "kinds are processor" cadenza plugin new other --kind drawer
+refused "a name that names nothing" 2 "'9x'" cadenza plugin new 9x
+
 # --- state that follows rows: through beams, and through tokens that are taken back
 cat >count.lua <<'EOF'
 local function check(state, ids, ctx)
