@@ -393,10 +393,9 @@ static const struct {
     {"{\"force_words_ids\": [[1]]}", true, NULL},
     {"{\"constraints\": [1]}", false, "constraints"},
     {"{\"dola_layers\": \"high\"}", false, "dola_layers"},
-    {"{\"prompt_lookup_num_tokens\": 3}", false, "prompt_lookup_num_tokens"},
-    {"{\"prompt_lookup_num_tokens\": 3}", true, NULL},
+    {"{\"prompt_lookup_num_tokens\": 3}", false, NULL},
     {"{\"max_matching_ngram_size\": 3}", false, NULL},
-    {"{\"assistant_early_exit\": 3}", false, "assistant_early_exit"},
+    {"{\"assistant_early_exit\": 3}", false, NULL},
     {"{\"diversity_penalty\": 0.5}", false, NULL},
     {"{\"negative_prompt_ids\": [[1]]}", false, NULL},
 };

@@ -344,6 +344,35 @@ static void suspended_runs_interleave(void **state)
     fd_free(d);
 }
 
+static void drafts(void **state)
+{
+    fake_decoder *d = fd_new(2, 10);
+
+    (void)state;
+    fake_use(d->f,
+             "return cadenza.strategy { run = function(ctx)\n"
+             "  assert(ctx:has_drafter())\n"
+             "  local s = ctx:seq_new_exit('target', 3)\n"
+             "  local p = ctx:pipeline_derive({ 'a' }, { 'top_k', 'top_p' })\n"
+             "  assert(p == 3 and ctx:pipeline_derive() == 3)\n"
+             "  local scores = ctx:scratch_scores(2)\n"
+             "  assert(ctx:process_ids(p, { { 1, 4 }, { 2 } }, { 2, 1 }, scores)[2][1] == 55)\n"
+             "  local tokens, from = ctx:propose(1)\n"
+             "  assert(#tokens == 2 and tokens[2] == 7 and #from == 2)\n"
+             "  local bare, none = ctx:propose(2)\n"
+             "  assert(bare[1] == 6 and none == nil)\n"
+             "  assert(ctx:append_chunk(1, tokens, nil, scores) == 2)\n"
+             "  ctx:judged(1, 2)\n"
+             "end }");
+    if (fd_run(d) != CDZ_OK) fail_msg("%s", d->f->err.text);
+    static const char want[] =
+        "exit(target,3) seq_new(target) derive(1 a,2 top_k) derive(0 ,0 ) process_ids(3,1,2,4) "
+        "process_ids(3,0,1,2) propose(0) propose(1) chunk(0,2,-,scores) append(0,6) append(0,7) "
+        "judged(0,2) ";
+    if (!strstr(d->diary, want)) fail_msg("%s", d->diary);
+    fd_free(d);
+}
+
 /* --- every verb of the header has a face in Lua --------------------------------------------------------------------------------- */
 
 static void every_verb_has_a_face(void **state)
@@ -383,6 +412,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy),
+        cmocka_unit_test(drafts),
         cmocka_unit_test(sampling),
         cmocka_unit_test(backtracking),
         cmocka_unit_test(sequences),

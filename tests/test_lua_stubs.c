@@ -143,7 +143,7 @@ static void run_example(const char *source, int *n_of_kind)
 static void the_pages_examples_run(void **state)
 {
     char *text = read_file(CADENZA_SOURCE_DIR "/docs/lua.md"), *p = text;
-    int n_of_kind[4] = {0};
+    int n_of_kind[5] = {0};
 
     (void)state;
     while ((p = strstr(p, "```lua")) != NULL) {

@@ -112,7 +112,7 @@ static void play(cdz_registry *registry, const scene *s)
     if (st == CDZ_OK) st = apply_settings(pipeline, s, &err);
     if (st == CDZ_OK)
         st = cdz_pipeline_plan(pipeline, s->model ? json(&arena, s->model) : NULL,
-                               s->kwargs ? json(&arena, s->kwargs) : NULL, false, &plan, &err);
+                               s->kwargs ? json(&arena, s->kwargs) : NULL, NULL, &plan, &err);
     cdz_pipeline_release(pipeline); /* the plan keeps what it needs */
     if (st == CDZ_OK)
         write_plan(plan, &got);
@@ -851,7 +851,7 @@ static void order_of_the_reference(void **state)
         cdz_plan *plan = NULL;
         ini_of(cdz_json_get(params, "custom"), &ini);
         if (cdz_pipeline_create(*state, ini.data, ini.len, "v.ini", &pipeline, &err) != CDZ_OK ||
-            cdz_pipeline_plan(pipeline, NULL, &kwargs, false, &plan, &err) != CDZ_OK)
+            cdz_pipeline_plan(pipeline, NULL, &kwargs, NULL, &plan, &err) != CDZ_OK)
             fail_msg("%s", err.text);
         assert_int_equal(plan->n_processors, order->len);
         for (uint32_t k = 0; k < order->len; k++) {
@@ -914,7 +914,7 @@ static void a_strategy_from_outside(void **state)
                      CDZ_OK);
     assert_int_equal(cdz_pipeline_override(pipeline, "retries", "5", &err), CDZ_OK);
     assert_int_equal(cdz_pipeline_set_strategy(pipeline, "org.example.backtrack", &err), CDZ_OK);
-    if (cdz_pipeline_plan(pipeline, NULL, json(&arena, "{\"floor\": 0.5}"), false, &plan, &err) !=
+    if (cdz_pipeline_plan(pipeline, NULL, json(&arena, "{\"floor\": 0.5}"), NULL, &plan, &err) !=
         CDZ_OK)
         fail_msg("%s", err.text);
     cdz_buf got = {0};
@@ -939,26 +939,100 @@ static void an_unknown_strategy_from_outside(void **state)
     assert_int_equal(cdz_pipeline_create(*state, NULL, 0, "hf", &pipeline, &err), CDZ_OK);
     assert_int_equal(cdz_pipeline_set_strategy(pipeline, "no_such", &err), CDZ_OK);
     assert_int_equal(cdz_pipeline_check(pipeline, &err), CDZ_E_NOT_FOUND);
-    assert_int_equal(cdz_pipeline_plan(pipeline, NULL, NULL, false, &plan, &err), CDZ_E_NOT_FOUND);
+    assert_int_equal(cdz_pipeline_plan(pipeline, NULL, NULL, NULL, &plan, &err), CDZ_E_NOT_FOUND);
     assert_null(plan);
     /* It can be set right: nothing was planned. */
     assert_int_equal(cdz_pipeline_set_strategy(pipeline, "sample", &err), CDZ_OK);
-    assert_int_equal(cdz_pipeline_plan(pipeline, NULL, NULL, false, &plan, &err), CDZ_OK);
+    assert_int_equal(cdz_pipeline_plan(pipeline, NULL, NULL, NULL, &plan, &err), CDZ_OK);
     assert_true(plan->generation.do_sample);
     cdz_plan_free(plan);
     cdz_pipeline_release(pipeline);
 }
 
-static void an_assistant_asks_for_assisted_decoding(void **state)
+/* --- who drafts ----------------------------------------------------------------------------------------------------- */
+
+static const struct draft_case {
+    const char *name, *ini, *kwargs;
+    bool assistant;
+    const char *generation, *overrides; /* of the assistant */
+    const char *expect;                 /* "strategy drafter tokens", or the sentence */
+} draft_cases[] = {
+    {"none", "", NULL, false, NULL, NULL, "greedy none"},
+    {"an assistant", "", NULL, true, NULL, NULL, "assisted model 20"},
+    {"its own config", "", NULL, true, "{\"num_assistant_tokens\": 7}", NULL, "assisted model 7"},
+    {"null there is nothing", "", NULL, true, "{\"num_assistant_tokens\": null}", NULL,
+     "assisted model 20"},
+    {"the request's own", "", "{\"num_assistant_tokens\": 5}", true,
+     "{\"num_assistant_tokens\": 7}", NULL, "assisted model 5"},
+    {"which the reference ignores", "[generation]\nquirks = yes\n", "{\"num_assistant_tokens\": 5}",
+     true, "{\"num_assistant_tokens\": 7}", NULL, "assisted model 7"},
+    {"its section", "[model]\nnum_assistant_tokens = 4\n", "{\"num_assistant_tokens\": 5}", true,
+     NULL, NULL, "assisted model 4"},
+    {"values set on it", "[model]\nnum_assistant_tokens = 4\n", NULL, true, NULL,
+     "{\"num_assistant_tokens\": 3, \"temperature\": 2.0}", "assisted model 3"},
+    {"unknown values set on it", "", NULL, true, NULL, "{\"num_assistant_token\": 3}",
+     "request: assistant.generation_config: num_assistant_token: no such parameter: did you mean "
+     "'num_assistant_tokens'?"},
+    {"bad values set on it", "", NULL, true, NULL, "{\"num_assistant_tokens\": 0}",
+     "request: assistant.generation_config: num_assistant_tokens = 0: must be 1 to 1000"},
+    {"lookup", "", "{\"prompt_lookup_num_tokens\": 3}", false, NULL, NULL,
+     "assisted prompt_lookup 20"},
+    {"an assistant before lookup", "", "{\"prompt_lookup_num_tokens\": 3}", true, NULL, NULL,
+     "assisted model 20"},
+    {"early exit", "", "{\"assistant_early_exit\": 3}", false, NULL, NULL, "assisted early_exit 20"},
+    {"a named drafter", "[pipeline]\ndrafter = guess\n", NULL, false, NULL, NULL,
+     "assisted guess 20"},
+    {"an instance of one",
+     "[pipeline]\ndrafter = mine\n[mine]\nid = guess\nnum_assistant_tokens = 2\n", NULL, false,
+     NULL, NULL, "assisted mine 2"},
+    {"no such drafter", "[pipeline]\ndrafter = gues\n", NULL, false, NULL, NULL,
+     HERE "/use/d.ini:2: no drafter 'gues': did you mean 'guess'?"},
+    {"drafts and a named strategy", "[pipeline]\nstrategy = sample\ndrafter = guess\n", NULL, false,
+     NULL, NULL, "sample guess 20"},
+    {"beams have no use for them", "[generation]\nnum_beams = 2\n", NULL, true, NULL, NULL,
+     "beam none"},
+};
+
+static void write_draft(const cdz_plan *plan, cdz_buf *out)
 {
+    cdz_buf_printf(out, "%s ", plan->strategy.name);
+    if (!plan->drafter.plugin.base) {
+        cdz_buf_puts(out, "none");
+        return;
+    }
+    const p_drafter *p = plan->drafter.params;
+    cdz_buf_printf(out, "%s %lld", plan->drafter.name, (long long)p->num_assistant_tokens);
+}
+
+static void check_draft(cdz_registry *registry, const struct draft_case *c)
+{
+    cdz_arena arena = {0};
     cdz_error err = {0};
-    cdz_pipeline *pipeline;
+    cdz_pipeline *pipeline = NULL;
     cdz_plan *plan = NULL;
-    assert_int_equal(cdz_pipeline_create(*state, NULL, 0, "hf", &pipeline, &err), CDZ_OK);
-    assert_int_equal(cdz_pipeline_plan(pipeline, NULL, NULL, true, &plan, &err), CDZ_E_UNSUPPORTED);
-    assert_string_equal(err.text,
-                        "the parameters ask for mode assisted: not supported by this version");
+    cdz_buf got = {0};
+    const cdz_plan_assistant draft = {c->generation ? json(&arena, c->generation) : NULL,
+                                      c->overrides ? json(&arena, c->overrides) : NULL};
+    cdz_status st =
+        cdz_pipeline_create(registry, c->ini, strlen(c->ini), HERE "/use/d.ini", &pipeline, &err);
+    if (st == CDZ_OK)
+        st = cdz_pipeline_plan(pipeline, NULL, c->kwargs ? json(&arena, c->kwargs) : NULL,
+                               c->assistant ? &draft : NULL, &plan, &err);
+    if (st == CDZ_OK)
+        write_draft(plan, &got);
+    else
+        cdz_buf_puts(&got, err.text);
+    if (strcmp(got.data, c->expect) != 0) fail_msg("%s: %s", c->name, got.data);
+    cdz_buf_free(&got);
+    cdz_plan_free(plan);
     cdz_pipeline_release(pipeline);
+    cdz_arena_free(&arena);
+}
+
+static void who_drafts(void **state)
+{
+    for (size_t i = 0; i < sizeof draft_cases / sizeof draft_cases[0]; i++)
+        check_draft(*state, &draft_cases[i]);
 }
 
 /* --- plans know where values came from ----------------------------------------------------------------------------- */
@@ -984,7 +1058,7 @@ static void origins(void **state)
         CDZ_OK);
     assert_int_equal(cdz_pipeline_override(pipeline, "seed", "7", &err), CDZ_OK);
     assert_int_equal(cdz_pipeline_plan(pipeline, json(&arena, "{\"eos_token_id\": 2}"),
-                                       json(&arena, "{\"max_new_tokens\": 3}"), false, &plan, &err),
+                                       json(&arena, "{\"max_new_tokens\": 3}"), NULL, &plan, &err),
                      CDZ_OK);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const cdz_origin *o = &plan->origins[cdz_generation_slot(cases[i].field)];
@@ -1082,7 +1156,7 @@ static void *plan_many(void *user)
     for (int i = 0; i < 50; i++) {
         cdz_plan *plan = NULL;
         cdz_error err = {0};
-        if (cdz_pipeline_plan(user, NULL, kwargs, false, &plan, &err) == CDZ_OK)
+        if (cdz_pipeline_plan(user, NULL, kwargs, NULL, &plan, &err) == CDZ_OK)
             good += plan->n_processors == 3;
         cdz_plan_free(plan);
     }
@@ -1121,7 +1195,7 @@ int main(void)
         cmocka_unit_test(files_that_use_files),
         cmocka_unit_test(a_strategy_from_outside),
         cmocka_unit_test(an_unknown_strategy_from_outside),
-        cmocka_unit_test(an_assistant_asks_for_assisted_decoding),
+        cmocka_unit_test(who_drafts),
         cmocka_unit_test(origins),
         cmocka_unit_test(explain_shows_the_chain),
         cmocka_unit_test(planning_from_several_threads),

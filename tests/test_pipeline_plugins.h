@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cadenza/criterion.h"
+#include "cadenza/drafter.h"
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
 #include "plug/registry.h"
@@ -180,11 +181,34 @@ static const cdz_strategy backtrack = {
     .run = run_nothing,
 };
 
+STRATEGY(assisted, "assisted", CDZ_ONE_ROW);
+
+typedef struct p_drafter {
+    int64_t num_assistant_tokens;
+} p_drafter;
+static const cdz_param drafter_params[] = {
+    CDZ_INT(p_drafter, num_assistant_tokens, 20, 1, 1000, "tokens of a draft"),
+};
+static cdz_status propose_nothing(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+{
+    (void)dec, (void)step, (void)draft;
+    return CDZ_OK;
+}
+#define DRAFTER(name_, id_)                                                                        \
+    static const cdz_drafter name_ = {                                                             \
+        .base = {BASE(CDZ_DRAFTER_BASE, id_), CDZ_PARAMS(p_drafter, drafter_params)},              \
+        .propose = propose_nothing}
+DRAFTER(draft_model, "model");
+DRAFTER(prompt_lookup, "prompt_lookup");
+DRAFTER(early_exit, "early_exit");
+DRAFTER(guess, "guess");
+
 static const cdz_plugin_base *const own_plugins[] = {
-    &temperature.base, &top_k.base,        &top_p.base, &repetition.base, &no_repeat.base,
-    &min_length.base,  &renormalize.base,  &dry.base,   &bad_words.base,  &picky.base,
-    &max_length.base,  &max_time.base,     &eos.base,   &enough.base,     &greedy.base,
-    &sample.base,      &stop_strings.base, &beam.base,  &backtrack.base,  &group_beam.base,
+    &temperature.base, &top_k.base,         &top_p.base,      &repetition.base, &no_repeat.base,
+    &min_length.base,  &renormalize.base,   &dry.base,        &bad_words.base,  &picky.base,
+    &max_length.base,  &max_time.base,      &eos.base,        &enough.base,     &greedy.base,
+    &sample.base,      &stop_strings.base,  &beam.base,       &backtrack.base,  &assisted.base,
+    &draft_model.base, &prompt_lookup.base, &early_exit.base, &guess.base,      &group_beam.base,
 };
 
 static cdz_status load_own(const char *path, void **state, const cdz_plugin_base *const **plugins,

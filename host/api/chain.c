@@ -59,6 +59,8 @@ cdz_status cdz_chain_read(cdz_entry_request *req, const cdz_request *request,
     chain->n_calls = calls->len;
     chain->model = request->model;
     cdz_model_retain(chain->model);
+    chain->assistant = request->assistant;
+    if (chain->assistant) cdz_model_retain(chain->assistant);
     return CDZ_OK;
 }
 
@@ -66,6 +68,7 @@ void cdz_chain_free(cdz_chain *chain)
 {
     cdz_arena_free(&chain->arena);
     cdz_model_close(chain->model);
+    cdz_model_close(chain->assistant);
     *chain = (cdz_chain){0};
 }
 
@@ -127,13 +130,68 @@ static cdz_status continue_rows(cdz_entry_request *req, const cdz_result *last,
     return CDZ_OK;
 }
 
-/* The call as a request of its own: its fields, and what is to be recorded. */
-static cdz_status call_document(cdz_entry_request *req, const cdz_json *call, cdz_json *out,
-                                cdz_error *err)
+/* num_assistant_tokens as the call before left it on the assistant: what the heuristic schedule is for. */
+static const cdz_json *tokens_left(cdz_entry_request *req, const cdz_result *last)
+{
+    for (uint32_t i = 0; i < last->outcome->n_results; i++) {
+        const cdz_named_result *result = &last->outcome->results[i];
+        if (strcmp(result->name, "num_assistant_tokens") != 0) continue;
+        cdz_json *value = cdz_arena_alloc(&req->chain.arena, sizeof *value);
+        if (!value) return NULL;
+        value->type = CDZ_JSON_INT;
+        memcpy(&value->integer, result->data, sizeof value->integer);
+        return value;
+    }
+    return NULL;
+}
+
+/* A copy of an object with room for one more member, without the one of that name. */
+static cdz_json *without(cdz_arena *arena, const cdz_json *from, const char *name)
+{
+    const uint32_t len = from ? from->len : 0;
+    cdz_json *copy = cdz_arena_alloc(arena, sizeof *copy);
+    cdz_json_member *members = cdz_arena_array(arena, (size_t)len + 1, sizeof *members);
+    if (!copy || !members) return NULL;
+    *copy = (cdz_json){.type = CDZ_JSON_OBJECT};
+    for (uint32_t i = 0; i < len; i++)
+        if (strcmp(from->members[i].key, name) != 0) members[copy->len++] = from->members[i];
+    copy->members = members;
+    return copy;
+}
+
+static void put_member(cdz_json *object, const char *name, const cdz_json *value)
+{
+    ((cdz_json_member *)(uintptr_t)object->members)[object->len++] =
+        (cdz_json_member){.key = name, .key_len = (uint32_t)strlen(name), .value = *value};
+}
+
+/* The same assistant, with the mark that the call before left on it. */
+static cdz_status same_assistant(cdz_entry_request *req, const cdz_result *last, cdz_json *out,
+                                 cdz_error *err)
+{
+    static const char config[] = "generation_config", tokens[] = "num_assistant_tokens";
+    cdz_arena *arena = &req->chain.arena;
+    const cdz_json *given = cdz_json_get(&req->chain.document, "assistant");
+    const cdz_json *left = tokens_left(req, last);
+    if (!cdz_json_is(given, CDZ_JSON_OBJECT)) return CDZ_OK;
+    cdz_json *assistant = without(arena, given, config);
+    const cdz_json *own = cdz_json_get(given, config);
+    cdz_json *values = without(arena, cdz_json_is(own, CDZ_JSON_OBJECT) ? own : NULL,
+                               left ? tokens : "");
+    if (!assistant || !values) return no_memory(err);
+    if (left) put_member(values, tokens, left);
+    put_member(assistant, config, values);
+    put_member(out, "assistant", assistant);
+    return CDZ_OK;
+}
+
+/* The call as a request of its own: its fields, its assistant, and what is to be recorded. */
+static cdz_status call_document(cdz_entry_request *req, const cdz_result *last,
+                                const cdz_json *call, cdz_json *out, cdz_error *err)
 {
     const cdz_json *record = cdz_json_get(&req->chain.document, "record");
     cdz_json_member *members =
-        cdz_arena_array(&req->chain.arena, (size_t)call->len + 1, sizeof *members);
+        cdz_arena_array(&req->chain.arena, (size_t)call->len + 2, sizeof *members);
     if (!members) return no_memory(err);
     *out = (cdz_json){.type = CDZ_JSON_OBJECT};
     out->members = members;
@@ -141,7 +199,7 @@ static cdz_status call_document(cdz_entry_request *req, const cdz_json *call, cd
         if (strcmp(call->members[i].key, "append_ids") != 0) members[out->len++] = call->members[i];
     if (record)
         members[out->len++] = (cdz_json_member){.key = "record", .key_len = 6, .value = *record};
-    return CDZ_OK;
+    return same_assistant(req, last, out, err);
 }
 
 cdz_status cdz_chain_prepare(cdz_entry_request *req, const cdz_result *last, cdz_job **out,
@@ -152,13 +210,14 @@ cdz_status cdz_chain_prepare(cdz_entry_request *req, const cdz_result *last, cdz
     const bool continues = cdz_chain_continues(chain);
     cdz_prompt_rows rows = {0};
     cdz_json document;
-    CDZ_TRY(call_document(req, call, &document, err));
+    CDZ_TRY(call_document(req, last, call, &document, err));
     if (continues) CDZ_TRY(continue_rows(req, last, call, &rows, err));
     chain->next++;
     const cdz_prepare_input in = {
         .model = req->model,
         .assistant = req->assistant,
         .pipeline = req->pipeline,
+        .assistant_generation = chain->assistant ? &chain->assistant->generation : NULL,
         .model_generation = &chain->model->generation,
         .document = &document,
         .rows = continues ? &rows : NULL,

@@ -10,7 +10,7 @@ typedef struct cdz_chain {
     cdz_json document;     /* the request, read from a text of the arena's */
     const cdz_json *calls; /* (n_calls) */
     uint32_t n_calls, next;
-    cdz_model *model; /* retained: its generation parameters */
+    cdz_model *model, *assistant; /* retained: their generation parameters; assistant may be NULL */
 } cdz_chain;
 
 struct cdz_entry_request {

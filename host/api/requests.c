@@ -228,6 +228,7 @@ static cdz_status prepare(cdz_runtime *rt, const cdz_request *request, cdz_entry
     cdz_prepare_input in = {
         .model = request->model->run,
         .assistant = request->assistant ? request->assistant->run : NULL,
+        .assistant_generation = request->assistant ? &request->assistant->generation : NULL,
         .pipeline = request->pipeline ? request->pipeline : rt->hf,
         .chat = &request->model->chat,
         .model_generation = &request->model->generation,

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "cli/drafts.h"
 #include "cli/parity.h"
 #include "load/safetensors.h"
 
@@ -41,6 +42,7 @@ typedef struct parity {
 typedef struct folder {
     const char *path;
     cdz_model *model;
+    cdz_drafts drafts; /* folders beside this one */
     cdz_json cases;
     cdz_tensors logits; /* n 0: none */
     cdz_parity_count count;
@@ -116,7 +118,17 @@ static bool mode_is_known(const cdz_json *c)
     const cdz_json *mode = cdz_json_get(c, "mode");
     return cdz_json_eq(mode, "greedy") || cdz_json_eq(mode, "sample") ||
            cdz_json_eq(mode, "beam") || cdz_json_eq(mode, "beam_sample") ||
-           cdz_json_eq(mode, "group_beam") || cdz_json_eq(mode, "logits");
+           cdz_json_eq(mode, "group_beam") || cdz_json_eq(mode, "assisted") ||
+           cdz_json_eq(mode, "prompt_lookup") || cdz_json_eq(mode, "logits");
+}
+
+/* The case as a request; what it expects is recorded, whether it says so or not. */
+static void write_request(const cdz_json *c, cdz_buf *out)
+{
+    cdz_json_write(out, c);
+    if (cdz_json_get(c, "record") || out->failed || out->len == 0) return;
+    out->len--; /* the closing brace */
+    cdz_buf_puts(out, ", \"record\": {}}");
 }
 
 static cdz_status submit_case(parity *p, folder *f, const cdz_json *c, uint64_t *id, cdz_error *err)
@@ -126,11 +138,13 @@ static cdz_status submit_case(parity *p, folder *f, const cdz_json *c, uint64_t 
         return cdz_err(err, CDZ_E_UNSUPPORTED, "mode %s is not supported by this version",
                        cdz_json_is(mode, CDZ_JSON_STRING) ? mode->string : "(none)");
     cdz_buf text = {0};
-    cdz_json_write(&text, c);
+    write_request(c, &text);
     cdz_request request = {
         .size = sizeof request, .model = f->model, .pipeline = p->pipeline, .json = text.data};
-    cdz_status status = text.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory")
-                                    : cdz_submit(p->runtime, &request, id, err);
+    cdz_status status = text.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory") : CDZ_OK;
+    if (status == CDZ_OK)
+        status = cdz_drafts_open(&f->drafts, p->runtime, c, f->path, &request.assistant, err);
+    if (status == CDZ_OK) status = cdz_submit(p->runtime, &request, id, err);
     cdz_buf_free(&text);
     return status;
 }
@@ -240,6 +254,7 @@ static int replay_folder(parity *p, const char *path)
     } else {
         status = cdz_cli_fail(&err);
     }
+    cdz_drafts_close(&f.drafts);
     cdz_model_close(f.model);
     cdz_tensors_close(&f.logits);
     cdz_arena_free(&f.arena);

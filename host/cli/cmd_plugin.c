@@ -118,6 +118,7 @@ static cdz_status list_all(cdz_registry *registry, lister *l, cdz_error *err)
     } groups[] = {{CDZ_KIND_STRATEGY, "strategies"},
                   {CDZ_KIND_PROCESSOR, "processors"},
                   {CDZ_KIND_CRITERION, "stopping criteria"},
+                  {CDZ_KIND_DRAFTER, "drafters"},
                   {0, "refused"}};
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         l->title = groups[i].title;
@@ -243,7 +244,7 @@ static cdz_status info_of_path(cdz_registry *registry, const char *path, bool as
 static cdz_status info_of_id(cdz_registry *registry, const char *id, bool as_page, cdz_error *err)
 {
     unsigned shown = 0;
-    for (uint32_t kind = CDZ_KIND_PROCESSOR; kind <= CDZ_KIND_STRATEGY; kind++) {
+    for (uint32_t kind = CDZ_KIND_PROCESSOR; kind <= CDZ_KIND_DRAFTER; kind++) {
         cdz_plugin_ref ref;
         if (cdz_registry_find(registry, kind, id, &ref, NULL) != CDZ_OK) continue;
         if (shown++) printf("\n");

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cadenza/criterion.h"
+#include "cadenza/drafter.h"
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
 
@@ -89,6 +90,7 @@ static create_fn *create_of(const cdz_plugin_base *plugin)
     case CDZ_KIND_PROCESSOR: return ((const cdz_processor *)whole)->create;
     case CDZ_KIND_CRITERION: return ((const cdz_criterion *)whole)->create;
     case CDZ_KIND_STRATEGY: return ((const cdz_strategy *)whole)->create;
+    case CDZ_KIND_DRAFTER: return ((const cdz_drafter *)whole)->create;
     default: return NULL;
     }
 }

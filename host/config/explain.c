@@ -292,10 +292,12 @@ cdz_status cdz_pipeline_explain_text(cdz_pipeline *pipeline, const cdz_json *mod
                                      cdz_buf *out, cdz_error *err)
 {
     cdz_plan *plan = NULL;
-    CDZ_TRY(cdz_pipeline_plan(pipeline, model_generation, NULL, false, &plan, err));
+    CDZ_TRY(cdz_pipeline_plan(pipeline, model_generation, NULL, NULL, &plan, err));
     cdz_arena *arena = &plan->arena;
     cdz_buf_printf(out, "%s\n", pipeline->name);
     write_strategy(arena, plan, out);
+    if (plan->drafter.plugin.base)
+        write_instances(arena, plan, "Drafter", &plan->drafter, 1, false, out);
     write_instances(arena, plan, "Processors, in order", plan->processors, plan->n_processors, true,
                     out);
     write_instances(arena, plan, "Stopping criteria", plan->criteria, plan->n_criteria, false, out);

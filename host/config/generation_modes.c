@@ -96,8 +96,6 @@ cdz_status cdz_generation_unsupported(const cdz_resolution *res, bool strategy_n
         {"constraints", value_of(res, "constraints")},
         {"force_words_ids", value_of(res, "force_words_ids")},
         {"dola_layers", value_of(res, "dola_layers")},
-        {"prompt_lookup_num_tokens", g->prompt_lookup_num_tokens.set},
-        {"assistant_early_exit", g->assistant_early_exit.set},
     };
     CDZ_TRY(refuse_first(res, always, sizeof always / sizeof always[0], err));
     if (strategy_named) return CDZ_OK;

@@ -226,7 +226,22 @@ static cdz_status link_strategy(linker *l, const char *given)
     CDZ_TRY(link_recipes(l));
     CDZ_TRY(link_stage(l, CDZ_KIND_STRATEGY, "greedy", &link->greedy));
     CDZ_TRY(link_stage(l, CDZ_KIND_STRATEGY, "sample", &link->sample));
+    CDZ_TRY(link_stage(l, CDZ_KIND_STRATEGY, "assisted", &link->assisted));
     return link_stage(l, CDZ_KIND_STRATEGY, "beam", &link->beam);
+}
+
+/* Drafters serve strategies that ask for drafts, whoever chose the strategy. */
+static cdz_status link_drafter(linker *l)
+{
+    cdz_link *link = l->link;
+    const cdz_written *w = cdz_sources_find(l->sources, "pipeline", "drafter");
+    link->drafter_named = w && strcmp(w->text, "auto") != 0;
+    if (link->drafter_named && strcmp(w->text, "none") != 0)
+        return link_named(l, CDZ_KIND_DRAFTER, w->text, w->origin, &link->drafter);
+    if (link->drafter_named) return CDZ_OK;
+    CDZ_TRY(link_stage(l, CDZ_KIND_DRAFTER, "model", &link->model));
+    CDZ_TRY(link_stage(l, CDZ_KIND_DRAFTER, "prompt_lookup", &link->prompt_lookup));
+    return link_stage(l, CDZ_KIND_DRAFTER, "early_exit", &link->early_exit);
 }
 
 /* --- the profile ----------------------------------------------------------------------------------------- */
@@ -261,7 +276,7 @@ static void add_entries(entry_list *list, cdz_part *at, uint32_t n)
 static cdz_status all_entries(linker *l, entry_list *out)
 {
     cdz_link *link = l->link;
-    size_t room = CDZ_N_RECIPES + 4 + (size_t)link->processors.n + link->stopping.n +
+    size_t room = CDZ_N_RECIPES + 9 + (size_t)link->processors.n + link->stopping.n +
                   link->chain.n + cdz_profile_n_processors + cdz_profile_n_criteria;
     *out = (entry_list){cdz_arena_array(&link->arena, room, sizeof *out->at), 0};
     if (!out->at) return no_memory(l);
@@ -270,6 +285,11 @@ static cdz_status all_entries(linker *l, entry_list *out)
     add_entries(out, &link->greedy, 1);
     add_entries(out, &link->sample, 1);
     add_entries(out, &link->beam, 1);
+    add_entries(out, &link->assisted, 1);
+    add_entries(out, &link->drafter, 1);
+    add_entries(out, &link->model, 1);
+    add_entries(out, &link->prompt_lookup, 1);
+    add_entries(out, &link->early_exit, 1);
     add_entries(out, link->chain.at, link->chain.n);
     if (!link->chain.given) add_entries(out, link->processors.at, link->processors.n);
     add_entries(out, link->stopping.at, link->stopping.n);
@@ -465,6 +485,7 @@ static cdz_status link_all(linker *l, const char *strategy)
 {
     CDZ_TRY(link_defaults(l));
     CDZ_TRY(link_strategy(l, strategy));
+    CDZ_TRY(link_drafter(l));
     CDZ_TRY(link_generation(l));
     CDZ_TRY(link_list(l, "processors", CDZ_KIND_PROCESSOR, &l->link->processors));
     CDZ_TRY(link_list(l, "stopping", CDZ_KIND_CRITERION, &l->link->stopping));
@@ -503,6 +524,11 @@ void cdz_link_free(cdz_link *link)
     release_all(&link->greedy, 1);
     release_all(&link->sample, 1);
     release_all(&link->beam, 1);
+    release_all(&link->assisted, 1);
+    release_all(&link->drafter, 1);
+    release_all(&link->model, 1);
+    release_all(&link->prompt_lookup, 1);
+    release_all(&link->early_exit, 1);
     release_all(link->processors.at, link->processors.n);
     release_all(link->stopping.at, link->stopping.n);
     release_all(link->chain.at, link->chain.n);

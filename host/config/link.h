@@ -62,6 +62,10 @@ typedef struct cdz_link {
     cdz_part strategy;               /* when named */
     cdz_part greedy, sample, beam;   /* when not */
     cdz_part recipes[CDZ_N_RECIPES]; /* and the packages that other modes are */
+    cdz_part assisted;
+    bool drafter_named;                        /* drafter = ID or none */
+    cdz_part drafter;                          /* then; plugin.base NULL: none */
+    cdz_part model, prompt_lookup, early_exit; /* drafters that the mode table asks for */
     cdz_parts processors, stopping, chain;
     cdz_part *stages;   /* cdz_profile_n_processors */
     cdz_part *criteria; /* cdz_profile_n_criteria */

@@ -21,6 +21,7 @@ typedef struct cdz_plan {
     cdz_generation generation;
     const cdz_origin *origins; /* one per row of the generation table */
     cdz_instance strategy;
+    cdz_instance drafter; /* plugin.base NULL: none */
     cdz_instance *processors; /* in order of application; idle ones are dropped by the engine at begin */
     uint32_t n_processors;
     cdz_instance *criteria;
@@ -53,14 +54,20 @@ cdz_status cdz_pipeline_check(cdz_pipeline *pipeline, cdz_error *err);
 void cdz_pipeline_retain(cdz_pipeline *pipeline);
 void cdz_pipeline_release(cdz_pipeline *pipeline);
 
+/* The draft model of a request, as far as planning asks. */
+typedef struct cdz_plan_assistant {
+    const cdz_json *generation; /* its generation_config.json or stand-in; may be NULL */
+    const cdz_json *overrides;  /* values the request sets on it; an object or NULL */
+} cdz_plan_assistant;
+
 /* Resolves everything for one request.
  * model_generation: generation_config.json's object (or what config.json gives without one), may be NULL.
  * kwargs: the request's "kwargs" object, may be NULL. Names that a named strategy declares as its own are the
  * strategy's, then come generation parameters; others are refused by name.
- * has_assistant: an assistant model was given. */
+ * assistant: NULL when no draft model was given. */
 cdz_status cdz_pipeline_plan(cdz_pipeline *pipeline, const cdz_json *model_generation,
-                             const cdz_json *kwargs, bool has_assistant, cdz_plan **out,
-                             cdz_error *err);
+                             const cdz_json *kwargs, const cdz_plan_assistant *assistant,
+                             cdz_plan **out, cdz_error *err);
 void cdz_plan_free(cdz_plan *plan);
 
 /* The text of `cadenza explain`. model_generation may be NULL. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cadenza/strategy.h"
+#include "cadenza/drafter.h"
 #include "config/create_host.h"
 #include "config/pipeline_state.h"
 
@@ -12,8 +12,10 @@ typedef struct planner {
     const cdz_link *link;
     cdz_plan *plan;
     cdz_resolution res;
-    const cdz_part *strategy;
-    const cdz_json *kwargs; /* an object or NULL */
+    const cdz_part *strategy, *drafter;  /* drafter NULL: none */
+    const cdz_plan_assistant *assistant; /* or NULL */
+    const cdz_json *model;               /* the model's own parameters, or NULL */
+    const cdz_json *kwargs;              /* an object or NULL */
     bool *own; /* per member of kwargs: it is the strategy's, not a generation parameter */
     cdz_error *err;
 } planner;
@@ -44,11 +46,11 @@ static cdz_status put_kwargs(planner *p)
     return CDZ_OK;
 }
 
-static cdz_status put_sources(planner *p, const cdz_json *model)
+static cdz_status put_sources(planner *p)
 {
     const cdz_link *link = p->link;
     CDZ_TRY(cdz_resolution_begin(&p->res, &p->plan->arena, p->err));
-    CDZ_TRY(cdz_resolution_put_model(&p->res, model, p->err));
+    CDZ_TRY(cdz_resolution_put_model(&p->res, p->model, p->err));
     for (uint32_t i = 0; i < link->n_generation; i++) {
         const cdz_slot_value *v = &link->generation[i];
         cdz_resolution_put(&p->res, v->slot, &v->value, &v->origin);
@@ -121,10 +123,17 @@ static cdz_status imply_flags(planner *p)
     return CDZ_OK;
 }
 
-/* The decode loop that the mode table asks for. */
-static cdz_status follow_mode(planner *p, bool has_assistant)
+static bool drafts(cdz_mode mode)
 {
-    cdz_mode mode = cdz_generation_mode(&p->res, has_assistant);
+    return mode == CDZ_MODE_ASSISTED || mode == CDZ_MODE_PROMPT_LOOKUP ||
+           mode == CDZ_MODE_EARLY_EXIT;
+}
+
+/* The decode loop that the mode table asks for. A named drafter asks as an assistant does. */
+static cdz_status follow_mode(planner *p)
+{
+    cdz_mode mode = cdz_generation_mode(&p->res, p->assistant || p->link->drafter.plugin.base);
+    if (drafts(mode)) p->strategy = &p->link->assisted;
     if (mode == CDZ_MODE_GREEDY) p->strategy = &p->link->greedy;
     if (mode == CDZ_MODE_SAMPLE) p->strategy = &p->link->sample;
     if (mode == CDZ_MODE_BEAM || mode == CDZ_MODE_BEAM_SAMPLE) p->strategy = &p->link->beam;
@@ -139,14 +148,41 @@ static cdz_status follow_mode(planner *p, bool has_assistant)
     return CDZ_OK;
 }
 
-static cdz_status choose_strategy(planner *p, bool has_assistant)
+static const cdz_part *drafter_of_mode(const planner *p)
+{
+    if (p->link->drafter_named) return &p->link->drafter;
+    switch (cdz_generation_mode(&p->res, p->assistant != NULL)) {
+    case CDZ_MODE_ASSISTED: return &p->link->model;
+    case CDZ_MODE_PROMPT_LOOKUP: return &p->link->prompt_lookup;
+    case CDZ_MODE_EARLY_EXIT: return &p->link->early_exit;
+    default: return NULL;
+    }
+}
+
+/* Searches over rows have no use for drafts; any other strategy may ask for them. */
+static cdz_status choose_drafter(planner *p)
+{
+    const cdz_part *part = drafter_of_mode(p);
+    if (strategy_caps(p->strategy) & CDZ_BEAMS) {
+        if (p->assistant || (part && part->plugin.base))
+            cdz_warn(&p->res.warnings, &p->plan->arena,
+                     "strategy %s does not use drafts: the assistant is ignored", p->strategy->name);
+        return CDZ_OK;
+    }
+    if (!part || (!part->plugin.base && !part->missing)) return CDZ_OK;
+    if (!part->plugin.base) return cdz_err(p->err, CDZ_E_NOT_FOUND, "%s", part->missing);
+    p->drafter = part;
+    return CDZ_OK;
+}
+
+static cdz_status choose_strategy(planner *p)
 {
     const cdz_generation *g = &p->res.generation;
     CDZ_TRY(cdz_generation_unsupported(&p->res, p->link->strategy_named, p->err));
     if (g->num_beams < 1)
         return cdz_err(p->err, CDZ_E_USAGE, "num_beams = %lld: must be an integer from 1",
                        (long long)g->num_beams);
-    if (!p->link->strategy_named) return follow_mode(p, has_assistant);
+    if (!p->link->strategy_named) return follow_mode(p);
     if ((strategy_caps(p->strategy) & CDZ_BEAMS) && g->num_beams == 1)
         return cdz_err(p->err, CDZ_E_USAGE, "strategy = %s needs num_beams above 1",
                        p->strategy->name);
@@ -217,6 +253,59 @@ static cdz_status set_own(planner *p, const cdz_part *part, void *params)
     return CDZ_OK;
 }
 
+static cdz_status set_one(planner *p, const cdz_param *param, void *params, const cdz_json *value,
+                          const char *prefix)
+{
+    cdz_error why = {0};
+    const cdz_status st = cdz_param_set(param, params, value, &p->plan->arena, &why);
+    return st == CDZ_OK ? CDZ_OK : cdz_err(p->err, st, "%s%s", prefix, why.text);
+}
+
+/* What the drafting model's own generation config says, then what the caller's does: of the latter the reference takes
+ * no notice. */
+static cdz_status set_draft_values(planner *p, const cdz_part *part, void *params)
+{
+    const cdz_param_table table = cdz_params_of(part->plugin.base);
+    const cdz_json *own = p->assistant ? p->assistant->generation : p->model;
+    for (uint32_t i = 0; i < table.n; i++) {
+        const cdz_param *param = cdz_param_at(&table, i);
+        const int slot = cdz_generation_slot(param->name);
+        const cdz_json *value = own ? cdz_json_get(own, param->name) : NULL;
+        if (param->flags & CDZ_GENERATION) continue; /* the target's */
+        if (value && value->type != CDZ_JSON_NULL)
+            CDZ_TRY(set_one(p, param, params, value, "the assistant's generation_config.json: "));
+        if (slot < 0 || p->res.generation.quirks) continue;
+        if (p->res.origins[slot].source <= CDZ_SOURCE_MODEL || !p->res.values[slot]) continue;
+        char prefix[300];
+        cdz_origin_prefix(&p->res.origins[slot], prefix, sizeof prefix);
+        CDZ_TRY(set_one(p, param, params, p->res.values[slot], prefix));
+    }
+    return CDZ_OK;
+}
+
+/* Values the request sets on the draft model's generation config. Parameters that say nothing of drafts are the
+ * reference's to ignore, and ours. */
+static cdz_status set_overrides(planner *p, const cdz_part *part, void *params)
+{
+    const cdz_json *over = p->assistant ? p->assistant->overrides : NULL;
+    const cdz_param_table table = cdz_params_of(part->plugin.base);
+    for (uint32_t i = 0; over && i < over->len; i++) {
+        const char *name = over->members[i].key;
+        const cdz_param *param = cdz_param_find(&table, name);
+        char hint[120];
+        if (!param && cdz_generation_slot(name) >= 0) continue;
+        if (param) {
+            CDZ_TRY(set_one(p, param, params, &over->members[i].value,
+                            "request: assistant.generation_config: "));
+            continue;
+        }
+        cdz_generation_suggest(name, &table, hint, sizeof hint);
+        return cdz_err(p->err, CDZ_E_USAGE,
+                       "request: assistant.generation_config: %s: no such parameter%s", name, hint);
+    }
+    return CDZ_OK;
+}
+
 /* Arguments of the request that the strategy declares. */
 static cdz_status set_arguments(planner *p, const cdz_part *part, void *params)
 {
@@ -263,7 +352,9 @@ static cdz_status instantiate(planner *p, const cdz_part *part, uint32_t place, 
     cdz_params_defaults(&table, params);
     CDZ_TRY(set_mirrored(p, part, params));
     CDZ_TRY(set_members(p, part, params));
+    if (plugin->kind == CDZ_KIND_DRAFTER) CDZ_TRY(set_draft_values(p, part, params));
     CDZ_TRY(set_own(p, part, params));
+    if (plugin->kind == CDZ_KIND_DRAFTER) CDZ_TRY(set_overrides(p, part, params));
     if (plugin->kind == CDZ_KIND_STRATEGY) CDZ_TRY(set_arguments(p, part, params));
     *out = (cdz_instance){part->name, part->plugin, params, part->origin, place, custom};
     cdz_status st = cdz_run_create(plugin, params, &p->plan->arena, &why);
@@ -424,13 +515,16 @@ static cdz_status finish(planner *p)
     return CDZ_OK;
 }
 
-static cdz_status build(planner *p, const cdz_json *model, bool has_assistant)
+static cdz_status build(planner *p)
 {
-    CDZ_TRY(put_sources(p, model));
+    CDZ_TRY(put_sources(p));
     CDZ_TRY(imply_flags(p));
     CDZ_TRY(cdz_resolution_finish(&p->res, p->err));
-    CDZ_TRY(choose_strategy(p, has_assistant));
+    CDZ_TRY(choose_strategy(p));
+    CDZ_TRY(choose_drafter(p));
     CDZ_TRY(instantiate(p, p->strategy, 0, p->link->strategy_named, &p->plan->strategy));
+    if (p->drafter)
+        CDZ_TRY(instantiate(p, p->drafter, 0, p->link->drafter_named, &p->plan->drafter));
     CDZ_TRY(plan_processors(p));
     CDZ_TRY(plan_criteria(p));
     return finish(p);
@@ -463,8 +557,8 @@ cdz_status cdz_pipeline_check(cdz_pipeline *pipeline, cdz_error *err)
 }
 
 cdz_status cdz_pipeline_plan(cdz_pipeline *pipeline, const cdz_json *model_generation,
-                             const cdz_json *kwargs, bool has_assistant, cdz_plan **out,
-                             cdz_error *err)
+                             const cdz_json *kwargs, const cdz_plan_assistant *assistant,
+                             cdz_plan **out, cdz_error *err)
 {
     cdz_error own = {0};
     CDZ_TRY(freeze(pipeline, err));
@@ -473,8 +567,13 @@ cdz_status cdz_pipeline_plan(cdz_pipeline *pipeline, const cdz_json *model_gener
     cdz_pipeline_retain(pipeline);
     plan->pipeline = pipeline;
     if (kwargs && kwargs->type == CDZ_JSON_NULL) kwargs = NULL;
-    planner p = {.link = pipeline->link, .plan = plan, .kwargs = kwargs, .err = &own};
-    cdz_status st = build(&p, model_generation, has_assistant);
+    planner p = {.link = pipeline->link,
+                 .plan = plan,
+                 .assistant = assistant,
+                 .model = model_generation,
+                 .kwargs = kwargs,
+                 .err = &own};
+    cdz_status st = build(&p);
     if (st == CDZ_OK) {
         *out = plan;
         return CDZ_OK;

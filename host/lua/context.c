@@ -157,7 +157,7 @@ static void check_text_allowed(lua_State *L, const char *name)
 {
     const cdz_lua_session *S = cdz_lua_of(L);
 
-    if (S->kind != CDZ_KIND_STRATEGY && !S->in_begin)
+    if (S->kind != CDZ_KIND_STRATEGY && S->kind != CDZ_KIND_DRAFTER && !S->in_begin)
         luaL_error(
             L, "ctx:%s works in begin and in strategies (its results live as long as the request)",
             name);

@@ -1,4 +1,4 @@
-/* declare.c - cadenza.processor, cadenza.criterion and cadenza.strategy: from a script's table to a descriptor.
+/* declare.c - cadenza.processor, .criterion, .strategy and .drafter: from a script's table to a descriptor.
  *
  * Checked where the script calls them, so that an error names the line. In later runs of the same file, for requests,
  * the descriptor exists and the call only wraps the table. */
@@ -33,19 +33,29 @@ static const cap_name strategy_caps[] = {{"one_row", CDZ_ONE_ROW}, {"rewinds", C
                                          {"samples", CDZ_SAMPLES}, {"greedy", CDZ_GREEDY},
                                          {"beams", CDZ_BEAMS},     {NULL, 0}};
 
+static const cap_name drafter_caps[] = {{NULL, 0}};
+
 static const char *const common_fields[] = {"id", "version", "summary", "params", "create"};
 static const char *const row_fields[] = {"idle", "begin", "accept", "needs_ids"};
 static const char *const own_fields[][2] = {
     [CDZ_KIND_PROCESSOR] = {"apply", "batched"},
     [CDZ_KIND_CRITERION] = {"test", NULL},
     [CDZ_KIND_STRATEGY] = {"run", "generate"},
+    [CDZ_KIND_DRAFTER] = {"propose", "judged"},
 };
+
+/* Whether rows of the request have something of the plugin's: state, idleness. */
+static bool watches_rows(uint32_t kind)
+{
+    return kind == CDZ_KIND_PROCESSOR || kind == CDZ_KIND_CRITERION;
+}
 
 static const cap_name *caps_of(uint32_t kind)
 {
     return kind == CDZ_KIND_PROCESSOR   ? processor_caps
            : kind == CDZ_KIND_CRITERION ? criterion_caps
-                                        : strategy_caps;
+           : kind == CDZ_KIND_STRATEGY  ? strategy_caps
+                                        : drafter_caps;
 }
 
 /* --- fields ---------------------------------------------------------------------------------------------------- */
@@ -56,8 +66,9 @@ static size_t known_fields(uint32_t kind, const char **out)
 
     for (size_t i = 0; i < sizeof common_fields / sizeof *common_fields; i++)
         out[n++] = common_fields[i];
-    for (size_t i = 0; kind != CDZ_KIND_STRATEGY && i < sizeof row_fields / sizeof *row_fields; i++)
+    for (size_t i = 0; watches_rows(kind) && i < sizeof row_fields / sizeof *row_fields; i++)
         out[n++] = row_fields[i];
+    if (kind == CDZ_KIND_DRAFTER) out[n++] = "begin";
     for (size_t i = 0; i < 2; i++)
         if (own_fields[kind][i]) out[n++] = own_fields[kind][i];
     for (const cap_name *c = caps_of(kind); c->name; c++) out[n++] = c->name;
@@ -216,7 +227,7 @@ static uint32_t read_caps(lua_State *L, uint32_t kind)
 
     for (const cap_name *c = caps_of(kind); c->name; c++)
         if (flag(L, c->name, false)) caps |= c->cap;
-    if (kind != CDZ_KIND_STRATEGY && flag(L, "needs_ids", true)) caps |= CDZ_NEEDS_IDS;
+    if (watches_rows(kind) && flag(L, "needs_ids", true)) caps |= CDZ_NEEDS_IDS;
     return caps;
 }
 
@@ -240,6 +251,10 @@ static void fill_kind(cdz_lua_def *def, uint32_t kind, uint32_t caps)
         if (!def->has_accept) def->as.criterion.accept = NULL;
         if (!def->has_create) def->as.criterion.create = NULL;
         if (!def->has_idle) def->as.criterion.idle = NULL;
+    } else if (kind == CDZ_KIND_DRAFTER) {
+        def->as.drafter = cdz_lua_drafter;
+        if (!def->has_create) def->as.drafter.create = NULL;
+        if (!def->has_judged) def->as.drafter.judged = NULL;
     } else {
         def->as.strategy = cdz_lua_strategy;
         def->as.strategy.caps = caps;
@@ -264,9 +279,10 @@ static cdz_lua_def *make_def(lua_State *L, cdz_lua_module *m, uint32_t kind)
         luaL_error(L, "field '%s' is missing: the function to call", own_fields[kind][0]);
     def->module = m;
     def->has_create = has_function(L, "create");
-    def->has_idle = kind != CDZ_KIND_STRATEGY && has_function(L, "idle");
+    def->has_idle = watches_rows(kind) && has_function(L, "idle");
     def->has_begin = kind != CDZ_KIND_STRATEGY && has_function(L, "begin");
-    def->has_accept = kind != CDZ_KIND_STRATEGY && has_function(L, "accept");
+    def->has_accept = watches_rows(kind) && has_function(L, "accept");
+    def->has_judged = kind == CDZ_KIND_DRAFTER && has_function(L, "judged");
     def->batched = kind == CDZ_KIND_PROCESSOR && flag(L, "batched", false);
     def->as.base.id = check_id(L, text_field(L, &m->arena, "id", default_id(L, m)));
     def->as.base.version = text_field(L, &m->arena, "version", "0.0.0");
@@ -311,11 +327,17 @@ static int declare_strategy(lua_State *L)
     return declare(L, CDZ_KIND_STRATEGY);
 }
 
+static int declare_drafter(lua_State *L)
+{
+    return declare(L, CDZ_KIND_DRAFTER);
+}
+
 void cdz_lua_push_cadenza(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"processor", declare_processor},
                                          {"criterion", declare_criterion},
                                          {"strategy", declare_strategy},
+                                         {"drafter", declare_drafter},
                                          {NULL, NULL}};
 
     luaL_newlib(L, functions);
@@ -376,6 +398,6 @@ void cdz_lua_declare(lua_State *L, cdz_lua_module *m)
     if (m->n_plugins == 0)
         luaL_error(L,
                    "%s: returned %s, expected cadenza.processor{...}, cadenza.criterion{...}, "
-                   "cadenza.strategy{...} or a list of them",
+                   "cadenza.strategy{...}, cadenza.drafter{...} or a list of them",
                    m->name, luaL_typename(L, result));
 }

@@ -45,7 +45,14 @@ int32_t cdz_lua_check_token(lua_State *L, int index);
 void cdz_lua_push_tokens(lua_State *L, const int32_t *tokens, uint32_t n);
 
 extern const luaL_Reg cdz_lua_row_verbs[], cdz_lua_score_verbs[], cdz_lua_seq_verbs[],
-    cdz_lua_end_verbs[], cdz_lua_search_verbs[];
+    cdz_lua_end_verbs[], cdz_lua_search_verbs[], cdz_lua_draft_verbs[];
 void cdz_lua_open_seq(lua_State *L);
+/* verbs_seq.c: what its verbs share with those on drafts. */
+cdz_seq **cdz_lua_push_seq(lua_State *L); /* a new, empty object; where its sequence goes */
+/* Lists of ids at `index` into the verb's ids, copied; the verb was pushed with room for them. */
+size_t cdz_lua_total_ids(lua_State *L, int index, uint32_t *n);
+void cdz_lua_read_id_lists(lua_State *L, int index, cdz_lua_verb *v);
+/* Request rows at index: a list of as many as the verb has, one number for one; nothing with one row. */
+void cdz_lua_read_rows(lua_State *L, int index, cdz_lua_verb *v);
 
 #endif

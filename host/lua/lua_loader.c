@@ -77,7 +77,7 @@ static int bind_plugin(lua_State *L)
 {
     cdz_lua_session *S = cdz_lua_of(L);
     const cdz_lua_def *def = lua_touserdata(L, 1);
-    static const char *const call[] = {NULL, "apply", "test", "run"};
+    static const char *const call[] = {NULL, "apply", "test", "run", "propose"};
 
     cdz_lua_get(L, CDZ_LUA_SLOT_RESULT);
     cdz_lua_push_def(L, lua_gettop(L), def->index, S->kind);
@@ -86,7 +86,7 @@ static int bind_plugin(lua_State *L)
         cdz_lua_set(L, CDZ_LUA_SLOT_CALL);
     else if (S->kind == CDZ_KIND_STRATEGY)
         lua_pop(L, 1);
-    keep_field(L, "accept", CDZ_LUA_SLOT_ACCEPT);
+    keep_field(L, S->kind == CDZ_KIND_DRAFTER ? "judged" : "accept", CDZ_LUA_SLOT_ACCEPT);
     cdz_lua_set(L, CDZ_LUA_SLOT_DEF);
     cdz_lua_push_params(L, def, S->step->params);
     cdz_lua_set(L, CDZ_LUA_SLOT_PARAMS);

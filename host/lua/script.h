@@ -6,8 +6,8 @@
 #include <pthread.h>
 
 #include "base/arena.h"
+#include "cadenza/drafter.h"
 #include "cadenza/processor.h"
-#include "cadenza/strategy.h"
 #include "lua/session.h"
 
 #define CDZ_LUA_MAX_SOURCE  (256u << 10)
@@ -21,10 +21,11 @@ typedef struct cdz_lua_def {
         cdz_processor processor;
         cdz_criterion criterion;
         cdz_strategy strategy;
+        cdz_drafter drafter;
     } as;
     cdz_lua_module *module;
     uint32_t index; /* from 1, in the list the script returned */
-    bool batched, has_create, has_begin, has_accept, has_idle;
+    bool batched, has_create, has_begin, has_accept, has_idle, has_judged;
     /* Offsets of the reserved parameters in the parameter struct. */
     uint32_t instructions_at, ms_at, memory_at;
 } cdz_lua_def;
@@ -55,7 +56,7 @@ static inline const cdz_lua_def *cdz_lua_def_of(const cdz_step *step)
 /* Puts S's sentence on the request and returns st; for CDZ_LUA_SPENT_STATUS it is there already. */
 cdz_status cdz_lua_report(const cdz_lua_session *S, const cdz_step *step, cdz_status st);
 
-/* declare.c: [protected] cadenza.processor, .criterion, .strategy as a table on the stack; and what they returned,
+/* declare.c: [protected] cadenza.processor, .criterion, .strategy, .drafter as a table on the stack; and what they returned,
  * at the top of the stack, into module->defs. */
 void cdz_lua_push_cadenza(lua_State *L);
 void cdz_lua_declare(lua_State *L, cdz_lua_module *module);
@@ -84,6 +85,7 @@ cdz_ids cdz_lua_current_ids(const cdz_lua_session *S);
 extern const cdz_processor cdz_lua_processor;
 extern const cdz_criterion cdz_lua_criterion;
 extern const cdz_strategy cdz_lua_strategy;
+extern const cdz_drafter cdz_lua_drafter; /* drafter.c */
 
 /* row_state.c */
 typedef struct cdz_lua_row_state {

@@ -52,6 +52,12 @@ static seq_object *push_object(lua_State *L)
     return o;
 }
 
+cdz_seq **cdz_lua_push_seq(lua_State *L)
+{
+    collect_dropped(L);
+    return &push_object(L)->seq;
+}
+
 /* --- making and editing: (ctx, ...) and seq:...; `at` is where the sequence stands ---------------------------------- */
 
 /* ctx:seq_new([model]) */
@@ -188,8 +194,7 @@ static void read_seqs(lua_State *L, int index, cdz_lua_verb *v)
     }
 }
 
-/* Request rows at index: a list of as many, one number for one; nothing with one row. */
-static void read_rows(lua_State *L, int index, cdz_lua_verb *v)
+void cdz_lua_read_rows(lua_State *L, int index, cdz_lua_verb *v)
 {
     const bool list = lua_istable(L, index);
 
@@ -258,7 +263,7 @@ static int verb_seq_process(lua_State *L)
         return luaL_error(L, "%I rows of scores for %I sequences", (lua_Integer)scores->n_rows,
                           (lua_Integer)v->n);
     read_seqs(L, 2, v);
-    read_rows(L, 3, v);
+    cdz_lua_read_rows(L, 3, v);
     v->run = run_seq_process;
     v->done = return_scores;
     v->scores = scores;
@@ -289,38 +294,48 @@ static int push_stops(lua_State *L, cdz_lua_verb *v)
     return 1;
 }
 
-static size_t total_ids(lua_State *L, uint32_t n)
+size_t cdz_lua_total_ids(lua_State *L, int index, uint32_t *n)
 {
+    luaL_checktype(L, index, LUA_TTABLE);
+    const size_t lists = lua_rawlen(L, index);
     size_t total = 0;
 
-    for (uint32_t i = 0; i < n; i++) {
-        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+    if (lists < 1 || lists > CDZ_LUA_MAX_SEQS)
+        luaL_error(L, "%I lists of ids; from 1 to 4096", (lua_Integer)lists);
+    for (size_t i = 0; i < lists; i++) {
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
         total += cdz_lua_check_ids(L, lua_gettop(L)).len;
         lua_pop(L, 1);
     }
+    *n = (uint32_t)lists;
     return total;
 }
 
-/* ctx:stop_test({ids, ...}, rows): false or the reason, for each. */
-static int verb_stop_test(lua_State *L)
+void cdz_lua_read_id_lists(lua_State *L, int index, cdz_lua_verb *v)
 {
-    luaL_checktype(L, 2, LUA_TTABLE);
-    cdz_lua_decoder(L);
-    lua_settop(L, 3);
-    const size_t n = lua_rawlen(L, 2);
-    if (n < 1 || n > CDZ_LUA_MAX_SEQS)
-        return luaL_error(L, "%I lists of ids; from 1 to 4096", (lua_Integer)n);
-    cdz_lua_verb *v = cdz_lua_push_verb(L, (uint32_t)n, total_ids(L, (uint32_t)n));
     int32_t *at = v->tokens;
-    for (uint32_t i = 0; i < n; i++) {
-        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+
+    for (uint32_t i = 0; i < v->n; i++) {
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
         const cdz_ids ids = cdz_lua_check_ids(L, lua_gettop(L));
         if (ids.len > 0) memcpy(at, ids.at, ids.len * sizeof *at);
         v->ids[i] = (cdz_ids){at, ids.len};
         at += ids.len;
         lua_pop(L, 1);
     }
-    read_rows(L, 3, v);
+}
+
+/* ctx:stop_test({ids, ...}, rows): false or the reason, for each. */
+static int verb_stop_test(lua_State *L)
+{
+    uint32_t n;
+
+    cdz_lua_decoder(L);
+    lua_settop(L, 3);
+    const size_t total = cdz_lua_total_ids(L, 2, &n);
+    cdz_lua_verb *v = cdz_lua_push_verb(L, n, total);
+    cdz_lua_read_id_lists(L, 2, v);
+    cdz_lua_read_rows(L, 3, v);
     v->run = run_stop_test;
     v->done = push_stops;
     return cdz_lua_run_verb(L, v);

@@ -12,6 +12,7 @@ static const char *const kind_names[] = {
     [CDZ_KIND_PROCESSOR] = "processor",
     [CDZ_KIND_CRITERION] = "criterion",
     [CDZ_KIND_STRATEGY] = "strategy",
+    [CDZ_KIND_DRAFTER] = "drafter",
 };
 
 const char *cdz_kind_name(uint32_t kind)
@@ -120,6 +121,10 @@ static bool kind_sizes(uint32_t kind, size_t *least, size_t *ours)
         *least = offsetof(cdz_strategy, run) + sizeof(((cdz_strategy *)0)->run);
         *ours = sizeof(cdz_strategy);
         return true;
+    case CDZ_KIND_DRAFTER:
+        *least = offsetof(cdz_drafter, propose) + sizeof(((cdz_drafter *)0)->propose);
+        *ours = sizeof(cdz_drafter);
+        return true;
     default: return false;
     }
 }
@@ -142,10 +147,11 @@ static cdz_status copy_descriptor(const char *path, const cdz_plugin_base *from,
     size_t least, ours;
     if (!kind_sizes(out->base.kind, &least, &ours))
         return cdz_err(err, CDZ_E_PLUGIN,
-                       "%s: has a plugin of kind %u; this host knows %u (processor), %u (criterion) "
-                       "and %u (strategy)",
+                       "%s: has a plugin of kind %u; this host knows %u (processor), %u "
+                       "(criterion), %u (strategy) and %u (drafter)",
                        path, out->base.kind, (unsigned)CDZ_KIND_PROCESSOR,
-                       (unsigned)CDZ_KIND_CRITERION, (unsigned)CDZ_KIND_STRATEGY);
+                       (unsigned)CDZ_KIND_CRITERION, (unsigned)CDZ_KIND_STRATEGY,
+                       (unsigned)CDZ_KIND_DRAFTER);
     if (size < least || (native && !cdz_native_holds(native, from, size)))
         return cdz_err(err, CDZ_E_PLUGIN,
                        "%s: a %s's descriptor has %zu bytes, expected at least %zu; rebuild it with "
@@ -212,6 +218,9 @@ static cdz_status check_calls(const char *path, const cdz_descriptor *d, cdz_err
     case CDZ_KIND_CRITERION:
         if (!d->criterion.test) missing = "test";
         state_size = d->criterion.state_size;
+        break;
+    case CDZ_KIND_DRAFTER:
+        if (!d->drafter.propose) missing = "propose";
         break;
     default:
         if (!d->strategy.run) missing = "run";

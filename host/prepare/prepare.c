@@ -33,12 +33,41 @@ static double now_s(void)
 
 /* --- configuration ------------------------------------------------------------------------------------------ */
 
+/* Vocabularies of one size are taken for the same tokens; of two sizes, both tokenizers must be there. */
+static cdz_status check_assistant(preparation *p, const cdz_json *asked)
+{
+    const cdz_run_model *draft = p->in->assistant;
+    const cdz_json *tokenizer = asked ? cdz_json_get(asked, "tokenizer") : NULL;
+    if (asked && asked->type == CDZ_JSON_OBJECT && !draft)
+        return cdz_err(p->err, CDZ_E_USAGE,
+                       "request: \"assistant\" names a draft model, but none was opened for it");
+    if (!draft) return CDZ_OK;
+    const uint32_t n = cdz_weights_arch(cdz_run_model_weights(draft))->n_vocab;
+    if (n == p->arch->n_vocab) {
+        if (!tokenizer || tokenizer->type == CDZ_JSON_NULL) return CDZ_OK;
+        return cdz_err(p->err, CDZ_E_USAGE,
+                       "request: assistant.tokenizer is given, but model and assistant have the "
+                       "same %u tokens; leave it out",
+                       n);
+    }
+    if (cdz_run_model_tokenizer(p->in->model) && cdz_run_model_tokenizer(draft)) return CDZ_OK;
+    return cdz_err(p->err, CDZ_E_USAGE,
+                   "the assistant has %u tokens and the model %u: with different tokens both need "
+                   "a tokenizer.json",
+                   n, p->arch->n_vocab);
+}
+
 static cdz_status make_plan(preparation *p)
 {
     const cdz_json *doc = p->in->document;
     const cdz_json *kwargs = doc ? cdz_json_get(doc, "kwargs") : NULL;
+    const cdz_json *asked = doc ? cdz_json_get(doc, "assistant") : NULL;
+    const cdz_plan_assistant assistant = {
+        .generation = p->in->assistant_generation,
+        .overrides = asked ? cdz_json_get(asked, "generation_config") : NULL};
+    CDZ_TRY(check_assistant(p, asked));
     return cdz_pipeline_plan(p->in->pipeline, p->in->model_generation, kwargs,
-                             p->in->assistant != NULL, &p->job->plan, p->err);
+                             p->in->assistant ? &assistant : NULL, &p->job->plan, p->err);
 }
 
 /* The document's seed, else the parameter, else one from the system; reported with the result either way. */

@@ -12,7 +12,8 @@
  *   mode              "logits": scores of every prompt position instead of generation; others are ignored
  *   calls             further calls that continue this one (the caller runs them: api/calls.c)
  *   pipeline          a pipeline file (the caller resolves it)
- *   assistant         a draft model (the caller resolves it)
+ *   assistant         {"model": FOLDER, "generation_config": {...}, "tokenizer": FOLDER}: a draft model (the caller opens
+ *                     it), values set on its generation config, and the word that its tokenizer is another one
  *   id, expect, ...   for the caller; listed in request_fields below, anything else is refused by name
  * Order of events and rules: docs/design.md "A request"; reference: transformers 5.3.0 generation/utils.py. */
 #ifndef CDZ_HOST_PREPARE_H
@@ -34,8 +35,9 @@ typedef struct cdz_prepare_input {
     cdz_pipeline *pipeline;
     cdz_chat_source *chat;            /* the model's; NULL: messages are refused */
     const cdz_json *model_generation; /* generation_config.json's object or its stand-in; may be NULL */
-    const cdz_json *document;         /* a request document, or NULL */
-    const char *prompt;               /* used when the document has no prompt; may be NULL */
+    const cdz_json *assistant_generation; /* the same of the assistant; may be NULL */
+    const cdz_json *document;             /* a request document, or NULL */
+    const char *prompt;                   /* used when the document has no prompt; may be NULL */
     const int32_t *ids;
     uint32_t n_ids;                     /* the same for ids */
     const struct cdz_prompt_rows *rows; /* read already, instead of the document's; or NULL */
@@ -50,6 +52,8 @@ cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_job **out, cdz_recor
 
 /* Refuses unknown fields and fields of the wrong type; name begins the sentences. */
 cdz_status cdz_request_check(const cdz_json *document, cdz_error *err);
+/* The draft model's folder that a document names, or NULL. The document has been checked. */
+const char *cdz_request_assistant(const cdz_json *document);
 cdz_status cdz_record_read(const cdz_json *document, cdz_record_spec *out, cdz_error *err);
 
 /* The prompt rows of a document or input, before padding. Built by rows.c. */

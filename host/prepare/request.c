@@ -54,6 +54,40 @@ static cdz_status unknown_field(const char *name, cdz_error *err)
                    near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
+/* {"model": FOLDER, "tokenizer": FOLDER, "generation_config": {...}}, or null. */
+static cdz_status check_assistant(const cdz_json *assistant, cdz_error *err)
+{
+    static const char *const names[] = {"model", "generation_config", "tokenizer"};
+    static const cdz_json_type types[] = {CDZ_JSON_STRING, CDZ_JSON_OBJECT, CDZ_JSON_STRING};
+    if (!assistant || assistant->type == CDZ_JSON_NULL) return CDZ_OK;
+    if (assistant->type != CDZ_JSON_OBJECT)
+        return cdz_err(err, CDZ_E_USAGE, "request: \"assistant\" must be an object, found %s",
+                       cdz_json_type_name(assistant));
+    for (uint32_t i = 0; i < assistant->len; i++) {
+        const cdz_json_member *m = &assistant->members[i];
+        size_t k = 0;
+        while (k < 3 && strcmp(names[k], m->key) != 0) k++;
+        if (k == 3)
+            return cdz_err(err, CDZ_E_USAGE,
+                           "request: assistant: unknown field \"%s\"; it has model, "
+                           "generation_config and tokenizer",
+                           m->key);
+        if (m->value.type != types[k] && m->value.type != CDZ_JSON_NULL)
+            return cdz_err(err, CDZ_E_USAGE, "request: assistant.%s must be %s, found %s", m->key,
+                           k == 1 ? "an object" : "a folder's path", cdz_json_type_name(&m->value));
+    }
+    const cdz_json *model = cdz_json_get(assistant, "model");
+    if (model && model->type == CDZ_JSON_STRING) return CDZ_OK;
+    return cdz_err(err, CDZ_E_USAGE, "request: assistant needs \"model\", the draft's folder");
+}
+
+const char *cdz_request_assistant(const cdz_json *document)
+{
+    const cdz_json *assistant = cdz_json_get(document, "assistant");
+    const cdz_json *model = assistant ? cdz_json_get(assistant, "model") : NULL;
+    return cdz_json_is(model, CDZ_JSON_STRING) ? model->string : NULL;
+}
+
 cdz_status cdz_request_check(const cdz_json *document, cdz_error *err)
 {
     if (!cdz_json_is(document, CDZ_JSON_OBJECT))
@@ -71,6 +105,7 @@ cdz_status cdz_request_check(const cdz_json *document, cdz_error *err)
     if (kwargs && !cdz_json_is(kwargs, CDZ_JSON_OBJECT))
         return cdz_err(err, CDZ_E_USAGE, "request: \"kwargs\" must be an object, found %s",
                        cdz_json_type_name(kwargs));
+    CDZ_TRY(check_assistant(cdz_json_get(document, "assistant"), err));
     const cdz_json *seed = cdz_json_get(document, "seed");
     if (seed && !cdz_json_is(seed, CDZ_JSON_INT))
         return cdz_err(err, CDZ_E_USAGE, "request: \"seed\" must be an integer, found %s",

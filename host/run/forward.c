@@ -440,7 +440,8 @@ uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
     gather(f, wants, n);
     if (f->m == 0) return 0;
     embed(f);
-    for (uint32_t layer = 0; layer < a->n_layers; layer++) run_layer(f, layer);
+    const uint32_t depth = wants[0]->n_layers ? wants[0]->n_layers : a->n_layers;
+    for (uint32_t layer = 0; layer < depth; layer++) run_layer(f, layer);
     for (uint32_t i = 0; i < f->n_heads; i += HEAD_ROWS) {
         const uint32_t left = f->n_heads - i;
         score_rows(f, f->heads + i, left < HEAD_ROWS ? left : HEAD_ROWS);

@@ -23,6 +23,7 @@ typedef struct cdz_want_seq {
 typedef struct cdz_want {
     cdz_run_model *model;
     cdz_want_seq *seqs;  /* (n_seqs) */
+    uint32_t n_layers;   /* how deep the pass goes; 0: all layers */
     uint32_t n_seqs, at; /* the first one that still lacks positions */
     cdz_positions positions;
     bool by_index;
@@ -43,7 +44,7 @@ void cdz_layers_free(cdz_layers *layers); /* NULL is fine */
 /* Sets rows_left and at from what the sequences' caches lack. */
 void cdz_want_begin(cdz_want *want);
 
-/* One pass over rows of these wants, those with few rows left first, then in the order given. Returns the rows run; a
+/* One pass over rows of these wants, all of one depth: those with few rows left first, then in the order given. Returns the rows run; a
  * want is satisfied when its rows_left is 0. */
 uint32_t cdz_layers_pass(cdz_layers *layers, cdz_want *const *wants, uint32_t n);
 

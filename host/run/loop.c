@@ -24,6 +24,7 @@ const cdz_decoder_api cdz_loop_api = {
     .process = cdz_verb_process,
     .append = cdz_verb_append,
     .append_rows = cdz_verb_append_rows,
+    .append_chunk = cdz_verb_append_chunk,
     .rewindable = cdz_verb_rewindable,
     .rewind = cdz_verb_rewind,
     .reorder = cdz_verb_reorder,
@@ -50,7 +51,13 @@ const cdz_decoder_api cdz_loop_api = {
     .seq_ids = cdz_verb_seq_ids,
     .seq_forward = cdz_verb_seq_forward,
     .seq_process = cdz_verb_seq_process,
+    .seq_new_exit = cdz_verb_seq_new_exit,
+    .process_ids = cdz_verb_process_ids,
+    .pipeline_derive = cdz_verb_pipeline_derive,
     .stop_test = cdz_verb_stop_test,
+    .has_drafter = cdz_verb_has_drafter,
+    .propose = cdz_verb_propose,
+    .judged = cdz_verb_judged,
     .finish = cdz_verb_finish,
     .return_rows = cdz_verb_return_rows,
     .record = cdz_verb_record,
@@ -312,9 +319,12 @@ void cdz_loop_free(cdz_loop *loop)
     }
     free_matrix(loop, &loop->scores);
     free_matrix(loop, &loop->seq_scores);
+    free_matrix(loop, &loop->refitted);
     for (uint32_t i = 0; i < loop->n_scratch; i++) free_matrix(loop, loop->scratch[i]);
     for (uint32_t i = 0; loop->workers && i < loop->n_workers; i++)
         cdz_scratch_free(&loop->workers[i].scratch);
+    cdz_scratch_free(&loop->drafting.scratch);
+    free(loop->drafting.tokens);
     cdz_scratch_free(&loop->strategy_scratch);
     cdz_scratch_free(&loop->verb_scratch);
     free(loop->view.ids);
@@ -365,7 +375,9 @@ static cdz_status decode(cdz_loop *loop)
 {
     cdz_status status = cdz_stages_begin(loop);
     if (status == CDZ_OK) status = make_states(loop);
+    if (status == CDZ_OK) status = cdz_drafter_begin(loop);
     if (status == CDZ_OK) status = run_strategy(loop);
+    cdz_drafter_end(loop);
     cdz_stages_end(loop);
     if (loop->returned)
         cdz_loop_emit_returned(loop);

@@ -72,6 +72,20 @@ typedef struct cdz_matrix {
     uint32_t n_rows, n_vocab, cap_rows;
 } cdz_matrix;
 
+/* Processors in another order or number than the user's; stages are copies that share state and begin. */
+typedef struct cdz_derived {
+    cdz_stage *stages;
+    uint32_t n;
+} cdz_derived;
+
+/* The request's drafter and its newest draft. */
+typedef struct cdz_drafting {
+    cdz_stage stage; /* plugin NULL: there is none; processors' fields are unused */
+    cdz_scratch_mem scratch;
+    int32_t *tokens; /* (cap) */
+    uint32_t n, cap, row;
+} cdz_drafting;
+
 typedef struct cdz_recorder {
     cdz_recorded_step *steps;
     uint32_t n, cap;
@@ -103,7 +117,12 @@ struct cdz_loop {
     bool owned_states;  /* some stage's state is more than bytes */
     bool accepts;       /* some stage wants to be told of tokens */
 
+    cdz_derived *derived; /* (n_derived) what pipeline_derive made */
+    uint32_t n_derived;
+    cdz_drafting drafting;
+
     cdz_torch_rng rng;
+    cdz_matrix refitted;           /* scores of another vocabulary, as processors are shown them */
     cdz_matrix scores, seq_scores; /* forward's and seq_forward's rows */
     cdz_matrix **scratch;
     uint32_t n_scratch;
@@ -197,6 +216,17 @@ cdz_status cdz_stages_replay(cdz_loop *loop, cdz_ids ids, uint32_t from, uint32_
 cdz_status cdz_stages_copy_state(cdz_loop *loop, unsigned char *to, const unsigned char *from);
 cdz_status cdz_stages_judge(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call,
                             cdz_status returned, cdz_error *said);
+
+/* --- made-up rows: loop_seqs.c --- */
+/* A view of n made-up rows on the loop's own arrays; ids are the caller's to fill. */
+cdz_status cdz_loop_trial_view(cdz_loop *loop, const char *verb, const uint32_t *rows, uint32_t n,
+                               cdz_view *out);
+/* A scratch state per made-up row, brought to where its ids are. */
+cdz_status cdz_loop_trial_states(cdz_loop *loop, const cdz_view *view);
+
+/* --- drafts: loop_draft.c --- */
+cdz_status cdz_drafter_begin(cdz_loop *loop);
+void cdz_drafter_end(cdz_loop *loop);
 
 /* --- states of rows: row_state.c --- */
 cdz_status cdz_row_state_mark(cdz_loop *loop, cdz_loop_row *row); /* after accept */

@@ -109,6 +109,55 @@ cdz_status cdz_verb_append(cdz_decoder *dec, uint32_t r, int32_t token)
     return ask_rules(loop);
 }
 
+static cdz_status record_row(cdz_decoder *dec, cdz_record_kind what, const cdz_scores *rows,
+                             uint32_t i)
+{
+    if (!rows) return CDZ_OK;
+    cdz_scores row = *rows;
+    row.data = cdz_row(rows, i);
+    row.n_rows = 1;
+    return cdz_verb_record(dec, what, &row);
+}
+
+static cdz_status check_chunk(cdz_loop *loop, uint32_t r, const int32_t *tokens, uint32_t n,
+                              const cdz_scores *logits, const cdz_scores *scores)
+{
+    if (loop->n_rows != 1 && (logits || scores))
+        return cdz_loop_fail(loop, CDZ_E_STATE,
+                             "append_chunk: steps of one row among %" PRIu32 " cannot be recorded",
+                             loop->n_rows);
+    if ((logits && logits->n_rows < n) || (scores && scores->n_rows < n))
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "append_chunk: fewer score rows than tokens");
+    if (r >= loop->n_rows)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "append_chunk: row %" PRIu32 " of %" PRIu32, r,
+                             loop->n_rows);
+    if (loop->rows[r].done)
+        return cdz_loop_fail(loop, CDZ_E_STATE, "append_chunk: row %" PRIu32 " has ended", r);
+    for (uint32_t i = 0; i < n; i++) CDZ_TRY(check_token(loop, "append_chunk", r, tokens[i]));
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_append_chunk(cdz_decoder *dec, uint32_t r, const int32_t *tokens, uint32_t n,
+                                 const cdz_scores *logits, const cdz_scores *scores, uint32_t *taken)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(check_chunk(loop, r, tokens, n, logits, scores));
+    uint32_t i = 0;
+    while (i < n && !loop->rows[r].done) {
+        CDZ_TRY(record_row(dec, CDZ_RECORD_LOGITS, logits, i));
+        CDZ_TRY(record_row(dec, CDZ_RECORD_SCORES, scores, i));
+        cdz_scratch_reset(&loop->verb_scratch);
+        cdz_record_token(loop, r, tokens[i]);
+        CDZ_TRY(append_one(loop, r, tokens[i++]));
+        if (i < n && loop->config.quirks) continue;
+        cdz_loop_view_rows(loop, r, 1);
+        CDZ_TRY(ask_rules(loop));
+    }
+    if (taken) *taken = i;
+    return CDZ_OK;
+}
+
 cdz_status cdz_verb_append_rows(cdz_decoder *dec, int32_t *tokens)
 {
     cdz_loop *loop = cdz_loop_of(dec);

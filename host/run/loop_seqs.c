@@ -50,6 +50,22 @@ cdz_status cdz_verb_seq_new(cdz_decoder *dec, const char *model, cdz_seq **out)
     return new_seq(loop, m, loop->info.max_length, out);
 }
 
+cdz_status cdz_verb_seq_new_exit(cdz_decoder *dec, const char *model, uint32_t n_layers,
+                                 cdz_seq **out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_verb_seq_new(dec, model, out));
+    const uint32_t all = (*out)->model->weights->arch.n_layers;
+    if (n_layers >= 1 && n_layers <= all) {
+        (*out)->n_layers = n_layers < all ? n_layers : 0;
+        return CDZ_OK;
+    }
+    cdz_verb_seq_free(dec, *out);
+    return cdz_loop_fail(loop, CDZ_E_USAGE,
+                         "seq_new_exit: %" PRIu32 " layers of a model that has %" PRIu32, n_layers,
+                         all);
+}
+
 cdz_seq *cdz_verb_seq_of_row(cdz_decoder *dec, uint32_t row)
 {
     cdz_loop *loop = cdz_loop_of(dec);
@@ -134,6 +150,9 @@ static cdz_status check_seqs(cdz_loop *loop, cdz_seq *const *seqs, uint32_t n)
         if (seqs[i]->model != seqs[0]->model)
             return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                                  "seq_forward: sequences of two models in one call");
+        if (seqs[i]->n_layers != seqs[0]->n_layers)
+            return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                                 "seq_forward: sequences of two depths in one call");
         for (uint32_t j = 0; j < i; j++)
             if (seqs[i] == seqs[j])
                 return cdz_loop_fail(
@@ -195,11 +214,17 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
     if (n == 0) return CDZ_OK;
     if (!cdz_loop_want(loop, n)) return cdz_loop_nomem(loop);
     const uint32_t length = longest(seqs, n);
-    for (uint32_t i = 0; i < n; i++) CDZ_TRY(want_seq(loop, seqs[i], length, &loop->want_seqs[i]));
+    uint32_t n_wanted = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        /* Without a visible token there is nothing to fill. */
+        if (positions == CDZ_POSITIONS_NONE && cdz_seq_visible(seqs[i]) == 0) continue;
+        CDZ_TRY(want_seq(loop, seqs[i], length, &loop->want_seqs[n_wanted++]));
+    }
     const uint32_t n_vocab = seqs[0]->model->weights->arch.n_vocab;
     loop->want = (cdz_want){.model = seqs[0]->model,
+                            .n_layers = seqs[0]->n_layers,
                             .seqs = loop->want_seqs,
-                            .n_seqs = n,
+                            .n_seqs = n_wanted,
                             .positions = positions,
                             .stride = n_vocab,
                             .length = length};
@@ -214,8 +239,7 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
 
 /* --- made-up rows --------------------------------------------------------------------------------------------- */
 
-/* A scratch state per made-up row, brought to where its ids are. */
-static cdz_status trial_states(cdz_loop *loop, const cdz_view *view)
+cdz_status cdz_loop_trial_states(cdz_loop *loop, const cdz_view *view)
 {
     if (!loop->state_bytes) return CDZ_OK;
     const size_t need = view->n * loop->state_bytes;
@@ -233,9 +257,8 @@ static cdz_status trial_states(cdz_loop *loop, const cdz_view *view)
     return CDZ_OK;
 }
 
-/* A view of n made-up rows on the loop's own arrays; ids are the caller's to fill. */
-static cdz_status trial_view(cdz_loop *loop, const char *verb, const uint32_t *rows, uint32_t n,
-                             cdz_view *out)
+cdz_status cdz_loop_trial_view(cdz_loop *loop, const char *verb, const uint32_t *rows, uint32_t n,
+                               cdz_view *out)
 {
     for (uint32_t i = 0; i < n; i++)
         if (rows[i] >= loop->n_rows)
@@ -263,9 +286,9 @@ cdz_status cdz_verb_seq_process(cdz_decoder *dec, cdz_seq *const *seqs, const ui
                              "seq_process: %" PRIu32 " sequences, but %" PRIu32 " score rows", n,
                              scores->n_rows);
     cdz_view view;
-    CDZ_TRY(trial_view(loop, "seq_process", rows, n, &view));
+    CDZ_TRY(cdz_loop_trial_view(loop, "seq_process", rows, n, &view));
     for (uint32_t i = 0; i < n; i++) view.ids[i] = (cdz_ids){seqs[i]->ids, seqs[i]->n};
-    CDZ_TRY(trial_states(loop, &view));
+    CDZ_TRY(cdz_loop_trial_states(loop, &view));
     return cdz_stages_process(loop, &view, scores);
 }
 
@@ -288,11 +311,11 @@ cdz_status cdz_verb_stop_test(cdz_decoder *dec, const cdz_ids *ids, const uint32
     CDZ_TRY(cdz_loop_alive(loop));
     cdz_scratch_reset(&loop->verb_scratch);
     cdz_view view;
-    CDZ_TRY(trial_view(loop, "stop_test", rows, n, &view));
+    CDZ_TRY(cdz_loop_trial_view(loop, "stop_test", rows, n, &view));
     for (uint32_t i = 0; i < n; i++)
         if (!joined(loop, cdz_row_ids(&loop->rows[rows[i]]), ids[i], &view.ids[i]))
             return cdz_loop_nomem(loop);
-    CDZ_TRY(trial_states(loop, &view));
+    CDZ_TRY(cdz_loop_trial_states(loop, &view));
     memset(stops, 0, n * sizeof *stops);
     return cdz_stages_test(loop, &view, stops);
 }

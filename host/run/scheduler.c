@@ -1,5 +1,6 @@
 /* scheduler.c - one tick of the engine thread: admit, run fibres, run one pass per model, deliver. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "run/engine_parts.h"
 
@@ -179,6 +180,19 @@ static uint32_t gather(cdz_engine *engine, const cdz_run_model *model)
     return n;
 }
 
+/* Moves the wants that go as deep as the first one to the front, in order; returns their number. */
+static uint32_t same_depth(cdz_want **wants, uint32_t n)
+{
+    uint32_t same = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        cdz_want *want = wants[i];
+        if (want->n_layers != wants[0]->n_layers) continue;
+        memmove(wants + same + 1, wants + same, (i - same) * sizeof *wants);
+        wants[same++] = want;
+    }
+    return same;
+}
+
 static void run_passes(cdz_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
@@ -187,9 +201,11 @@ static void run_passes(cdz_engine *engine)
     /* Models with a forward are in the list until this thread takes them out; new ones come at its front. */
     for (; model; model = model->next) {
         const uint32_t n = model->layers ? gather(engine, model) : 0;
-        if (n == 0) continue;
-        engine->now.passes++;
-        engine->now.pass_rows += cdz_layers_pass(model->layers, engine->wants, n);
+        for (uint32_t at = 0, same; at < n; at += same) {
+            same = same_depth(engine->wants + at, n - at);
+            engine->now.passes++;
+            engine->now.pass_rows += cdz_layers_pass(model->layers, engine->wants + at, same);
+        }
     }
 }
 

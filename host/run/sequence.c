@@ -158,6 +158,7 @@ cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err)
     CDZ_TRY(cdz_seq_adopt(to, from, err));
     if (from->n) memcpy(to->ids, from->ids, from->n * sizeof *to->ids);
     to->n = from->n;
+    to->n_layers = from->n_layers;
     to->mask = from->mask;
     to->mask_len = from->mask_len;
     to->mask_visible = from->mask_visible;

@@ -23,6 +23,7 @@ struct cdz_seq {
     uint32_t n_blocks, blocks_cap;
     uint32_t computed; /* positions in the KV cache */
     bool long_rope;    /* the cache was made with longrope's long frequencies */
+    uint32_t n_layers; /* runs this many of the model's layers; 0: all */
     bool is_row;       /* a request's row: edited by the row verbs alone */
     cdz_seq *next;     /* in the decoder's list of other sequences */
 };

@@ -14,11 +14,28 @@ static bool is_search(const cdz_job *job)
            ((const cdz_strategy *)(const void *)plan->strategy.plugin.base)->caps & CDZ_BEAMS;
 }
 
+/* Positions that a draft can lie beyond max_length: only the reference's own lookup does that. */
+static uint32_t drafted(const cdz_job *job)
+{
+    if (!job->plan) return 0;
+    const cdz_opt_int lookup = job->plan->generation.prompt_lookup_num_tokens;
+    if (!job->plan->drafter.plugin.base || !job->plan->generation.quirks || !lookup.set) return 0;
+    return lookup.value < CDZ_KV_MOST_BLOCKS ? (uint32_t)lookup.value : CDZ_KV_MOST_BLOCKS;
+}
+
+/* Drafts come from the model's own first layers, with a cache of their own. */
+static bool exits_early(const cdz_job *job)
+{
+    return job->plan && job->plan->drafter.plugin.base &&
+           job->plan->generation.assistant_early_exit.set;
+}
+
 uint64_t cdz_job_blocks(const cdz_job *job)
 {
     if (job->prompt_logits) return (uint64_t)job->n_prompts * cdz_kv_blocks_for(job->prompt_len);
     const uint32_t len = job->max_length > job->prompt_len ? job->max_length : job->prompt_len;
-    const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for(len);
+    const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for((uint64_t)len + drafted(job));
+    if (exits_early(job)) return 2 * apart;
     if (!is_search(job) || job->assistant) return apart;
     if (job->past) return apart; /* each row computes what its prompt has beyond the past */
     /* A cache made anew when longrope's frequencies change is each row's own. */

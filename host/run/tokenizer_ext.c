@@ -82,6 +82,52 @@ static cdz_status decode(const cdz_step *step, cdz_ids ids, bool skip_special, c
     return copy ? CDZ_OK : step->host->fail(step, CDZ_E_NOMEM, "out of memory for decoded text");
 }
 
+static const cdz_tokenizer *tokenizer_named(const cdz_step *step, const char *model)
+{
+    const cdz_job *job = loop_of(step)->job;
+    if (!model || strcmp(model, "target") == 0) return job->model->tokenizer;
+    if (strcmp(model, "assistant") == 0 && job->assistant) return job->assistant->tokenizer;
+    return NULL;
+}
+
+/* The text lives only while it is on its way. */
+static cdz_status convert_through(const cdz_tokenizer *from, cdz_ids ids, const cdz_tokenizer *to,
+                                  bool special, cdz_encoding *out, cdz_error *err)
+{
+    cdz_buf text = {0};
+    cdz_status st = cdz_tokenizer_decode(from, ids.at, ids.len,
+                                         CDZ_DECODE_SKIP_SPECIAL | CDZ_DECODE_CLEAN_UP, &text, err);
+    if (st == CDZ_OK)
+        st = cdz_tokenizer_encode(to, NULL, text.data ? text.data : "", text.len,
+                                  special ? CDZ_ENCODE_SPECIAL : 0, out, err);
+    cdz_buf_free(&text);
+    return st;
+}
+
+static cdz_status convert(const cdz_step *step, const char *from_model, cdz_ids ids,
+                          const char *to_model, bool special, cdz_ids *out)
+{
+    const cdz_tokenizer *from = tokenizer_named(step, from_model);
+    const cdz_tokenizer *to = tokenizer_named(step, to_model);
+    if (!from || !to)
+        return step->host->fail(step, CDZ_E_NOT_FOUND,
+                                "there is no tokenizer of the %s model: its folder lacks "
+                                "tokenizer.json",
+                                from ? to_model : from_model);
+    cdz_encoding encoding = {0};
+    cdz_error err = {0};
+    cdz_status st = convert_through(from, ids, to, special, &encoding, &err);
+    int32_t *copy = NULL;
+    if (st == CDZ_OK) {
+        copy = cdz_arena_array(&loop_of(step)->arena, encoding.n, sizeof *copy);
+        if (copy && encoding.n) memcpy(copy, encoding.ids, encoding.n * sizeof *copy);
+        if (copy) *out = (cdz_ids){copy, (uint32_t)encoding.n};
+    }
+    cdz_encoding_free(&encoding);
+    if (st != CDZ_OK) return pass_on(step, &err);
+    return copy ? CDZ_OK : step->host->fail(step, CDZ_E_NOMEM, "out of memory for token ids");
+}
+
 const void *cdz_tokenizer_extension(void)
 {
     static const cdz_tokenizer_api api = {
@@ -91,6 +137,7 @@ const void *cdz_tokenizer_extension(void)
         .n_tokens = n_tokens,
         .encode = encode,
         .decode = decode,
+        .convert = convert,
     };
     return &api;
 }

@@ -16,6 +16,9 @@ cdz_status cdz_verb_finish(cdz_decoder *dec, uint32_t row, cdz_stop_reason reaso
 /* loop_append.c */
 cdz_status cdz_verb_append(cdz_decoder *dec, uint32_t row, int32_t token);
 cdz_status cdz_verb_append_rows(cdz_decoder *dec, int32_t *tokens);
+cdz_status cdz_verb_append_chunk(cdz_decoder *dec, uint32_t row, const int32_t *tokens, uint32_t n,
+                                 const cdz_scores *logits, const cdz_scores *scores,
+                                 uint32_t *taken);
 uint32_t cdz_verb_rewindable(const cdz_decoder *dec, uint32_t row);
 cdz_status cdz_verb_rewind(cdz_decoder *dec, uint32_t row, uint32_t n);
 cdz_status cdz_verb_reorder(cdz_decoder *dec, const uint32_t *parents);
@@ -39,6 +42,8 @@ cdz_status cdz_verb_multinomial_flat(cdz_decoder *dec, const cdz_scores *probs, 
 cdz_status cdz_verb_uniform(cdz_decoder *dec, uint32_t n, float *out);
 /* loop_seqs.c */
 cdz_status cdz_verb_seq_new(cdz_decoder *dec, const char *model, cdz_seq **out);
+cdz_status cdz_verb_seq_new_exit(cdz_decoder *dec, const char *model, uint32_t n_layers,
+                                 cdz_seq **out);
 cdz_seq *cdz_verb_seq_of_row(cdz_decoder *dec, uint32_t row);
 cdz_status cdz_verb_seq_fork(cdz_decoder *dec, const cdz_seq *seq, cdz_seq **out);
 void cdz_verb_seq_free(cdz_decoder *dec, cdz_seq *seq);
@@ -51,6 +56,15 @@ cdz_status cdz_verb_seq_process(cdz_decoder *dec, cdz_seq *const *seqs, const ui
                                 uint32_t n, cdz_scores *scores);
 cdz_status cdz_verb_stop_test(cdz_decoder *dec, const cdz_ids *ids, const uint32_t *rows,
                               uint32_t n, cdz_stop *stops);
+/* loop_pipeline.c */
+cdz_status cdz_verb_process_ids(cdz_decoder *dec, uint32_t pipeline, const cdz_ids *ids,
+                                const uint32_t *rows, uint32_t n, cdz_scores *scores);
+cdz_status cdz_verb_pipeline_derive(cdz_decoder *dec, const char *const *exclude, uint32_t n_exclude,
+                                    const char *const *append, uint32_t n_append, uint32_t *out);
+/* loop_draft.c */
+bool cdz_verb_has_drafter(const cdz_decoder *dec);
+cdz_status cdz_verb_propose(cdz_decoder *dec, uint32_t row, cdz_draft *out);
+cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t row, uint32_t n_accepted);
 /* loop_return.c */
 cdz_status cdz_verb_return_rows(cdz_decoder *dec, const cdz_returned *rows, uint32_t n);
 /* record.c */

@@ -64,6 +64,17 @@
 ---@field greedy boolean? naming it implies do_sample = false
 ---@field beams boolean? needs num_beams > 1
 
+---Proposes tokens that the model then judges.
+---@class cadenza.DrafterTable
+---@field id string?
+---@field version string?
+---@field summary string?
+---@field params table<string, any>?
+---@field create fun(p: table)? refuses parameters by error()
+---@field begin fun(ctx: cadenza.Context): table?
+---@field propose fun(p: table, ids: cadenza.Ids, room: integer, ctx: cadenza.Context): integer[]? at most room of them are of use
+---@field judged fun(p: table, n_proposed: integer, n_accepted: integer, ctx: cadenza.Context)?
+
 ---@class cadenza
 ---@field version string
 cadenza = {}
@@ -76,6 +87,9 @@ function cadenza.criterion(declaration) end
 
 ---@param declaration cadenza.StrategyTable
 function cadenza.strategy(declaration) end
+
+---@param declaration cadenza.DrafterTable
+function cadenza.drafter(declaration) end
 
 ---@class veclib
 vec = {}
@@ -577,6 +591,42 @@ function Decoder:seq_process(seqs, rows, scores) end
 ---@param rows integer|integer[]
 ---@return (false|string)[]
 function Decoder:stop_test(ids, rows) end
+
+---A sequence that runs the model's first n_layers layers only, then its final norm and head.
+---@param model "target"|"assistant"
+---@param n_layers integer
+---@return cadenza.Seq
+function Decoder:seq_new_exit(model, n_layers) end
+---The user's processors without those of the first list, and once more those of the second at the end; for process_ids.
+---@param exclude string[]? plugin ids
+---@param append string[]? plugin ids
+---@return integer pipeline
+function Decoder:pipeline_derive(exclude, append) end
+---Processors on score rows of made-up histories: row i follows ids[i], the whole of it, in place of row rows[i].
+---@param pipeline integer 0: the user's; or what pipeline_derive gave
+---@param ids cadenza.IdList[]
+---@param rows integer|integer[]|nil
+---@param scores cadenza.Scores
+---@return cadenza.Scores scores
+function Decoder:process_ids(pipeline, ids, rows, scores) end
+---Appends tokens to a row until one ends it; row i of logits and scores is what is recorded for token i.
+---@param row integer
+---@param tokens cadenza.IdList
+---@param logits? cadenza.Scores
+---@param scores? cadenza.Scores
+---@return integer taken
+function Decoder:append_chunk(row, tokens, logits, scores) end
+---@return boolean
+function Decoder:has_drafter() end
+---Tokens that may come next, from the pipeline's drafter, and the scores they were drawn from, if they were.
+---@param row? integer
+---@return integer[] tokens
+---@return cadenza.Scores? scores
+function Decoder:propose(row) end
+---Of the row's newest draft the first n were right.
+---@param row integer
+---@param n integer
+function Decoder:judged(row, n) end
 
 ---Row r becomes a copy of row parents[r] and takes tokens[r]; no stop rule is asked, nothing is streamed.
 ---@param parents integer[]

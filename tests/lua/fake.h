@@ -151,10 +151,19 @@ static cdz_status fake_decode(const cdz_step *step, cdz_ids ids, bool skip_speci
     return CDZ_OK;
 }
 
+static cdz_status fake_convert(const cdz_step *step, const char *from, cdz_ids ids, const char *to,
+                               bool special, cdz_ids *out)
+{
+    (void)step, (void)from, (void)to, (void)special;
+    *out = ids;
+    return CDZ_OK;
+}
+
 static const void *fake_extension(const char *id)
 {
     static const cdz_tokenizer_api tokenizer = {sizeof tokenizer, fake_present, fake_token_text,
-                                                fake_n_tokens,    fake_encode,  fake_decode};
+                                                fake_n_tokens,    fake_encode,  fake_decode,
+                                                fake_convert};
 
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return &tokenizer;

@@ -371,6 +371,66 @@ static cdz_status fd_seq_process(cdz_decoder *dec, cdz_seq *const *seqs, const u
     return CDZ_OK;
 }
 
+static cdz_status fd_seq_new_exit(cdz_decoder *dec, const char *model, uint32_t n_layers,
+                                  cdz_seq **out)
+{
+    note(fd_of(dec), "exit(%s,%u) ", model, n_layers);
+    return fd_seq_new(dec, model, out);
+}
+
+static cdz_status fd_process_ids(cdz_decoder *dec, uint32_t pipeline, const cdz_ids *ids,
+                                 const uint32_t *rows, uint32_t n, cdz_scores *scores)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        note(fd_of(dec), "process_ids(%u,%u,%u,%d) ", pipeline, rows[i], ids[i].len,
+             (int)ids[i].at[ids[i].len - 1]);
+        cdz_row(scores, i)[1] = 55;
+    }
+    return CDZ_OK;
+}
+
+static cdz_status fd_pipeline_derive(cdz_decoder *dec, const char *const *exclude,
+                                     uint32_t n_exclude, const char *const *append,
+                                     uint32_t n_append, uint32_t *out)
+{
+    note(fd_of(dec), "derive(%u %s,%u %s) ", n_exclude, n_exclude ? exclude[0] : "", n_append,
+         n_append ? append[0] : "");
+    *out = 3;
+    return CDZ_OK;
+}
+
+static cdz_status fd_append_chunk(cdz_decoder *dec, uint32_t row, const int32_t *tokens, uint32_t n,
+                                  const cdz_scores *logits, const cdz_scores *scores,
+                                  uint32_t *taken)
+{
+    note(fd_of(dec), "chunk(%u,%u,%s,%s) ", row, n, logits ? "logits" : "-",
+         scores ? "scores" : "-");
+    for (*taken = 0; *taken < n && !fd_of(dec)->ended[row]; ++*taken)
+        fd_append(dec, row, tokens[*taken]);
+    return CDZ_OK;
+}
+
+static bool fd_has_drafter(const cdz_decoder *dec)
+{
+    (void)dec;
+    return true;
+}
+
+/* Two tokens, with scores for row 0 and without for others. */
+static cdz_status fd_propose(cdz_decoder *dec, uint32_t row, cdz_draft *out)
+{
+    static const int32_t tokens[] = {6, 7};
+    *out = (cdz_draft){.row = row, .tokens = {tokens, 2}};
+    note(fd_of(dec), "propose(%u) ", row);
+    return row == 0 ? cdz_scratch_scores(dec, 2, &out->scores) : CDZ_OK;
+}
+
+static cdz_status fd_judged(cdz_decoder *dec, uint32_t row, uint32_t n_accepted)
+{
+    note(fd_of(dec), "judged(%u,%u) ", row, n_accepted);
+    return CDZ_OK;
+}
+
 /* Stops where the continuation holds token 9. */
 static cdz_status fd_stop_test(cdz_decoder *dec, const cdz_ids *ids, const uint32_t *rows,
                                uint32_t n, cdz_stop *stops)
@@ -474,6 +534,13 @@ static const cdz_decoder_api fake_decoder_api = {
     .seq_ids = fd_seq_ids,
     .seq_forward = fd_seq_forward,
     .seq_process = fd_seq_process,
+    .seq_new_exit = fd_seq_new_exit,
+    .process_ids = fd_process_ids,
+    .pipeline_derive = fd_pipeline_derive,
+    .append_chunk = fd_append_chunk,
+    .has_drafter = fd_has_drafter,
+    .propose = fd_propose,
+    .judged = fd_judged,
     .stop_test = fd_stop_test,
     .finish = fd_finish,
     .return_rows = fd_return_rows,

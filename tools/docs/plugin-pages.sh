@@ -19,18 +19,28 @@ settings() { # TEXT with ';' between: one a line, no spaces round
     tr ';' '\n' <<<"$1" | sed 's/^ *//; s/ *$//'
 }
 
-ini_example() { # id prompt settings
+ini_example() { # id prompt settings assistant
     printf '\n## In a pipeline\n\n```ini %s.ini\n' "$1"
     printf '[generation]\n'
     settings "$3" | sed 's/=/ = /'
-    printf '```\n\n```console\n$ cadenza run --pipeline %s.ini -p '\''%s'\''\n```\n' "$1" "$2"
+    printf '```\n\n```console\n$ cadenza run --pipeline %s.ini%s -p '\''%s'\''\n```\n' "$1" \
+        "${4:+ --assistant $4}" "$2"
 }
 
-c_example() { # id prompt settings
-    local kwargs
+# The program with a second model, which drafts for the first.
+with_draft() {
+    sed -e 's/cdz_model \*model = NULL;/cdz_model *model = NULL, *draft = NULL;/' -e 's/argc == 2/argc == 3/' \
+        -e 's/&model, &err) == CDZ_OK) {/\&model, \&err) == CDZ_OK \&\&/' \
+        -e 's/^        cdz_request request = {.size = sizeof request, .model = model, .json = request_json};/        cdz_model_open(runtime, argv[2], NULL, \&draft, \&err) == CDZ_OK) {\n        cdz_request request = {\n            .size = sizeof request, .model = model, .assistant = draft, .json = request_json};/' \
+        -e 's/^    cdz_model_close(model);/    cdz_model_close(draft);\n    cdz_model_close(model);/'
+}
+
+c_example() { # id prompt settings assistant
+    local kwargs models=MODEL
     kwargs=$(settings "$3" | sed 's/^\([a-z_]*\)=\(.*\)$/"\1": \2/' | paste -sd, | sed 's/,"/, "/g; s/"/\\"/g')
     printf '\n## From C\n\n```c %s.c\n' "$1"
-    cat <<C
+    [ -n "$4" ] && models="MODEL DRAFT"
+    cat <<C | if [ -n "$4" ]; then with_draft; else cat; fi
 #include <cadenza/cadenza.h>
 #include <stdio.h>
 
@@ -43,7 +53,7 @@ int main(int argc, char **argv)
     cdz_runtime *runtime = NULL;
     cdz_model *model = NULL;
     cdz_result *result = NULL;
-    cdz_error err = {.text = "usage: $1 MODEL"};
+    cdz_error err = {.text = "usage: $1 $models"};
     if (argc == 2 && cdz_open(NULL, &runtime, &err) == CDZ_OK &&
         cdz_model_open(runtime, argv[1], NULL, &model, &err) == CDZ_OK) {
         cdz_request request = {.size = sizeof request, .model = model, .json = request_json};
@@ -58,7 +68,7 @@ int main(int argc, char **argv)
     return status;
 }
 C
-    printf '```\n\n```console\n$ ./%s cadenza-source/models/pocket-dictionary\n```\n' "$1"
+    printf '```\n\n```console\n$ ./%s cadenza-source/models/pocket-dictionary%s\n```\n' "$1" "${4:+ $4}"
 }
 
 # The same processor as a script of one's own: it replaces the built-in one in a chain, and gives the same bits.
@@ -74,7 +84,7 @@ lua_example() { # id prompt settings
 
 source_of() { # id
     local file
-    for file in processors/$1.c strategies/$1/$1.c drafters/$1.c drafters/$1/$1.c; do
+    for file in processors/$1.c strategies/$1/$1.c drafters/$1/$1.c drafters/model/$1.c; do
         [ -f "$root/$file" ] || continue
         printf '\nIts source is [`%s`](../../%s), written on the public headers alone.\n' "$file" "$file"
     done
@@ -89,11 +99,11 @@ for id in $ids; do
         echo "plugin-pages: $id has no example: add a line to tools/docs/examples.txt" >&2
         exit 1
     }
-    IFS='|' read -r _ prompt set <<<"$line"
+    IFS='|' read -r _ prompt set assistant <<<"$line"
     {
         "$cadenza" plugin page "$id"
-        ini_example "$id" "$prompt" "$set"
-        c_example "$id" "$prompt" "$set"
+        ini_example "$id" "$prompt" "$set" "$assistant"
+        c_example "$id" "$prompt" "$set" "$assistant"
         lua_example "$id" "$prompt" "$set"
         source_of "$id"
     } >"$out/$id.md"

@@ -26,22 +26,22 @@ check_includes() { # files-regex allowed-regex
         grep -E 'include[[:space:]]+("|<cadenza/)' | grep -vE "include[[:space:]]+[\"<]($2)" || true)
     [ -z "$bad" ] || offend "$bad"
 }
-check_includes "^(processors|strategies|plugins)/" "cadenza/|[a-z0-9_]+\.h\""
+check_includes "^(processors|strategies|drafters|plugins)/" "cadenza/|[a-z0-9_]+\.h\""
 check_includes '^sdk/include/' '[a-z]+\.h"|\.\./plugin\.h"|\.\./[a-z]+\.h"'
 check_includes '^kernels/' 'kernels\.h"|cpu/|ref/|[a-z0-9_]+\.(h|inc)"'
 check_includes '^host/' 'cadenza/|kernels\.h"|(base|load|token|template|vec|random|config|plug|lua|run|prepare|detect|api|cli)/|[a-z0-9_]+\.(h|inc)"'
 bad=$(code '^sdk/include/' | xargs -r grep -nHE '#include <' | grep -vE '<(stdbool|stddef|stdint)\.h>' || true)
 [ -z "$bad" ] || offend "$bad"
 # The host names no strategy or processor by a header, and only cli/ and config/ may read the environment.
-bad=$(code '^(host|kernels|processors|strategies|plugins)/' | grep -vE '^host/(cli|config)/' | xargs -r grep -nHE '\bgetenv\(' || true)
+bad=$(code '^(host|kernels|processors|strategies|drafters|plugins)/' | grep -vE '^host/(cli|config)/' | xargs -r grep -nHE '\bgetenv\(' || true)
 [ -z "$bad" ] || offend "$bad"
 
 say "lint: banned functions"
-bad=$(code '^(host|kernels|processors|strategies|plugins|sdk|examples)/' |
+bad=$(code '^(host|kernels|processors|strategies|drafters|plugins|sdk|examples)/' |
     xargs -r grep -nHE '\b(sprintf|vsprintf|strcpy|strcat|strncat|strtok|gets|alloca|atoi|atol|atof|system|tmpnam|mktemp)[[:space:]]*\(' |
     grep -vE '^[^:]+:[0-9]+:[[:space:]]*(/?\*|//)' || true)
 [ -z "$bad" ] || offend "$bad"
-bad=$(code '^(host|kernels|processors|strategies|plugins)/' | grep -vE '^host/cli/' |
+bad=$(code '^(host|kernels|processors|strategies|drafters|plugins)/' | grep -vE '^host/cli/' |
     xargs -r grep -nHE '(^|[^_a-zA-Z.>])(exit|abort|printf|puts|perror)[[:space:]]*\(' |
     grep -vE '^[^:]+:[0-9]+:[[:space:]]*(/?\*|//)|format\(printf' || true)
 [ -z "$bad" ] || offend "$bad"
@@ -49,10 +49,10 @@ bad=$(code '^(host|kernels|processors|strategies|plugins)/' | grep -vE '^host/cl
 say "lint: cppcheck"
 cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
     --suppressions-list=tools/lint/cppcheck.txt -j "$(nproc)" \
-    -U__clang_analyzer__ -Isdk/include -Ihost -Ikernels $(code '^(host|kernels|processors|strategies|plugins)/.*\.c$') || status=1
+    -U__clang_analyzer__ -Isdk/include -Ihost -Ikernels $(code '^(host|kernels|processors|strategies|drafters|plugins)/.*\.c$') || status=1
 
 say "lint: clang-tidy"
-mapfile -t tidied < <(code '^(host|processors|strategies|plugins)/.*\.c$')
+mapfile -t tidied < <(code '^(host|processors|strategies|drafters|plugins)/.*\.c$')
 printf '%s\n' "${tidied[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy -p build --quiet 2>/dev/null >build/tidy.log || true
 if grep -E 'warning:|error:' build/tidy.log | sort -u; then status=1; fi
 

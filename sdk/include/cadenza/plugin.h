@@ -179,6 +179,7 @@ typedef enum cdz_kind {
     CDZ_KIND_PROCESSOR = 1, /* processor.h */
     CDZ_KIND_CRITERION = 2, /* criterion.h */
     CDZ_KIND_STRATEGY = 3,  /* strategy.h */
+    CDZ_KIND_DRAFTER = 4,   /* drafter.h */
 } cdz_kind;
 
 /* What all kinds begin with. Constant data, alive as long as the plugin is loaded. */

@@ -55,6 +55,18 @@ typedef struct cdz_returned {
     const cdz_token_score *scores; /* (n_new) what token_scores said of each token; NULL: nothing */
 } cdz_returned;
 
+/* Tokens that may come next, from the pipeline's drafter (drafter.h). */
+typedef struct cdz_draft {
+    uint32_t size;
+    uint32_t row;
+    cdz_ids history; /* the row's ids */
+    uint32_t room;   /* most tokens that can be of use: the model adds one of its own to them */
+    cdz_ids tokens;  /* what was proposed */
+    /* One processed score row per token, n_vocab wide: the distribution it was drawn from. id 0: it was not drawn, or
+     * nobody will ask. */
+    cdz_scores scores;
+} cdz_draft;
+
 typedef enum cdz_positions {
     CDZ_POSITIONS_NONE, /* fill the cache only */
     CDZ_POSITIONS_LAST, /* scores of the last position of each sequence */
@@ -93,6 +105,11 @@ typedef struct cdz_decoder_api {
     cdz_status (*append_rows)(cdz_decoder *dec, int32_t *tokens);
     uint32_t (*rewindable)(const cdz_decoder *dec,
                            uint32_t row); /* generated tokens that can be taken back */
+    /* Appends tokens to one row until one of them ends it, and in *taken how many: as that many calls of record and
+     * append. Row i of logits and scores is what is recorded for token i; either may be NULL. With quirks = yes the stop
+     * rules are asked after the last token only, as the reference's are. */
+    cdz_status (*append_chunk)(cdz_decoder *dec, uint32_t row, const int32_t *tokens, uint32_t n,
+                               const cdz_scores *logits, const cdz_scores *scores, uint32_t *taken);
     /* Takes back n tokens: ids, KV cache, processor state, held text; a done row may run again. */
     cdz_status (*rewind)(cdz_decoder *dec, uint32_t row, uint32_t n);
     /* Row r becomes a copy of row parents[r]: ids, KV cache (shared, copy-on-write), processor state. */
@@ -145,9 +162,28 @@ typedef struct cdz_decoder_api {
     /* The pipeline's processors on one score row per sequence, as if seqs[i] continued request row rows[i]. */
     cdz_status (*seq_process)(cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows,
                               uint32_t n, cdz_scores *scores);
+    /* A sequence that runs the model's first n_layers layers only, then its final norm and head. */
+    cdz_status (*seq_new_exit)(cdz_decoder *dec, const char *model, uint32_t n_layers,
+                               cdz_seq **out);
+    /* Processors on score rows of made-up histories: row i is what follows ids[i], the whole of it, in place of request
+     * row rows[i]. pipeline: 0, the user's, or one that pipeline_derive made. Scores of another vocabulary than the
+     * request's are shown to processors cut or filled up with -inf to n_vocab, and ids outside it as 0. */
+    cdz_status (*process_ids)(cdz_decoder *dec, uint32_t pipeline, const cdz_ids *ids,
+                              const uint32_t *rows, uint32_t n, cdz_scores *scores);
+    /* The user's processors without those of the first list, and once more those of the second at the end, in their
+     * order; plugin ids that are not in the pipeline are passed over. Valid until the strategy returns. */
+    cdz_status (*pipeline_derive)(cdz_decoder *dec, const char *const *exclude, uint32_t n_exclude,
+                                  const char *const *append, uint32_t n_append, uint32_t *out);
     /* Would request row rows[i] stop if ids[i] followed its own ids? ids[i] is the suffix alone. Asks every criterion. */
     cdz_status (*stop_test)(cdz_decoder *dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n,
                             cdz_stop *stops);
+
+    /* -- drafts: the pipeline's drafter, see drafter.h ------------------------------------------------------ */
+    bool (*has_drafter)(const cdz_decoder *dec);
+    /* Suspends where the drafter does. What out points to stays until the next draft of this request. */
+    cdz_status (*propose)(cdz_decoder *dec, uint32_t row, cdz_draft *out);
+    /* Of the row's newest draft the first n_accepted tokens were right. */
+    cdz_status (*judged)(cdz_decoder *dec, uint32_t row, uint32_t n_accepted);
 
     /* -- end ---------------------------------------------------------------------------------------------- */
     /* The row ends here, for a reason of the strategy's own. text: constant. */
@@ -204,6 +240,10 @@ CDZ_VERB_(cdz_status, forward, (cdz_decoder * dec, cdz_scores *out), (dec, out))
 CDZ_VERB_(cdz_status, process, (cdz_decoder * dec, cdz_scores *scores), (dec, scores))
 CDZ_VERB_(cdz_status, append, (cdz_decoder * dec, uint32_t row, int32_t token), (dec, row, token))
 CDZ_VERB_(cdz_status, append_rows, (cdz_decoder * dec, int32_t *tokens), (dec, tokens))
+CDZ_VERB_(cdz_status, append_chunk,
+          (cdz_decoder * dec, uint32_t row, const int32_t *tokens, uint32_t n,
+           const cdz_scores *logits, const cdz_scores *scores, uint32_t *taken),
+          (dec, row, tokens, n, logits, scores, taken))
 CDZ_VERB_(uint32_t, rewindable, (const cdz_decoder *dec, uint32_t row), (dec, row))
 CDZ_VERB_(cdz_status, rewind, (cdz_decoder * dec, uint32_t row, uint32_t n), (dec, row, n))
 CDZ_VERB_(cdz_status, reorder, (cdz_decoder * dec, const uint32_t *parents), (dec, parents))
@@ -257,9 +297,24 @@ CDZ_VERB_(cdz_status, seq_process,
           (cdz_decoder * dec, cdz_seq *const *seqs, const uint32_t *rows, uint32_t n,
            cdz_scores *scores),
           (dec, seqs, rows, n, scores))
+CDZ_VERB_(cdz_status, seq_new_exit,
+          (cdz_decoder * dec, const char *model, uint32_t n_layers, cdz_seq **out),
+          (dec, model, n_layers, out))
+CDZ_VERB_(cdz_status, process_ids,
+          (cdz_decoder * dec, uint32_t pipeline, const cdz_ids *ids, const uint32_t *rows,
+           uint32_t n, cdz_scores *scores),
+          (dec, pipeline, ids, rows, n, scores))
+CDZ_VERB_(cdz_status, pipeline_derive,
+          (cdz_decoder * dec, const char *const *exclude, uint32_t n_exclude,
+           const char *const *append, uint32_t n_append, uint32_t *out),
+          (dec, exclude, n_exclude, append, n_append, out))
 CDZ_VERB_(cdz_status, stop_test,
           (cdz_decoder * dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n, cdz_stop *stops),
           (dec, ids, rows, n, stops))
+CDZ_VERB_(bool, has_drafter, (const cdz_decoder *dec), (dec))
+CDZ_VERB_(cdz_status, propose, (cdz_decoder * dec, uint32_t row, cdz_draft *out), (dec, row, out))
+CDZ_VERB_(cdz_status, judged, (cdz_decoder * dec, uint32_t row, uint32_t n_accepted),
+          (dec, row, n_accepted))
 CDZ_VERB_(cdz_status, finish,
           (cdz_decoder * dec, uint32_t row, cdz_stop_reason reason, const char *text),
           (dec, row, reason, text))

@@ -19,6 +19,12 @@ typedef struct cdz_tokenizer_api {
     cdz_status (*encode)(const cdz_step *step, const char *text, size_t len, bool special,
                          cdz_ids *out);
     cdz_status (*decode)(const cdz_step *step, cdz_ids ids, bool skip_special, cdz_string *out);
+    /* [engine; in a drafter's calls and on a strategy's fibre] From ids of one of the request's models to ids of
+     * another, by way of text: decoded without special tokens and with spaces before punctuation cleaned up, encoded with
+     * or without the special tokens that its post-processor adds. Request-lifetime result; CDZ_E_NOT_FOUND when a model is
+     * not there or has no tokenizer. */
+    cdz_status (*convert)(const cdz_step *step, const char *from_model, cdz_ids ids,
+                          const char *to_model, bool special, cdz_ids *out);
 } cdz_tokenizer_api;
 
 static inline const cdz_tokenizer_api *cdz_get_tokenizer(const cdz_step *step)

@@ -1,0 +1,127 @@
+/* chain.c - the draft's own decode loop, and the schedule of its length. */
+#include "chain.h"
+
+#include <string.h>
+
+/* The reference hands the target's processors to the draft's generate(), which adds the configuration's filters once
+ * more: the draft is filtered twice (temperature 0.5 acts as 0.25). Seeds only match when that is done here too. */
+static const char *const twice[] = {
+    "temperature",
+    "top_h",
+    "top_k",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "epsilon_cutoff",
+    "eta_cutoff",
+    "watermarking_config",
+    "renormalize_logits",
+};
+
+static cdz_status say_length(cdz_decoder *dec, const chain *c)
+{
+    return cdz_put_result(dec, "num_assistant_tokens", CDZ_RESULT_I64, 0, NULL, &c->length);
+}
+
+cdz_status chain_begin(cdz_decoder *dec, const cdz_step *step, chain *c)
+{
+    c->params = step->params;
+    c->length = c->params->num_assistant_tokens;
+    CDZ_TRY(cdz_pipeline_derive(dec, NULL, 0, twice, sizeof twice / sizeof twice[0], &c->pipeline));
+    return say_length(dec, c);
+}
+
+static cdz_status make_room(cdz_decoder *dec, const cdz_step *step, chain *c, uint32_t n)
+{
+    if (n <= c->most) return CDZ_OK;
+    const uint32_t most = n > 2 * c->most ? n : 2 * c->most;
+    c->tokens = cdz_alloc(step, most * sizeof *c->tokens);
+    if (!c->tokens) return cdz_fail(step, CDZ_E_NOMEM, "no memory for a draft of %u tokens", most);
+    if (c->keeps_scores) CDZ_TRY(cdz_scratch_scores(dec, most, &c->scores));
+    c->most = most;
+    return CDZ_OK;
+}
+
+/* The reference fills what the request leaves unset from the draft model's configuration. */
+static bool is_eos(const cdz_request_info *request, const chain_params *params, int32_t token)
+{
+    for (uint32_t i = 0; i < request->eos.len; i++)
+        if (request->eos.at[i] == token) return true;
+    for (uint32_t i = 0; request->eos.len == 0 && i < params->eos_token_id.len; i++)
+        if (params->eos_token_id.at[i] == token) return true;
+    return false;
+}
+
+/* One token from the sequence's next scores; in *prob how sure the draft is of it. */
+static cdz_status choose(cdz_decoder *dec, const cdz_step *step, chain *c, uint32_t at,
+                         cdz_scores *scores, float *prob)
+{
+    int32_t *token = &c->tokens[at];
+    if (c->keeps_scores)
+        memcpy(cdz_row(&c->scores, at), scores->data, scores->n_vocab * sizeof(float));
+    if (step->request->do_sample) {
+        CDZ_TRY(cdz_softmax(dec, scores));
+        CDZ_TRY(cdz_multinomial(dec, scores, token));
+        *prob = scores->data[*token];
+        return CDZ_OK;
+    }
+    cdz_pick pick;
+    CDZ_TRY(cdz_argmax(dec, scores, 0, &pick));
+    *token = pick.token;
+    *prob = pick.prob;
+    return CDZ_OK;
+}
+
+cdz_status chain_write(cdz_decoder *dec, const cdz_step *step, chain *c, uint32_t n,
+                       uint32_t *written)
+{
+    const double threshold = c->params->assistant_confidence_threshold;
+    CDZ_TRY(make_room(dec, step, c, n));
+    for (*written = 0; *written < n;) {
+        cdz_scores scores;
+        float prob;
+        CDZ_TRY(cdz_seq_forward(dec, &c->seq, 1, CDZ_POSITIONS_LAST, &scores));
+        const cdz_ids ids = cdz_seq_ids(dec, c->seq);
+        CDZ_TRY(cdz_process_ids(dec, c->pipeline, &ids, step->row_index, 1, &scores));
+        CDZ_TRY(choose(dec, step, c, *written, &scores, &prob));
+        const int32_t token = c->tokens[(*written)++];
+        CDZ_TRY(cdz_seq_append(dec, c->seq, &token, 1));
+        if (is_eos(step->request, c->params, token) || prob < (float)threshold) return CDZ_OK;
+    }
+    return CDZ_OK;
+}
+
+cdz_status chain_follow(cdz_decoder *dec, chain *c, cdz_ids ids)
+{
+    const cdz_ids have = cdz_seq_ids(dec, c->seq);
+    const uint32_t most = have.len < ids.len ? have.len : ids.len;
+    uint32_t same = 0;
+    while (same < most && have.at[same] == ids.at[same]) same++;
+    CDZ_TRY(cdz_seq_truncate(dec, c->seq, same));
+    return cdz_seq_append(dec, c->seq, ids.at + same, ids.len - same);
+}
+
+cdz_status chain_propose(cdz_decoder *dec, const cdz_step *step, chain *c, cdz_draft *draft)
+{
+    const uint32_t n = c->length < draft->room ? (uint32_t)c->length : draft->room;
+    uint32_t written;
+    if (n == 0) return CDZ_OK;
+    CDZ_TRY(chain_follow(dec, c, draft->history));
+    CDZ_TRY(chain_write(dec, step, c, n, &written));
+    draft->tokens = (cdz_ids){c->tokens, written};
+    if (!c->keeps_scores) return CDZ_OK;
+    draft->scores = c->scores;
+    draft->scores.n_rows = written;
+    return CDZ_OK;
+}
+
+cdz_status chain_judged(cdz_decoder *dec, chain *c, uint32_t n_proposed, uint32_t n_accepted)
+{
+    const int32_t kind = c->params->num_assistant_tokens_schedule.value;
+    if (kind == CONSTANT) return CDZ_OK;
+    if (n_accepted == n_proposed)
+        c->length += 2; /* after a round without proposals too, as the reference has it */
+    else if (c->length > 1)
+        c->length--;
+    return kind == HEURISTIC ? say_length(dec, c) : CDZ_OK;
+}

@@ -1,0 +1,117 @@
+/* prompt_lookup.c - propose what followed the last few tokens where they stood before.
+ * transformers PromptLookupCandidateGenerator: of the longest n-gram that occurs earlier, the leftmost place. */
+#include <cadenza/drafter.h>
+#include <float.h>
+#include <math.h>
+
+typedef struct lookup {
+    cdz_opt_int prompt_lookup_num_tokens, max_matching_ngram_size;
+} lookup;
+
+static const cdz_param params[] = {
+    CDZ_OPT_INT(lookup, prompt_lookup_num_tokens, CDZ_GENERATION, 1, 1 << 20,
+                "most tokens to propose; 10 when not set"),
+    CDZ_OPT_INT(lookup, max_matching_ngram_size, CDZ_GENERATION, 1, 1 << 20,
+                "longest n-gram to look for; 2 when not set"),
+};
+
+static uint32_t value_or(cdz_opt_int value, uint32_t otherwise)
+{
+    return value.set ? (uint32_t)value.value : otherwise;
+}
+
+static bool is_eos(const cdz_request_info *request, int32_t token)
+{
+    for (uint32_t i = 0; i < request->eos.len; i++)
+        if (request->eos.at[i] == token) return true;
+    return false;
+}
+
+static bool equal(const int32_t *a, const int32_t *b, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (a[i] != b[i]) return false;
+    return true;
+}
+
+/* How many of the candidates the processors leave possible, each after those before it: they are asked on a row of
+ * ones. */
+static cdz_status allowed(cdz_decoder *dec, const cdz_step *step, cdz_ids history, cdz_ids found,
+                          uint32_t *n)
+{
+    cdz_scores *ones = step->shared;
+    int32_t *ids = cdz_scratch(step, ((size_t)history.len + found.len) * sizeof *ids);
+    cdz_ids *histories = cdz_scratch(step, found.len * sizeof *histories);
+    uint32_t *rows = cdz_scratch(step, found.len * sizeof *rows);
+    if (!ids || !histories || !rows)
+        return cdz_fail(step, CDZ_E_NOMEM, "prompt_lookup: no memory for %u candidates", found.len);
+    if (ones->n_rows < found.len) CDZ_TRY(cdz_scratch_scores(dec, found.len, ones));
+    for (uint32_t i = 0; i < history.len; i++) ids[i] = history.at[i];
+    cdz_scores scores = *ones;
+    scores.n_rows = found.len;
+    for (uint32_t i = 0; i < found.len; i++) {
+        ids[history.len + i] = found.at[i];
+        histories[i] = (cdz_ids){ids, history.len + i};
+        rows[i] = step->row_index[0];
+        for (uint32_t v = 0; v < scores.n_vocab; v++) cdz_row(&scores, i)[v] = 1.0f;
+    }
+    CDZ_TRY(cdz_process_ids(dec, 0, histories, rows, found.len, &scores));
+    *n = 0;
+    while (*n < found.len && cdz_row(&scores, *n)[found.at[*n]] > -FLT_MAX) ++*n;
+    return CDZ_OK;
+}
+
+static uint32_t before_eos(const cdz_request_info *request, cdz_ids found)
+{
+    uint32_t n = 0;
+    while (n < found.len && !is_eos(request, found.at[n])) n++;
+    return n;
+}
+
+/* Where the last `size` tokens stood before: the first place whose continuation is possible. */
+static cdz_status search(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft, uint32_t size,
+                         uint32_t most, bool *done)
+{
+    const cdz_ids history = draft->history;
+    const uint32_t len = history.len, max_length = step->request->max_length;
+    const uint32_t end = len < max_length ? len : max_length;
+    for (uint32_t i = 0; i + size <= len; i++) {
+        const uint32_t from = i + size;
+        uint32_t n = from < end ? end - from : 0;
+        if (n == 0 || !equal(history.at + i, history.at + len - size, size)) continue;
+        cdz_ids found = {history.at + from, n < most ? n : most};
+        CDZ_TRY(allowed(dec, step, history, found, &found.len));
+        if (found.len == 0) continue;
+        found.len = before_eos(step->request, found);
+        draft->tokens = found;
+        *done = true;
+        return CDZ_OK;
+    }
+    return CDZ_OK;
+}
+
+static cdz_status begin(cdz_decoder *dec, const cdz_step *step, void **shared)
+{
+    (void)dec;
+    *shared = cdz_alloc(step, sizeof(cdz_scores));
+    return *shared ? CDZ_OK : cdz_fail(step, CDZ_E_NOMEM, "prompt_lookup: no memory");
+}
+
+static cdz_status propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+{
+    const lookup *p = step->params;
+    const uint32_t most = value_or(p->prompt_lookup_num_tokens, 10);
+    uint32_t size = value_or(p->max_matching_ngram_size, 2);
+    bool done = draft->room == 0;
+    if (size > draft->history.len - 1) size = draft->history.len - 1;
+    for (; size > 0 && !done; size--) CDZ_TRY(search(dec, step, draft, size, most, &done));
+    return CDZ_OK;
+}
+
+static const cdz_drafter prompt_lookup = {
+    .base = {CDZ_DRAFTER_BASE, .id = "prompt_lookup", .version = "1.0.0",
+             .summary = "Propose what followed the same tokens before", CDZ_PARAMS(lookup, params)},
+    .begin = begin,
+    .propose = propose,
+};
+CDZ_EXPORT_PLUGINS(&prompt_lookup.base)

@@ -1,0 +1,165 @@
+/* loop_draft.c - the request's drafter: begun and ended with the strategy, asked by its verbs. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cadenza/drafter.h"
+#include "run/task.h"
+#include "run/verbs.h"
+
+static const cdz_drafter *drafter_of(const cdz_loop *loop)
+{
+    return (const cdz_drafter *)(const void *)loop->drafting.stage.plugin;
+}
+
+static cdz_scope scope_of(cdz_loop *loop, cdz_error *said, bool may_alloc)
+{
+    cdz_drafting *d = &loop->drafting;
+    *said = (cdz_error){.code = CDZ_OK};
+    return (cdz_scope){loop, d->stage.plugin, &d->scratch, said, may_alloc};
+}
+
+/* What a call returned. A verb that failed inside it has said why already. */
+static cdz_status judge(cdz_loop *loop, const char *call, cdz_status returned, cdz_error *said)
+{
+    if (returned == CDZ_OK) return CDZ_OK;
+    if (returned == cdz_loop_alive(loop)) return returned;
+    if (said->code != returned && loop->error.code == returned) return returned;
+    return cdz_stages_judge(loop, loop->drafting.stage.plugin, call, returned, said);
+}
+
+/* --- begin and end ---------------------------------------------------------------------------------------------- */
+
+cdz_status cdz_drafter_begin(cdz_loop *loop)
+{
+    cdz_stage *stage = &loop->drafting.stage;
+    stage->instance = &loop->job->plan->drafter;
+    stage->plugin = stage->instance->plugin.base;
+    if (!stage->plugin) return CDZ_OK;
+    if (drafter_of(loop)->begin) {
+        cdz_error said;
+        cdz_scope scope = scope_of(loop, &said, true);
+        const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
+        const cdz_status st = drafter_of(loop)->begin(&loop->base, &step, &stage->shared);
+        cdz_scratch_reset(&loop->drafting.scratch);
+        CDZ_TRY(judge(loop, "begin", st, &said));
+    }
+    stage->begun = true;
+    return CDZ_OK;
+}
+
+void cdz_drafter_end(cdz_loop *loop)
+{
+    cdz_stage *stage = &loop->drafting.stage;
+    if (!stage->begun || !drafter_of(loop)->end) return;
+    cdz_error said;
+    cdz_scope scope = scope_of(loop, &said, false);
+    const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    drafter_of(loop)->end(&step);
+    stage->begun = false;
+}
+
+/* --- drafts ----------------------------------------------------------------------------------------------------- */
+
+bool cdz_verb_has_drafter(const cdz_decoder *dec)
+{
+    return cdz_loop_of(dec)->drafting.stage.plugin != NULL;
+}
+
+static cdz_status check_row(cdz_loop *loop, const char *verb, uint32_t r)
+{
+    if (!loop->drafting.stage.plugin)
+        return cdz_loop_fail(loop, CDZ_E_USAGE,
+                             "%s: the request has no drafter; give a draft model (--assistant "
+                             "FOLDER), set prompt_lookup_num_tokens, or name one with drafter = ID",
+                             verb);
+    if (r >= loop->n_rows)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "%s: row %" PRIu32 " of %" PRIu32, verb, r,
+                             loop->n_rows);
+    return CDZ_OK;
+}
+
+/* The host's copy of the proposals, cut to what can be of use; with quirks as many as there are. */
+static cdz_status keep(cdz_loop *loop, cdz_draft *draft)
+{
+    cdz_drafting *d = &loop->drafting;
+    const char *id = d->stage.plugin->id;
+    uint32_t n = draft->tokens.len;
+    if (n > draft->room && !loop->config.quirks) n = draft->room;
+    if (n > d->cap) {
+        int32_t *grown = realloc(d->tokens, n * sizeof *grown);
+        if (!grown) return cdz_loop_nomem(loop);
+        d->tokens = grown;
+        d->cap = n;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        d->tokens[i] = draft->tokens.at[i];
+        if (d->tokens[i] < 0 || (uint32_t)d->tokens[i] >= loop->n_vocab)
+            return cdz_err(&loop->error, CDZ_E_PLUGIN,
+                           "%s: propose named token %" PRId32
+                           ", which is outside the vocabulary of %" PRIu32,
+                           id, d->tokens[i], loop->n_vocab);
+    }
+    d->n = n;
+    d->row = draft->row;
+    draft->tokens = (cdz_ids){d->tokens, n};
+    if (draft->scores.id == 0) return CDZ_OK;
+    uint32_t first;
+    CDZ_TRY(cdz_loop_check(loop, "propose", &draft->scores, &first));
+    if (draft->scores.n_rows < n || draft->scores.n_vocab != loop->n_vocab)
+        return cdz_err(&loop->error, CDZ_E_PLUGIN,
+                       "%s: propose gave %" PRIu32 " score rows of %" PRIu32 " for %" PRIu32
+                       " tokens; expected one of %" PRIu32 " each",
+                       id, draft->scores.n_rows, draft->scores.n_vocab, n, loop->n_vocab);
+    draft->scores.n_rows = n;
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_propose(cdz_decoder *dec, uint32_t r, cdz_draft *out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(check_row(loop, "propose", r));
+    const cdz_stage *stage = &loop->drafting.stage;
+    const cdz_ids history = cdz_row_ids(&loop->rows[r]);
+    const uint32_t used = history.len + 1; /* the model's own token comes on top */
+    cdz_draft draft = {.size = sizeof draft,
+                       .row = r,
+                       .history = history,
+                       .room = loop->info.max_length > used ? loop->info.max_length - used : 0};
+    cdz_error said;
+    cdz_scope scope = scope_of(loop, &said, true);
+    cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    step.n_rows = 1;
+    step.input_ids = &draft.history;
+    step.row_index = &r;
+    cdz_status status = judge(loop, "propose", drafter_of(loop)->propose(dec, &step, &draft), &said);
+    if (status == CDZ_OK) status = keep(loop, &draft);
+    cdz_scratch_reset(&loop->drafting.scratch);
+    if (status == CDZ_OK) *out = draft;
+    return status;
+}
+
+cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(check_row(loop, "judged", r));
+    const cdz_drafting *d = &loop->drafting;
+    if (r != d->row || n_accepted > d->n)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "judged: %" PRIu32 " tokens of row %" PRIu32
+                             ", but the newest draft has %" PRIu32 " of row %" PRIu32,
+                             n_accepted, r, d->n, d->row);
+    if (!drafter_of(loop)->judged) return CDZ_OK;
+    cdz_error said;
+    cdz_scope scope = scope_of(loop, &said, true);
+    cdz_step step = cdz_step_for(&scope, d->stage.instance->params, d->stage.shared);
+    const cdz_ids history = cdz_row_ids(&loop->rows[r]);
+    step.n_rows = 1;
+    step.input_ids = &history;
+    step.row_index = &r;
+    const cdz_status st = drafter_of(loop)->judged(dec, &step, r, d->n, n_accepted);
+    cdz_scratch_reset(&loop->drafting.scratch);
+    return judge(loop, "judged", st, &said);
+}
