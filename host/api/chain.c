@@ -176,8 +176,8 @@ static cdz_status same_assistant(cdz_entry_request *req, const cdz_result *last,
     if (!cdz_json_is(given, CDZ_JSON_OBJECT)) return CDZ_OK;
     cdz_json *assistant = without(arena, given, config);
     const cdz_json *own = cdz_json_get(given, config);
-    cdz_json *values = without(arena, cdz_json_is(own, CDZ_JSON_OBJECT) ? own : NULL,
-                               left ? tokens : "");
+    cdz_json *values =
+        without(arena, cdz_json_is(own, CDZ_JSON_OBJECT) ? own : NULL, left ? tokens : "");
     if (!assistant || !values) return no_memory(err);
     if (left) put_member(values, tokens, left);
     put_member(assistant, config, values);

@@ -87,6 +87,7 @@ source_of() { # id
     for file in processors/$1.c strategies/$1/$1.c drafters/$1/$1.c drafters/model/$1.c; do
         [ -f "$root/$file" ] || continue
         printf '\nIts source is [`%s`](../../%s), written on the public headers alone.\n' "$file" "$file"
+        return 0
     done
 }
 
