@@ -25,6 +25,8 @@ typedef struct all {
     cdz_int_lists phrases;
     cdz_weighted_list bias;
     cdz_int_real decline;
+    cdz_word_or_ints layers;
+    cdz_int_choices forced;
     cdz_opt_int filled;
     int64_t free_int;
 } all;
@@ -47,6 +49,8 @@ static const cdz_param rows[] = {
     CDZ_INT_LISTS(all, phrases, 0, 0, 100, "phrases"),
     CDZ_WEIGHTED(all, bias, 0, "bias"),
     CDZ_INT_REAL(all, decline, 0, "start and factor"),
+    CDZ_WORD_OR_INTS(all, layers, 0, "low|high", 0, 100, "some layers"),
+    CDZ_INT_CHOICES(all, forced, 0, 0, 100, "phrases and choices"),
     CDZ_PARAM_(all, filled, cdz_opt_int, CDZ_T_OPT_INT, 0, 50, 0, CDZ_NO_LIMIT, "50",
                "has a default"),
     CDZ_INT(all, free_int, 0, -CDZ_NO_LIMIT, CDZ_NO_LIMIT, "any"),
@@ -143,6 +147,20 @@ static const struct {
     {"an integer and a number", "decline", "5, 1.02", "[5, 1.02]"},
     {"an integer and a number as JSON", "decline", "[5, 2]", "[5, 2.0]"},
     {"one number is no pair", "decline", "5", "!"},
+    {"word or integers: a word", "layers", "high", "\"high\""},
+    {"word or integers: integers", "layers", "0, 2", "[0, 2]"},
+    {"word or integers: JSON", "layers", "[1]", "[1]"},
+    {"word or integers: neither", "layers", "middle",
+     "!layers = \"middle\": must be low or high, or a list of integers, each 0 to 100"},
+    {"word or integers: out of range", "layers", "101",
+     "!layers = [101]: must be low or high, or a list of integers, each 0 to 100"},
+    {"word or integers: none", "layers", "none", "null"},
+    {"choices", "forced", "[[1, 2], [[3], [4, 5]]]", "[[1, 2], [[3], [4, 5]]]"},
+    {"a choice of one is a list", "forced", "[[[1, 2]]]", "[[1, 2]]"},
+    {"an empty choice", "forced", "[[]]", "!"},
+    {"an empty phrase in a choice", "forced", "[[[1], []]]", "!"},
+    {"choices need brackets", "forced", "1, 2", "!"},
+    {"a choice out of range", "forced", "[[1, 200]]", "!"},
 };
 
 static void text_becomes_values(void **state)

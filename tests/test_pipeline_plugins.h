@@ -174,6 +174,7 @@ STRATEGY(greedy, "greedy", CDZ_GREEDY);
 STRATEGY(sample, "sample", CDZ_SAMPLES);
 STRATEGY(beam, "beam", CDZ_BEAMS | CDZ_GREEDY);
 STRATEGY(group_beam, "org.cadenza.group-beam-search", CDZ_BEAMS | CDZ_GREEDY);
+STRATEGY(constrained_beam, "org.cadenza.constrained-beam-search", CDZ_BEAMS | CDZ_GREEDY);
 static const cdz_strategy backtrack = {
     .base = {BASE(CDZ_STRATEGY_BASE, "org.example.backtrack"),
              CDZ_PARAMS(p_backtrack, backtrack_params)},
@@ -204,11 +205,19 @@ DRAFTER(early_exit, "early_exit");
 DRAFTER(guess, "guess");
 
 static const cdz_plugin_base *const own_plugins[] = {
-    &temperature.base, &top_k.base,         &top_p.base,      &repetition.base, &no_repeat.base,
-    &min_length.base,  &renormalize.base,   &dry.base,        &bad_words.base,  &picky.base,
-    &max_length.base,  &max_time.base,      &eos.base,        &enough.base,     &greedy.base,
-    &sample.base,      &stop_strings.base,  &beam.base,       &backtrack.base,  &assisted.base,
-    &draft_model.base, &prompt_lookup.base, &early_exit.base, &guess.base,      &group_beam.base,
+    &temperature.base,  &top_k.base,
+    &top_p.base,        &repetition.base,
+    &no_repeat.base,    &min_length.base,
+    &renormalize.base,  &dry.base,
+    &bad_words.base,    &picky.base,
+    &max_length.base,   &max_time.base,
+    &eos.base,          &enough.base,
+    &greedy.base,       &sample.base,
+    &stop_strings.base, &beam.base,
+    &backtrack.base,    &assisted.base,
+    &draft_model.base,  &prompt_lookup.base,
+    &early_exit.base,   &guess.base,
+    &group_beam.base,   &constrained_beam.base,
 };
 
 static cdz_status load_own(const char *path, void **state, const cdz_plugin_base *const **plugins,

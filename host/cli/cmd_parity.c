@@ -112,14 +112,16 @@ static bool compare(folder *f, const cdz_json *c, const cdz_result *result, cdz_
 
 /* --- running ----------------------------------------------------------------------------------------------------- */
 
-/* Modes that no strategy of this version runs; their cases would otherwise be taken for plain ones. */
+/* A mode that nobody knows would otherwise be taken for a plain one. */
 static bool mode_is_known(const cdz_json *c)
 {
-    const cdz_json *mode = cdz_json_get(c, "mode");
-    return cdz_json_eq(mode, "greedy") || cdz_json_eq(mode, "sample") ||
-           cdz_json_eq(mode, "beam") || cdz_json_eq(mode, "beam_sample") ||
-           cdz_json_eq(mode, "group_beam") || cdz_json_eq(mode, "assisted") ||
-           cdz_json_eq(mode, "prompt_lookup") || cdz_json_eq(mode, "logits");
+    static const char *const modes[] = {
+        "greedy",     "sample",           "beam",        "beam_sample", "assisted", "prompt_lookup",
+        "group_beam", "constrained_beam", "contrastive", "dola",        "logits",
+    };
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+        if (cdz_json_eq(cdz_json_get(c, "mode"), modes[i])) return true;
+    return false;
 }
 
 /* The case as a request; what it expects is recorded, whether it says so or not. */

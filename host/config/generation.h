@@ -47,6 +47,8 @@ typedef struct cdz_generation {
     cdz_opt_bool disable_compile, low_memory;
     cdz_opt_real penalty_alpha, diversity_penalty;
     cdz_opt_int num_beam_groups;
+    cdz_int_choices force_words_ids;
+    cdz_word_or_ints dola_layers;
     /* Not in GenerationConfig: torch.manual_seed before the call; unset: a random one, reported. */
     cdz_opt_int seed;
     bool quirks; /* the reference's own defects too (docs/departures.md) */

@@ -93,10 +93,12 @@ cdz_status cdz_generation_unsupported(const cdz_resolution *res, bool strategy_n
     };
     /* Parameters that pick a decode loop: those of a loop the user named are its own affair. */
     const unsupported loops[] = {
-        {"constraints", value_of(res, "constraints")},
-        {"force_words_ids", value_of(res, "force_words_ids")},
         {"dola_layers", value_of(res, "dola_layers")},
     };
+    if (value_of(res, "constraints"))
+        return cdz_err(err, CDZ_E_USAGE,
+                       "constraints: Python objects; write them as force_words_ids, [[ids], [[ids], "
+                       "[ids]]]");
     CDZ_TRY(refuse_first(res, always, sizeof always / sizeof always[0], err));
     if (strategy_named) return CDZ_OK;
     return refuse_first(res, loops, sizeof loops / sizeof loops[0], err);

@@ -87,6 +87,10 @@ static const cdz_param rows[] = {
     OPT_REAL(penalty_alpha, ANY, "contrastive search"),
     FILLED_REAL(diversity_penalty, 0.0, "between beam groups"),
     FILLED_INT(num_beam_groups, 1, "beam groups"),
+    CDZ_INT_CHOICES(cdz_generation, force_words_ids, 0, 0, 2147483647.0,
+                    "phrases that must appear; an item that is a list of phrases: one of them"),
+    CDZ_WORD_OR_INTS(cdz_generation, dola_layers, 0, "low|high", 0, 65536,
+                     "layers that DoLa contrasts the last one with"),
     OPT_INT(seed, ANY, "of the random draws; unset: a random one"),
     BOOL(quirks, false, "reproduce the reference's own defects too"),
 };
@@ -96,8 +100,6 @@ enum { N_ROWS = sizeof rows / sizeof rows[0] };
 static const char *const others[] = {
     "watermarking_config",
     "constraints",
-    "force_words_ids",
-    "dola_layers",
     "cache_config",
     "compile_config",
     "prefix_allowed_tokens",

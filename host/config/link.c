@@ -206,6 +206,7 @@ static cdz_status link_given_strategy(linker *l, const char *spec)
 
 const cdz_recipe cdz_recipes[CDZ_N_RECIPES] = {
     {CDZ_MODE_GROUP_BEAM, "org.cadenza.group-beam-search"},
+    {CDZ_MODE_CONSTRAINED_BEAM, "org.cadenza.constrained-beam-search"},
 };
 
 static cdz_status link_recipes(linker *l)

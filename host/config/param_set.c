@@ -258,6 +258,45 @@ static cdz_status set_int_real(const cdz_param *param, cdz_int_real *field, cons
     return CDZ_OK;
 }
 
+static cdz_status set_word_or_ints(const cdz_param *param, cdz_word_or_ints *field,
+                                   const cdz_json *value, cdz_arena *arena, cdz_error *err)
+{
+    *field = (cdz_word_or_ints){0};
+    if (value->type != CDZ_JSON_STRING) return set_ints(param, &field->ints, value, arena, err);
+    return set_word(param, &field->word, value, err);
+}
+
+/* One item: [ids] or [[ids], ...]; none of them empty. */
+static cdz_status choice_from(const cdz_param *param, const cdz_json *whole, const cdz_json *item,
+                              cdz_int_lists *out, cdz_arena *arena, cdz_error *err)
+{
+    if (item->type != CDZ_JSON_ARRAY || item->len == 0) return refuse(param, whole, NULL, err);
+    const bool several = item->items[0].type == CDZ_JSON_ARRAY;
+    const uint32_t n = several ? item->len : 1;
+    const cdz_json *lists = several ? item->items : item;
+    cdz_int_list *at = cdz_arena_array(arena, n, sizeof *at);
+    if (!at) return no_memory(param, err);
+    for (uint32_t i = 0; i < n; i++) {
+        if (lists[i].type != CDZ_JSON_ARRAY || lists[i].len == 0)
+            return refuse(param, whole, NULL, err);
+        CDZ_TRY(ints_from(param, whole, lists[i].items, lists[i].len, &at[i], arena, err));
+    }
+    *out = (cdz_int_lists){at, n, true};
+    return CDZ_OK;
+}
+
+static cdz_status set_int_choices(const cdz_param *param, cdz_int_choices *field,
+                                  const cdz_json *value, cdz_arena *arena, cdz_error *err)
+{
+    if (value->type != CDZ_JSON_ARRAY) return refuse(param, value, NULL, err);
+    cdz_int_lists *at = cdz_arena_array(arena, value->len, sizeof *at);
+    if (!at) return no_memory(param, err);
+    for (uint32_t i = 0; i < value->len; i++)
+        CDZ_TRY(choice_from(param, value, &value->items[i], &at[i], arena, err));
+    *field = (cdz_int_choices){at, value->len, true};
+    return CDZ_OK;
+}
+
 /* Unset; plain fields that cannot be unset take their default. */
 static void set_null(const cdz_param *param, void *params)
 {
@@ -292,6 +331,8 @@ cdz_status cdz_param_set(const cdz_param *param, void *params, const cdz_json *v
     case CDZ_T_INT_LISTS: return set_int_lists(param, field, value, arena, err);
     case CDZ_T_WEIGHTED: return set_weighted(param, field, value, arena, err);
     case CDZ_T_INT_REAL: return set_int_real(param, field, value, err);
+    case CDZ_T_WORD_OR_INTS: return set_word_or_ints(param, field, value, arena, err);
+    case CDZ_T_INT_CHOICES: return set_int_choices(param, field, value, arena, err);
     default:
         return cdz_err(err, CDZ_E_INTERNAL, "%s: parameter type %u is unknown", param->name,
                        param->type);

@@ -131,10 +131,21 @@ static cdz_status real_weights(const cdz_param *param, cdz_arena *arena, cdz_jso
     return CDZ_OK;
 }
 
+/* Starts like a number: else it is a word. */
+static bool numeric_text(const char *text)
+{
+    return strchr("0123456789-+", *text) != NULL;
+}
+
 static cdz_status read_list(const cdz_param *param, const char *text, cdz_arena *arena,
                             cdz_json *out, cdz_error *err)
 {
-    bool nested = param->type == CDZ_T_INT_LISTS || param->type == CDZ_T_WEIGHTED;
+    bool nested = param->type == CDZ_T_INT_LISTS || param->type == CDZ_T_WEIGHTED ||
+                  param->type == CDZ_T_INT_CHOICES;
+    if (param->type == CDZ_T_WORD_OR_INTS && *text != '[' && !numeric_text(text)) {
+        read_string(text, arena, out);
+        return CDZ_OK;
+    }
     if (*text == '[' || *text == '{') {
         cdz_error why = {0};
         cdz_status st = cdz_json_parse(text, strlen(text), param->name, NULL, arena, out, &why);
@@ -185,7 +196,8 @@ static bool is_real(const cdz_param *param)
 static bool has_range(const cdz_param *param)
 {
     return is_real(param) || param->type == CDZ_T_INT || param->type == CDZ_T_OPT_INT ||
-           param->type == CDZ_T_INTS || param->type == CDZ_T_INT_LISTS;
+           param->type == CDZ_T_INTS || param->type == CDZ_T_INT_LISTS ||
+           param->type == CDZ_T_WORD_OR_INTS || param->type == CDZ_T_INT_CHOICES;
 }
 
 static void write_bound(const cdz_param *param, double bound, cdz_buf *out)
@@ -239,8 +251,9 @@ static void write_words(const cdz_param *param, const char *before, cdz_buf *out
 void cdz_param_describe(const cdz_param *param, cdz_buf *out)
 {
     const cdz_param_shape *shape = cdz_param_shape_of(param->type);
-    bool list =
-        param->type == CDZ_T_INTS || param->type == CDZ_T_REALS || param->type == CDZ_T_INT_LISTS;
+    bool list = param->type == CDZ_T_INTS || param->type == CDZ_T_REALS ||
+                param->type == CDZ_T_INT_LISTS || param->type == CDZ_T_WORD_OR_INTS ||
+                param->type == CDZ_T_INT_CHOICES;
 
     if (param->type == CDZ_T_WORD) {
         write_words(param, "", out);
@@ -249,6 +262,10 @@ void cdz_param_describe(const cdz_param *param, cdz_buf *out)
     if (param->type == CDZ_T_BOOL_OR_WORD) {
         write_words(param, "false, true", out);
         return;
+    }
+    if (param->type == CDZ_T_WORD_OR_INTS) {
+        write_words(param, "", out);
+        cdz_buf_puts(out, ", or ");
     }
     cdz_buf range = {0};
     bool limited = has_range(param) && write_range(param, &range);
@@ -318,6 +335,28 @@ static void write_int_lists(const cdz_int_lists *lists, cdz_buf *out)
     cdz_buf_putc(out, ']');
 }
 
+/* A choice of one is written as the list it is. */
+static void write_int_choices(const cdz_int_choices *choices, cdz_buf *out)
+{
+    cdz_buf_putc(out, '[');
+    for (uint32_t i = 0; i < choices->len; i++) {
+        if (i) cdz_buf_puts(out, ", ");
+        if (choices->at[i].len == 1)
+            write_ints(&choices->at[i].at[0], out);
+        else
+            write_int_lists(&choices->at[i], out);
+    }
+    cdz_buf_putc(out, ']');
+}
+
+static void write_word_or_ints(const cdz_param *param, const cdz_word_or_ints *value, cdz_buf *out)
+{
+    if (value->word.set)
+        write_word(param, &value->word, out);
+    else
+        write_ints(&value->ints, out);
+}
+
 static void write_weighted(const cdz_weighted_list *list, cdz_buf *out)
 {
     cdz_buf_puts(out, list->is_map ? "{\"mapping\": [" : "[");
@@ -358,6 +397,10 @@ bool cdz_param_is_set(const cdz_param *param, const void *params)
     case CDZ_T_INT_LISTS: return ((const cdz_int_lists *)field)->set;
     case CDZ_T_WEIGHTED: return ((const cdz_weighted_list *)field)->set;
     case CDZ_T_INT_REAL: return ((const cdz_int_real *)field)->set;
+    case CDZ_T_INT_CHOICES: return ((const cdz_int_choices *)field)->set;
+    case CDZ_T_WORD_OR_INTS:
+        return ((const cdz_word_or_ints *)field)->word.set ||
+               ((const cdz_word_or_ints *)field)->ints.set;
     default: return true;
     }
 }
@@ -393,6 +436,8 @@ static void write_set(const cdz_param *param, const void *field, cdz_buf *out)
     case CDZ_T_INT_LISTS: write_int_lists(field, out); break;
     case CDZ_T_WEIGHTED: write_weighted(field, out); break;
     case CDZ_T_INT_REAL: write_int_real(field, out); break;
+    case CDZ_T_INT_CHOICES: write_int_choices(field, out); break;
+    case CDZ_T_WORD_OR_INTS: write_word_or_ints(param, field, out); break;
     default: cdz_buf_puts(out, "null"); break;
     }
 }

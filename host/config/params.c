@@ -63,6 +63,10 @@ static const cdz_param_shape shapes[] = {
                         "a list of [ids, weight] pairs"},
     [CDZ_T_INT_REAL] = {sizeof(cdz_int_real), _Alignof(cdz_int_real),
                         "a pair of an integer and a number"},
+    [CDZ_T_WORD_OR_INTS] = {sizeof(cdz_word_or_ints), _Alignof(cdz_word_or_ints),
+                            "a list of integers"},
+    [CDZ_T_INT_CHOICES] = {sizeof(cdz_int_choices), _Alignof(cdz_int_choices),
+                           "a list whose items are lists of integers or lists of such lists"},
 };
 
 const cdz_param_shape *cdz_param_shape_of(uint16_t type)
@@ -104,7 +108,8 @@ static bool numeric(const cdz_param *param)
 static const char *why_row_is_bad(const cdz_param *param, uint32_t params_size)
 {
     const cdz_param_shape *shape = cdz_param_shape_of(param->type);
-    bool words = param->type == CDZ_T_WORD || param->type == CDZ_T_BOOL_OR_WORD;
+    bool words = param->type == CDZ_T_WORD || param->type == CDZ_T_BOOL_OR_WORD ||
+                 param->type == CDZ_T_WORD_OR_INTS;
 
     if (!shape) return "its type is unknown";
     if (!param->help) return "it has no help text";

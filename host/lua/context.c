@@ -132,9 +132,9 @@ static int context_config(lua_State *L)
 
     cdz_lua_charge(L, 20);
     if (!step->request) return luaL_error(L, "ctx:config works from begin on");
-    const uint16_t last = CDZ_T_INT_REAL;
+    const uint16_t last = CDZ_T_INT_CHOICES;
     for (uint16_t type = CDZ_T_BOOL; type <= last; type++) {
-        if (type == CDZ_T_WORD || type == CDZ_T_BOOL_OR_WORD)
+        if (type == CDZ_T_WORD || type == CDZ_T_BOOL_OR_WORD || type == CDZ_T_WORD_OR_INTS)
             continue; /* the words are not known here */
         memset(&value, 0, sizeof value);
         if (step->host->config(step, name, (cdz_param_type)type, &value) != CDZ_OK) continue;

@@ -29,6 +29,8 @@ static const type_name type_names[] = {
     {"integer_lists", CDZ_T_INT_LISTS, CDZ_T_INT_LISTS},
     {"weighted", CDZ_T_WEIGHTED, CDZ_T_WEIGHTED},
     {"integer_and_number", CDZ_T_INT_REAL, CDZ_T_INT_REAL},
+    {"word_or_integers", CDZ_T_WORD_OR_INTS, CDZ_T_WORD_OR_INTS},
+    {"integer_choices", CDZ_T_INT_CHOICES, CDZ_T_INT_CHOICES},
 };
 
 static const char *const row_keys[] = {"type",   "default",   "min",       "max",
@@ -52,6 +54,8 @@ size_t cdz_lua_param_bytes(uint32_t type)
     case CDZ_T_STRINGS: return sizeof(cdz_string_list);
     case CDZ_T_INT_LISTS: return sizeof(cdz_int_lists);
     case CDZ_T_WEIGHTED: return sizeof(cdz_weighted_list);
+    case CDZ_T_WORD_OR_INTS: return sizeof(cdz_word_or_ints);
+    case CDZ_T_INT_CHOICES: return sizeof(cdz_int_choices);
     default: return sizeof(cdz_int_real);
     }
 }
@@ -190,7 +194,8 @@ static void read_default(lua_State *L, int row, cdz_param *out, cdz_arena *arena
                      : out->type == CDZ_T_STRING || out->type == CDZ_T_WORD ? LUA_TSTRING
                                                                             : LUA_TNUMBER;
 
-    if (out->type == CDZ_T_WORD || out->type == CDZ_T_BOOL_OR_WORD) {
+    if (out->type == CDZ_T_WORD || out->type == CDZ_T_BOOL_OR_WORD ||
+        out->type == CDZ_T_WORD_OR_INTS) {
         read_words(L, row, type == LUA_TSTRING ? lua_tostring(L, -1) : NULL, out, arena);
         return;
     }
@@ -344,6 +349,27 @@ static void push_chosen(lua_State *L, const cdz_param *param, const cdz_word *wo
         push_word(L, param->text, word->value - 2);
 }
 
+/* Each item a list of lists, also a choice of one. */
+static void push_choices(lua_State *L, const cdz_int_choices *choices)
+{
+    lua_createtable(L, (int)choices->len, 0);
+    for (uint32_t i = 0; i < choices->len; i++) {
+        push_int_lists(L, &choices->at[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+}
+
+/* A string, a list, or nil. */
+static void push_word_or_ints(lua_State *L, const cdz_param *param, const cdz_word_or_ints *value)
+{
+    if (value->word.set)
+        push_word(L, param->text, value->word.value);
+    else if (value->ints.set)
+        push_int_list(L, &value->ints);
+    else
+        lua_pushnil(L);
+}
+
 /* Pushes what may be unset: nil then. */
 static void push_settable(lua_State *L, const cdz_param *param, const void *at)
 {
@@ -358,6 +384,8 @@ static void push_settable(lua_State *L, const cdz_param *param, const void *at)
         cdz_int_lists lists;
         cdz_weighted_list weighted;
         cdz_int_real pair;
+        cdz_word_or_ints mixed;
+        cdz_int_choices choices;
     } v;
 
     memcpy(&v, at, cdz_lua_param_bytes(param->type));
@@ -380,6 +408,8 @@ static void push_settable(lua_State *L, const cdz_param *param, const void *at)
         WHEN_SET(CDZ_T_INT_LISTS, lists, push_int_lists(L, &v.lists));
         WHEN_SET(CDZ_T_WEIGHTED, weighted, push_weighted(L, &v.weighted));
         WHEN_SET(CDZ_T_INT_REAL, pair, push_pair(L, &v.pair));
+        WHEN_SET(CDZ_T_INT_CHOICES, choices, push_choices(L, &v.choices));
+    case CDZ_T_WORD_OR_INTS: push_word_or_ints(L, param, &v.mixed); break;
     default: lua_pushnil(L); break;
     }
 #undef WHEN_SET

@@ -82,6 +82,8 @@ static size_t type_bytes(cdz_param_type type)
     case CDZ_T_INT_LISTS: return sizeof(cdz_int_lists);
     case CDZ_T_WEIGHTED: return sizeof(cdz_weighted_list);
     case CDZ_T_INT_REAL: return sizeof(cdz_int_real);
+    case CDZ_T_WORD_OR_INTS: return sizeof(cdz_word_or_ints);
+    case CDZ_T_INT_CHOICES: return sizeof(cdz_int_choices);
     }
     return 0;
 }

@@ -18,7 +18,7 @@
 ---@field min number?
 ---@field max number?
 ---@field help string? one line
----@field type "boolean"|"integer"|"number"|"string"|"word"|"boolean_or_word"|"integers"|"numbers"|"strings"|"integer_lists"|"weighted"|"integer_and_number"|nil what the default does not tell
+---@field type "boolean"|"integer"|"number"|"string"|"word"|"boolean_or_word"|"integers"|"numbers"|"strings"|"integer_lists"|"weighted"|"integer_and_number"|"word_or_integers"|"integer_choices"|nil what the default does not tell
 ---@field integer boolean? a number without fraction
 ---@field optional boolean? may be unset: nil then
 ---@field words string[]? the words of a "word" or "boolean_or_word"

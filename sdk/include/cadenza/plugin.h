@@ -59,6 +59,8 @@ typedef enum cdz_param_type {
     CDZ_T_INT_LISTS,    /* cdz_int_lists: a list of lists of integers */
     CDZ_T_WEIGHTED,     /* cdz_weighted_list: token sequences with a weight each */
     CDZ_T_INT_REAL,     /* cdz_int_real: a pair such as (start, factor) */
+    CDZ_T_WORD_OR_INTS, /* cdz_word_or_ints: one of the words of `text`, or a list of integers */
+    CDZ_T_INT_CHOICES, /* cdz_int_choices: each item a list of integers, or a choice of such lists */
 } cdz_param_type;
 
 typedef struct cdz_opt_bool {
@@ -115,6 +117,17 @@ typedef struct cdz_int_real {
     bool set;
 } cdz_int_real;
 
+typedef struct cdz_word_or_ints {
+    cdz_word word; /* one of the two is set, or none */
+    cdz_int_list ints;
+} cdz_word_or_ints;
+/* A list of integers is a choice of one. */
+typedef struct cdz_int_choices {
+    const cdz_int_lists *at;
+    uint32_t len;
+    bool set;
+} cdz_int_choices;
+
 typedef enum cdz_param_flag {
     /* Unless the plugin's own section sets it, the value is that of the generation parameter of the same name. */
     CDZ_GENERATION = 1u << 0,
@@ -170,6 +183,10 @@ typedef struct cdz_param {
     CDZ_PARAM_(T, F, cdz_int_lists, CDZ_T_INT_LISTS, flags_, 0, min_, max_, NULL, help_)
 #define CDZ_WEIGHTED(T, F, flags_, help_)                                                          \
     CDZ_PARAM_(T, F, cdz_weighted_list, CDZ_T_WEIGHTED, flags_, 0, 0, 0, NULL, help_)
+#define CDZ_WORD_OR_INTS(T, F, flags_, words_, min_, max_, help_)                                  \
+    CDZ_PARAM_(T, F, cdz_word_or_ints, CDZ_T_WORD_OR_INTS, flags_, 0, min_, max_, words_, help_)
+#define CDZ_INT_CHOICES(T, F, flags_, min_, max_, help_)                                           \
+    CDZ_PARAM_(T, F, cdz_int_choices, CDZ_T_INT_CHOICES, flags_, 0, min_, max_, NULL, help_)
 #define CDZ_INT_REAL(T, F, flags_, help_)                                                          \
     CDZ_PARAM_(T, F, cdz_int_real, CDZ_T_INT_REAL, flags_, 0, 0, 0, NULL, help_)
 
