@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "cli/cmd_run.h"
+#include "cli/drafts.h"
 
 enum { WINDOW = 512 };
 static const size_t max_line = (size_t)64 << 20;
@@ -34,6 +35,7 @@ typedef struct batch {
     uint64_t submitted, done, failed, n_lines;
     named_pipeline *pipelines;
     size_t n_pipelines;
+    cdz_drafts drafts;
     pthread_mutex_t lock; /* of the ring, against the interrupt's thread */
     bool stop;            /* interrupted: submit no more */
     bool show_progress;
@@ -114,6 +116,14 @@ static cdz_status line_pipeline(batch *b, const cdz_json *document, cdz_pipeline
     return CDZ_OK;
 }
 
+static cdz_status open_draft(batch *b, const cdz_json *document, cdz_model **out, cdz_error *err)
+{
+    char path[4096];
+    return cdz_drafts_open(&b->drafts, b->session->runtime, document,
+                           cdz_cli_model_folder(b->options->common.model, path, sizeof path), out,
+                           err);
+}
+
 static cdz_status submit_line(batch *b, const char *line, size_t len, uint64_t line_number,
                               uint64_t *id, cdz_error *err)
 {
@@ -134,7 +144,8 @@ static cdz_status submit_line(batch *b, const char *line, size_t len, uint64_t l
                 .json = line,
                 .timeout_s = b->options->common.timeout_s,
             };
-            status = cdz_submit(b->session->runtime, &request, id, err);
+            status = open_draft(b, &document, &request.assistant, err);
+            if (status == CDZ_OK) status = cdz_submit(b->session->runtime, &request, id, err);
         }
         if (status != CDZ_OK) cdz_err_prefix(err, "%s", name);
     }
@@ -296,6 +307,7 @@ int cdz_run_batch(const cdz_run_options *options, cdz_session *session)
         cdz_pipeline_free(b->pipelines[i].pipeline);
     }
     free(b->pipelines);
+    cdz_drafts_close(&b->drafts);
     pthread_mutex_destroy(&b->lock);
     free(b);
     return status;

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/api.h"
 #include "base/json.h"
+#include "cli/drafts.h"
 
 static const char help[] =
     "usage: cadenza run [MODEL] [-p TEXT | --messages FILE | --ids 1,2,3 | --request FILE | --input FILE]\n"
@@ -257,10 +259,47 @@ static void print_rows(const cdz_result *result, const stream *out)
         printf("---\n%s\n", cdz_result_text(result, r));
 }
 
+/* What drafting was worth, on the terminal: rounds are passes of the model. */
+static void print_rounds(const cdz_result *result)
+{
+    const cdz_outcome *o = result->outcome;
+    unsigned long long n = 0, proposed = 0, accepted = 0;
+    for (uint32_t i = 0; i < o->n_results; i++) {
+        const cdz_named_result *r = &o->results[i];
+        if (strncmp(r->name, "rounds", 6) != 0 || r->n_dims != 2 || r->type != CDZ_RESULT_I64)
+            continue;
+        for (uint64_t k = 0; k < r->shape[0]; k++, n++) {
+            proposed += (unsigned long long)((const int64_t *)r->data)[2 * k];
+            accepted += (unsigned long long)((const int64_t *)r->data)[2 * k + 1];
+        }
+    }
+    if (n == 0) return;
+    fflush(stdout); /* the answer first, where both go to one place */
+    cdz_cli_say("%u tokens in %llu rounds: %llu proposed, %llu accepted", o->n_new_tokens, n,
+                proposed, accepted);
+}
+
+/* Opens the draft model that a request document names. */
+static cdz_status open_draft(const cdz_run_options *o, cdz_session *session, const char *json,
+                             cdz_drafts *drafts, cdz_model **out, cdz_error *err)
+{
+    char path[4096];
+    cdz_arena arena = {0};
+    cdz_json document;
+    if (!json) return CDZ_OK;
+    cdz_status status = cdz_json_parse(json, strlen(json), "request", NULL, &arena, &document, err);
+    if (status == CDZ_OK)
+        status = cdz_drafts_open(drafts, session->runtime, &document,
+                                 cdz_cli_model_folder(o->common.model, path, sizeof path), out, err);
+    cdz_arena_free(&arena);
+    return status;
+}
+
 static int run_one(const cdz_run_options *o, cdz_session *session)
 {
     prompt p = {0};
     stream out = {0};
+    cdz_drafts drafts = {0};
     int status = read_prompt(o, &p);
     if (status != CDZ_EXIT_OK) {
         free_prompt(&p);
@@ -282,7 +321,8 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     cdz_error err = {0};
     cdz_result *result = NULL;
     cancellation c = {.runtime = session->runtime};
-    cdz_status run = cdz_submit(session->runtime, &request, &c.id, &err);
+    cdz_status run = open_draft(o, session, p.json, &drafts, &request.assistant, &err);
+    if (run == CDZ_OK) run = cdz_submit(session->runtime, &request, &c.id, &err);
     if (run == CDZ_OK) {
         cdz_cli_on_interrupt(cancel, &c);
         run = cdz_wait(session->runtime, c.id, &result, &err);
@@ -290,6 +330,7 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     }
     if (result && o->json) puts(cdz_result_json(result));
     if (result && !o->json) print_rows(result, &out);
+    if (result && !o->json) print_rounds(result);
     if (run == CDZ_E_DEADLINE && result) run = CDZ_OK; /* --timeout: the answer is what it has */
     status = run == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
     if (fflush(stdout) != 0 && status == CDZ_EXIT_OK) {
@@ -297,6 +338,7 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
         status = CDZ_EXIT_FAILURE;
     }
     cdz_result_free(result);
+    cdz_drafts_close(&drafts);
     free_prompt(&p);
     return status;
 }

@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 cp "$root"/tests/composition/*.lua "$work"
 cd "$work" || exit 1
 
-modes=(greedy sample beam)
+modes=(greedy sample beam assisted assisted_lookup)
 processors=(none sparse stateless stateful)
 stops=(length strings rule)
 # Three prompts of one length: river (noun): a | music (noun): a | window (noun): a
