@@ -133,7 +133,7 @@ static void test_mask(void **state)
     cdz_seq a = new_seq(&s, 8);
     cdz_seq_set_mask(&a, mask, sizeof mask);
     assert_int_equal(cdz_seq_visible(&a), 5);
-    for (uint32_t p = 0; p < 5; p++) assert_int_equal(cdz_seq_index(&a, p), index_of[p]);
+    for (uint32_t p = 0; p < 5; p++) assert_int_equal(cdz_seq_slot(&a, p), index_of[p]);
     compute(&a);
     cdz_seq_cut(&a, 5);
     assert_int_equal(cdz_seq_visible(&a), 2);

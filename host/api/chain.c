@@ -210,6 +210,10 @@ cdz_status cdz_chain_prepare(cdz_entry_request *req, const cdz_result *last, cdz
     const bool continues = cdz_chain_continues(chain);
     cdz_prompt_rows rows = {0};
     cdz_json document;
+    if (continues && req->job->n_embeds)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "calls[%u]: \"append_ids\" cannot continue a prompt of embeddings",
+                       chain->next);
     CDZ_TRY(call_document(req, last, call, &document, err));
     if (continues) CDZ_TRY(continue_rows(req, last, call, &rows, err));
     chain->next++;

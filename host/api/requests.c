@@ -236,6 +236,11 @@ static cdz_status prepare(cdz_runtime *rt, const cdz_request *request, cdz_entry
         .prompt = request->prompt,
         .ids = request->ids,
         .n_ids = request->n_ids,
+        .embeds = {.data = (float *)(uintptr_t)request->embeds, /* only read */
+                   .n = request->embeds ? request->n_embed_rows : 0,
+                   .len = request->n_embeds,
+                   .width = cdz_model_hidden_size(request->model)},
+        .inputs_dir = request->inputs_dir,
         .past = request->past ? request->past->outcome->kept : NULL,
         .keep_cache = request->keep_cache || cdz_chain_continues(&req->chain),
         .timeout_s = request->timeout_s,
@@ -276,6 +281,8 @@ static cdz_status check_request(const cdz_request *request, cdz_error *err)
     int given = (request->prompt != NULL) + (request->ids != NULL) + (request->json != NULL);
     if (given > 1)
         return cdz_err(err, CDZ_E_USAGE, "cdz_request has more than one of prompt, ids and json");
+    if (request->embeds && (request->n_embeds == 0 || request->n_embed_rows == 0))
+        return cdz_err(err, CDZ_E_USAGE, "cdz_request.embeds is set, n_embeds or n_embed_rows is 0");
     if (!request->past) return CDZ_OK;
     const cdz_kept *kept = request->past->outcome->kept;
     if (!kept)

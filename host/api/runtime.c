@@ -166,6 +166,11 @@ uint32_t cdz_model_context(const cdz_model *model)
     return (uint32_t)cdz_weights_arch(cdz_run_model_weights(model->run))->context;
 }
 
+uint32_t cdz_model_hidden_size(const cdz_model *model)
+{
+    return cdz_weights_arch(cdz_run_model_weights(model->run))->hidden;
+}
+
 static cdz_status the_tokenizer(const cdz_model *model, const cdz_tokenizer **out, cdz_error *err)
 {
     *out = cdz_run_model_tokenizer(model->run);

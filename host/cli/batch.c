@@ -142,6 +142,7 @@ static cdz_status submit_line(batch *b, const char *line, size_t len, uint64_t l
                 .assistant = b->session->assistant,
                 .pipeline = pipeline,
                 .json = line,
+                .inputs_dir = cdz_cli_folder_of(b->options->input, &arena),
                 .timeout_s = b->options->common.timeout_s,
             };
             status = open_draft(b, &document, &request.assistant, err);

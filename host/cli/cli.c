@@ -249,3 +249,12 @@ cdz_status cdz_cli_read_stream(FILE *file, const char *name, size_t max, char **
     *len = n;
     return CDZ_OK;
 }
+
+const char *cdz_cli_folder_of(const char *path, cdz_arena *arena)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    if (!slash) return ".";
+    const char *folder =
+        slash == path ? "/" : cdz_arena_strndup(arena, path, (size_t)(slash - path));
+    return folder ? folder : ".";
+}

@@ -122,6 +122,8 @@ void cdz_cli_clear_interrupt(void);
 /* A whole stream into *text (allocated, NUL-terminated), at most max bytes. */
 cdz_status cdz_cli_read_stream(FILE *file, const char *name, size_t max, char **text, size_t *len,
                                cdz_error *err);
+/* The folder that a file lies in, for what it names: "." for standard input. */
+const char *cdz_cli_folder_of(const char *path, cdz_arena *arena);
 /* "512M", "2G", "1048576" to bytes; false when it is none of these. */
 bool cdz_cli_parse_size(const char *text, uint64_t *bytes);
 

@@ -141,8 +141,11 @@ static cdz_status submit_case(parity *p, folder *f, const cdz_json *c, uint64_t 
                        cdz_json_is(mode, CDZ_JSON_STRING) ? mode->string : "(none)");
     cdz_buf text = {0};
     write_request(c, &text);
-    cdz_request request = {
-        .size = sizeof request, .model = f->model, .pipeline = p->pipeline, .json = text.data};
+    cdz_request request = {.size = sizeof request,
+                           .model = f->model,
+                           .pipeline = p->pipeline,
+                           .json = text.data,
+                           .inputs_dir = f->path};
     cdz_status status = text.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory") : CDZ_OK;
     if (status == CDZ_OK)
         status = cdz_drafts_open(&f->drafts, p->runtime, c, f->path, &request.assistant, err);

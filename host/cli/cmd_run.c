@@ -300,6 +300,7 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     prompt p = {0};
     stream out = {0};
     cdz_drafts drafts = {0};
+    cdz_arena arena = {0};
     int status = read_prompt(o, &p);
     if (status != CDZ_EXIT_OK) {
         free_prompt(&p);
@@ -314,6 +315,7 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
         .ids = p.ids,
         .n_ids = p.n_ids,
         .json = p.json,
+        .inputs_dir = cdz_cli_folder_of(o->request, &arena),
         .timeout_s = o->common.timeout_s,
         .on_event = o->json ? NULL : on_event,
         .user = &out,
@@ -340,6 +342,7 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     cdz_result_free(result);
     cdz_drafts_close(&drafts);
     free_prompt(&p);
+    cdz_arena_free(&arena);
     return status;
 }
 

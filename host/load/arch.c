@@ -355,6 +355,7 @@ static cdz_status read_block(const cdz_keys *k, cdz_arch *a)
     a->qk_norm = f->qk_norm;
     a->fused = f->fused;
     a->conv1d = f->conv1d;
+    a->scales_given = f->scales_given;
     a->embed_scale = f->scaled_embedding ? (float)sqrt((double)a->hidden) : 1.0f;
     CDZ_TRY(refuse_modes(k));
     CDZ_TRY(read_activation(k, a));

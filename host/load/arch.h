@@ -80,6 +80,7 @@ typedef struct cdz_arch {
     float norm_eps, norm_offset;
     cdz_qk_norm qk_norm;
     float embed_scale;     /* on what is embedded; 1: none */
+    bool scales_given;     /* on embeddings given as prompt as well */
     float attention_scale; /* head_dim ** -0.5, or what config.json says */
     bool scale_by_layer;   /* layer i divides it by i + 1 */
     float attention_cap;   /* soft caps of attention's and of the head's scores; 0: none */

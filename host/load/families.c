@@ -187,6 +187,7 @@ static const cdz_family families[] = {
      .window = CDZ_WINDOW_PATTERN,
      .norm_offset = 1,
      .scaled_embedding = true,
+     .scales_given = true,
      .window_size = 4096,
      .window_pattern = 2,
      .context = 8192,

@@ -46,7 +46,7 @@ struct cdz_family {
     float norm_offset;
     cdz_qk_norm qk_norm;
     cdz_fused fused;
-    bool conv1d, scaled_embedding, parallel, gpt2_scales, no_rope_layers, local_rope;
+    bool conv1d, scaled_embedding, scales_given, parallel, gpt2_scales, no_rope_layers, local_rope;
     bool only_longrope; /* its releases call that "su" or "yarn" */
 
     /* Defaults of keys; 0 as the comment says. */

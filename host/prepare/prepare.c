@@ -16,6 +16,7 @@ typedef struct preparation {
     const cdz_arch *arch;
     cdz_job *job;
     cdz_prompt_rows rows;
+    cdz_embeds embeds;
     cdz_error *err;
 } preparation;
 
@@ -161,11 +162,13 @@ static cdz_status pad_row(preparation *p, uint32_t row)
     cdz_job *job = p->job;
     uint32_t len = p->rows.lens[row], missing = job->prompt_len - len;
     int32_t *ids = cdz_arena_array(&job->arena, job->prompt_len, sizeof *ids);
-    uint8_t *mask = cdz_arena_array(&job->arena, job->prompt_len, 1);
+    uint8_t *mask = cdz_arena_array(&job->arena, cdz_job_slots(job), 1);
     if (!ids || !mask) return no_memory(p->err);
     for (uint32_t i = 0; i < missing; i++) ids[i] = job->pad < 0 ? 0 : job->pad;
     if (len) memcpy(ids + missing, p->rows.ids[row], len * sizeof *ids);
-    if (p->rows.masks && p->rows.masks[row])
+    if (job->n_embeds)
+        memset(mask, 1, job->n_embeds);
+    else if (p->rows.masks && p->rows.masks[row])
         memcpy(mask + missing, p->rows.masks[row], len);
     else
         infer_mask(p, row, mask + missing);
@@ -178,7 +181,7 @@ static cdz_status pad_row(preparation *p, uint32_t row)
 static cdz_status check_mask(preparation *p, uint32_t row)
 {
     const uint8_t *mask = p->job->rows[row].mask;
-    uint32_t len = p->job->prompt_len, first = 0;
+    uint32_t len = cdz_job_slots(p->job), first = 0;
     while (first < len && !mask[first]) first++;
     if (first == len || !mask[len - 1])
         return cdz_err(
@@ -200,6 +203,36 @@ static cdz_status check_mask(preparation *p, uint32_t row)
     return CDZ_OK;
 }
 
+/* Embeddings as prompt: they are what the model reads, whatever ids there are beside them for processors. */
+static cdz_status take_embeds(preparation *p)
+{
+    cdz_job *job = p->job;
+    CDZ_TRY(cdz_embeds_read(p->in, &job->arena, &p->embeds, p->err));
+    if (p->embeds.n == 0) return CDZ_OK;
+    job->n_embeds = p->embeds.len;
+    if (p->rows.n && p->rows.n != p->embeds.n)
+        return cdz_err(p->err, CDZ_E_USAGE, "the prompt has %u rows, its embeddings have %u",
+                       p->rows.n, p->embeds.n);
+    if (p->rows.n) return CDZ_OK;
+    p->rows.n = p->embeds.n;
+    p->rows.ids = cdz_arena_array(&job->arena, p->rows.n, sizeof *p->rows.ids);
+    p->rows.lens = cdz_arena_array(&job->arena, p->rows.n, sizeof *p->rows.lens);
+    return p->rows.ids && p->rows.lens ? CDZ_OK : no_memory(p->err);
+}
+
+static cdz_status give_embeds(preparation *p)
+{
+    const cdz_json *doc = p->in->document, *mask = doc ? cdz_json_get(doc, "attention_mask") : NULL;
+    const cdz_embeds *e = &p->embeds;
+    uint8_t **masks;
+    CDZ_TRY(cdz_mask_rows_read(mask, e->n, e->len, &p->job->arena, &masks, p->err));
+    for (uint32_t r = 0; r < e->n; r++) {
+        p->job->rows[r].embeds = e->data + (size_t)r * e->len * e->width;
+        if (masks) p->job->rows[r].mask = masks[r];
+    }
+    return CDZ_OK;
+}
+
 static cdz_status make_rows(preparation *p)
 {
     cdz_job *job = p->job;
@@ -207,19 +240,19 @@ static cdz_status make_rows(preparation *p)
         p->rows = *p->in->rows;
     else
         CDZ_TRY(cdz_prompt_rows_read(p->in, &job->arena, &p->rows, p->err));
+    CDZ_TRY(take_embeds(p));
     if (p->rows.n == 0) CDZ_TRY(start_from_bos(p));
     CDZ_TRY(check_ids(p));
     job->n_prompts = p->rows.n;
     for (uint32_t r = 0; r < p->rows.n; r++)
         if (p->rows.lens[r] > job->prompt_len) job->prompt_len = p->rows.lens[r];
-    if (job->prompt_len == 0)
+    if (cdz_job_slots(job) == 0)
         return cdz_err(p->err, CDZ_E_USAGE, "the prompt is empty: it has no tokens to start from");
     job->rows = cdz_arena_array(&job->arena, job->n_prompts, sizeof *job->rows);
     if (!job->rows) return no_memory(p->err);
-    for (uint32_t r = 0; r < job->n_prompts; r++) {
-        CDZ_TRY(pad_row(p, r));
-        CDZ_TRY(check_mask(p, r));
-    }
+    for (uint32_t r = 0; r < job->n_prompts; r++) CDZ_TRY(pad_row(p, r));
+    if (job->n_embeds) CDZ_TRY(give_embeds(p));
+    for (uint32_t r = 0; r < job->n_prompts; r++) CDZ_TRY(check_mask(p, r));
     return CDZ_OK;
 }
 
@@ -258,7 +291,9 @@ static cdz_status gather_warnings(preparation *p, const cdz_lengths *lengths)
 static cdz_status resolve_lengths(preparation *p)
 {
     cdz_lengths lengths = {0};
-    CDZ_TRY(cdz_resolve_lengths(&p->job->plan->generation, p->job->prompt_len, p->arch->context, 0,
+    const cdz_job *job = p->job;
+    const uint32_t apart = job->n_embeds != job->prompt_len ? job->n_embeds : 0;
+    CDZ_TRY(cdz_resolve_lengths(&job->plan->generation, job->prompt_len, p->arch->context, apart,
                                 &lengths, p->err));
     if (lengths.max_length > UINT32_MAX / 2)
         return cdz_err(p->err, CDZ_E_USAGE, "max_length is %lld; at most %u is possible",
@@ -332,6 +367,9 @@ static cdz_status prepare(preparation *p, cdz_record_spec *record)
     CDZ_TRY(special_tokens(p));
     CDZ_TRY(make_rows(p));
     p->job->prompt_logits = doc && cdz_json_eq(cdz_json_get(doc, "mode"), "logits");
+    if (p->job->prompt_logits && p->job->n_embeds)
+        return cdz_err(p->err, CDZ_E_UNSUPPORTED,
+                       "request: mode \"logits\" takes ids, not \"inputs_embeds\"");
     if (p->job->prompt_logits) {
         p->job->n_rows = p->job->n_prompts;
         p->job->max_length = p->job->prompt_len;

@@ -5,6 +5,7 @@
  *   prompt_ids        ids, or a list of rows of ids; null: start from bos_token_id
  *   messages          a conversation, or a list of them (a batch): their chat template's text; with tools, documents,
  *                     chat_template, chat_template_kwargs, special_in_messages
+ *   inputs_embeds     embeddings as prompt, alone or for the ids: lists, or the name of a file beside the document
  *   attention_mask    rows of 0 and 1, as prompt_ids
  *   kwargs            generation parameters and arguments of the strategy, by name
  *   seed              torch.manual_seed(seed) before the call
@@ -30,6 +31,12 @@ typedef struct cdz_record_spec {
     const cdz_json *detect; /* the document's, while it is there: an object, or NULL */
 } cdz_record_spec;
 
+/* A prompt given as embeddings. */
+typedef struct cdz_embeds {
+    float *data;            /* (n, len, width) */
+    uint32_t n, len, width; /* n 0: none were given */
+} cdz_embeds;
+
 typedef struct cdz_prepare_input {
     cdz_run_model *model, *assistant; /* assistant may be NULL */
     cdz_pipeline *pipeline;
@@ -41,6 +48,8 @@ typedef struct cdz_prepare_input {
     const int32_t *ids;
     uint32_t n_ids;                     /* the same for ids */
     const struct cdz_prompt_rows *rows; /* read already, instead of the document's; or NULL */
+    cdz_embeds embeds;                  /* the caller's own; n 0: the document's */
+    const char *inputs_dir; /* folder of the files that a document may name; NULL: it may not */
     cdz_kept *past;  /* KV state that the prompt may continue; or NULL. The job holds it too */
     bool keep_cache; /* the outcome is to hold the KV state */
     double timeout_s, deadline_s; /* from now; monotonic. 0: none */
@@ -66,5 +75,13 @@ typedef struct cdz_prompt_rows {
 
 cdz_status cdz_prompt_rows_read(const cdz_prepare_input *in, cdz_arena *arena, cdz_prompt_rows *out,
                                 cdz_error *err);
+
+/* The embeddings of a document or input; n 0 when there are none. */
+cdz_status cdz_embeds_read(const cdz_prepare_input *in, cdz_arena *arena, cdz_embeds *out,
+                           cdz_error *err);
+
+/* Rows of 0 and 1, n of them, each len long; *out NULL when mask is absent or null. */
+cdz_status cdz_mask_rows_read(const cdz_json *mask, uint32_t n, uint32_t len, cdz_arena *arena,
+                              uint8_t ***out, cdz_error *err);
 
 #endif

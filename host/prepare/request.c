@@ -26,7 +26,7 @@ static const struct {
     {"optional", 'n'},
     {"prompt_text", 'n'},
     {"reference", 'n'},
-    {"inputs_embeds", 'x'},
+    {"inputs_embeds", 'p'},
     {"calls", 'c'},
     {"messages", 'p'},
     {"tools", 'p'},

@@ -126,10 +126,11 @@ static cdz_status mask_row(const cdz_json *row, uint32_t len, cdz_arena *arena, 
                            cdz_error *err)
 {
     if (row->type != CDZ_JSON_ARRAY || row->len != len)
-        return cdz_err(err, CDZ_E_USAGE,
-                       "request: a row of \"attention_mask\" must be a list as long as its row of "
-                       "\"prompt_ids\" (%u)",
-                       len);
+        return cdz_err(
+            err, CDZ_E_USAGE,
+            "request: a row of \"attention_mask\" must be a list as long as its row of the "
+            "prompt (%u)",
+            len);
     *mask = cdz_arena_array(arena, len, 1);
     if (!*mask) return no_memory(err);
     for (uint32_t i = 0; i < len; i++) {
@@ -166,6 +167,22 @@ static cdz_status rows_from_ids(const cdz_json *ids, const cdz_json *mask, cdz_a
             CDZ_TRY(
                 mask_row(flat ? mask : &mask->items[r], out->lens[r], arena, &out->masks[r], err));
     }
+    return CDZ_OK;
+}
+
+cdz_status cdz_mask_rows_read(const cdz_json *mask, uint32_t n, uint32_t len, cdz_arena *arena,
+                              uint8_t ***out, cdz_error *err)
+{
+    *out = NULL;
+    if (!mask || mask->type == CDZ_JSON_NULL) return CDZ_OK;
+    const bool flat = mask->type == CDZ_JSON_ARRAY && is_flat(mask);
+    if (mask->type != CDZ_JSON_ARRAY || (flat ? 1 : mask->len) != n)
+        return cdz_err(err, CDZ_E_USAGE, "request: \"attention_mask\" must have %u rows of %u", n,
+                       len);
+    *out = cdz_arena_array(arena, n, sizeof **out);
+    if (!*out) return no_memory(err);
+    for (uint32_t r = 0; r < n; r++)
+        CDZ_TRY(mask_row(flat ? mask : &mask->items[r], len, arena, &(*out)[r], err));
     return CDZ_OK;
 }
 

@@ -241,7 +241,7 @@ void cdz_run_model_release(cdz_run_model *model)
 
 static cdz_status check_shape(const cdz_job *job, cdz_error *err)
 {
-    if (job->n_prompts == 0 || job->prompt_len == 0)
+    if (job->n_prompts == 0 || cdz_job_slots(job) == 0)
         return cdz_err(err, CDZ_E_INPUT, "the request has no prompt");
     if (!job->prompt_logits && (job->n_rows < job->n_prompts || job->n_rows % job->n_prompts != 0))
         return cdz_err(err, CDZ_E_INPUT, "the request has %" PRIu32 " rows for %" PRIu32 " prompts",

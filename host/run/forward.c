@@ -48,6 +48,8 @@ struct cdz_layers {
     int32_t picked[CDZ_PASS_ROWS];
 
     int32_t ids[CDZ_PASS_ROWS];
+    const float *embeds[CDZ_PASS_ROWS]; /* (D) given in place of the id's, or NULL */
+    bool any_embeds;
     uint32_t positions[CDZ_PASS_ROWS];
     cdz_kv_row rows[CDZ_PASS_ROWS];
     head_row heads[CDZ_PASS_ROWS];
@@ -181,8 +183,17 @@ static void want_scores(cdz_layers *f, const cdz_want *want, const cdz_want_seq 
     if (want->positions == CDZ_POSITIONS_LAST && p + 1 != visible) return;
     if (want->positions == CDZ_POSITIONS_ALL && p < ws->from) return;
     int64_t row = ws->row0;
-    if (want->positions == CDZ_POSITIONS_ALL) row += want->by_index ? cdz_seq_index(ws->seq, p) : p;
+    if (want->positions == CDZ_POSITIONS_ALL) row += want->by_index ? cdz_seq_slot(ws->seq, p) : p;
     f->heads[f->n_heads++] = (head_row){f->m, want->out + (size_t)row * want->stride};
+}
+
+/* What the pass's next row reads. */
+static void read_slot(cdz_layers *f, const cdz_seq *seq, uint32_t slot)
+{
+    const bool given = slot < seq->n_embeds;
+    f->embeds[f->m] = given ? seq->embeds + (size_t)slot * f->weights->arch.hidden : NULL;
+    f->ids[f->m] = given ? 0 : seq->ids[slot - seq->n_embeds + seq->n_beside];
+    f->any_embeds |= given;
 }
 
 /* Takes up to the pass's room of a sequence's missing positions. Its cache counts them at once: nothing reads the
@@ -191,13 +202,13 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
 {
     cdz_seq *seq = ws->seq;
     const uint32_t visible = cdz_seq_visible(seq);
-    uint32_t index = seq->computed < visible ? cdz_seq_index(seq, seq->computed) : 0;
+    uint32_t slot = seq->computed < visible ? cdz_seq_slot(seq, seq->computed) : 0;
     uint32_t end = visible;
     if (want->chunk && visible - seq->computed > want->chunk) end = seq->computed + want->chunk;
     while (seq->computed < end && f->m < CDZ_PASS_ROWS) {
         const uint32_t p = seq->computed++;
-        while (index < seq->mask_len && !seq->mask[index]) index++;
-        f->ids[f->m] = seq->ids[index++];
+        while (slot < seq->mask_len && !seq->mask[slot]) slot++;
+        read_slot(f, seq, slot++);
         f->positions[f->m] = p;
         f->rows[f->m] = (cdz_kv_row){seq->blocks, p, 0};
         want_scores(f, want, ws, p, visible);
@@ -228,6 +239,7 @@ static void serve(cdz_layers *f, cdz_want *want)
 static void gather(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
     f->m = f->n_heads = f->n_spans = 0;
+    f->any_embeds = false;
     for (uint32_t i = 0; i < n; i++) wants[i]->served = false;
     for (int prompts = 0; prompts < 2; prompts++)
         for (uint32_t i = 0; i < n && f->m < CDZ_PASS_ROWS; i++)
@@ -387,13 +399,22 @@ static void run_layer(cdz_layers *f, uint32_t layer)
     leave(f, given, &w->mlp_post_norm);
 }
 
+static void place_embeds(cdz_layers *f)
+{
+    const size_t D = f->weights->arch.hidden;
+    for (uint32_t r = 0; r < f->m; r++)
+        if (f->embeds[r]) memcpy(f->x + r * D, f->embeds[r], D * sizeof *f->x);
+}
+
 static void embed(cdz_layers *f)
 {
     const cdz_arch *a = &f->weights->arch;
     cdz_backend *b = f->backend;
     const size_t D = a->hidden;
     b->api->embed(b, f->x, D, &f->weights->embed, f->ids, f->m);
+    if (f->any_embeds && a->scales_given) place_embeds(f);
     if (a->embed_scale != 1.0f) b->api->scale(b, f->x, D, f->m, D, a->embed_scale);
+    if (f->any_embeds && !a->scales_given) place_embeds(f);
     if (!f->weights->positions.data) return;
     for (uint32_t r = 0; r < f->m; r++) f->picked[r] = (int32_t)f->positions[r];
     b->api->embed(b, f->normed, D, &f->weights->positions, f->picked, f->m);

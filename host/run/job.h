@@ -13,8 +13,10 @@ typedef struct cdz_run_model
 
 /* One prompt row as transformers shows it to processors. */
 typedef struct cdz_job_row {
-    const int32_t *ids;  /* prompt_len padded ids */
-    const uint8_t *mask; /* prompt_len; 1 = visible. The KV cache holds the visible positions only */
+    const int32_t *ids; /* prompt_len padded ids */
+    const uint8_t *mask; /* a byte per slot; 1 = visible. The KV cache holds the visible positions only */
+    const float
+        *embeds; /* (n_embeds, hidden) what the model reads in place of the prompt's ids; or NULL */
 } cdz_job_row;
 
 /* One generate() call. Everything pointed to lives until on_done returned (the arena is the job's own). */
@@ -23,6 +25,7 @@ typedef struct cdz_job {
     cdz_plan *plan;                   /* owned */
     cdz_run_model *model, *assistant; /* retained by the submitter; assistant may be NULL */
     uint32_t n_prompts, n_rows, prompt_len;
+    uint32_t n_embeds; /* positions of a prompt given as embeddings, which prompt_len ids may stand beside; 0: none */
     cdz_job_row *rows; /* n_prompts; request row r starts as rows[r / (n_rows / n_prompts)] */
     uint32_t max_length, min_length; /* resolved (processors.md 4.3) */
     uint64_t seed;
@@ -47,6 +50,12 @@ typedef struct cdz_job {
     void (*on_done)(void *user, cdz_outcome *outcome);
     void *user;
 } cdz_job;
+
+/* Places in a prompt, hidden ones too: its embeddings or else its ids. */
+static inline uint32_t cdz_job_slots(const cdz_job *job)
+{
+    return job->n_embeds ? job->n_embeds : job->prompt_len;
+}
 
 typedef struct cdz_outcome_row {
     int32_t *ids; /* padded prompt and what was generated, pads included, all rows equally long in lockstep */

@@ -209,11 +209,11 @@ static bool has_holes(const uint8_t *mask, uint32_t n)
 static cdz_status check_mask(cdz_loop *loop, const cdz_job_row *prompt, uint32_t row)
 {
     bool any = false;
-    for (uint32_t i = 0; i < loop->job->prompt_len; i++) any |= prompt->mask[i] != 0;
+    for (uint32_t i = 0; i < cdz_job_slots(loop->job); i++) any |= prompt->mask[i] != 0;
     if (!any)
         return cdz_err(&loop->error, CDZ_E_INPUT,
                        "attention_mask: row %" PRIu32 " hides every token", row);
-    if (loop->model->weights->arch.has_window && has_holes(prompt->mask, loop->job->prompt_len))
+    if (loop->model->weights->arch.has_window && has_holes(prompt->mask, cdz_job_slots(loop->job)))
         return cdz_err(&loop->error, CDZ_E_UNSUPPORTED,
                        "attention_mask: row %" PRIu32
                        " has holes inside, which a model with sliding windows cannot honour",
@@ -233,9 +233,10 @@ static cdz_status build_row(cdz_loop *loop, uint32_t r)
                          &loop->error));
     row->seq->is_row = true;
     CDZ_TRY(cdz_seq_push(row->seq, prompt->ids, len, &loop->error));
+    if (prompt->embeds) cdz_seq_embed(row->seq, prompt->embeds, loop->job->n_embeds);
     if (prompt->mask) {
         CDZ_TRY(check_mask(loop, prompt, loop->first_row + r));
-        cdz_seq_set_mask(row->seq, prompt->mask, len);
+        cdz_seq_set_mask(row->seq, prompt->mask, cdz_job_slots(loop->job));
     }
     if (!loop->job->past || loop->job->prompt_logits) return CDZ_OK;
     return cdz_kept_share(loop->job->past, row->seq, &loop->error);

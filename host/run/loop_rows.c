@@ -42,7 +42,8 @@ bool cdz_verb_row_done(const cdz_decoder *dec, uint32_t row)
 
 static bool same_ids(const cdz_seq *a, const cdz_seq *b)
 {
-    return a->n == b->n && a->mask == b->mask && memcmp(a->ids, b->ids, a->n * sizeof *a->ids) == 0;
+    return a->n == b->n && a->mask == b->mask && a->embeds == b->embeds &&
+           memcmp(a->ids, b->ids, a->n * sizeof *a->ids) == 0;
 }
 
 /* The first row before r that starts from the same prompt: it computes, r takes over its cache. r: none. */

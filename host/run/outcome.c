@@ -196,7 +196,7 @@ static void count_prompt(const cdz_task *task)
 {
     const cdz_job *job = task->job;
     for (uint32_t i = 0; task->loops && i < job->n_prompts; i++)
-        for (uint32_t k = 0; k < job->prompt_len; k++)
+        for (uint32_t k = 0; k < cdz_job_slots(job); k++)
             task->outcome->n_prompt_tokens += !job->rows[i].mask || job->rows[i].mask[k];
     task->outcome->n_prompt_tokens -= task->outcome->n_reused_tokens;
 }

@@ -79,11 +79,20 @@ void cdz_seq_set_mask(cdz_seq *seq, const uint8_t *mask, uint32_t len)
     seq->mask_visible = plain ? 0 : n;
 }
 
-/* Positions among the first n ids. */
+void cdz_seq_embed(cdz_seq *seq, const float *embeds, uint32_t n)
+{
+    seq->embeds = embeds;
+    seq->n_embeds = n;
+    seq->n_beside = seq->n;
+}
+
+/* Positions among the first n ids, and the embeddings before them. */
 static uint32_t visible_among(const cdz_seq *seq, uint32_t n)
 {
-    if (n >= seq->mask_len) return seq->mask_visible + (n - seq->mask_len);
-    return count_visible(seq->mask, n);
+    const uint32_t after = n > seq->n_beside ? n - seq->n_beside : 0;
+    const uint32_t slots = seq->embeds ? seq->n_embeds + after : n;
+    if (slots >= seq->mask_len) return seq->mask_visible + (slots - seq->mask_len);
+    return count_visible(seq->mask, slots);
 }
 
 uint32_t cdz_seq_visible(const cdz_seq *seq)
@@ -91,7 +100,7 @@ uint32_t cdz_seq_visible(const cdz_seq *seq)
     return visible_among(seq, seq->n);
 }
 
-uint32_t cdz_seq_index(const cdz_seq *seq, uint32_t position)
+uint32_t cdz_seq_slot(const cdz_seq *seq, uint32_t position)
 {
     if (position >= seq->mask_visible) return seq->mask_len + (position - seq->mask_visible);
     uint32_t at = 0;
@@ -147,6 +156,7 @@ uint32_t cdz_seq_common(const cdz_seq *a, const cdz_seq *b)
 {
     uint32_t n = 0, in_a = 0, in_b = 0;
     int32_t x, y;
+    if (a->embeds || b->embeds) return 0; /* ids do not tell what the cache holds */
     while (n < b->computed && next_visible(a, &in_a, &x) && next_visible(b, &in_b, &y) && x == y)
         n++;
     return n;
@@ -159,6 +169,9 @@ cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err)
     if (from->n) memcpy(to->ids, from->ids, from->n * sizeof *to->ids);
     to->n = from->n;
     to->n_layers = from->n_layers;
+    to->embeds = from->embeds;
+    to->n_embeds = from->n_embeds;
+    to->n_beside = from->n_beside;
     to->mask = from->mask;
     to->mask_len = from->mask_len;
     to->mask_visible = from->mask_visible;

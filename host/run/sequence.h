@@ -4,6 +4,9 @@
  * them without a mask): the KV cache holds positions [0, computed), number p being the p-th visible id. The mask
  * covers the first mask_len ids, later ones are visible. Invariant: computed <= visible, and a pass that wants
  * scores of the end makes computed < visible first, by forgetting the last position.
+ * Slots. A prompt may be given as embeddings: those are what the model reads, and the ids beside them, as many or
+ * none, are for processors alone. A slot is one of these embeddings or an id after them; without embeddings slot and
+ * index of an id are the same. The mask is over slots.
  * Thread: [engine]. Row sequences belong to their decoder's rows, others to its list. */
 #ifndef CDZ_HOST_RUN_SEQUENCE_H
 #define CDZ_HOST_RUN_SEQUENCE_H
@@ -17,7 +20,9 @@ struct cdz_seq {
     cdz_kv_account *account;
     int32_t *ids; /* (n) of cap */
     uint32_t n, cap;
-    const uint8_t *mask; /* (mask_len) request lifetime; NULL: everything is visible */
+    const float *embeds; /* (n_embeds, hidden) request lifetime; NULL: the ids are what the model reads */
+    uint32_t n_embeds, n_beside; /* the first n_beside ids stand beside them */
+    const uint8_t *mask;         /* (mask_len) request lifetime; NULL: everything is visible */
     uint32_t mask_len, mask_visible;
     int32_t *blocks; /* (n_blocks) block of positions [32 i, 32 i + 32) */
     uint32_t n_blocks, blocks_cap;
@@ -33,6 +38,8 @@ cdz_status cdz_seq_init(cdz_seq *seq, cdz_run_model *model, cdz_kv_account *acco
                         cdz_error *err);
 void cdz_seq_clear(cdz_seq *seq); /* drops blocks, frees memory; zeroed is fine */
 
+/* The ids so far stand beside these embeddings. */
+void cdz_seq_embed(cdz_seq *seq, const float *embeds, uint32_t n);
 void cdz_seq_set_mask(cdz_seq *seq, const uint8_t *mask, uint32_t len);
 cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error *err);
 void cdz_seq_cut(cdz_seq *seq, uint32_t len); /* keeps the first len ids */
@@ -46,8 +53,8 @@ uint32_t cdz_seq_common(const cdz_seq *a, const cdz_seq *b);
 /* to, which has no cache yet, shares the first n positions of from's. */
 cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n, cdz_error *err);
 
-uint32_t cdz_seq_visible(const cdz_seq *seq);                  /* positions its ids have */
-uint32_t cdz_seq_index(const cdz_seq *seq, uint32_t position); /* of a position's id among ids */
+uint32_t cdz_seq_visible(const cdz_seq *seq);                 /* positions its ids have */
+uint32_t cdz_seq_slot(const cdz_seq *seq, uint32_t position); /* of a visible position */
 
 /* The next pass runs where the longest row has `length` positions: forgets a cache that was made with other
  * frequencies (longrope; with the dynamic type cached keys keep theirs). Call before cdz_seq_prepare. */

@@ -33,8 +33,10 @@ static bool exits_early(const cdz_job *job)
 uint64_t cdz_job_blocks(const cdz_job *job)
 {
     if (job->prompt_logits) return (uint64_t)job->n_prompts * cdz_kv_blocks_for(job->prompt_len);
-    const uint32_t len = job->max_length > job->prompt_len ? job->max_length : job->prompt_len;
-    const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for((uint64_t)len + drafted(job));
+    const uint32_t slots = cdz_job_slots(job);
+    const uint32_t n_new = job->max_length > job->prompt_len ? job->max_length - job->prompt_len : 0;
+    const uint64_t len = (uint64_t)slots + n_new;
+    const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for(len + drafted(job));
     if (exits_early(job)) return 2 * apart;
     if (!is_search(job) || job->assistant) return apart;
     if (job->past) return apart; /* each row computes what its prompt has beyond the past */
@@ -42,9 +44,8 @@ uint64_t cdz_job_blocks(const cdz_job *job)
     if (job->model->weights->arch.long_inv_freq) return apart;
     /* Rows of one prompt share its whole blocks from the first pass on. Each has those it generates into for itself,
      * and one more: the prompt's last block, begun or to be computed again. */
-    const uint64_t each = (uint64_t)cdz_kv_blocks_for(len - job->prompt_len) + 1;
-    const uint64_t shared =
-        (uint64_t)job->n_prompts * (job->prompt_len / CDZ_KV_BLOCK) + job->n_rows * each;
+    const uint64_t each = (uint64_t)cdz_kv_blocks_for(n_new) + 1;
+    const uint64_t shared = (uint64_t)job->n_prompts * (slots / CDZ_KV_BLOCK) + job->n_rows * each;
     return shared < apart ? shared : apart;
 }
 

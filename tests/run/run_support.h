@@ -205,7 +205,7 @@ UNUSED static cdz_job *new_job(const rig *r, hand_plan *plan, const int32_t *ids
     memset(mask, 1, (size_t)n_prompts * prompt_len);
     if (masks) memcpy(mask, masks, (size_t)n_prompts * prompt_len);
     for (uint32_t i = 0; i < n_prompts; i++)
-        job->rows[i] = (cdz_job_row){copy + i * prompt_len, mask + i * prompt_len};
+        job->rows[i] = (cdz_job_row){.ids = copy + i * prompt_len, .mask = mask + i * prompt_len};
     *a = (answer){.job = job};
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->changed, NULL);

@@ -79,7 +79,8 @@ cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder, const cdz_mo
                           cdz_model **out, cdz_error *err) CDZ_MUST_CHECK;
 void cdz_model_close(cdz_model *model); /* requests that use it keep it alive; NULL is fine */
 uint32_t cdz_model_vocab_size(const cdz_model *model);
-uint32_t cdz_model_context(const cdz_model *model); /* positions the model was made for */
+uint32_t cdz_model_context(const cdz_model *model);     /* positions the model was made for */
+uint32_t cdz_model_hidden_size(const cdz_model *model); /* floats of an embedding */
 /* Facts of `cadenza model info` as a JSON object; free with cdz_free. */
 char *cdz_model_info_json(const cdz_model *model);
 
@@ -151,6 +152,12 @@ typedef struct cdz_request {
      * same model, whose state this request continues: prompt tokens that both have in common are not computed again. */
     const cdz_result *past;
     bool keep_cache;
+    /* A prompt as embeddings, (n_embed_rows, n_embeds, hidden size); NULL: none. Beside ids or json's prompt_ids the
+     * model reads the embeddings, processors and sequences see the ids; alone the sequences hold new ids only. */
+    const float *embeds;
+    uint32_t n_embeds, n_embed_rows;
+    const char *
+        inputs_dir; /* folder of the files that json may name ("inputs_embeds"); NULL: it may name none */
 } cdz_request;
 
 /* Checks and queues a request. Everything the struct points to is copied, models and pipeline are kept alive. */
