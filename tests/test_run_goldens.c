@@ -2,11 +2,11 @@
 #include "run/run_support.h"
 
 static const char *const models[] = {
-    "llama_gqa",   "llama_draft",   "llama_tied_l3", "llama_bias",    "llama_bf16",
-    "llama_f16",   "llama_sharded", "mistral_sw",    "qwen2_tied",    "qwen2_sw",
-    "qwen3",       "smollm3",       "olmo2",         "qwen3_yarn",    "phi3",
-    "gemma2",      "gemma3",        "mixtral",       "qwen3_moe",     "gpt2",
-    "gpt2_scaled", "gpt_neox",      "gpt_neox_seq",  "llama_dynamic", "phi3_longrope"};
+    "llama_gqa",     "llama_draft", "llama_tied_l3", "llama_bias", "llama_bf16",   "llama_f16",
+    "llama_sharded", "mistral_sw",  "qwen2_tied",    "qwen2_sw",   "qwen3",        "smollm3",
+    "olmo2",         "qwen3_yarn",  "phi3",          "gemma2",     "gemma3",       "mixtral",
+    "qwen3_moe",     "gpt2",        "gpt2_scaled",   "gpt_neox",   "gpt_neox_seq", "llama_dynamic",
+    "phi3_longrope", "stablelm",    "starcoder2"};
 enum { N_MODELS = sizeof models / sizeof *models };
 
 static void compare_floats(const char *what, const float *got, const float *want, size_t n)

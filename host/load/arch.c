@@ -268,6 +268,11 @@ static cdz_status read_biases(const cdz_keys *k, cdz_arch *a)
         CDZ_TRY(cdz_key_bool(k, "attention_bias", rule == CDZ_BIAS_NEOX, &a->qkv_bias));
         a->o_bias = a->qkv_bias;
     }
+    if (rule == CDZ_BIAS_USE_QKV) return cdz_key_bool(k, "use_qkv_bias", false, &a->qkv_bias);
+    if (rule == CDZ_BIAS_USE) {
+        CDZ_TRY(cdz_key_bool(k, "use_bias", true, &a->qkv_bias));
+        a->o_bias = a->mlp_bias = a->qkv_bias;
+    }
     return rule == CDZ_BIAS_BY_KEY ? cdz_key_bool(k, "mlp_bias", false, &a->mlp_bias) : CDZ_OK;
 }
 
@@ -332,10 +337,13 @@ static cdz_status read_scores(const cdz_keys *k, cdz_arch *a)
 }
 
 /* What some configurations turn on and the block does not do. */
-static cdz_status refuse_modes(const cdz_keys *k)
+static cdz_status refuse_modes(const cdz_keys *k, const cdz_family *f)
 {
-    static const char *const modes[] = {"add_cross_attention", "use_bidirectional_attention"};
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+    static const char *const modes[] = {"add_cross_attention", "use_bidirectional_attention",
+                                        "qk_layernorm", "use_parallel_residual"};
+    const size_t n =
+        sizeof modes / sizeof *modes - f->parallel; /* the last one by families that can */
+    for (size_t i = 0; i < n; i++) {
         bool on;
         CDZ_TRY(cdz_key_bool(k, modes[i], false, &on));
         if (on)
@@ -357,7 +365,7 @@ static cdz_status read_block(const cdz_keys *k, cdz_arch *a)
     a->conv1d = f->conv1d;
     a->scales_given = f->scales_given;
     a->embed_scale = f->scaled_embedding ? (float)sqrt((double)a->hidden) : 1.0f;
-    CDZ_TRY(refuse_modes(k));
+    CDZ_TRY(refuse_modes(k, f));
     CDZ_TRY(read_activation(k, a));
     CDZ_TRY(read_biases(k, a));
     CDZ_TRY(read_scores(k, a));

@@ -74,6 +74,14 @@ static const char *const qwen3_moe_names[CDZ_N_PARTS] = {
     [CDZ_PART_EXPERT_DOWN] = "model.layers.#.mlp.experts.@.down_proj",
 };
 
+static const char *const starcoder2_names[CDZ_N_PARTS] = {
+    ENDS,
+    PRE_NORMS,
+    ATTENTION,
+    [CDZ_PART_UP] = "model.layers.#.mlp.c_fc",
+    [CDZ_PART_DOWN] = "model.layers.#.mlp.c_proj",
+};
+
 static const char *const gpt2_names[CDZ_N_PARTS] = {
     [CDZ_PART_EMBED] = "transformer.wte",          [CDZ_PART_POSITIONS] = "transformer.wpe",
     [CDZ_PART_FINAL_NORM] = "transformer.ln_f",    [CDZ_PART_HEAD] = "lm_head",
@@ -112,6 +120,11 @@ static const cdz_key_names gpt2_keys = {"n_embd",
 static const cdz_key_names gpt_neox_keys = {
     "hidden_size",         "intermediate_size",       "num_hidden_layers",
     "num_attention_heads", "max_position_embeddings", "layer_norm_eps",
+    "hidden_act"};
+
+static const cdz_key_names starcoder2_keys = {
+    "hidden_size",         "intermediate_size",       "num_hidden_layers",
+    "num_attention_heads", "max_position_embeddings", "norm_epsilon",
     "hidden_act"};
 
 /* --- families ------------------------------------------------------------------------------ */
@@ -264,12 +277,34 @@ static const cdz_family families[] = {
      .activation = "gelu",
      .eps = 1e-5,
      .partial_rotary = 0.25},
+    {.model_type = "stablelm",
+     .architecture = "StableLmForCausalLM",
+     .names = llama_names,
+     .keys = &gpt_neox_keys,
+     .bias = CDZ_BIAS_USE_QKV,
+     .norm = CDZ_NORM_LAYER,
+     .context = 4096,
+     .n_kv_heads = 32,
+     .eps = 1e-5,
+     .partial_rotary = 0.25},
+    {.model_type = "starcoder2",
+     .architecture = "Starcoder2ForCausalLM",
+     .names = starcoder2_names,
+     .keys = &starcoder2_keys,
+     .bias = CDZ_BIAS_USE,
+     .window = CDZ_WINDOW_ALL,
+     .norm = CDZ_NORM_LAYER,
+     .context = 4096,
+     .n_kv_heads = 2,
+     .activation = "gelu_pytorch_tanh",
+     .eps = 1e-5,
+     .tied = true},
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 static const char *const model_types[N_FAMILIES + 1] = {
-    "llama",  "mistral",     "qwen2",   "qwen3",     "smollm3", "olmo2",    "phi3",
-    "gemma2", "gemma3_text", "mixtral", "qwen3_moe", "gpt2",    "gpt_neox", NULL};
+    "llama",       "mistral", "qwen2",     "qwen3", "smollm3",  "olmo2",    "phi3",       "gemma2",
+    "gemma3_text", "mixtral", "qwen3_moe", "gpt2",  "gpt_neox", "stablelm", "starcoder2", NULL};
 
 const cdz_family *cdz_family_find(const cdz_json *model_type, const cdz_json *architecture)
 {

@@ -12,6 +12,8 @@ typedef enum cdz_bias_rule {
     CDZ_BIAS_QKV,       /* always q, k and v, nothing else */
     CDZ_BIAS_ALL,       /* always all */
     CDZ_BIAS_NEOX,      /* attention_bias, true unless given; the feed-forward always */
+    CDZ_BIAS_USE,       /* use_bias, true unless given: all */
+    CDZ_BIAS_USE_QKV,   /* use_qkv_bias: q, k and v */
 } cdz_bias_rule;
 
 typedef enum cdz_window_rule {
