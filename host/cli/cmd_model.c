@@ -10,20 +10,21 @@
 #include "load/model_files.h"
 #include "token/tokenizer.h"
 
-static const char help[] = "usage: cadenza model info [MODEL] [--context N | --json]\n"
-                           "\n"
-                           "Describes a model folder: architecture, parameters, types, memory, "
-                           "tokenizer, generation defaults.\n"
-                           "Without MODEL: the shipped one.\n"
-                           "\n"
-                           "  --context N              positions to compute the KV memory for; "
-                           "default: the model's context\n"
-                           "  --json                   the facts as a JSON object\n"
-                           "\n"
-                           "Examples:\n"
-                           "  cadenza model info\n"
-                           "  cadenza model info my-model --context 4096\n"
-                           "  cadenza model info my-model --json\n";
+static const char help[] =
+    "usage: cadenza model info [MODEL] [--context N | --json]\n"
+    "\n"
+    "Describes a model folder or GGUF file: architecture, parameters, types, memory, "
+    "tokenizer, generation defaults.\n"
+    "Without MODEL: the shipped one.\n"
+    "\n"
+    "  --context N              positions to compute the KV memory for; "
+    "default: the model's context\n"
+    "  --json                   the facts as a JSON object\n"
+    "\n"
+    "Examples:\n"
+    "  cadenza model info\n"
+    "  cadenza model info my-model --context 4096\n"
+    "  cadenza model info my-model --json\n";
 
 static void print_bytes(const char *label, double bytes)
 {

@@ -15,7 +15,7 @@ static const char help[] =
     "usage: cadenza run [MODEL] [-p TEXT | --messages FILE | --ids 1,2,3 | --request FILE | --input FILE]\n"
     "                   [options]\n"
     "\n"
-    "Continues a prompt. MODEL is a Hugging Face model folder; without one the shipped model runs. "
+    "Continues a prompt. MODEL is a Hugging Face model folder or a GGUF file; without one the shipped model runs. "
     "Without a\n"
     "prompt the text comes from standard input. The answer is streamed to standard output.\n"
     "\n"

@@ -9,7 +9,7 @@ typedef struct cdz_chat_template cdz_chat_template;
 /* Reads the templates of a model folder, by the reference's rules: chat_template.jinja is "default" and each
  * additional_chat_templates/NAME.jinja is NAME; without any of them "chat_template" of
  * tokenizer_config.json, a string or a list of named ones; without that chat_template.json. Special tokens come
- * from tokenizer_config.json. A path to a file is read as one template, without tokens. Nothing is compiled yet.
+ * from tokenizer_config.json. A GGUF file has templates and tokens inside; any other file is one template, without tokens. Nothing is compiled yet.
  * CDZ_E_INPUT when there is no template at all. */
 cdz_status cdz_chat_template_open(const char *path, cdz_chat_template **out, cdz_error *err);
 

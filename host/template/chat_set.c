@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "token/gguf.h"
 
 enum { MAX_TEMPLATE_BYTES = 1 << 20, MAX_CONFIG_BYTES = 64 << 20, MAX_NAMED = 64 };
 
@@ -147,7 +148,16 @@ static cdz_status read_tokens(cdz_chat_template *chat, const cdz_json *root, cdz
     return ok ? CDZ_OK : no_memory(chat, err);
 }
 
-/* Templates count only where there are no files of their own. */
+/* What a tokenizer_config.json says. Its templates count only where there are no files of their
+ * own. */
+static cdz_status read_root(cdz_chat_template *chat, const cdz_json *root, const char *path,
+                            bool tokens, cdz_error *err)
+{
+    if (!chat->n_entries)
+        CDZ_TRY(read_template(chat, cdz_json_get(root, "chat_template"), path, err));
+    return tokens ? read_tokens(chat, root, err) : CDZ_OK;
+}
+
 static cdz_status read_config(cdz_chat_template *chat, const char *name, bool tokens, cdz_error *err)
 {
     const char *path = path_in(chat, name);
@@ -157,11 +167,28 @@ static cdz_status read_config(cdz_chat_template *chat, const char *name, bool to
     if (!exists(path)) return CDZ_OK;
     const cdz_json_limits limits = {.duplicates = true};
     cdz_status status = cdz_json_read_file(path, MAX_CONFIG_BYTES, &limits, &arena, &root, err);
-    if (status == CDZ_OK && !chat->n_entries)
-        status = read_template(chat, cdz_json_get(&root, "chat_template"), path, err);
-    if (status == CDZ_OK && tokens) status = read_tokens(chat, &root, err);
+    if (status == CDZ_OK) status = read_root(chat, &root, path, tokens, err);
     cdz_arena_free(&arena);
     return status;
+}
+
+static cdz_status read_gguf(cdz_chat_template *chat, cdz_error *err)
+{
+    cdz_gguf gguf;
+    cdz_buf text = {0};
+    cdz_arena arena = {0};
+    cdz_json root;
+    CDZ_TRY(cdz_gguf_open(chat->path, &gguf, err));
+    cdz_status status = cdz_gguf_write_tokenizer_config(&gguf, &text, err);
+    cdz_gguf_close(&gguf);
+    if (status == CDZ_OK)
+        status = cdz_json_parse(text.data, text.len, chat->path, NULL, &arena, &root, err);
+    if (status == CDZ_OK) status = read_root(chat, &root, chat->path, true, err);
+    cdz_arena_free(&arena);
+    cdz_buf_free(&text);
+    if (status != CDZ_OK || chat->n_entries) return status;
+    return cdz_err(err, CDZ_E_INPUT, "%s: no chat template: tokenizer.chat_template is missing",
+                   chat->path);
 }
 
 /* --- opening and choosing ---------------------------------------------------------------------------------------- */
@@ -204,6 +231,7 @@ cdz_status cdz_chat_template_open(const char *path, cdz_chat_template **out, cdz
     cdz_chat_template *chat = new_set(path);
     if (!chat) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
     const bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    if (cdz_gguf_is(path)) return finish(chat, read_gguf(chat, err), out);
     return finish(chat, folder ? read_folder(chat, err) : add_file(chat, "default", path, err), out);
 }
 

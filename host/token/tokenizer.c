@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "token/gguf.h"
 #include "token/parts.h"
 
 #define MAX_FILE_BYTES ((size_t)256 << 20)
@@ -156,11 +157,33 @@ static cdz_status take_template(cdz_tokenizer *tok, const char *text, size_t len
     return tok->config.chat_template ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory");
 }
 
+static cdz_status open_gguf(const char *path, cdz_tokenizer **out, cdz_error *err)
+{
+    cdz_gguf gguf;
+    cdz_buf json = {0}, config = {0}, name = {0};
+    CDZ_TRY(cdz_gguf_open(path, &gguf, err));
+    cdz_status st = cdz_gguf_write_tokenizer(&gguf, &json, err);
+    if (st == CDZ_OK) st = cdz_gguf_write_tokenizer_config(&gguf, &config, err);
+    cdz_gguf_close(&gguf);
+    cdz_buf_printf(&name, "%s, its tokenizer as JSON", path);
+    if (st == CDZ_OK && name.failed) st = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (st == CDZ_OK)
+        st = cdz_tokenizer_parse(json.data, json.len, config.data, config.len, name.data, out, err);
+    cdz_buf_free(&json);
+    cdz_buf_free(&config);
+    cdz_buf_free(&name);
+    return st;
+}
+
 cdz_status cdz_tokenizer_open(const char *folder, cdz_tokenizer **out, cdz_error *err)
 {
     char *json = NULL, *config = NULL, *jinja = NULL, *name = join_path(folder, "tokenizer.json");
     size_t json_len, config_len = 0, jinja_len = 0;
     *out = NULL;
+    if (cdz_gguf_is(folder)) {
+        free(name);
+        return open_gguf(folder, out, err);
+    }
     cdz_status st = name ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
     if (st == CDZ_OK) st = read_file(folder, "tokenizer.json", false, &json, &json_len, err);
     if (st == CDZ_OK)

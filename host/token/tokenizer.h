@@ -26,7 +26,8 @@ typedef struct cdz_token_scratch cdz_token_scratch;
 /* --- opening ---------------------------------------------------------------------------------- */
 
 /* Reads folder/tokenizer.json, and where they exist folder/tokenizer_config.json and
- * folder/chat_template.jinja. */
+ * folder/chat_template.jinja. A GGUF file has all of it inside. CDZ_E_NOT_FOUND: there is no
+ * tokenizer. */
 cdz_status cdz_tokenizer_open(const char *folder, cdz_tokenizer **out, cdz_error *err);
 
 /* The same from the text of a tokenizer.json and of a tokenizer_config.json (config may be

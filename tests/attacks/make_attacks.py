@@ -164,6 +164,33 @@ def gguf_attacks():
     for cut in range(0, len(whole), 9):
         write("gguf", "cut_at_%03d.gguf" % cut, whole[:cut])
 
+    def vocab(name, tokens=(b"<unk>", b"a", b"aa"), types=(2, 1, 1), scores=(0, 0, -1), kind="llama", more=(), tables=()):
+        keys = [key("tokenizer.ggml.model", STRING, text(kind)),
+                array("tokenizer.ggml.tokens", STRING, len(tokens), b"".join(text(t) for t in tokens))]
+        if types:
+            keys.append(array("tokenizer.ggml.token_type", I32, len(types), struct.pack("<%di" % len(types), *types)))
+        if scores:
+            keys.append(array("tokenizer.ggml.scores", F32, len(scores), struct.pack("<%df" % len(scores), *scores)))
+        gguf("vocab_" + name, keys + list(more), tables, bytes(64) if tables else b"")
+
+    vocab("none", kind="none")
+    vocab("kind", kind="rwkv")
+    vocab("pre", kind="gpt2", more=[key("tokenizer.ggml.pre", STRING, text("nowhere"))])
+    vocab("no_tokens", tokens=())
+    vocab("types_short", types=(1,))
+    vocab("scores_long", scores=(0, 1, 2, 3))
+    vocab("no_scores", scores=())
+    vocab("types_float", types=(), more=[array("tokenizer.ggml.token_type", F32, 3, bytes(12))])
+    vocab("utf8", tokens=(b"<unk>", b"\xc0\xaf", b"a"))
+    vocab("long_token", tokens=(b"<unk>", b"a" * 5000, b"b"))
+    vocab("eos", more=[key("tokenizer.ggml.eos_token_id", U32, struct.pack("<I", 3))])
+    vocab("rows", tables=[tensor("token_embd.weight", [4, 2])])
+    pre = [key("tokenizer.ggml.pre", STRING, text("gpt-2"))]
+    vocab("merge_absent", kind="gpt2", more=pre + [array("tokenizer.ggml.merges", STRING, 1, text("a b"))])
+    vocab("merge_one", kind="gpt2", more=pre + [array("tokenizer.ggml.merges", STRING, 1, text("ab"))])
+    vocab("bytes", tokens=(b"<0x-1>", b"<0xZZ>", b"<0x"), types=(6, 6, 6))
+    vocab("twice", tokens=(b"a", b"a", b""), types=(1, 3, 3))
+
     good = [key("general.architecture", STRING, text("llama")), key("x.real", F32, struct.pack("<f", 0.5)),
             array("x.texts", STRING, 2, text("a") + text("")), array("x.ints", I16, 3, struct.pack("<3h", -1, 0, 1)),
             key("x.yes", BOOL, b"\1"), key("x.int", I64, struct.pack("<q", -5))]

@@ -6,6 +6,8 @@
 #include "fuzz.h"
 #include "load/gguf.h"
 #include "load/model_files.h"
+#include "template/chat.h"
+#include "token/tokenizer.h"
 
 static void check_tensors(const cdz_gguf *g, size_t size)
 {
@@ -43,6 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char path[64];
     cdz_gguf gguf;
     cdz_weights *weights;
+    cdz_tokenizer *tok;
+    cdz_chat_template *chat;
     cdz_error err;
     int fd = fuzz_file(data, size, path);
     if (cdz_gguf_open(path, &gguf, &err) == CDZ_OK) {
@@ -51,6 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     cdz_gguf_close(&gguf);
     if (cdz_weights_open(path, &weights, &err) == CDZ_OK) cdz_weights_close(weights);
+    if (cdz_tokenizer_open(path, &tok, &err) == CDZ_OK) cdz_tokenizer_free(tok);
+    if (cdz_chat_template_open(path, &chat, &err) == CDZ_OK) cdz_chat_template_free(chat);
     close(fd);
     return 0;
 }

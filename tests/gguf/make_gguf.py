@@ -204,11 +204,52 @@ def convert(name, out, kind):
     w.close()
 
 
+def vocabulary(name, out):
+    """A file of a vocabulary alone, from a folder of tests/tokenizers."""
+    folder = os.path.join(HERE, "..", "tokenizers", name)
+    t = json.load(open(os.path.join(folder, "tokenizer.json"), encoding="utf-8"))
+    added = {a["id"]: a for a in t["added_tokens"]}
+    texts = {i: text for text, i in t["model"]["vocab"].items()} | {i: a["content"] for i, a in added.items()}
+    n = max(texts) + 1
+    tokens = [texts.get(i, "[unused %d]" % i) for i in range(n)]
+    kinds = [gguf.TokenType.UNUSED if i not in texts else gguf.TokenType.NORMAL if i not in added else
+             gguf.TokenType.CONTROL if added[i]["special"] else gguf.TokenType.USER_DEFINED for i in range(n)]
+    merges = [m if isinstance(m, str) else " ".join(m) for m in t["model"]["merges"]]
+    w = gguf.GGUFWriter(out, "llama")
+    w.add_token_list(tokens)
+    if t["model"].get("byte_fallback"):
+        # Scores as sentencepiece writes them: the earlier a token was made, the higher.
+        made = {}
+        for rank, m in enumerate(merges):
+            made.setdefault(m.replace(" ", ""), -float(rank))
+        w.add_tokenizer_model("llama")
+        w.add_token_scores([made.get(text, 0.0) for text in tokens])
+        for i, text in enumerate(tokens):
+            if re.fullmatch("<0x[0-9A-F]{2}>", text):
+                kinds[i] = gguf.TokenType.BYTE
+            if text == t["model"]["unk_token"]:
+                w.add_unk_token_id(i)
+        w.add_bos_token_id(tokens.index("<s>"))
+        w.add_eos_token_id(tokens.index("</s>"))
+        w.add_chat_template([{"name": "default", "template": "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}"},
+                             {"name": "tool_use", "template": "tools: {{ messages[0].content }}"}])
+    else:
+        w.add_tokenizer_model("gpt2")
+        w.add_tokenizer_pre(name)
+        w.add_token_merges(merges)
+    w.add_token_types(kinds)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.close()
+
+
 if __name__ == "__main__":
     ap = argparse.ArgumentParser()
     ap.add_argument("names", nargs="*")
     ap.add_argument("--out", default=HERE)
     ap.add_argument("--type")
     args = ap.parse_args()
+    for name in [] if args.names else ["qwen2", "llama2"]:
+        vocabulary(name, os.path.join(args.out, "vocab_%s.gguf" % name))
     for name in args.names or COMMITTED:
         convert(name, os.path.join(args.out, name + (("_" + args.type) if args.type else "") + ".gguf"), args.type)

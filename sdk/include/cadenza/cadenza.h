@@ -74,7 +74,7 @@ typedef struct cdz_model_options {
     bool no_tokenizer; /* do not load tokenizer.json; prompts are ids then */
 } cdz_model_options;
 
-/* Opens a Hugging Face model folder. Weights are mapped from the file, not copied. The folder must not change while open. */
+/* Opens a Hugging Face model folder or a GGUF file. Weights are mapped from the file, not copied. The folder must not change while open. */
 cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder, const cdz_model_options *options,
                           cdz_model **out, cdz_error *err) CDZ_MUST_CHECK;
 void cdz_model_close(cdz_model *model); /* requests that use it keep it alive; NULL is fine */

@@ -1,0 +1,28 @@
+/* gguf.h - the tokenizer and the chat templates inside a GGUF file, as the texts of a
+ * tokenizer.json and a tokenizer_config.json, so that one reader understands both. */
+#ifndef CDZ_HOST_TOKEN_GGUF_H
+#define CDZ_HOST_TOKEN_GGUF_H
+
+#include "base/buf.h"
+#include "load/gguf.h"
+
+/* CDZ_E_NOT_FOUND when the file has no tokenizer; CDZ_E_UNSUPPORTED names the kind. */
+cdz_status cdz_gguf_write_tokenizer(const cdz_gguf *gguf, cdz_buf *out, cdz_error *err);
+
+/* The special tokens by role and the chat templates. */
+cdz_status cdz_gguf_write_tokenizer_config(const cdz_gguf *gguf, cdz_buf *out, cdz_error *err);
+
+/* What `tokenizer.ggml.pre` names: how text is cut before BPE. Inside token/. */
+typedef struct cdz_gguf_pre {
+    const char *patterns[4]; /* splits, in order, each match a piece; NULL: no more */
+    bool digits;             /* then every digit alone */
+    bool gpt2;               /* then GPT-2's own pattern */
+    bool nfc;                /* text is composed first */
+    bool ignore_merges;      /* a piece that is a token is that token */
+    bool bos;                /* a text begins with BOS unless the file says otherwise */
+} cdz_gguf_pre;
+
+/* len bytes of name; NULL: unknown. */
+const cdz_gguf_pre *cdz_gguf_find_pre(const char *name, size_t len);
+
+#endif

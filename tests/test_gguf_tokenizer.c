@@ -1,0 +1,304 @@
+/* test_gguf_tokenizer.c - tokenizers inside GGUF files: two small ones made from those of
+ * tests/tokenizers, and, where they lie beside the project, published vocabularies with recorded ids. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "template/chat.h"
+#include "token/gguf.h"
+#include "token/tokenizer.h"
+
+static const char published[] = CADENZA_SOURCE_DIR "/../shared/tokenizers/gguf/";
+
+static cdz_tokenizer *open_tokenizer(const char *path)
+{
+    cdz_tokenizer *tok = NULL;
+    cdz_error err = {0};
+    if (cdz_tokenizer_open(path, &tok, &err) != CDZ_OK) fail_msg("%s", err.text);
+    return tok;
+}
+
+static void read_json(const char *path, cdz_arena *arena, cdz_json *out)
+{
+    cdz_error err = {0};
+    if (cdz_json_read_file(path, 0, NULL, arena, out, &err) != CDZ_OK) fail_msg("%s", err.text);
+}
+
+/* --- one text against its ids ----------------------------------------------------------------- */
+
+typedef struct comparison {
+    const char *name;
+    cdz_tokenizer *tok;
+    cdz_token_scratch *scratch;
+    cdz_encoding encoding;
+    size_t n, n_wrong;
+} comparison;
+
+static void differ(comparison *c, const char *what, const char *text)
+{
+    if (c->n_wrong++ < 5) print_message("%s: %s: \"%.60s\"\n", c->name, what, text);
+}
+
+static void check_ids(comparison *c, const char *text, size_t len, unsigned flags,
+                      const int32_t *ids, size_t n)
+{
+    cdz_error err = {0};
+    c->n++;
+    if (cdz_tokenizer_encode(c->tok, c->scratch, text, len, flags, &c->encoding, &err) != CDZ_OK)
+        fail_msg("%s: %s", c->name, err.text);
+    if (c->encoding.n != n || (n && memcmp(c->encoding.ids, ids, n * sizeof *ids) != 0))
+        differ(c, "other ids", text);
+}
+
+static void check_text(comparison *c, const int32_t *ids, size_t n, const cdz_json *text)
+{
+    cdz_buf out = {0};
+    cdz_error err = {0};
+    cdz_buf_add(&out, "", 0);
+    if (cdz_tokenizer_decode(c->tok, ids, n, 0, &out, &err) != CDZ_OK) fail_msg("%s", err.text);
+    if (out.len != text->len || memcmp(out.data, text->string, text->len) != 0)
+        differ(c, "other text", text->string);
+    cdz_buf_free(&out);
+}
+
+static int32_t *ids_of(const cdz_json *list)
+{
+    int32_t *ids = calloc(list->len + 1, sizeof *ids);
+    assert_non_null(ids);
+    for (uint32_t i = 0; i < list->len; i++) ids[i] = (int32_t)list->items[i].integer;
+    return ids;
+}
+
+/* "decoded" is the text of "ids" where that is recorded, else of "ids_no_special". */
+static void check_case(comparison *c, const cdz_json *one)
+{
+    const cdz_json *text = cdz_json_get(one, "text"), *plain = cdz_json_get(one, "ids_no_special"),
+                   *all = cdz_json_get(one, "ids");
+    int32_t *ids = ids_of(plain);
+    check_ids(c, text->string, text->len, 0, ids, plain->len);
+    if (!all) check_text(c, ids, plain->len, cdz_json_get(one, "decoded"));
+    free(ids);
+    if (!all) return;
+    ids = ids_of(all);
+    check_ids(c, text->string, text->len, CDZ_ENCODE_SPECIAL, ids, all->len);
+    check_text(c, ids, all->len, cdz_json_get(one, "decoded"));
+    free(ids);
+}
+
+static comparison compare_cases(const char *name, const char *gguf, const char *cases)
+{
+    comparison c = {.name = name, .tok = open_tokenizer(gguf), .scratch = cdz_token_scratch_new()};
+    cdz_arena arena = {0};
+    cdz_json list;
+    read_json(cases, &arena, &list);
+    for (uint32_t i = 0; i < list.len; i++) check_case(&c, &list.items[i]);
+    cdz_arena_free(&arena);
+    return c;
+}
+
+static void finish(comparison *c)
+{
+    cdz_encoding_free(&c->encoding);
+    cdz_token_scratch_free(c->scratch);
+    cdz_tokenizer_free(c->tok);
+    if (c->n_wrong) fail_msg("%s: %zu of %zu differ", c->name, c->n_wrong, c->n);
+    assert_true(c->n > 0);
+}
+
+/* --- published vocabularies ------------------------------------------------------------------- */
+
+/* Texts between lines __ggml_vocab_test__, a line of ids each. */
+static void check_pairs(comparison *c, const char *path)
+{
+    static const char mark[] = "\n__ggml_vocab_test__\n";
+    char *texts, *answers, name[600];
+    size_t n_texts, n_answers;
+    cdz_error err = {0};
+    snprintf(name, sizeof name, "%s.inp", path);
+    if (cdz_file_read(name, 1 << 20, &texts, &n_texts, &err) != CDZ_OK) fail_msg("%s", err.text);
+    snprintf(name, sizeof name, "%s.out", path);
+    if (cdz_file_read(name, 1 << 20, &answers, &n_answers, &err) != CDZ_OK)
+        fail_msg("%s", err.text);
+    char *line = answers;
+    char *text = texts;
+    while (line && text) {
+        char *end = memmem(text, n_texts - (size_t)(text - texts), mark, sizeof mark - 1);
+        const size_t len = end ? (size_t)(end - text) : n_texts - (size_t)(text - texts);
+        int32_t ids[256];
+        size_t n = 0;
+        char *stop = strchr(line, '\n');
+        if (stop) *stop = '\0';
+        for (char *at = line, *next; n < 256; at = next) {
+            const long id = strtol(at, &next, 10);
+            if (next == at) break;
+            ids[n++] = (int32_t)id;
+        }
+        check_ids(c, text, len, 0, ids, n);
+        text = end ? end + sizeof mark - 1 : NULL;
+        line = stop ? stop + 1 : NULL;
+    }
+    free(texts);
+    free(answers);
+}
+
+static void published_vocabularies(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gpt-2",          "llama-bpe", "qwen2",
+                                        "deepseek-coder", "llama-spm", "phi-3"};
+    if (access(published, R_OK) != 0) {
+        print_message("skipped: no published vocabularies in %s\n", published);
+        skip();
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char gguf[512], cases[512];
+        snprintf(gguf, sizeof gguf, "%sggml-vocab-%s.gguf", published, names[i]);
+        snprintf(cases, sizeof cases, "%s%s.cases.json", published, names[i]);
+        comparison c = compare_cases(names[i], gguf, cases);
+        check_pairs(&c, gguf);
+        print_message("%s: %zu texts\n", names[i], c.n);
+        finish(&c);
+    }
+}
+
+/* --- small files ------------------------------------------------------------------------------ */
+
+/* The GGUF file and the folder it was made from agree on every recorded case. */
+static void small_vocabularies(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"qwen2", "llama2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char gguf[512], cases[512];
+        snprintf(gguf, sizeof gguf, CADENZA_TEST_DATA "/gguf/vocab_%s.gguf", names[i]);
+        snprintf(cases, sizeof cases, CADENZA_TEST_DATA "/tokenizers/%s/cases.json", names[i]);
+        comparison c = compare_cases(names[i], gguf, cases);
+        finish(&c);
+    }
+}
+
+static void roles_and_what_is_added(void **state)
+{
+    (void)state;
+    cdz_tokenizer *tok = open_tokenizer(CADENZA_TEST_DATA "/gguf/vocab_llama2.gguf");
+    const cdz_tokenizer_config *config = cdz_tokenizer_get_config(tok);
+    cdz_encoding e = {0};
+    cdz_error err = {0};
+    assert_string_equal(config->bos_token, "<s>");
+    assert_string_equal(config->eos_token, "</s>");
+    assert_int_equal(cdz_tokenizer_encode(tok, NULL, "a", 1, CDZ_ENCODE_SPECIAL, &e, &err), CDZ_OK);
+    assert_true(e.n > 1);
+    assert_int_equal(e.ids[0], config->bos_id);
+    assert_true(cdz_tokenizer_is_special(tok, config->eos_id));
+    cdz_encoding_free(&e);
+    cdz_tokenizer_free(tok);
+}
+
+static void templates_by_name(void **state)
+{
+    (void)state;
+    static const char path[] = CADENZA_TEST_DATA "/gguf/vocab_llama2.gguf";
+    static const char context[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}";
+    static const struct {
+        const char *name, *text;
+    } cases[] = {{NULL, "<s>user: hi"}, {"default", "<s>user: hi"}, {"tool_use", "tools: hi"}};
+    cdz_arena arena = {0};
+    cdz_json root;
+    cdz_error err = {0};
+    assert_int_equal(
+        cdz_json_parse(context, sizeof context - 1, "context", NULL, &arena, &root, &err), CDZ_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cdz_chat_template *chat;
+        cdz_template_options options = {0};
+        cdz_buf out = {0};
+        if (cdz_chat_template_open(path, &chat, &err) != CDZ_OK ||
+            cdz_chat_template_choose(chat, cases[i].name, false, &err) != CDZ_OK ||
+            cdz_chat_template_render(chat, &root, &options, &out, &err) != CDZ_OK)
+            fail_msg("%s", err.text);
+        assert_string_equal(out.data, cases[i].text);
+        cdz_buf_free(&out);
+        cdz_chat_template_free(chat);
+    }
+    cdz_arena_free(&arena);
+}
+
+/* --- lies ------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *file;
+    cdz_status status;
+    const char *sentence;
+} lies[] = {
+    {"vocab_none", CDZ_E_NOT_FOUND, "has no tokenizer"},
+    {"vocab_kind", CDZ_E_UNSUPPORTED, "\"rwkv\" is not supported; supported are gpt2, llama"},
+    {"vocab_pre", CDZ_E_UNSUPPORTED, "\"nowhere\" names a way of cutting text"},
+    {"vocab_no_tokens", CDZ_E_INPUT, "tokenizer.ggml.tokens has 0 entries"},
+    {"vocab_types_short", CDZ_E_INPUT,
+     "tokenizer.ggml.token_type has 1 entries, there are 3 tokens"},
+    {"vocab_scores_long", CDZ_E_INPUT, "tokenizer.ggml.scores has 4 entries, there are 3 tokens"},
+    {"vocab_no_scores", CDZ_E_INPUT, "tokenizer.ggml.scores is missing"},
+    {"vocab_types_float", CDZ_E_INPUT,
+     "tokenizer.ggml.token_type is an array of float32, expected an array of int32"},
+    {"vocab_utf8", CDZ_E_INPUT, "token 1 is not UTF-8"},
+    {"vocab_long_token", CDZ_E_LIMIT, "token 1 has 5000 bytes, at most 1024 are possible"},
+    {"vocab_eos", CDZ_E_INPUT, "tokenizer.ggml.eos_token_id is 3, there are 3 tokens"},
+    {"vocab_rows", CDZ_E_INPUT, "has 3 tokens, but token_embd.weight only 2 rows"},
+    {"vocab_merge_absent", CDZ_E_INPUT, "\"b\" is not in the vocabulary"},
+    {"vocab_merge_one", CDZ_E_INPUT, "entry 0 is not two tokens and a space"},
+};
+
+static void lying_vocabularies_are_sentences(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        char path[512];
+        cdz_tokenizer *tok = NULL;
+        cdz_error err = {0};
+        snprintf(path, sizeof path, CADENZA_TEST_DATA "/attacks/gguf/%s.gguf", lies[i].file);
+        const cdz_status st = cdz_tokenizer_open(path, &tok, &err);
+        if (st != lies[i].status || !strstr(err.text, lies[i].sentence))
+            fail_msg("%s: %d %s", lies[i].file, (int)st, err.text);
+        assert_null(tok);
+    }
+}
+
+/* Tokens that look like bytes and are none, names given twice, no token at all of a byte: all of
+ * it is text. */
+static void odd_tokens_are_text(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"vocab_bytes", "vocab_twice"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[512];
+        cdz_encoding e = {0};
+        cdz_error err = {0};
+        snprintf(path, sizeof path, CADENZA_TEST_DATA "/attacks/gguf/%s.gguf", files[i]);
+        cdz_tokenizer *tok = open_tokenizer(path);
+        assert_int_equal(cdz_tokenizer_encode(tok, NULL,
+                                              "<0x-1>\xFF"
+                                              "a",
+                                              6, 0, &e, &err),
+                         CDZ_OK);
+        cdz_encoding_free(&e);
+        cdz_tokenizer_free(tok);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(published_vocabularies),           cmocka_unit_test(small_vocabularies),
+        cmocka_unit_test(roles_and_what_is_added),          cmocka_unit_test(templates_by_name),
+        cmocka_unit_test(lying_vocabularies_are_sentences), cmocka_unit_test(odd_tokens_are_text),
+    };
+    return cmocka_run_group_tests_name("gguf tokenizers", tests, NULL, NULL);
+}
