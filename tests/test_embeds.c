@@ -183,6 +183,8 @@ static const struct {
      "the prompt has 2 rows, its embeddings have 1", false},
     {"a short mask", "{\"inputs_embeds\": \"alone\", \"attention_mask\": [1]}", "attention_mask",
      false},
+    {"healing", "{\"inputs_embeds\": \"alone\", \"kwargs\": {\"token_healing\": true}}",
+     "cannot heal a prompt of embeddings", false},
     {"mode logits", "{\"inputs_embeds\": \"alone\", \"mode\": \"logits\"}", "takes ids", false},
 };
 

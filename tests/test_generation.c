@@ -378,7 +378,7 @@ static const struct {
     {"{\"guidance_scale\": 1.5}", false, "guidance_scale"},
     {"{\"guidance_scale\": 0.5}", true, "guidance_scale"},
     {"{\"token_healing\": false}", false, NULL},
-    {"{\"token_healing\": true}", false, "token_healing"},
+    {"{\"token_healing\": true}", false, NULL},
     {"{\"watermarking_config\": null}", false, NULL},
     {"{\"watermarking_config\": {\"bias\": 1.0}}", false, NULL},
     {"{\"prefix_allowed_tokens\": {\"cycle\": [[1]]}}", false, "prefix_allowed_tokens"},

@@ -43,6 +43,7 @@ struct cdz_result {
     char *json;        /* made when first asked for */
     char *detect;      /* the job's order to look for a watermark, or NULL */
     uint64_t seed;
+    bool healed;     /* the prompts are the healed ones */
     cdz_error error; /* why it, or a later call of the request, failed */
     char **warnings; /* sentences of preparation */
     uint32_t n_warnings;

@@ -57,8 +57,6 @@ cdz_status cdz_chain_read(cdz_entry_request *req, const cdz_request *request,
     calls = cdz_json_get(&chain->document, "calls");
     chain->calls = calls->items;
     chain->n_calls = calls->len;
-    chain->model = request->model;
-    cdz_model_retain(chain->model);
     chain->assistant = request->assistant;
     if (chain->assistant) cdz_model_retain(chain->assistant);
     return CDZ_OK;

@@ -26,6 +26,8 @@ struct cdz_entry_request {
     cdz_run_model *assistant;
     cdz_record_spec record;
     bool keep_cache;          /* the result is to hold the KV state */
+    cdz_job *waiting;         /* the call's own job while its prompt is healed; or NULL */
+    uint32_t n_healed;        /* of its heals */
     const cdz_job *job;       /* of the present call: alive until on_done returns */
     cdz_text_stream *streams; /* n_rows, or NULL: the model has no tokenizer */
     uint32_t n_rows;

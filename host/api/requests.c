@@ -28,6 +28,7 @@ static void free_request(cdz_entry_request *req)
 {
     if (!req) return;
     free_streams(req);
+    cdz_job_free(req->waiting);
     cdz_chain_free(&req->chain);
     cdz_result_free(req->result);
     if (req->model) cdz_run_model_release(req->model);
@@ -140,7 +141,7 @@ static void flush_streams(cdz_entry_request *req)
 
 /* --- the end of a call -------------------------------------------------------------------------------------- */
 
-static cdz_status launch(cdz_entry_request *req, cdz_job *job, uint64_t *engine_id, cdz_error *err);
+static cdz_status begin(cdz_entry_request *req, cdz_job *job, uint64_t *engine_id, cdz_error *err);
 
 /* [engine thread] The last call has ended: the request has. */
 static void finish(cdz_entry_request *req)
@@ -162,13 +163,11 @@ static void finish(cdz_entry_request *req)
 }
 
 /* [engine thread] The engine runs nothing meanwhile: a cancellation finds either the old id or the new one. */
-static cdz_status start_next(cdz_entry_request *req, cdz_result *last, cdz_error *err)
+static cdz_status go_on(cdz_entry_request *req, cdz_job *job, cdz_error *err)
 {
     cdz_runtime *rt = req->runtime;
-    cdz_job *job = NULL;
     uint64_t engine_id;
-    CDZ_TRY(cdz_chain_prepare(req, last, &job, err));
-    CDZ_TRY(launch(req, job, &engine_id, err));
+    CDZ_TRY(begin(req, job, &engine_id, err));
     pthread_mutex_lock(&rt->lock);
     req->engine_id = engine_id;
     const bool cancel = req->cancel_wanted;
@@ -177,11 +176,38 @@ static cdz_status start_next(cdz_entry_request *req, cdz_result *last, cdz_error
     return CDZ_OK;
 }
 
+static cdz_status start_next(cdz_entry_request *req, cdz_result *last, cdz_error *err)
+{
+    cdz_job *job = NULL;
+    CDZ_TRY(cdz_chain_prepare(req, last, &job, err));
+    req->n_healed = 0;
+    return go_on(req, job, err);
+}
+
+/* [engine thread] A prompt's last token was chosen anew: the next one's turn, or the request's own. False: it failed, and
+ * the outcome says why. */
+static bool heal_done(cdz_entry_request *req, cdz_outcome *outcome)
+{
+    cdz_job *job = req->waiting;
+    req->waiting = NULL;
+    if (outcome->error.code == CDZ_OK) {
+        cdz_heal_take(job, req->n_healed++, req->job, outcome);
+        if (go_on(req, job, &outcome->error) == CDZ_OK) return true;
+    } else {
+        cdz_job_free(job);
+    }
+    return false;
+}
+
 /* [engine thread] */
 static void on_done(void *user, cdz_outcome *outcome)
 {
     cdz_entry_request *req = user;
     cdz_error err = {0};
+    if (req->waiting && heal_done(req, outcome)) {
+        cdz_outcome_free(outcome);
+        return;
+    }
     if (req->on_event || req->poll) flush_streams(req);
     const bool good = outcome->error.code == CDZ_OK;
     cdz_result *last = cdz_result_create(outcome, req->model, req->job, &req->record);
@@ -258,6 +284,8 @@ static cdz_entry_request *new_request(cdz_runtime *rt, const cdz_request *reques
     req->runtime = rt;
     req->poll = request->poll;
     req->keep_cache = request->keep_cache;
+    req->chain.model = request->model;
+    cdz_model_retain(request->model);
     req->on_event = request->on_event;
     req->user = request->user;
     req->model = request->model->run;
@@ -309,6 +337,37 @@ static cdz_status launch(cdz_entry_request *req, cdz_job *job, uint64_t *engine_
     return cdz_engine_submit(req->runtime->engine, job, engine_id, err);
 }
 
+/* The generation of one token that a prompt waits for. The job is freed on failure. */
+static cdz_status heal(cdz_entry_request *req, cdz_job *job, uint64_t *engine_id, cdz_error *err)
+{
+    cdz_job *one = NULL;
+    const cdz_prepare_input in = {.model = req->model,
+                                  .pipeline = req->runtime->hf,
+                                  .model_generation = &req->chain.model->generation,
+                                  .deadline_s = job->deadline_s};
+    cdz_status status = cdz_heal_prepare(&in, job, req->n_healed, &one, err);
+    if (status != CDZ_OK) {
+        cdz_job_free(job);
+        return status;
+    }
+    req->waiting = job;
+    req->job = one;
+    one->on_done = on_done;
+    one->user = req;
+    status = cdz_engine_submit(req->runtime->engine, one, engine_id, err);
+    if (status == CDZ_OK) return CDZ_OK;
+    req->waiting = NULL;
+    cdz_job_free(job);
+    return status;
+}
+
+/* Prompts are healed first, one after the other. */
+static cdz_status begin(cdz_entry_request *req, cdz_job *job, uint64_t *engine_id, cdz_error *err)
+{
+    if (req->n_healed < job->n_heals) return heal(req, job, engine_id, err);
+    return launch(req, job, engine_id, err);
+}
+
 cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id, cdz_error *err)
 {
     CDZ_TRY(check_request(request, err));
@@ -327,7 +386,7 @@ cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id,
     pthread_mutex_unlock(&rt->lock);
 
     uint64_t engine_id;
-    status = launch(req, job, &engine_id, err);
+    status = begin(req, job, &engine_id, err);
     pthread_mutex_lock(&rt->lock);
     bool cancel = false;
     if (status != CDZ_OK) {

@@ -57,6 +57,7 @@ cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const 
     result->prompt_len = job->prompt_len;
     result->keep_top = job->keep_top;
     result->seed = job->seed;
+    result->healed = job->healed;
     result->error = outcome->error;
     if (job->detect) result->detect = strdup(job->detect);
     if ((job->detect && !result->detect) || !decode_texts(result) || !copy_warnings(result, job)) {

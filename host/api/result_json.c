@@ -240,6 +240,20 @@ static void write_matrices(const cdz_outcome *o, bool logits, cdz_buf *out)
     cdz_buf_putc(out, ']');
 }
 
+/* The prompts after healing, as each sequence begins. */
+static void write_healed(const cdz_result *result, cdz_buf *out)
+{
+    const cdz_outcome *o = result->outcome;
+    key(out, "healed_ids");
+    cdz_buf_putc(out, '[');
+    for (uint32_t r = 0; r < o->n_rows; r++) {
+        const uint32_t len = o->rows[r].len;
+        if (r) cdz_buf_puts(out, ", ");
+        write_ids(out, o->rows[r].ids, len < result->prompt_len ? len : result->prompt_len);
+    }
+    cdz_buf_putc(out, ']');
+}
+
 static void write_sequences(const cdz_outcome *o, cdz_buf *out)
 {
     key(out, "sequences");
@@ -445,6 +459,7 @@ void cdz_result_write_json(const cdz_result *result, cdz_buf *out)
         recorded_form(result, out);
     else
         user_form(result, out);
+    if (result->healed) write_healed(result, out);
     write_results(o, out);
     if (!result->record.present) {
         key(out, "seed");

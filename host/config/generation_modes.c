@@ -80,7 +80,6 @@ cdz_status cdz_generation_unsupported(const cdz_resolution *res, bool strategy_n
     /* Parameters that no decode loop of this version could follow. */
     const unsupported always[] = {
         {"guidance_scale", g->guidance_scale.set && g->guidance_scale.value != 1.0},
-        {"token_healing", g->token_healing.value},
         {"prefix_allowed_tokens", value_of(res, "prefix_allowed_tokens")},
         {"output_attentions", g->output_attentions},
         {"output_hidden_states", g->output_hidden_states},

@@ -366,6 +366,8 @@ static cdz_status prepare(preparation *p, cdz_record_spec *record)
     CDZ_TRY(choose_seed(p));
     CDZ_TRY(special_tokens(p));
     CDZ_TRY(make_rows(p));
+    if (p->job->plan->generation.token_healing.value)
+        CDZ_TRY(cdz_heal_rows(cdz_run_model_tokenizer(p->in->model), p->job, p->err));
     p->job->prompt_logits = doc && cdz_json_eq(cdz_json_get(doc, "mode"), "logits");
     if (p->job->prompt_logits && p->job->n_embeds)
         return cdz_err(p->err, CDZ_E_UNSUPPORTED,

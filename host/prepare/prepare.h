@@ -76,6 +76,14 @@ typedef struct cdz_prompt_rows {
 cdz_status cdz_prompt_rows_read(const cdz_prepare_input *in, cdz_arena *arena, cdz_prompt_rows *out,
                                 cdz_error *err);
 
+/* Token healing. Rows are tokenised anew, with what may take each last token's place in job->heals. */
+cdz_status cdz_heal_rows(const cdz_tokenizer *tok, cdz_job *job, cdz_error *err);
+/* The generation of one token that heal `heal` of a job asks for; `in` without a document. */
+cdz_status cdz_heal_prepare(const cdz_prepare_input *in, const cdz_job *job, uint32_t heal,
+                            cdz_job **out, cdz_error *err);
+/* What it gave: `one` was its job. */
+void cdz_heal_take(cdz_job *job, uint32_t heal, const cdz_job *one, const cdz_outcome *outcome);
+
 /* The embeddings of a document or input; n 0 when there are none. */
 cdz_status cdz_embeds_read(const cdz_prepare_input *in, cdz_arena *arena, cdz_embeds *out,
                            cdz_error *err);

@@ -19,6 +19,15 @@ typedef struct cdz_job_row {
         *embeds; /* (n_embeds, hidden) what the model reads in place of the prompt's ids; or NULL */
 } cdz_job_row;
 
+/* The last token of a prompt row is to be chosen anew (prepare/heal.c). */
+typedef struct cdz_job_heal {
+    uint32_t row;
+    cdz_ids before;            /* what it follows */
+    int32_t tail;              /* the token as it is */
+    const int32_t *extensions; /* (n_extensions) tokens that begin with its text, itself among them */
+    uint32_t n_extensions;
+} cdz_job_heal;
+
 /* One generate() call. Everything pointed to lives until on_done returned (the arena is the job's own). */
 typedef struct cdz_job {
     cdz_arena arena;
@@ -29,6 +38,10 @@ typedef struct cdz_job {
     cdz_job_row *rows; /* n_prompts; request row r starts as rows[r / (n_rows / n_prompts)] */
     uint32_t max_length, min_length; /* resolved (processors.md 4.3) */
     uint64_t seed;
+    uint64_t draws_before; /* words of the random stream that healing has used up */
+    cdz_job_heal *heals;   /* (n_heals) to be run before; the engine does not look */
+    uint32_t n_heals;
+    bool healed; /* token_healing was on */
     cdz_ids eos;
     int32_t pad, bos;       /* -1: none */
     uint32_t prefill_chunk; /* at most so many prompt positions of a row in one pass; 0: no limit */

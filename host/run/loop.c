@@ -298,6 +298,7 @@ cdz_status cdz_loop_create(cdz_task *task, uint32_t first_row, uint32_t n_rows, 
         return status;
     }
     cdz_torch_seed(&loop->rng, loop->info.seed);
+    if (loop->job->draws_before) cdz_torch_skip(&loop->rng, loop->job->draws_before);
     *out = loop;
     return CDZ_OK;
 }
