@@ -12,7 +12,6 @@
 enum {
     CDZ_LANES = 16,         /* partial sums of one dot product */
     CDZ_K_CHUNK = 1024,     /* the k axis is cut at absolute multiples of this */
-    CDZ_N_DTYPES = 3,       /* f32, f16, bf16: the first index of every per-type table */
     CDZ_BLOCK_ROWS = 64,    /* weight rows a lane-pass block packs at once */
     CDZ_ATTEND_QUERIES = 8, /* query heads one attention tile carries along a sequence */
     CDZ_POSITION_GROUP = 8  /* positions whose keys lie side by side */
@@ -63,14 +62,14 @@ typedef struct cdz_attend {
 
 typedef struct cdz_kernel_set {
     const char *name;
-    cdz_dot_fn *dot[CDZ_N_DTYPES];
+    cdz_dot_fn *dot[CDZ_N_PLAIN];
 
     /* Lane passes: the general matrix product with the bits of dot. n_tile 0: the set has none. */
     size_t n_tile; /* weight rows of a panel; divides CDZ_BLOCK_ROWS */
     /* Heights of a tile, tallest first; the rows left over take the lowest that holds them. */
     size_t heights[3];
     size_t lane_min_rows; /* from this many activation rows on they beat dot */
-    cdz_pack_weights_fn *pack_weights[CDZ_N_DTYPES];
+    cdz_pack_weights_fn *pack_weights[CDZ_N_PLAIN];
     /* Packs x (rows, kc) as [16 lanes][groups][height], zeros past rows and kc. */
     void (*pack_rows)(float *packed, const float *x, size_t ldx, size_t rows, size_t height,
                       size_t kc);

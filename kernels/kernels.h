@@ -8,7 +8,8 @@
  * l+16, ... ascending by fused multiply-add from +0, folded 16->8 (s[l]+s[l+8]), 8->4, then
  * (s0+s1)+(s2+s3); chunks are added ascending. A row counts as padded with zeros to a multiple
  * of 16. ref/ holds these definitions as plain C, attention's order too (ref_attention.c). Work
- * is split over outputs, never over k. Everything is float32; weights are widened exactly.
+ * is split over outputs, never over k. Everything is float32; weights are widened exactly, quantised ones
+ * as ref/quant_rows.h defines.
  * Compiled with -ffp-contract=off: fused multiply-add only where it is written. */
 #ifndef CDZ_KERNELS_H
 #define CDZ_KERNELS_H
@@ -17,13 +18,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum cdz_dtype { CDZ_F32, CDZ_F16, CDZ_BF16 } cdz_dtype;
+/* The plain types, then GGUF's block-quantised ones: blocks of 32, then of 256. */
+typedef enum cdz_dtype {
+    CDZ_F32,
+    CDZ_F16,
+    CDZ_BF16,
+    CDZ_N_PLAIN,
+    CDZ_Q8_0 = CDZ_N_PLAIN,
+    CDZ_Q4_0,
+    CDZ_Q4_1,
+    CDZ_Q5_0,
+    CDZ_Q5_1,
+    CDZ_Q2_K,
+    CDZ_Q3_K,
+    CDZ_Q4_K,
+    CDZ_Q5_K,
+    CDZ_Q6_K,
+    CDZ_N_DTYPES,
+} cdz_dtype;
 
-size_t cdz_dtype_bytes(cdz_dtype dtype);
+size_t cdz_dtype_bytes(cdz_dtype dtype);         /* of a block; of an element of a plain type */
+size_t cdz_dtype_block(cdz_dtype dtype);         /* elements of a block; 1 for a plain type */
+size_t cdz_row_bytes(cdz_dtype dtype, size_t n); /* n: a multiple of the block */
+const char *cdz_dtype_name(cdz_dtype dtype);     /* "F32", "Q4_K" */
 
 /* A weight matrix (n, k), row-major, one row per output, in memory that outlives the backend's
  * use of it (a mapped file). Vectors (norms, biases) are (1, n). data need only be aligned to
- * its element. */
+ * its element, and to a byte where it has blocks; k is a multiple of the block. */
 typedef struct cdz_weight {
     const void *data; /* NULL: absent */
     cdz_dtype dtype;

@@ -53,6 +53,24 @@ static void logits_are_the_folders(void **state)
     }
 }
 
+/* A quantised file and the one that holds its values as float32 give the same bits. */
+static void quantised_logits_are_the_widened_ones(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"q8_0", "q4_0", "q5_1"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        char blocks[128], wide[128];
+        size_t n, n_wide;
+        snprintf(blocks, sizeof blocks, "../gguf/llama_bf16_%s.gguf", types[i]);
+        snprintf(wide, sizeof wide, "../gguf/llama_bf16_%s_wide.gguf", types[i]);
+        float *a = prompt_logits(blocks, &n), *b = prompt_logits(wide, &n_wide);
+        assert_int_equal(n, n_wide);
+        assert_memory_equal(a, b, n * sizeof *a);
+        free(a);
+        free(b);
+    }
+}
+
 static void weights_stay_mapped(void **state)
 {
     (void)state;
@@ -133,6 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_are_the_folders),
+        cmocka_unit_test(quantised_logits_are_the_widened_ones),
         cmocka_unit_test(weights_stay_mapped),
         cmocka_unit_test(lying_metadata_is_a_sentence),
     };

@@ -1,4 +1,5 @@
 /* model_info.c - a model's facts as JSON. */
+#include <stdio.h>
 #include <string.h>
 
 #include "api/api.h"
@@ -35,6 +36,11 @@ void cdz_weights_write_json(const cdz_weights *weights, cdz_buf *out)
     add_number(out, "f32_bytes", f->bytes[CDZ_F32]);
     add_number(out, "f16_bytes", f->bytes[CDZ_F16]);
     add_number(out, "bf16_bytes", f->bytes[CDZ_BF16]);
+    for (int t = CDZ_N_PLAIN; t < CDZ_N_DTYPES; t++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_bytes", cdz_dtype_name((cdz_dtype)t));
+        if (f->bytes[t]) add_number(out, name, f->bytes[t]);
+    }
     add_number(out, "kv_bytes_per_token", f->kv_bytes_per_token);
     cdz_buf_printf(out, ", \"tied\": %s}", weights->tied ? "true" : "false");
 }

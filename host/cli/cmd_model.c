@@ -92,8 +92,10 @@ static void print_arch(const cdz_weights *w)
 static void print_memory(const cdz_weights *w, uint64_t context)
 {
     static const char *const types[] = {"float32", "float16", "bfloat16"};
-    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
-        if (w->facts.bytes[t]) print_bytes(types[t], (double)w->facts.bytes[t]);
+    for (int t = 0; t < CDZ_N_DTYPES; t++)
+        if (w->facts.bytes[t])
+            print_bytes(t < CDZ_N_PLAIN ? types[t] : cdz_dtype_name((cdz_dtype)t),
+                        (double)w->facts.bytes[t]);
     char label[32];
     snprintf(label, sizeof label, "KV at %llu", (unsigned long long)context);
     double kv = (double)w->facts.kv_bytes_per_token * (double)context;

@@ -27,9 +27,8 @@ static cdz_status no_memory(const char *folder, cdz_error *err)
 
 static bool dtype_of(const cdz_tensor *t, cdz_dtype *out)
 {
-    static const char *const names[] = {[CDZ_F32] = "F32", [CDZ_F16] = "F16", [CDZ_BF16] = "BF16"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(t->dtype, names[i]) != 0) continue;
+    for (int i = 0; i < CDZ_N_DTYPES; i++) {
+        if (strcmp(t->dtype, cdz_dtype_name((cdz_dtype)i)) != 0) continue;
         *out = (cdz_dtype)i;
         return true;
     }
@@ -132,7 +131,14 @@ static cdz_status bind_laid(binder *b, const char *name, size_t n, size_t k, lay
     cdz_dtype dtype;
     if (!dtype_of(t, &dtype))
         return cdz_err(b->err, CDZ_E_UNSUPPORTED,
-                       "%s: tensor %s has dtype %s; supported are F32, F16, BF16",
+                       "%s: tensor %s has dtype %s; supported are F32, F16, BF16, and of GGUF Q8_0, "
+                       "Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K",
+                       b->w->tensors.files[t->file].path, name, t->dtype);
+
+    if (k == 0 && dtype >= CDZ_N_PLAIN)
+        return cdz_err(b->err, CDZ_E_UNSUPPORTED,
+                       "%s: tensor %s is a vector of %s; supported are F32, "
+                       "F16, BF16",
                        b->w->tensors.files[t->file].path, name, t->dtype);
 
     *out = (cdz_weight){.dtype = dtype, .n = k ? n : 1, .k = k ? k : n};
@@ -140,7 +146,7 @@ static cdz_status bind_laid(binder *b, const char *name, size_t n, size_t k, lay
     b->w->facts.n_parameters += (uint64_t)out->n * out->k;
     b->w->facts.bytes[dtype] += t->n_bytes;
     if (how != AS_IT_IS) return lay_out(b, t, how, out);
-    return align_data(b, t, cdz_dtype_bytes(dtype), &out->data);
+    return align_data(b, t, dtype < CDZ_N_PLAIN ? cdz_dtype_bytes(dtype) : 1, &out->data);
 }
 
 static cdz_status bind_name(binder *b, const char *name, size_t n, size_t k, cdz_weight *out)
@@ -187,10 +193,10 @@ static cdz_linear rows_of(const cdz_linear *whole, size_t from, size_t n)
 {
     cdz_linear part = *whole;
     part.w.n = n;
-    part.w.data = (const char *)whole->w.data + from * whole->w.k * cdz_dtype_bytes(whole->w.dtype);
+    part.w.data = (const char *)whole->w.data + from * cdz_row_bytes(whole->w.dtype, whole->w.k);
     if (!whole->bias.data) return part;
     part.bias.k = n;
-    part.bias.data = (const char *)whole->bias.data + from * cdz_dtype_bytes(whole->bias.dtype);
+    part.bias.data = (const char *)whole->bias.data + cdz_row_bytes(whole->bias.dtype, from);
     return part;
 }
 

@@ -34,7 +34,7 @@ typedef struct cdz_layer_weights {
 /* What `cadenza model info` tells. */
 typedef struct cdz_weights_facts {
     uint64_t n_parameters;        /* of the model; a tied head counts once */
-    uint64_t bytes[CDZ_BF16 + 1]; /* of weights in use, by cdz_dtype */
+    uint64_t bytes[CDZ_N_DTYPES]; /* of weights in use, by cdz_dtype */
     uint64_t kv_bytes_per_token;  /* keys and values in float32, all layers */
     uint64_t file_bytes;          /* of the weight files */
     uint32_t n_files;

@@ -8,6 +8,7 @@
  * is also the way out when there is no memory for a copy of them. */
 #include <string.h>
 
+#include "cpu/blocks.h"
 #include "cpu/cpu_backend.h"
 
 enum {
@@ -43,7 +44,8 @@ typedef struct operands {
 
 size_t cdz_matmul_scratch_bytes(void)
 {
-    return sizeof(float) * (CDZ_OUT_FLOATS + CDZ_BLOCK_ROWS * CDZ_K_CHUNK);
+    return sizeof(float) *
+           (CDZ_OUT_FLOATS + CDZ_BLOCK_ROWS * CDZ_K_CHUNK + CDZ_UNPACK_ROWS * CDZ_K_CHUNK);
 }
 
 static size_t ceil_div(size_t a, size_t b)
@@ -58,7 +60,8 @@ static size_t smaller(size_t a, size_t b)
 
 static const void *weight_at(const cdz_weight *w, size_t row, size_t column)
 {
-    return (const char *)w->data + (row * w->k + column) * cdz_dtype_bytes(w->dtype);
+    return (const char *)w->data + row * cdz_row_bytes(w->dtype, w->k) +
+           cdz_row_bytes(w->dtype, column);
 }
 
 /* y (m, n) += bias[from, from + n) on every row. */
@@ -78,7 +81,7 @@ static void add_bias(const cdz_kernel_set *set, float *y, size_t ldy, size_t m,
 static void alone(const cdz_kernel_set *set, const cdz_product *p, const float *x, size_t ldx,
                   size_t m)
 {
-    set->dot[p->w->dtype](p->y, p->ldy, p->w->data, p->w->n, p->w->k, x, ldx, m);
+    cdz_dot_rows(set, p->w->dtype, p->y, p->ldy, p->w->data, p->w->n, p->w->k, x, ldx, m);
     if (p->bias) add_bias(set, p->y, p->ldy, m, p->bias, 0, p->w->n);
 }
 
@@ -86,7 +89,7 @@ static bool is_small(const cdz_product *products, size_t n, size_t m)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < n; i++)
-        bytes += products[i].w->n * products[i].w->k * cdz_dtype_bytes(products[i].w->dtype);
+        bytes += products[i].w->n * cdz_row_bytes(products[i].w->dtype, products[i].w->k);
     return bytes <= CDZ_ALONE_WORK / m;
 }
 
@@ -138,8 +141,8 @@ static void dot_compute(const void *operand, size_t chunk, void *scratch)
     const operands *ops = operand;
     const part *p = part_of(ops, chunk);
     const size_t from = (chunk - p->first_chunk) * ops->rows, n = smaller(ops->rows, p->w.n - from);
-    ops->set->dot[p->w.dtype](scratch, n, weight_at(&p->w, from, 0), n, ops->k, ops->x, ops->ldx,
-                              ops->m);
+    cdz_dot_rows(ops->set, p->w.dtype, scratch, n, weight_at(&p->w, from, 0), n, ops->k, ops->x,
+                 ops->ldx, ops->m);
     add_bias(ops->set, scratch, n, ops->m, &p->bias, from, n);
 }
 
@@ -160,7 +163,7 @@ static size_t dot_chunk_rows(const cdz_product *products, size_t n, uint32_t thr
     size_t rows = 0, bytes = 0;
     for (size_t i = 0; i < n; i++) {
         rows += products[i].w->n;
-        bytes += products[i].w->n * products[i].w->k * cdz_dtype_bytes(products[i].w->dtype);
+        bytes += products[i].w->n * cdz_row_bytes(products[i].w->dtype, products[i].w->k);
     }
     const size_t chunks = ceil_div(bytes, CHUNK_BYTES), wanted = (size_t)CHUNKS_PER_THREAD * threads;
     const size_t each =
@@ -267,8 +270,8 @@ static void add_columns(const operands *ops, const block *b, size_t from, float 
 {
     const cdz_kernel_set *set = ops->set;
     const size_t groups = chunk_groups(ops->k, from), panel = groups * CDZ_LANES * set->n_tile;
-    set->pack_weights[b->p->w.dtype](packed, weight_at(&b->p->w, b->row, from), b->n, ops->k,
-                                     smaller(ops->k - from, CDZ_K_CHUNK));
+    cdz_pack_rows(set, b->p->w.dtype, packed, weight_at(&b->p->w, b->row, from), b->n, ops->k,
+                  smaller(ops->k - from, CDZ_K_CHUNK), packed + CDZ_BLOCK_ROWS * CDZ_K_CHUNK);
     for (size_t tile = b->tile; tile < b->last; tile++) {
         const size_t at = tile * set->heights[0], height = tile_height(ops, tile);
         cdz_lane_tile t = {.x = packed_tile(ops, from, tile),

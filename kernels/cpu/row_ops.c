@@ -33,7 +33,7 @@ typedef struct embed_rows {
 static void embed_row(void *arg, size_t i)
 {
     const embed_rows *e = arg;
-    const size_t row = (size_t)e->ids[i] * e->table->k * cdz_dtype_bytes(e->table->dtype);
+    const size_t row = (size_t)e->ids[i] * cdz_row_bytes(e->table->dtype, e->table->k);
     e->set->widen[e->table->dtype](e->y + i * e->ldy, (const char *)e->table->data + row,
                                    e->table->k);
 }
@@ -57,17 +57,23 @@ typedef struct norm_rows {
     float eps, offset;
 } norm_rows;
 
+static void widen_piece(const cdz_kernel_set *set, float *to, const cdz_weight *w, size_t j,
+                        size_t n)
+{
+    set->widen[w->dtype](to, (const char *)w->data + cdz_row_bytes(w->dtype, j), n);
+}
+
 static void norm_row(void *arg, size_t i)
 {
     const norm_rows *r = arg;
-    const size_t n = r->w->k, bytes = cdz_dtype_bytes(r->w->dtype);
+    const size_t n = r->w->k;
     const float *x = r->x + i * r->ldx;
     float squares, piece[PIECE];
     r->set->dot[CDZ_F32](&squares, 1, x, 1, n, x, n, 1);
     const float inverse = 1.0f / sqrtf(squares / (float)n + r->eps);
     for (size_t j = 0; j < n; j += PIECE) {
         const size_t count = n - j < PIECE ? n - j : PIECE;
-        r->set->widen[r->w->dtype](piece, (const char *)r->w->data + j * bytes, count);
+        widen_piece(r->set, piece, r->w, j, count);
         r->set->scale_norm(r->y + i * r->ldy + j, x + j, piece, inverse, r->offset, count);
     }
 }
@@ -85,12 +91,6 @@ typedef struct layer_rows {
     norm_rows rows;
     const cdz_weight *bias;
 } layer_rows;
-
-static void widen_piece(const cdz_kernel_set *set, float *to, const cdz_weight *w, size_t j,
-                        size_t n)
-{
-    set->widen[w->dtype](to, (const char *)w->data + j * cdz_dtype_bytes(w->dtype), n);
-}
 
 /* The row is centred first, so that its squares do not cancel. */
 static void layer_row(void *arg, size_t i)

@@ -4,6 +4,7 @@
  * once. */
 #include "kernel_set.h"
 #include "ref/ref.h"
+#include "ref/quant_rows.h"
 #include "ref/rows.h"
 
 static float load_f32(const void *w, size_t i)
@@ -81,7 +82,7 @@ static void dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, co
 const cdz_kernel_set cdz_scalar_set = {
     .name = "scalar",
     .dot = {dot_f32, dot_f16, dot_bf16},
-    .widen = {widen_f32, widen_f16, widen_bf16},
+    .widen = {widen_f32, widen_f16, widen_bf16, CDZ_QUANT_ROWS},
     .add = add,
     .scale_norm = scale_norm,
     .silu_mul = silu_mul,

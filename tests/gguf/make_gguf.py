@@ -172,7 +172,8 @@ def write_metadata(w, c, rope):
             getattr(w, "add_%s_token_id" % key)(c[key + "_token_id"])
 
 
-def convert(name, out, kind):
+def convert(name, out, kind, wide=False):
+    """wide: quantised and back, stored as float32."""
     folder = os.path.join(GOLDEN, name)
     config = json.load(open(os.path.join(folder, "config.json")))
     rope = config.get("rope_parameters") or {
@@ -197,7 +198,11 @@ def convert(name, out, kind):
         elif wanted in ("f32", "f16"):
             w.add_tensor(n, data.astype(np.float16 if wanted == "f16" else np.float32))
         else:
-            w.add_tensor(n, gguf.quants.quantize(data, types[wanted.upper()]), raw_dtype=types[wanted.upper()])
+            blocks = gguf.quants.quantize(data, types[wanted.upper()])
+            if wide:
+                w.add_tensor(n, gguf.quants.dequantize(blocks, types[wanted.upper()]))
+            else:
+                w.add_tensor(n, blocks, raw_dtype=types[wanted.upper()])
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -243,12 +248,42 @@ def vocabulary(name, out):
     w.close()
 
 
+# Where a block has its float16 factors.
+HALVES = {"Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q2_K": [80, 82], "Q3_K": [108],
+          "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}
+
+
+def blocks(out):
+    """Random blocks of every quantised type, and what the package makes of them."""
+    random = np.random.default_rng(1)
+    w = gguf.GGUFWriter(out, "none")
+    for name, places in HALVES.items():
+        kind = gguf.GGMLQuantizationType[name]
+        length, size = gguf.GGML_QUANT_SIZES[kind]
+        n = 1024 // length
+        data = random.integers(0, 256, (n, size), dtype=np.uint8)
+        for at in places:
+            data[:, at:at + 2] = random.uniform(-2, 2, (n, 1)).astype(np.float16).view(np.uint8)
+        data = data.reshape(2, -1)
+        w.add_tensor(name, data, raw_dtype=kind)
+        w.add_tensor(name + ".wide", gguf.quants.dequantize(data, kind))
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
 if __name__ == "__main__":
     ap = argparse.ArgumentParser()
     ap.add_argument("names", nargs="*")
     ap.add_argument("--out", default=HERE)
     ap.add_argument("--type")
     args = ap.parse_args()
+    if not args.names:
+        blocks(os.path.join(args.out, "blocks.gguf"))
+        for kind in ("q8_0", "q4_0", "q5_1"):
+            convert("llama_bf16", os.path.join(args.out, "llama_bf16_%s.gguf" % kind), kind)
+            convert("llama_bf16", os.path.join(args.out, "llama_bf16_%s_wide.gguf" % kind), kind, wide=True)
     for name in [] if args.names else ["qwen2", "llama2"]:
         vocabulary(name, os.path.join(args.out, "vocab_%s.gguf" % name))
     for name in args.names or COMMITTED:
