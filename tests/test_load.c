@@ -583,7 +583,8 @@ static void folders_without_a_model(void **state)
     assert_string_equal(err.text, "/nowhere/at-all: no such model folder");
     assert_null(w);
     assert_int_equal(cdz_weights_open(GOLDEN("README.md"), &w, &err), CDZ_E_INPUT);
-    assert_non_null(strstr(err.text, "is neither a folder nor a GGUF file; a model is a folder with config.json"));
+    assert_non_null(strstr(
+        err.text, "is neither a folder nor a GGUF file; a model is a folder with config.json"));
 
     copy_golden("llama_bf16");
     unlink(path_of("config.json"));

@@ -42,7 +42,7 @@ static bool is_eos(const cdz_detect_input *in, int32_t id)
 /* Was this context among the last `history`? What was never filled counts as 0. */
 static bool repeated(const uint64_t *contexts, uint32_t at, uint32_t history)
 {
-    if (contexts[at] == 0 && at < history) return true;
+    if (at < history && contexts[at] == 0) return true;
     for (uint32_t i = 1; i <= at && i <= history; i++)
         if (contexts[at - i] == contexts[at]) return true;
     return false;

@@ -325,7 +325,7 @@ static cdz_status write_ends(writer *w)
 {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
-    uint64_t ids[3];
+    uint64_t ids[3] = {0};
     size_t n = 0;
     for (size_t i = 0; i < 3; i++) {
         uint64_t id = UINT64_MAX;

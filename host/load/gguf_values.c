@@ -3,6 +3,7 @@
 #include "load/gguf.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,7 +184,7 @@ cdz_status cdz_gguf_array(const cdz_gguf *g, const char *key, cdz_gguf_type type
     const cdz_gguf_value *v = cdz_gguf_find(g, key);
     *out = v ? v : &none;
     if (!v || (v->is_array && v->type == type)) return CDZ_OK;
-    char expected[48] = "an array of ";
-    strncat(expected, type_names[type], sizeof expected - strlen(expected) - 1);
+    char expected[48];
+    snprintf(expected, sizeof expected, "an array of %s", type_names[type]);
     return wrong_type(g, v, expected, err);
 }

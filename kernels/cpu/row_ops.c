@@ -136,6 +136,7 @@ static void regroup(float *head, size_t half)
         odd[i] = head[2 * i + 1];
         head[i] = head[2 * i];
     }
+    /* cppcheck-suppress uninitvar ; the loop has written the first half of them */
     memcpy(head + half, odd, half * sizeof *odd);
 }
 

@@ -205,10 +205,10 @@ void cdz_result_free(cdz_result *result); /* NULL is fine */
 
 typedef struct cdz_detect_options {
     uint32_t size;
-    const char *watermark; /* watermarking_config as JSON; or NULL: */
+    const char *watermark;  /* watermarking_config as JSON; or NULL: */
     cdz_pipeline *pipeline; /* the settings that this pipeline marks text with */
     double z_threshold;     /* positive above it; 0: 3.0 */
-    const char *detector;   /* SynthID: folder of a BayesianDetectorModel; NULL: the mean g-value decides */
+    const char *detector; /* SynthID: folder of a BayesianDetectorModel; NULL: the mean g-value decides */
 } cdz_detect_options;
 
 /* Does a text, given as ids without its prompt, carry the watermark? *json is what `cadenza detect --json` prints; free
