@@ -175,6 +175,8 @@ STRATEGY(sample, "sample", CDZ_SAMPLES);
 STRATEGY(beam, "beam", CDZ_BEAMS | CDZ_GREEDY);
 STRATEGY(group_beam, "org.cadenza.group-beam-search", CDZ_BEAMS | CDZ_GREEDY);
 STRATEGY(constrained_beam, "org.cadenza.constrained-beam-search", CDZ_BEAMS | CDZ_GREEDY);
+STRATEGY(contrastive, "org.cadenza.contrastive-search", CDZ_GREEDY);
+STRATEGY(dola, "org.cadenza.dola", 0);
 static const cdz_strategy backtrack = {
     .base = {BASE(CDZ_STRATEGY_BASE, "org.example.backtrack"),
              CDZ_PARAMS(p_backtrack, backtrack_params)},
@@ -218,6 +220,7 @@ static const cdz_plugin_base *const own_plugins[] = {
     &draft_model.base,  &prompt_lookup.base,
     &early_exit.base,   &guess.base,
     &group_beam.base,   &constrained_beam.base,
+    &contrastive.base,  &dola.base,
 };
 
 static cdz_status load_own(const char *path, void **state, const cdz_plugin_base *const **plugins,

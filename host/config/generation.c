@@ -241,7 +241,7 @@ static void check_sampling(cdz_resolution *res)
         {"min_p", g->min_p.set},
         {"top_h", g->top_h.set},
         {"typical_p", differs(g->typical_p, 1.0)},
-        {"top_k", g->top_k.set && g->top_k.value != 50},
+        {"top_k", g->top_k.set && g->top_k.value != 50 && !g->penalty_alpha.set},
         {"epsilon_cutoff", differs(g->epsilon_cutoff, 0.0)},
         {"eta_cutoff", differs(g->eta_cutoff, 0.0)},
     };

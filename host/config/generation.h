@@ -166,10 +166,8 @@ typedef enum cdz_mode {
 cdz_mode cdz_generation_mode(const cdz_resolution *res, bool has_assistant);
 const char *cdz_mode_name(cdz_mode mode); /* "greedy", "beam", ... */
 
-/* Refuses parameters that would act but whose feature this version lacks. strategy_named: the user chose the decode
- * loop, so the parameters of the mode table are that strategy's affair. */
-cdz_status cdz_generation_unsupported(const cdz_resolution *res, bool strategy_named,
-                                      cdz_error *err);
+/* Refuses parameters that would act but whose feature this version lacks. */
+cdz_status cdz_generation_unsupported(const cdz_resolution *res, cdz_error *err);
 
 /* --- lengths --------------------------------------------------------------------------------------------- */
 

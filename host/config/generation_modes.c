@@ -73,7 +73,7 @@ static cdz_status refuse_first(const cdz_resolution *res, const unsupported *lis
     return CDZ_OK;
 }
 
-cdz_status cdz_generation_unsupported(const cdz_resolution *res, bool strategy_named, cdz_error *err)
+cdz_status cdz_generation_unsupported(const cdz_resolution *res, cdz_error *err)
 {
     const cdz_generation *g = &res->generation;
     const char *cache = g->cache_implementation;
@@ -90,15 +90,9 @@ cdz_status cdz_generation_unsupported(const cdz_resolution *res, bool strategy_n
         {"position_ids", value_of(res, "position_ids")},
         {"past_key_values", value_of(res, "past_key_values")},
     };
-    /* Parameters that pick a decode loop: those of a loop the user named are its own affair. */
-    const unsupported loops[] = {
-        {"dola_layers", value_of(res, "dola_layers")},
-    };
     if (value_of(res, "constraints"))
         return cdz_err(err, CDZ_E_USAGE,
                        "constraints: Python objects; write them as force_words_ids, [[ids], [[ids], "
                        "[ids]]]");
-    CDZ_TRY(refuse_first(res, always, sizeof always / sizeof always[0], err));
-    if (strategy_named) return CDZ_OK;
-    return refuse_first(res, loops, sizeof loops / sizeof loops[0], err);
+    return refuse_first(res, always, sizeof always / sizeof always[0], err);
 }

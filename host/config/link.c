@@ -207,6 +207,8 @@ static cdz_status link_given_strategy(linker *l, const char *spec)
 const cdz_recipe cdz_recipes[CDZ_N_RECIPES] = {
     {CDZ_MODE_GROUP_BEAM, "org.cadenza.group-beam-search"},
     {CDZ_MODE_CONSTRAINED_BEAM, "org.cadenza.constrained-beam-search"},
+    {CDZ_MODE_CONTRASTIVE, "org.cadenza.contrastive-search"},
+    {CDZ_MODE_DOLA, "org.cadenza.dola"},
 };
 
 static cdz_status link_recipes(linker *l)

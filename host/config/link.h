@@ -46,7 +46,7 @@ typedef struct cdz_slot_value {
 } cdz_slot_value;
 
 /* Modes whose decode loop is a package (plugins/). */
-enum { CDZ_N_RECIPES = 2 };
+enum { CDZ_N_RECIPES = 4 };
 typedef struct cdz_recipe {
     cdz_mode mode;
     const char *id;

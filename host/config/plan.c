@@ -178,7 +178,7 @@ static cdz_status choose_drafter(planner *p)
 static cdz_status choose_strategy(planner *p)
 {
     const cdz_generation *g = &p->res.generation;
-    CDZ_TRY(cdz_generation_unsupported(&p->res, p->link->strategy_named, p->err));
+    CDZ_TRY(cdz_generation_unsupported(&p->res, p->err));
     if (g->num_beams < 1)
         return cdz_err(p->err, CDZ_E_USAGE, "num_beams = %lld: must be an integer from 1",
                        (long long)g->num_beams);

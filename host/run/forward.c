@@ -20,6 +20,13 @@ typedef struct head_row {
     float *to;    /* (V) */
 } head_row;
 
+/* A row whose hidden states a want keeps. */
+typedef struct kept_row {
+    uint32_t row; /* of the pass */
+    const cdz_want *want;
+    int64_t at; /* its row there */
+} kept_row;
+
 /* Rows [row, row + n) of the pass, which one want gave and one rotation turns. */
 typedef struct rope_span {
     uint32_t row, n;
@@ -53,7 +60,8 @@ struct cdz_layers {
     uint32_t positions[CDZ_PASS_ROWS];
     cdz_kv_row rows[CDZ_PASS_ROWS];
     head_row heads[CDZ_PASS_ROWS];
-    uint32_t m, n_heads;
+    kept_row kept[CDZ_PASS_ROWS];
+    uint32_t m, n_heads, n_kept;
 
     /* Rotations that depend on the length only. */
     rope_span spans[CDZ_PASS_ROWS];
@@ -196,6 +204,14 @@ static void read_slot(cdz_layers *f, const cdz_seq *seq, uint32_t slot)
     f->any_embeds |= given;
 }
 
+static void want_hidden(cdz_layers *f, const cdz_want *want, const cdz_want_seq *ws, uint32_t p,
+                        uint32_t visible)
+{
+    const bool all = want->hidden_positions == CDZ_POSITIONS_ALL;
+    if (want->n_hidden == 0 || (all ? p < ws->from : p + 1 != visible)) return;
+    f->kept[f->n_kept++] = (kept_row){f->m, want, all ? ws->hidden0 + p : ws->hidden0};
+}
+
 /* Takes up to the pass's room of a sequence's missing positions. Its cache counts them at once: nothing reads the
  * count before the pass has run. True when none is missing any more. */
 static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
@@ -212,6 +228,7 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
         f->positions[f->m] = p;
         f->rows[f->m] = (cdz_kv_row){seq->blocks, p, 0};
         want_scores(f, want, ws, p, visible);
+        want_hidden(f, want, ws, p, visible);
         f->m++;
         want->rows_left--;
     }
@@ -238,7 +255,7 @@ static void serve(cdz_layers *f, cdz_want *want)
 
 static void gather(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
-    f->m = f->n_heads = f->n_spans = 0;
+    f->m = f->n_heads = f->n_kept = f->n_spans = 0;
     f->any_embeds = false;
     for (uint32_t i = 0; i < n; i++) wants[i]->served = false;
     for (int prompts = 0; prompts < 2; prompts++)
@@ -455,6 +472,41 @@ static void score_rows(cdz_layers *f, const head_row *heads, uint32_t n)
         memcpy(heads[i].to, f->scores + i * V, V * sizeof(float));
 }
 
+void cdz_layers_head(cdz_layers *f, const float *hidden, uint32_t n, float *scores)
+{
+    cdz_backend *b = f->backend;
+    const cdz_product head = product(&f->weights->head, scores);
+    b->api->matmul(b, &head, 1, hidden, f->weights->arch.hidden, n);
+}
+
+/* --- hidden states -------------------------------------------------------------------------------------- */
+
+static void keep_row(const kept_row *kept, uint32_t layer, const float *x, size_t D)
+{
+    const cdz_want *want = kept->want;
+    for (uint32_t i = 0; i < want->n_hidden; i++)
+        if (want->hidden_layers[i] == layer)
+            memcpy(want->hidden + i * want->hidden_stride + (size_t)kept->at * D, x, D * sizeof *x);
+}
+
+/* What enters layer `layer`. */
+static void keep_hidden(const cdz_layers *f, uint32_t layer)
+{
+    const size_t D = f->weights->arch.hidden;
+    for (uint32_t i = 0; i < f->n_kept; i++)
+        keep_row(&f->kept[i], layer, f->x + f->kept[i].row * D, D);
+}
+
+/* What the head reads. */
+static void keep_last(cdz_layers *f, uint32_t layer)
+{
+    const size_t D = f->weights->arch.hidden;
+    for (uint32_t i = 0; i < f->n_kept; i++) {
+        normalise(f, f->ends, f->x + f->kept[i].row * D, 1, &f->weights->final_norm);
+        keep_row(&f->kept[i], layer, f->ends, D);
+    }
+}
+
 uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
     const cdz_arch *a = &f->weights->arch;
@@ -462,7 +514,11 @@ uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
     if (f->m == 0) return 0;
     embed(f);
     const uint32_t depth = wants[0]->n_layers ? wants[0]->n_layers : a->n_layers;
-    for (uint32_t layer = 0; layer < depth; layer++) run_layer(f, layer);
+    for (uint32_t layer = 0; layer < depth; layer++) {
+        keep_hidden(f, layer);
+        run_layer(f, layer);
+    }
+    keep_last(f, depth);
     for (uint32_t i = 0; i < f->n_heads; i += HEAD_ROWS) {
         const uint32_t left = f->n_heads - i;
         score_rows(f, f->heads + i, left < HEAD_ROWS ? left : HEAD_ROWS);

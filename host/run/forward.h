@@ -17,7 +17,8 @@ enum { CDZ_PASS_ROWS = 512 };
 typedef struct cdz_want_seq {
     cdz_seq *seq;
     int64_t row0; /* score row: LAST row0; ALL row0 + position; with by_index row0 + the id's index */
-    uint32_t from; /* ALL: the first position whose scores are wanted */
+    uint32_t from;   /* ALL: the first position whose scores are wanted */
+    int64_t hidden0; /* the row of hidden states, by the same rule */
 } cdz_want_seq;
 
 typedef struct cdz_want {
@@ -29,6 +30,12 @@ typedef struct cdz_want {
     bool by_index;
     float *out; /* rows of n_vocab, stride floats apart */
     size_t stride;
+    /* Hidden states to keep, besides: which, of which positions, and where: (n_hidden, ., hidden) */
+    const uint32_t *hidden_layers; /* as transformers counts them */
+    uint32_t n_hidden;
+    cdz_positions hidden_positions;
+    float *hidden;
+    size_t hidden_stride; /* floats between layers */
     uint32_t length; /* positions of the request's longest row, for frequencies that depend on it */
     uint32_t chunk;  /* at most so many positions of one sequence in one pass; 0: no limit */
     bool served;     /* has rows in the pass that is being put together */
@@ -40,6 +47,9 @@ typedef struct cdz_layers cdz_layers; /* activations for one model */
 cdz_status cdz_layers_create(cdz_backend *backend, const cdz_weights *weights, cdz_kv_pool *pool,
                              cdz_layers **out, cdz_error *err);
 void cdz_layers_free(cdz_layers *layers); /* NULL is fine */
+
+/* The head, without the final norm, on n rows of hidden states: scores (n, n_vocab). */
+void cdz_layers_head(cdz_layers *layers, const float *hidden, uint32_t n, float *scores);
 
 /* Sets rows_left and at from what the sequences' caches lack. */
 void cdz_want_begin(cdz_want *want);

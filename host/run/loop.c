@@ -49,11 +49,15 @@ const cdz_decoder_api cdz_loop_api = {
     .seq_append = cdz_verb_seq_append,
     .seq_truncate = cdz_verb_seq_truncate,
     .seq_ids = cdz_verb_seq_ids,
+    .seq_length = cdz_verb_seq_length,
     .seq_forward = cdz_verb_seq_forward,
     .seq_process = cdz_verb_seq_process,
     .seq_new_exit = cdz_verb_seq_new_exit,
     .process_ids = cdz_verb_process_ids,
     .pipeline_derive = cdz_verb_pipeline_derive,
+    .keep_hidden = cdz_verb_keep_hidden,
+    .hidden_states = cdz_verb_hidden_states,
+    .head = cdz_verb_head,
     .stop_test = cdz_verb_stop_test,
     .has_drafter = cdz_verb_has_drafter,
     .propose = cdz_verb_propose,
@@ -65,6 +69,7 @@ const cdz_decoder_api cdz_loop_api = {
     .cancelled = cdz_verb_cancelled,
     .deadline_s = cdz_verb_deadline_s,
     .vocab_size = cdz_verb_vocab_size,
+    .facts = cdz_verb_facts,
 };
 
 /* --- shared by the verbs --------------------------------------------------------------------------------------- */
@@ -321,6 +326,8 @@ void cdz_loop_free(cdz_loop *loop)
     }
     free_matrix(loop, &loop->scores);
     free_matrix(loop, &loop->seq_scores);
+    free_matrix(loop, &loop->hidden.scores);
+    if (loop->hidden.data) loop->backend->api->free(loop->backend, loop->hidden.data);
     free_matrix(loop, &loop->refitted);
     for (uint32_t i = 0; i < loop->n_scratch; i++) free_matrix(loop, loop->scratch[i]);
     for (uint32_t i = 0; loop->workers && i < loop->n_workers; i++)
@@ -406,7 +413,7 @@ static cdz_status score_prompts(cdz_loop *loop)
         if (visible > loop->want.length) loop->want.length = visible;
         CDZ_TRY(cdz_seq_prepare(loop->rows[r].seq, &loop->error));
         loop->want_seqs[r] =
-            (cdz_want_seq){loop->rows[r].seq, (int64_t)r * loop->job->prompt_len, 0};
+            (cdz_want_seq){.seq = loop->rows[r].seq, .row0 = (int64_t)r * loop->job->prompt_len};
     }
     CDZ_TRY(cdz_loop_await(loop));
     loop->task->outcome->prompt_logits = out;

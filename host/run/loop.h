@@ -86,6 +86,16 @@ typedef struct cdz_drafting {
     uint32_t n, cap, row;
 } cdz_drafting;
 
+/* Hidden states that the strategy keeps. */
+typedef struct cdz_hidden_store {
+    uint32_t *layers; /* (n) */
+    uint32_t n, n_rows;
+    cdz_positions positions;
+    float *data;
+    size_t cap;        /* floats */
+    cdz_matrix scores; /* what head gave */
+} cdz_hidden_store;
+
 typedef struct cdz_recorder {
     cdz_recorded_step *steps;
     uint32_t n, cap;
@@ -124,6 +134,7 @@ struct cdz_loop {
     cdz_torch_rng rng;
     cdz_matrix refitted;           /* scores of another vocabulary, as processors are shown them */
     cdz_matrix scores, seq_scores; /* forward's and seq_forward's rows */
+    cdz_hidden_store hidden;
     cdz_matrix **scratch;
     uint32_t n_scratch;
     uint64_t next_matrix;
@@ -194,6 +205,10 @@ cdz_status cdz_loop_check(cdz_loop *loop, const char *verb, const cdz_scores *sc
                           uint32_t *first);
 cdz_status cdz_matrix_fit(cdz_loop *loop, cdz_matrix *m, uint32_t n_rows, uint32_t n_vocab);
 cdz_scores cdz_matrix_scores(const cdz_matrix *m);
+/* The loop's want keeps hidden states too: rows of them, hidden0 of its sequences is set. */
+cdz_status cdz_loop_want_hidden(cdz_loop *loop, uint64_t n_rows); /* loop_hidden.c */
+void cdz_loop_follow_hidden(cdz_loop *loop, uint32_t row, uint32_t leader);
+cdz_run_model *cdz_loop_model_named(const cdz_loop *loop, const char *name); /* NULL: none */
 void cdz_loop_emit(cdz_loop *loop, uint32_t row, bool ended);
 void cdz_loop_end_row(cdz_loop *loop, uint32_t row); /* its stop is set */
 void cdz_loop_emit_returned(cdz_loop *loop);         /* loop_return.c */

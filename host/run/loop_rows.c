@@ -67,6 +67,7 @@ static cdz_status follow(cdz_loop *loop, const uint32_t *leaders)
         CDZ_TRY(cdz_seq_adopt(loop->rows[r].seq, loop->rows[l].seq, &loop->error));
         memcpy(loop->scores.data + (size_t)r * loop->n_vocab,
                loop->scores.data + (size_t)l * loop->n_vocab, loop->n_vocab * sizeof(float));
+        cdz_loop_follow_hidden(loop, r, l);
     }
     return CDZ_OK;
 }
@@ -95,9 +96,13 @@ static cdz_status want_rows(cdz_loop *loop, const uint32_t *leaders)
         if (!cdz_row_runs(loop, r) || leaders[r] != r) continue;
         cdz_seq_rotate_for(loop->rows[r].seq, loop->want.length);
         CDZ_TRY(cdz_seq_prepare(loop->rows[r].seq, &loop->error));
-        loop->want_seqs[loop->want.n_seqs++] = (cdz_want_seq){loop->rows[r].seq, r, 0};
+        loop->want_seqs[loop->want.n_seqs++] = (cdz_want_seq){loop->rows[r].seq, r, 0, r};
     }
-    return CDZ_OK;
+    if (loop->hidden.n && loop->hidden.positions != CDZ_POSITIONS_LAST)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "forward: keeps hidden states of the last position only; seq_forward "
+                             "keeps all");
+    return cdz_loop_want_hidden(loop, loop->n_rows);
 }
 
 cdz_status cdz_verb_forward(cdz_decoder *dec, cdz_scores *out)

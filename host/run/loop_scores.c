@@ -46,6 +46,7 @@ static const cdz_matrix *find_matrix(const cdz_loop *loop, uint64_t id)
     if (id == 0) return NULL;
     if (loop->scores.id == id) return &loop->scores;
     if (loop->seq_scores.id == id) return &loop->seq_scores;
+    if (loop->hidden.scores.id == id) return &loop->hidden.scores;
     for (uint32_t i = 0; i < loop->n_scratch; i++)
         if (loop->scratch[i]->id == id) return loop->scratch[i];
     return NULL;

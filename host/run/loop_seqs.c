@@ -8,7 +8,7 @@
 
 /* --- sequences ------------------------------------------------------------------------------------------------ */
 
-static cdz_run_model *model_named(const cdz_loop *loop, const char *name)
+cdz_run_model *cdz_loop_model_named(const cdz_loop *loop, const char *name)
 {
     if (!name || strcmp(name, "target") == 0) return loop->job->model;
     if (strcmp(name, "assistant") == 0) return loop->job->assistant;
@@ -17,7 +17,7 @@ static cdz_run_model *model_named(const cdz_loop *loop, const char *name)
 
 uint32_t cdz_verb_vocab_size(const cdz_decoder *dec, const char *model)
 {
-    const cdz_run_model *m = model_named(cdz_loop_of(dec), model);
+    const cdz_run_model *m = cdz_loop_model_named(cdz_loop_of(dec), model);
     return m ? m->weights->arch.n_vocab : 0;
 }
 
@@ -42,7 +42,7 @@ cdz_status cdz_verb_seq_new(cdz_decoder *dec, const char *model, cdz_seq **out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
-    cdz_run_model *m = model_named(loop, model);
+    cdz_run_model *m = cdz_loop_model_named(loop, model);
     if (!m)
         return cdz_loop_fail(loop, CDZ_E_NOT_FOUND,
                              "seq_new: the request has no model \"%s\"; it has %s", model,
@@ -142,6 +142,12 @@ cdz_ids cdz_verb_seq_ids(const cdz_decoder *dec, const cdz_seq *seq)
     return (cdz_ids){seq->ids, seq->n};
 }
 
+uint32_t cdz_verb_seq_length(const cdz_decoder *dec, const cdz_seq *seq)
+{
+    (void)dec;
+    return cdz_seq_visible(seq);
+}
+
 /* --- forward -------------------------------------------------------------------------------------------------- */
 
 static cdz_status check_seqs(cdz_loop *loop, cdz_seq *const *seqs, uint32_t n)
@@ -179,6 +185,19 @@ static uint64_t lay_out(cdz_loop *loop, cdz_positions positions)
     return rows;
 }
 
+/* The same for hidden states. */
+static uint64_t lay_out_hidden(cdz_loop *loop)
+{
+    const bool all = loop->hidden.positions == CDZ_POSITIONS_ALL;
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < loop->want.n_seqs; i++) {
+        cdz_want_seq *ws = &loop->want_seqs[i];
+        ws->hidden0 = (int64_t)rows - (all ? ws->from : 0);
+        rows += all ? cdz_seq_visible(ws->seq) - ws->from : 1;
+    }
+    return rows;
+}
+
 /* Readies a sequence for a pass. ALL gives scores of what the caller knows to be missing: a cache that is made anew
  * because the frequencies changed gives no more. */
 static cdz_status want_seq(cdz_loop *loop, cdz_seq *seq, uint32_t length, cdz_want_seq *out)
@@ -186,7 +205,7 @@ static cdz_status want_seq(cdz_loop *loop, cdz_seq *seq, uint32_t length, cdz_wa
     const uint32_t visible = cdz_seq_visible(seq), computed = seq->computed;
     cdz_seq_rotate_for(seq, length);
     CDZ_TRY(cdz_seq_prepare(seq, &loop->error));
-    *out = (cdz_want_seq){seq, 0, computed < visible ? computed : visible - 1};
+    *out = (cdz_want_seq){.seq = seq, .from = computed < visible ? computed : visible - 1};
     return CDZ_OK;
 }
 
@@ -232,6 +251,7 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
     if (rows > UINT32_MAX) return cdz_loop_nomem(loop);
     if (rows) CDZ_TRY(cdz_matrix_fit(loop, &loop->seq_scores, (uint32_t)rows, n_vocab));
     loop->want.out = loop->seq_scores.data;
+    CDZ_TRY(cdz_loop_want_hidden(loop, lay_out_hidden(loop)));
     CDZ_TRY(cdz_loop_await(loop));
     if (rows) *out = cdz_matrix_scores(&loop->seq_scores);
     return CDZ_OK;

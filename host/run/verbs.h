@@ -49,6 +49,7 @@ cdz_status cdz_verb_seq_fork(cdz_decoder *dec, const cdz_seq *seq, cdz_seq **out
 void cdz_verb_seq_free(cdz_decoder *dec, cdz_seq *seq);
 cdz_status cdz_verb_seq_append(cdz_decoder *dec, cdz_seq *seq, const int32_t *ids, uint32_t n);
 cdz_status cdz_verb_seq_truncate(cdz_decoder *dec, cdz_seq *seq, uint32_t len);
+uint32_t cdz_verb_seq_length(const cdz_decoder *dec, const cdz_seq *seq);
 cdz_ids cdz_verb_seq_ids(const cdz_decoder *dec, const cdz_seq *seq);
 cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
                                 cdz_positions positions, cdz_scores *out);
@@ -65,6 +66,12 @@ cdz_status cdz_verb_pipeline_derive(cdz_decoder *dec, const char *const *exclude
 bool cdz_verb_has_drafter(const cdz_decoder *dec);
 cdz_status cdz_verb_propose(cdz_decoder *dec, uint32_t row, cdz_draft *out);
 cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t row, uint32_t n_accepted);
+/* loop_hidden.c */
+cdz_status cdz_verb_keep_hidden(cdz_decoder *dec, cdz_positions positions, const uint32_t *layers,
+                                uint32_t n);
+cdz_status cdz_verb_hidden_states(cdz_decoder *dec, cdz_hidden *out);
+cdz_status cdz_verb_head(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out);
+bool cdz_verb_facts(const cdz_decoder *dec, const char *model, cdz_model_facts *out);
 /* loop_return.c */
 cdz_status cdz_verb_return_rows(cdz_decoder *dec, const cdz_returned *rows, uint32_t n);
 /* record.c */

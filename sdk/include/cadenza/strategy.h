@@ -67,6 +67,24 @@ typedef struct cdz_draft {
     cdz_scores scores;
 } cdz_draft;
 
+/* Facts of one of the request's models. */
+typedef struct cdz_model_facts {
+    uint32_t size;
+    uint32_t n_vocab, n_layers, width; /* width: floats of a hidden state */
+    bool tied; /* config.json ties the head to the matrix that embeds tokens */
+} cdz_model_facts;
+
+/* Hidden states that a pass kept: (n_layers, n_rows, width). */
+typedef struct cdz_hidden {
+    const float *data;
+    uint32_t n_layers, n_rows, width;
+} cdz_hidden;
+
+static inline const float *cdz_hidden_row(const cdz_hidden *hidden, uint32_t layer, uint32_t row)
+{
+    return hidden->data + ((size_t)layer * hidden->n_rows + row) * hidden->width;
+}
+
 typedef enum cdz_positions {
     CDZ_POSITIONS_NONE, /* fill the cache only */
     CDZ_POSITIONS_LAST, /* scores of the last position of each sequence */
@@ -156,6 +174,8 @@ typedef struct cdz_decoder_api {
     cdz_status (*seq_append)(cdz_decoder *dec, cdz_seq *seq, const int32_t *ids, uint32_t n);
     cdz_status (*seq_truncate)(cdz_decoder *dec, cdz_seq *seq, uint32_t len);
     cdz_ids (*seq_ids)(const cdz_decoder *dec, const cdz_seq *seq);
+    /* Positions that the model sees: ids that the prompt's mask hides do not count. */
+    uint32_t (*seq_length)(const cdz_decoder *dec, const cdz_seq *seq);
     /* Suspends. One pass over what the caches of these sequences lack (same model). out may be NULL for NONE. */
     cdz_status (*seq_forward)(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
                               cdz_positions positions, cdz_scores *out);
@@ -174,6 +194,17 @@ typedef struct cdz_decoder_api {
      * order; plugin ids that are not in the pipeline are passed over. Valid until the strategy returns. */
     cdz_status (*pipeline_derive)(cdz_decoder *dec, const char *const *exclude, uint32_t n_exclude,
                                   const char *const *append, uint32_t n_append, uint32_t *out);
+    /* Every later forward and seq_forward keeps hidden states of the target: of each sequence's last position, or (ALL,
+     * seq_forward only) of every position that it computes, sequence after sequence. Layers are counted as in
+     * transformers' hidden_states: 0 enters the first layer, n_layers leaves the last and the final norm. n 0: keeps
+     * none again. */
+    cdz_status (*keep_hidden)(cdz_decoder *dec, cdz_positions positions, const uint32_t *layers,
+                              uint32_t n);
+    /* What the newest one kept, layers in the order they were named; valid until the next. */
+    cdz_status (*hidden_states)(cdz_decoder *dec, cdz_hidden *out);
+    /* The target's head on n hidden states, width floats each, as they are: without the final norm. Scores (n, n_vocab)
+     * are valid until the next call. */
+    cdz_status (*head)(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out);
     /* Would request row rows[i] stop if ids[i] followed its own ids? ids[i] is the suffix alone. Asks every criterion. */
     cdz_status (*stop_test)(cdz_decoder *dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n,
                             cdz_stop *stops);
@@ -202,6 +233,7 @@ typedef struct cdz_decoder_api {
     bool (*cancelled)(const cdz_decoder *dec);
     double (*deadline_s)(const cdz_decoder *dec); /* monotonic second; 0: none */
     uint32_t (*vocab_size)(const cdz_decoder *dec, const char *model); /* 0: no such model */
+    bool (*facts)(const cdz_decoder *dec, const char *model, cdz_model_facts *out);
 } cdz_decoder_api;
 
 struct cdz_decoder {
@@ -289,6 +321,7 @@ CDZ_VERB_(cdz_status, seq_append, (cdz_decoder * dec, cdz_seq *seq, const int32_
           (dec, seq, ids, n))
 CDZ_VERB_(cdz_status, seq_truncate, (cdz_decoder * dec, cdz_seq *seq, uint32_t len), (dec, seq, len))
 CDZ_VERB_(cdz_ids, seq_ids, (const cdz_decoder *dec, const cdz_seq *seq), (dec, seq))
+CDZ_VERB_(uint32_t, seq_length, (const cdz_decoder *dec, const cdz_seq *seq), (dec, seq))
 CDZ_VERB_(cdz_status, seq_forward,
           (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, cdz_positions positions,
            cdz_scores *out),
@@ -308,6 +341,12 @@ CDZ_VERB_(cdz_status, pipeline_derive,
           (cdz_decoder * dec, const char *const *exclude, uint32_t n_exclude,
            const char *const *append, uint32_t n_append, uint32_t *out),
           (dec, exclude, n_exclude, append, n_append, out))
+CDZ_VERB_(cdz_status, keep_hidden,
+          (cdz_decoder * dec, cdz_positions positions, const uint32_t *layers, uint32_t n),
+          (dec, positions, layers, n))
+CDZ_VERB_(cdz_status, hidden_states, (cdz_decoder * dec, cdz_hidden *out), (dec, out))
+CDZ_VERB_(cdz_status, head, (cdz_decoder * dec, const float *hidden, uint32_t n, cdz_scores *out),
+          (dec, hidden, n, out))
 CDZ_VERB_(cdz_status, stop_test,
           (cdz_decoder * dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n, cdz_stop *stops),
           (dec, ids, rows, n, stops))
@@ -328,6 +367,8 @@ CDZ_VERB_(cdz_status, put_result,
           (dec, name, type, n_dims, shape, data))
 CDZ_VERB_(bool, cancelled, (const cdz_decoder *dec), (dec))
 CDZ_VERB_(double, deadline_s, (const cdz_decoder *dec), (dec))
+CDZ_VERB_(bool, facts, (const cdz_decoder *dec, const char *model, cdz_model_facts *out),
+          (dec, model, out))
 CDZ_VERB_(uint32_t, vocab_size, (const cdz_decoder *dec, const char *model), (dec, model))
 #undef CDZ_VERB_
 
