@@ -1,0 +1,359 @@
+/* test_run_drafts.c - drafters of every kind of honesty, and the verbs that strategies judge them with. */
+#include "cadenza/drafter.h"
+#include "run/run_strategies.h"
+
+static const int32_t prompt[] = {5, 80, 201, 44, 17, 300, 9, 120};
+enum { PROMPT = 8, V = 384, MAX_NEW = 24 };
+
+#define DRAFTER(name_, propose_)                                                                   \
+    static const cdz_drafter name_ = {                                                             \
+        .base = {CDZ_DRAFTER_BASE, .id = "test." #name_, .version = "1.0.0", .summary = #name_},   \
+        .propose = propose_,                                                                       \
+    }
+
+/* Runs a strategy with a drafter (or NULL) on the prompt. */
+static cdz_outcome *play(const cdz_plugin_base *strategy, const cdz_drafter *drafter,
+                         hand_plan *plan, const char *assistant, answer *a)
+{
+    rig r = rig_open("llama_gqa", (cdz_engine_options){.n_threads = 2});
+    if (assistant) r.assistant = open_model(r.engine, assistant);
+    plan->plan.strategy = instance_of(strategy, NULL);
+    if (drafter) plan->plan.drafter = instance_of(&drafter->base, NULL);
+    plan->plan.processors = plan->processors;
+    plan->plan.criteria = plan->criteria;
+    cdz_job *job = new_job(&r, plan, prompt, NULL, 1, PROMPT, MAX_NEW, a);
+    job->pad = 0;
+    job->seed = 42;
+    cdz_outcome *outcome = run(&r, a);
+    rig_close(&r);
+    return outcome;
+}
+
+/* --- drafters ---------------------------------------------------------------------------------------------------- */
+
+static cdz_status propose_nothing(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+{
+    (void)dec, (void)step, (void)draft;
+    return CDZ_OK;
+}
+DRAFTER(silent, propose_nothing);
+
+/* Twice as many as there is room for, and hardly any of them right. */
+static cdz_status propose_too_many(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+{
+    const uint32_t n = 2 * draft->room + 3;
+    int32_t *tokens = cdz_scratch(step, n * sizeof *tokens);
+    (void)dec;
+    CHECK(tokens && draft->history.len >= PROMPT);
+    for (uint32_t i = 0; i < n; i++) tokens[i] = (int32_t)((draft->history.len * 7 + i) % V);
+    draft->tokens = (cdz_ids){tokens, n};
+    return CDZ_OK;
+}
+DRAFTER(loud, propose_too_many);
+
+/* The model itself, three tokens ahead: all right, from a sequence of the drafter's own. */
+static cdz_status propose_the_truth(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+{
+    const uint32_t n = draft->room < 3 ? draft->room : 3;
+    int32_t *tokens = cdz_scratch(step, 3 * sizeof *tokens);
+    cdz_seq *seq;
+    CDZ_TRY(cdz_seq_fork(dec, cdz_seq_of_row(dec, draft->row), &seq));
+    for (uint32_t i = 0; i < n; i++) {
+        cdz_scores scores;
+        CDZ_TRY(cdz_seq_forward(dec, &seq, 1, CDZ_POSITIONS_LAST, &scores));
+        CDZ_TRY(cdz_argmax_rows(dec, &scores, &tokens[i]));
+        CDZ_TRY(cdz_seq_append(dec, seq, &tokens[i], 1));
+    }
+    cdz_seq_free(dec, seq);
+    draft->tokens = (cdz_ids){tokens, n};
+    return CDZ_OK;
+}
+DRAFTER(honest, propose_the_truth);
+
+/* What `rounds` says: how many, and what was accepted in all. */
+static uint32_t rounds_of(const cdz_outcome *outcome, int64_t *accepted)
+{
+    *accepted = 0;
+    for (uint32_t i = 0; i < outcome->n_results; i++) {
+        const cdz_named_result *r = &outcome->results[i];
+        if (strcmp(r->name, "rounds") != 0) continue;
+        for (uint64_t k = 0; k < r->shape[0]; k++)
+            *accepted += ((const int64_t *)r->data)[2 * k + 1];
+        return (uint32_t)r->shape[0];
+    }
+    return 0;
+}
+
+static void ends_as_greedy_does(void **state)
+{
+    static const struct {
+        const cdz_drafter *drafter;
+        uint32_t rounds; /* 0: any number */
+    } cases[] = {{&silent, MAX_NEW}, {&loud, 0}, {&honest, MAX_NEW / 4}};
+    answer plain;
+    hand_plan greedy = {0};
+    (void)state;
+    plan_add_criterion(&greedy, &length_rule, NULL);
+    const cdz_outcome *want = play(built_plugin("greedy"), NULL, &greedy, NULL, &plain);
+    assert_int_equal(want->error.code, CDZ_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        answer a;
+        hand_plan plan = {0};
+        int64_t accepted;
+        plan_add_criterion(&plan, &length_rule, NULL);
+        const cdz_outcome *got = play(built_plugin("assisted"), cases[i].drafter, &plan, NULL, &a);
+        if (got->error.code != CDZ_OK) fail_msg("%s", got->error.text);
+        assert_int_equal(got->rows[0].len, want->rows[0].len);
+        assert_memory_equal(got->rows[0].ids, want->rows[0].ids,
+                            want->rows[0].len * sizeof(int32_t));
+        const uint32_t rounds = rounds_of(got, &accepted);
+        if (cases[i].rounds) assert_int_equal(rounds, cases[i].rounds);
+        assert_int_equal(rounds + accepted, MAX_NEW);
+        assert_int_equal(a.n_streamed[0], MAX_NEW);
+        answer_free(&a);
+    }
+    answer_free(&plain);
+}
+
+/* --- drafters that fail ------------------------------------------------------------------------------------------ */
+
+static cdz_status propose_outside(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+{
+    static const int32_t outside[] = {3, V};
+    (void)dec, (void)step;
+    draft->tokens = (cdz_ids){outside, 2};
+    return CDZ_OK;
+}
+DRAFTER(outside, propose_outside);
+
+static cdz_status propose_error(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+{
+    (void)dec, (void)draft;
+    return (step->host->fail)(step, CDZ_E_INPUT, "no idea");
+}
+DRAFTER(failing, propose_error);
+
+static cdz_status propose_bad_verb(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+{
+    cdz_seq *seq;
+    (void)step, (void)draft;
+    return cdz_seq_new(dec, "nobody", &seq);
+}
+DRAFTER(clumsy, propose_bad_verb);
+
+static cdz_status propose_short_scores(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+{
+    static const int32_t tokens[] = {3, 4};
+    (void)step;
+    draft->tokens = (cdz_ids){tokens, 2};
+    return cdz_scratch_scores(dec, 1, &draft->scores);
+}
+DRAFTER(short_scores, propose_short_scores);
+
+static void a_drafters_fault_has_a_sentence(void **state)
+{
+    static const struct {
+        const cdz_drafter *drafter;
+        cdz_status code;
+        const char *says;
+    } cases[] = {
+        {NULL, CDZ_E_USAGE, "assisted: there is nothing to draft with"},
+        {&outside, CDZ_E_PLUGIN, "test.outside: propose named token 384, which is outside"},
+        {&failing, CDZ_E_INPUT, "test.failing: no idea"},
+        {&clumsy, CDZ_E_NOT_FOUND, "seq_new: the request has no model \"nobody\""},
+        {&short_scores, CDZ_E_PLUGIN, "propose gave 1 score rows of 384 for 2 tokens"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        answer a;
+        hand_plan plan = {0};
+        plan_add_criterion(&plan, &length_rule, NULL);
+        const cdz_outcome *got = play(built_plugin("assisted"), cases[i].drafter, &plan, NULL, &a);
+        if (got->error.code != cases[i].code || !strstr(got->error.text, cases[i].says))
+            fail_msg("case %zu: %d %s", i, (int)got->error.code, got->error.text);
+        answer_free(&a);
+    }
+}
+
+/* --- made-up histories and selections ----------------------------------------------------------------------------- */
+
+/* Counts in column 2 how often it ran, and in the last column of the request that there is one. */
+static cdz_status tally_apply(const cdz_step *step, cdz_scores *scores)
+{
+    CHECK(scores->n_vocab == step->request->n_vocab);
+    for (uint32_t r = 0; r < scores->n_rows; r++) {
+        cdz_row(scores, r)[2] += 1000;
+        cdz_row(scores, r)[scores->n_vocab - 1] = 5;
+        for (uint32_t i = 0; i < step->input_ids[r].len; i++)
+            CHECK((uint32_t)step->input_ids[r].at[i] < scores->n_vocab);
+    }
+    return CDZ_OK;
+}
+static const cdz_processor tally = {
+    .base = {CDZ_PROCESSOR_BASE, .id = "test.tally", .version = "1.0.0", .summary = "tally"},
+    .caps = CDZ_NEEDS_IDS,
+    .apply = tally_apply,
+};
+
+static cdz_status run_histories(cdz_decoder *dec, const cdz_step *step)
+{
+    static const char *const ids_of[] = {"test.tally", "test.nobody"};
+    const int32_t tail[] = {7, 8, 9};
+    const uint32_t rows[] = {0, 0, 0};
+    cdz_scores scores;
+    int32_t history[PROMPT + 3];
+    uint32_t without, twice;
+    memcpy(history, prompt, sizeof prompt);
+    memcpy(history + PROMPT, tail, sizeof tail);
+    const cdz_ids ids[] = {{history, PROMPT}, {history, PROMPT + 3}, {history, PROMPT + 1}};
+    CDZ_TRY(cdz_scratch_scores(dec, 3, &scores));
+    CDZ_TRY(cdz_process_ids(dec, 0, ids, rows, 3, &scores));
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK(cdz_row(&scores, i)[0] == hash_of(ids[i], PROMPT)); /* the state */
+        CHECK(cdz_row(&scores, i)[1] == hash_of(ids[i], PROMPT)); /* the ids */
+        CHECK(cdz_row(&scores, i)[2] == 1000);
+    }
+    CDZ_TRY(cdz_pipeline_derive(dec, ids_of, 1, NULL, 0, &without));
+    CDZ_TRY(cdz_pipeline_derive(dec, NULL, 0, ids_of, 2, &twice));
+    CDZ_TRY(cdz_process_ids(dec, without, ids, rows, 3, &scores));
+    CHECK(cdz_row(&scores, 1)[2] == 1000);
+    CDZ_TRY(cdz_process_ids(dec, twice, ids, rows, 3, &scores));
+    CHECK(cdz_row(&scores, 1)[2] == 3000);
+    CDZ_TRY(cdz_process_ids(dec, 0, ids, rows, 3, &scores));
+    CHECK(cdz_row(&scores, 1)[2] == 4000);
+    CHECK(cdz_process_ids(dec, twice + 1, ids, rows, 3, &scores) == CDZ_E_PLUGIN);
+    CHECK(cdz_process_ids(dec, 0, ids, rows, 2, &scores) == CDZ_E_PLUGIN);
+    CHECK(cdz_input_ids(dec, 0).len == PROMPT);
+    return CDZ_OK;
+}
+STRATEGY(histories, run_histories, 0);
+
+/* The draft's vocabulary is smaller: its rows keep their width, processors see the request's. */
+static cdz_status run_foreign(cdz_decoder *dec, const cdz_step *step)
+{
+    const uint32_t n_draft = cdz_vocab_size(dec, "assistant"), row = 0;
+    const int32_t ids[] = {1, (int32_t)n_draft - 1, 3};
+    cdz_seq *seq;
+    cdz_scores scores;
+    CHECK(n_draft == 352);
+    CDZ_TRY(cdz_seq_new(dec, "assistant", &seq));
+    CDZ_TRY(cdz_seq_append(dec, seq, ids, 3));
+    CDZ_TRY(cdz_seq_forward(dec, &seq, 1, CDZ_POSITIONS_LAST, &scores));
+    const float before = scores.data[2], last = scores.data[n_draft - 1];
+    const cdz_ids history = cdz_seq_ids(dec, seq);
+    CDZ_TRY(cdz_process_ids(dec, 0, &history, &row, 1, &scores));
+    CHECK(scores.n_vocab == n_draft && scores.data[2] == before + 1000);
+    CHECK(scores.data[n_draft - 1] == last);
+    return CDZ_OK;
+}
+STRATEGY(foreign, run_foreign, 0);
+
+/* Sequences that stop after some layers. */
+static cdz_status run_exits(cdz_decoder *dec, const cdz_step *step)
+{
+    cdz_seq *whole, *first, *all, *none;
+    cdz_scores got, kept;
+    CDZ_TRY(cdz_seq_new(dec, NULL, &whole));
+    CDZ_TRY(cdz_seq_new_exit(dec, "target", 1, &first));
+    CDZ_TRY(cdz_seq_new_exit(dec, "target", 3, &all));
+    CHECK(cdz_seq_new_exit(dec, "target", 4, &none) == CDZ_E_USAGE);
+    CHECK(cdz_seq_new_exit(dec, "target", 0, &none) == CDZ_E_USAGE);
+    cdz_seq *seqs[] = {whole, first, all};
+    for (int i = 0; i < 3; i++) CDZ_TRY(cdz_seq_append(dec, seqs[i], prompt, PROMPT));
+    CHECK(cdz_seq_forward(dec, seqs, 2, CDZ_POSITIONS_LAST, &got) == CDZ_E_PLUGIN);
+    CDZ_TRY(cdz_scratch_scores(dec, 1, &kept));
+    CDZ_TRY(cdz_seq_forward(dec, &whole, 1, CDZ_POSITIONS_LAST, &got));
+    memcpy(kept.data, got.data, V * sizeof(float));
+    CDZ_TRY(cdz_seq_forward(dec, &first, 1, CDZ_POSITIONS_LAST, &got));
+    CHECK(!same_floats(kept.data, got.data, V));
+    CDZ_TRY(cdz_seq_forward(dec, &all, 1, CDZ_POSITIONS_LAST, &got));
+    CHECK(same_floats(kept.data, got.data, V));
+    CDZ_TRY(cdz_seq_fork(dec, first, &none)); /* as deep as what it came from */
+    CDZ_TRY(cdz_seq_forward(dec, &first, 1, CDZ_POSITIONS_LAST, &got));
+    memcpy(kept.data, got.data, V * sizeof(float));
+    CDZ_TRY(cdz_seq_forward(dec, &none, 1, CDZ_POSITIONS_LAST, &got));
+    CHECK(same_floats(kept.data, got.data, V));
+    return CDZ_OK;
+}
+STRATEGY(exits, run_exits, 0);
+
+/* --- chunks and verdicts ------------------------------------------------------------------------------------------- */
+
+/* Ends a row at token 77. */
+static cdz_status test_77(const cdz_step *step, cdz_stop *stops)
+{
+    for (uint32_t r = 0; r < step->n_rows; r++)
+        if (step->input_ids[r].at[step->input_ids[r].len - 1] == 77)
+            stops[r].reason = CDZ_STOP_CUSTOM;
+    return CDZ_OK;
+}
+static const cdz_criterion at_77 = {
+    .base = {CDZ_CRITERION_BASE, .id = "test.at77", .version = "1.0.0", .summary = "77"},
+    .test = test_77,
+};
+
+static cdz_status run_chunk(cdz_decoder *dec, const cdz_step *step)
+{
+    static const int32_t tokens[] = {5, 77, 6}, no_token = V;
+    bool quirks = false;
+    uint32_t taken;
+    CDZ_TRY(step->host->config(step, "quirks", CDZ_T_BOOL, &quirks));
+    CHECK(cdz_append_chunk(dec, 0, &no_token, 1, NULL, NULL, &taken) == CDZ_E_PLUGIN);
+    CHECK(cdz_append_chunk(dec, 1, tokens, 1, NULL, NULL, &taken) == CDZ_E_PLUGIN);
+    CDZ_TRY(cdz_append_chunk(dec, 0, tokens, 3, NULL, NULL, &taken));
+    CHECK(taken == (quirks ? 3u : 2u) && cdz_row_done(dec, 0) == !quirks);
+    if (!quirks) CHECK(cdz_append_chunk(dec, 0, tokens, 1, NULL, NULL, &taken) == CDZ_E_STATE);
+    return CDZ_OK;
+}
+STRATEGY(chunk, run_chunk, 0);
+
+static cdz_status run_verdicts(cdz_decoder *dec, const cdz_step *step)
+{
+    cdz_draft draft;
+    CHECK(cdz_has_drafter(dec));
+    CDZ_TRY(cdz_propose(dec, 0, &draft));
+    CHECK(draft.room == MAX_NEW - 1 && draft.tokens.len == draft.room);
+    CHECK(cdz_judged(dec, 0, draft.tokens.len + 1) == CDZ_E_PLUGIN);
+    CHECK(cdz_judged(dec, 1, 0) == CDZ_E_PLUGIN);
+    CHECK(cdz_propose(dec, 1, &draft) == CDZ_E_PLUGIN);
+    return cdz_judged(dec, 0, 2);
+}
+STRATEGY(verdicts, run_verdicts, 0);
+
+static void verbs(void **state)
+{
+    static const struct {
+        const cdz_strategy *strategy;
+        const cdz_drafter *drafter;
+        const char *assistant;
+        bool quirks;
+    } cases[] = {
+        {&histories, NULL, NULL, false}, {&foreign, NULL, "llama_uad_draft", false},
+        {&exits, NULL, NULL, false},     {&chunk, NULL, NULL, false},
+        {&chunk, NULL, NULL, true},      {&verdicts, &loud, NULL, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        answer a;
+        hand_plan plan = {0};
+        plan_add_processor(&plan, &hash_rows, NULL);
+        plan_add_processor(&plan, &tally, NULL);
+        plan_add_criterion(&plan, &at_77, NULL);
+        plan.plan.generation.quirks = cases[i].quirks;
+        const cdz_outcome *got =
+            play(&cases[i].strategy->base, cases[i].drafter, &plan, cases[i].assistant, &a);
+        if (got->error.code != CDZ_OK) fail_msg("case %zu: %s", i, got->error.text);
+        answer_free(&a);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_as_greedy_does),
+        cmocka_unit_test(a_drafters_fault_has_a_sentence),
+        cmocka_unit_test(verbs),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
