@@ -377,6 +377,11 @@ static cdz_status prepare(preparation *p, cdz_record_spec *record)
         p->job->max_length = p->job->prompt_len;
         return CDZ_OK;
     }
+    if (p->job->n_embeds && p->job->plan->drafter.plugin.base)
+        return cdz_err(p->err, CDZ_E_UNSUPPORTED,
+                       "a prompt of embeddings with drafter %s: drafters read tokens; give token "
+                       "ids, or drafter = none",
+                       p->job->plan->drafter.name);
     CDZ_TRY(expand(p));
     CDZ_TRY(resolve_lengths(p));
     choose_prefill(p);
