@@ -107,4 +107,4 @@ compare "in company" fast slow fast.names
 compare "rows of one request" batch slow_for_batch batch.names
 cat err >&2
 echo "COUNTED $passed passed, $failed failed, 0 skipped"
-[ "$failed" -eq 0 ] && [ "$passed" -gt 150 ]
+[ "$failed" -eq 0 ] && [ "$passed" -gt 250 ]
