@@ -77,13 +77,12 @@ cdz_status cdz_gguf_floats(const cdz_gguf *gguf, const cdz_tensor *tensor, float
 /* The string at *at of an array of strings; *at moves behind it. Begin with value->data. */
 const char *cdz_gguf_next_string(const uint8_t **at, size_t *len);
 
-/* What a tensor type weighs: n_block elements in n_bytes. NULL for a name of no type. */
+/* What a tensor type weighs: n_block elements in n_bytes. NULL for a number of no type. */
 typedef struct cdz_gguf_layout {
     uint32_t number;
     const char *name;
     uint32_t n_block, n_bytes;
 } cdz_gguf_layout;
-const cdz_gguf_layout *cdz_gguf_layout_of(const char *name);
 const cdz_gguf_layout *cdz_gguf_layout_number(uint32_t number);
 
 #endif

@@ -24,13 +24,6 @@ static const cdz_gguf_layout layouts[] = {
     {41, "Q1_0", 128, 18},
 };
 
-const cdz_gguf_layout *cdz_gguf_layout_of(const char *name)
-{
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
-        if (strcmp(layouts[i].name, name) == 0) return &layouts[i];
-    return NULL;
-}
-
 const cdz_gguf_layout *cdz_gguf_layout_number(uint32_t number)
 {
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)

@@ -18,7 +18,7 @@
 #define QWEN2  WORDS("\\p{N}")
 #define QWEN35                                                                                     \
     C_TEXT                                                                                         \
-        "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" W_TEXT
+    "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" W_TEXT
 #define O200K  CASES(C_TEXT "?", "\\p{N}{1,3}")
 #define TEKKEN CASES("", "\\p{N}")
 #define DEEPSEEK3                                                                                  \
