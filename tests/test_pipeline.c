@@ -251,12 +251,12 @@ static const scene profile_scenes[] = {
      "{\"num_beams\": 0}",
      {0},
      "#num_beams = 0: must be an integer from 1"},
-    {"guidance is not built",
+    {"guidance of one is none",
      "",
      NULL,
-     "{\"guidance_scale\": 1.5}",
+     "{\"guidance_scale\": 1.0, \"negative_prompt_ids\": [[1]]}",
      {0},
-     "#request: guidance_scale: not supported by this version"},
+     "greedy | | max_length"},
 };
 
 static void the_profile(void **state)

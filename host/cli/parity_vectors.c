@@ -10,6 +10,7 @@
 
 #include "api/api.h"
 #include "cadenza/criterion.h"
+#include "cadenza/ext/companion.h"
 #include "cadenza/ext/tokenizer.h"
 #include "cadenza/processor.h"
 #include "cli/parity.h"
@@ -47,6 +48,7 @@ static const struct {
     {"SuppressTokensAtBegin", "begin_suppress_tokens", NULL, false},
     {"Watermark", "watermarking_config", NULL, false},
     {"SynthIDTextWatermark", "watermarking_config", NULL, false},
+    {"UnbatchedClassifierFreeGuidance", "guidance_scale", NULL, false},
     {"MaxLength", "max_length", NULL, false},
     {"MaxTime", "max_time", NULL, false},
     {"EosToken", "eos_token_id", NULL, false},
@@ -67,6 +69,7 @@ typedef struct trial {
     const cdz_json *token_texts;
     double now;
     bool begun; /* between the steps of one case */
+    float *other; /* (n_rows, n_vocab) what the model says in a companion; NULL: nothing */
     char sentence[CDZ_ERROR_TEXT];
 } trial;
 
@@ -96,8 +99,18 @@ static const cdz_tokenizer_api tokenizer_api = {.size = sizeof tokenizer_api,
                                                 .token_text = token_text,
                                                 .n_tokens = n_tokens};
 
+static const float *companion_logits(const cdz_step *step, uint32_t r)
+{
+    const trial *t = step->scope;
+    return t->other ? t->other + (size_t)r * t->request.n_vocab : NULL;
+}
+
+static const cdz_companion_host companion_table = {.size = sizeof companion_table,
+                                                   .logits = companion_logits};
+
 static const void *extension(const char *id)
 {
+    if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &companion_table;
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     return strcmp(id, CDZ_EXT_TOKENIZER) == 0 ? &tokenizer_api : NULL;
 }
@@ -314,6 +327,8 @@ static cdz_status take_param(trial *t, const char *key, const cdz_json *value, c
         t->request.prompt_len = (uint32_t)value->integer;
     else if (count && strcmp(key, "max_length") == 0)
         t->request.max_length = (uint32_t)value->integer;
+    else if (strcmp(key, "use_cache") == 0)
+        return CDZ_OK; /* makes no difference to the numbers */
     else if (strcmp(key, "elapsed") == 0)
         t->now = (double)float_of(value);
     else if (count && strcmp(key, "vocab_size") == 0)
@@ -449,6 +464,8 @@ static cdz_status replay_step(trial *t, const cdz_json *step, cdz_error *err)
     CDZ_TRY(read_matrix(t, step, "scores_in", &scores, &n, err));
     CDZ_TRY(read_matrix(t, step, "scores_out", &want, &n_want, err));
     if (!scores || !want || n != n_want) return malformed("scores_in and scores_out differ", err);
+    CDZ_TRY(read_matrix(t, cdz_json_get(step, "model_call"), "uncond_logits", &t->other, &n_want,
+                        err));
     CDZ_TRY(take_ids(t, step, n, err));
     if (!t->begun) {
         t->begun = true;

@@ -31,6 +31,7 @@ typedef struct cdz_generation {
     cdz_int_list suppress_tokens, begin_suppress_tokens;
     cdz_opt_bool token_healing;
     cdz_opt_real guidance_scale;
+    cdz_int_lists negative_prompt_ids, negative_prompt_attention_mask;
     int64_t num_return_sequences;
     bool output_scores, output_logits, output_attentions, output_hidden_states,
         return_dict_in_generate;

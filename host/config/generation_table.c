@@ -60,6 +60,9 @@ static const cdz_param rows[] = {
     INTS(begin_suppress_tokens, ID, "tokens that may not come first"),
     OPT_BOOL(token_healing, "tokenise the end of the prompt anew"),
     OPT_REAL(guidance_scale, ANY, "classifier-free guidance"),
+    INT_LISTS(negative_prompt_ids, ID, "guidance: rows of ids to steer away from"),
+    INT_LISTS(negative_prompt_attention_mask, 0, 1,
+              "guidance: 0 hides an id of negative_prompt_ids"),
     INT(num_return_sequences, 1, 1, CDZ_NO_LIMIT, "rows per prompt"),
     BOOL(output_scores, false, "return processed scores of each step"),
     BOOL(output_logits, false, "return raw logits of each step"),
@@ -98,19 +101,9 @@ enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 /* Without a field. Which of them act is generation_modes.c's to know. */
 static const char *const others[] = {
-    "watermarking_config",
-    "constraints",
-    "cache_config",
-    "compile_config",
-    "prefix_allowed_tokens",
-    "negative_prompt_ids",
-    "negative_prompt_attention_mask",
-    "decoder_input_ids",
-    "decoder_attention_mask",
-    "inputs_embeds",
-    "position_ids",
-    "past_key_values",
-    "trust_remote_code",
+    "watermarking_config",   "constraints",       "cache_config",           "compile_config",
+    "prefix_allowed_tokens", "decoder_input_ids", "decoder_attention_mask", "inputs_embeds",
+    "position_ids",          "past_key_values",   "trust_remote_code",
 };
 enum { N_OTHERS = sizeof others / sizeof others[0], N_SLOTS = N_ROWS + N_OTHERS };
 

@@ -4,7 +4,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "cadenza/ext/companion.h"
 #include "cadenza/ext/tokenizer.h"
+#include "run/companion.h"
 #include "run/engine_parts.h"
 #include "run/task.h"
 #include "vec/vec.h"
@@ -25,6 +27,7 @@ static const void *extension(const char *id)
 {
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_tokenizer_extension();
+    if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &cdz_companion_table;
     return NULL;
 }
 

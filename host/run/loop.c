@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/companion.h"
 #include "run/engine_parts.h"
 #include "run/task.h"
 #include "run/verbs.h"
@@ -318,6 +319,7 @@ void cdz_loop_free(cdz_loop *loop)
 {
     if (!loop) return;
     cdz_fibre_free(loop->fibre);
+    cdz_companions_free(loop);
     while (loop->seqs) cdz_verb_seq_free(&loop->base, loop->seqs);
     for (uint32_t r = 0; loop->rows && r < loop->n_rows; r++) {
         cdz_seq_clear(loop->rows[r].seq);
@@ -373,7 +375,11 @@ static cdz_status run_strategy(cdz_loop *loop)
 {
     const cdz_strategy *strategy = (const void *)loop->strategy.plugin.base;
     cdz_error said = {.code = CDZ_OK};
-    cdz_scope scope = {loop, &strategy->base, &loop->strategy_scratch, &said, true};
+    cdz_scope scope = {.loop = loop,
+                       .plugin = &strategy->base,
+                       .scratch = &loop->strategy_scratch,
+                       .error = &said,
+                       .may_alloc = true};
     cdz_step step = cdz_step_for(&scope, loop->strategy.params, NULL);
     step.n_rows = loop->n_rows;
     const cdz_status returned = strategy->run(&loop->base, &step);

@@ -27,6 +27,7 @@ typedef struct cdz_stage {
     bool row_wise;                         /* may run on any thread, row by row */
     bool begun;
     void *shared;
+    uint32_t companion; /* number of its companions (companion.h), from 1; 0: none */
 } cdz_stage;
 
 /* What a plugin call may use; step->scope points to one. */
@@ -36,7 +37,11 @@ typedef struct cdz_scope {
     cdz_scratch_mem *scratch;
     cdz_error *error; /* where fail writes; code CDZ_OK: nothing said yet */
     bool may_alloc;
+    const cdz_stage *stage; /* in apply: whose call this is, and the view row it begins with; else NULL */
+    uint32_t first;
 } cdz_scope;
+
+typedef struct cdz_companions cdz_companions; /* companion.c */
 
 enum { CDZ_LOOP_WORKERS = 16 }; /* at most; row-wise stages run on as many threads */
 
@@ -123,9 +128,10 @@ struct cdz_loop {
     cdz_instance strategy;
     cdz_stage *processors, *criteria;
     uint32_t n_processors, n_criteria;
-    size_t state_bytes; /* of a row */
-    bool owned_states;  /* some stage's state is more than bytes */
-    bool accepts;       /* some stage wants to be told of tokens */
+    size_t state_bytes;         /* of a row */
+    bool owned_states;          /* some stage's state is more than bytes */
+    bool accepts;               /* some stage wants to be told of tokens */
+    cdz_companions *companions; /* NULL: no stage has any */
 
     cdz_derived *derived; /* (n_derived) what pipeline_derive made */
     uint32_t n_derived;

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "run/companion.h"
 #include "run/task.h"
 #include "run/verbs.h"
 
@@ -263,6 +264,7 @@ cdz_status cdz_verb_reorder(cdz_decoder *dec, const uint32_t *parents)
     memcpy(old, loop->rows, loop->n_rows * sizeof *old);
     for (uint32_t r = 0; r < loop->n_rows; r++)
         if (parents[r] != r) CDZ_TRY(build_copy(loop, r, parents[r]));
+    CDZ_TRY(cdz_companions_reorder(loop, parents));
     loop->n_open = 0;
     for (uint32_t r = 0; r < loop->n_rows; r++) {
         if (parents[r] != r) swap_in(&loop->rows[r], &old[parents[r]]);

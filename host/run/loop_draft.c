@@ -16,7 +16,11 @@ static cdz_scope scope_of(cdz_loop *loop, cdz_error *said, bool may_alloc)
 {
     cdz_drafting *d = &loop->drafting;
     *said = (cdz_error){.code = CDZ_OK};
-    return (cdz_scope){loop, d->stage.plugin, &d->scratch, said, may_alloc};
+    return (cdz_scope){.loop = loop,
+                       .plugin = d->stage.plugin,
+                       .scratch = &d->scratch,
+                       .error = said,
+                       .may_alloc = may_alloc};
 }
 
 /* What a call returned. A verb that failed inside it has said why already. */

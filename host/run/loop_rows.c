@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "run/companion.h"
 #include "run/task.h"
 #include "run/verbs.h"
 
@@ -111,11 +112,14 @@ cdz_status cdz_verb_forward(cdz_decoder *dec, cdz_scores *out)
     CDZ_TRY(cdz_loop_alive(loop));
     cdz_scratch_reset(&loop->verb_scratch);
     uint32_t *leaders = cdz_scratch_take(&loop->verb_scratch, loop->n_rows * sizeof *leaders);
-    if (!leaders || !cdz_loop_want(loop, loop->n_rows)) return cdz_loop_nomem(loop);
+    if (!leaders || !cdz_loop_want(loop, loop->n_rows + cdz_companions_most(loop)))
+        return cdz_loop_nomem(loop);
     for (uint32_t r = 0; r < loop->n_rows; r++) leaders[r] = leader(loop, r);
 
     CDZ_TRY(want_rows(loop, leaders));
+    CDZ_TRY(cdz_companions_ride(loop));
     CDZ_TRY(cdz_loop_await(loop));
+    CDZ_TRY(cdz_companions_rode(loop));
     CDZ_TRY(follow(loop, leaders));
     loop->prefilled = true;
     *out = cdz_matrix_scores(&loop->scores);

@@ -4,6 +4,7 @@
 
 #include "cadenza/ext/state.h"
 #include "cadenza/processor.h"
+#include "run/companion.h"
 #include "run/task.h"
 
 #if defined(__SSE__) && !defined(NDEBUG)
@@ -72,7 +73,11 @@ static const cdz_criterion *criterion_of(const cdz_stage *stage)
 static cdz_scope scope_for(cdz_loop *loop, const cdz_plugin_base *plugin, cdz_worker *worker,
                            bool may_alloc)
 {
-    return (cdz_scope){loop, plugin, &worker->scratch, &worker->error, may_alloc};
+    return (cdz_scope){.loop = loop,
+                       .plugin = plugin,
+                       .scratch = &worker->scratch,
+                       .error = &worker->error,
+                       .may_alloc = may_alloc};
 }
 
 /* Points the stage's state of view rows [first, first + n) into to. */
@@ -89,6 +94,8 @@ static cdz_status apply(cdz_loop *loop, const cdz_stage *stage, const cdz_view *
                         uint32_t n, const cdz_scores *scores, void **state_room, cdz_worker *worker)
 {
     cdz_scope scope = scope_for(loop, stage->plugin, worker, false);
+    scope.stage = stage;
+    scope.first = first;
     cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
     step.n_rows = n;
     step.input_ids = stage->caps & CDZ_NEEDS_IDS ? view->ids + first : NULL;
@@ -216,6 +223,7 @@ static cdz_status process_all(cdz_loop *loop, const cdz_view *view, const cdz_sc
 
 cdz_status cdz_stages_process(cdz_loop *loop, const cdz_view *view, cdz_scores *scores)
 {
+    CDZ_TRY(cdz_companions_ready(loop, view));
     for (uint32_t s = 0, end; s < loop->n_processors; s = end) {
         end = s;
         while (end < loop->n_processors && loop->processors[end].row_wise) end++;
@@ -393,7 +401,7 @@ cdz_status cdz_stages_begin(cdz_loop *loop)
     for (uint32_t i = 0; i < loop->n_processors; i++)
         CDZ_TRY(begin(loop, &loop->processors[i], false));
     for (uint32_t i = 0; i < loop->n_criteria; i++) CDZ_TRY(begin(loop, &loop->criteria[i], true));
-    return CDZ_OK;
+    return cdz_companions_begin(loop);
 }
 
 static void end(cdz_loop *loop, cdz_stage *stage, bool criterion)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/companion.h"
 #include "run/engine_parts.h"
 #include "run/verbs.h"
 
@@ -36,7 +37,8 @@ uint64_t cdz_job_blocks(const cdz_job *job)
     const uint32_t slots = cdz_job_slots(job);
     const uint32_t n_new = job->max_length > job->prompt_len ? job->max_length - job->prompt_len : 0;
     const uint64_t len = (uint64_t)slots + n_new;
-    const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for(len + drafted(job));
+    const uint64_t beside = cdz_companions_blocks(job->plan, job->n_rows, len);
+    const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for(len + drafted(job)) + beside;
     if (exits_early(job)) return 2 * apart;
     if (!is_search(job) || job->assistant) return apart;
     if (job->past) return apart; /* each row computes what its prompt has beyond the past */
@@ -45,7 +47,7 @@ uint64_t cdz_job_blocks(const cdz_job *job)
     /* Rows of one prompt share its whole blocks from the first pass on. Each has those it generates into for itself,
      * and one more: the prompt's last block, begun or to be computed again. */
     const uint64_t each = (uint64_t)cdz_kv_blocks_for(n_new) + 1;
-    const uint64_t shared = (uint64_t)job->n_prompts * (slots / CDZ_KV_BLOCK) + job->n_rows * each;
+    const uint64_t shared = (uint64_t)job->n_prompts * (slots / CDZ_KV_BLOCK) + job->n_rows * each + beside;
     return shared < apart ? shared : apart;
 }
 

@@ -1,0 +1,35 @@
+/* companion.h - sequences that ride beside the rows for processors that ask for them (cadenza/ext/companion.h).
+ *
+ * What a companion holds is a function of its row's ids, so nothing here has to be right about the past: before its
+ * logits are wanted, a companion is brought to the ids (common beginning kept, the rest cut and appended), whatever
+ * became of the row meanwhile. Copies on reorder only save work.
+ * Thread: [engine], on the loop's fibre; logits of the present call are read from any thread. */
+#ifndef CDZ_HOST_RUN_COMPANION_H
+#define CDZ_HOST_RUN_COMPANION_H
+
+#include "run/loop.h"
+
+/* Asks every stage what its companions are, and makes room for their logits. After the stages have begun. */
+cdz_status cdz_companions_begin(cdz_loop *loop);
+void cdz_companions_free(cdz_loop *loop);
+
+/* How many sequences they may add to a pass over the rows. */
+uint32_t cdz_companions_most(const cdz_loop *loop);
+/* Adds those of the rows that run to the loop's want, or runs a pass of their own where frequencies depend on length. */
+cdz_status cdz_companions_ride(cdz_loop *loop);
+cdz_status cdz_companions_rode(cdz_loop *loop); /* after the pass */
+
+/* Row r takes over the companions of row parents[r]. */
+cdz_status cdz_companions_reorder(cdz_loop *loop, const uint32_t *parents);
+
+/* Makes every view row's logits known, with a pass where the ride did not bring them. May suspend. */
+cdz_status cdz_companions_ready(cdz_loop *loop, const cdz_view *view);
+/* Of a stage and a view row, once ready. */
+const float *cdz_companions_logits(const cdz_loop *loop, const cdz_stage *stage, uint32_t at);
+
+/* KV blocks that a plan's companions may need for rows of len ids. */
+uint64_t cdz_companions_blocks(const cdz_plan *plan, uint32_t n_rows, uint64_t len);
+
+extern const struct cdz_companion_host cdz_companion_table; /* what plugins get */
+
+#endif
