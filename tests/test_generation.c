@@ -381,7 +381,7 @@ static const struct {
     {"{\"token_healing\": true}", false, NULL},
     {"{\"watermarking_config\": null}", false, NULL},
     {"{\"watermarking_config\": {\"bias\": 1.0}}", false, NULL},
-    {"{\"prefix_allowed_tokens\": {\"cycle\": [[1]]}}", false, "prefix_allowed_tokens"},
+    {"{\"prefix_allowed_tokens\": {\"cycle\": [[1]]}}", false, NULL},
     {"{\"prefill_chunk_size\": 4}", false, NULL},
     {"{\"output_attentions\": true}", false, "output_attentions"},
     {"{\"output_attentions\": false}", false, NULL},

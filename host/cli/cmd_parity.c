@@ -124,10 +124,47 @@ static bool mode_is_known(const cdz_json *c)
     return false;
 }
 
+/* Cycles of several prompts lie one after the other in a request. */
+static void write_cycles(const cdz_json *cycles, cdz_buf *out)
+{
+    bool first = true;
+    cdz_buf_puts(out, "{\"cycle\": [");
+    for (uint32_t i = 0; i < cycles->len; i++)
+        for (uint32_t k = 0; k < cycles->items[i].len; k++, first = false) {
+            if (!first) cdz_buf_puts(out, ", ");
+            cdz_json_write(out, &cycles->items[i].items[k]);
+        }
+    cdz_buf_puts(out, "], \"cycle_lengths\": [");
+    for (uint32_t i = 0; i < cycles->len; i++)
+        cdz_buf_printf(out, "%s%u", i ? ", " : "", cycles->items[i].len);
+    cdz_buf_puts(out, "]}");
+}
+
+static void write_members(const cdz_json *object, cdz_buf *out)
+{
+    cdz_buf_putc(out, '{');
+    for (uint32_t i = 0; i < object->len; i++) {
+        const cdz_json_member *m = &object->members[i];
+        const cdz_json *cycles = strcmp(m->key, "prefix_allowed_tokens") == 0
+                                     ? cdz_json_get(&m->value, "batch_cycles")
+                                     : NULL;
+        if (i) cdz_buf_puts(out, ", ");
+        cdz_json_write_string(out, m->key, m->key_len);
+        cdz_buf_puts(out, ": ");
+        if (cdz_json_is(cycles, CDZ_JSON_ARRAY))
+            write_cycles(cycles, out);
+        else if (strcmp(m->key, "kwargs") == 0 && m->value.type == CDZ_JSON_OBJECT)
+            write_members(&m->value, out);
+        else
+            cdz_json_write(out, &m->value);
+    }
+    cdz_buf_putc(out, '}');
+}
+
 /* The case as a request; what it expects is recorded, whether it says so or not. */
 static void write_request(const cdz_json *c, cdz_buf *out)
 {
-    cdz_json_write(out, c);
+    write_members(c, out);
     if (cdz_json_get(c, "record") || out->failed || out->len == 0) return;
     out->len--; /* the closing brace */
     cdz_buf_puts(out, ", \"record\": {}}");

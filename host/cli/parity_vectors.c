@@ -48,6 +48,7 @@ static const struct {
     {"SuppressTokensAtBegin", "begin_suppress_tokens", NULL, false},
     {"Watermark", "watermarking_config", NULL, false},
     {"SynthIDTextWatermark", "watermarking_config", NULL, false},
+    {"PrefixConstrained", "prefix_allowed_tokens", NULL, false},
     {"UnbatchedClassifierFreeGuidance", "guidance_scale", NULL, false},
     {"MaxLength", "max_length", NULL, false},
     {"MaxTime", "max_time", NULL, false},
@@ -68,7 +69,7 @@ typedef struct trial {
     uint32_t row_index[MAX_ROWS];
     const cdz_json *token_texts;
     double now;
-    bool begun; /* between the steps of one case */
+    bool begun;   /* between the steps of one case */
     float *other; /* (n_rows, n_vocab) what the model says in a companion; NULL: nothing */
     char sentence[CDZ_ERROR_TEXT];
 } trial;
@@ -312,6 +313,21 @@ static cdz_status set_eos(trial *t, const cdz_json *value, cdz_error *err)
     return value->type == CDZ_JSON_NULL ? CDZ_OK : read_ids(t, value, &t->request.eos, err);
 }
 
+/* A list of ids for each prompt: cycles of one entry each. */
+static cdz_status take_allowed(trial *t, const cdz_json *lists, cdz_error *err)
+{
+    static const cdz_json one = {.type = CDZ_JSON_INT, .integer = 1};
+    cdz_json *ones = cdz_arena_array(&t->memory, lists->len, sizeof *ones);
+    cdz_ids *prompts = cdz_arena_array(&t->memory, lists->len, sizeof *prompts);
+    if (!ones || !prompts) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < lists->len; i++) ones[i] = one;
+    const cdz_json lengths = {.type = CDZ_JSON_ARRAY, .len = lists->len, .items = ones};
+    t->request.n_prompts = lists->len;
+    t->request.prompts = prompts;
+    CDZ_TRY(set_param(t, "cycle_lengths", &lengths, err));
+    return set_param(t, "cycle", lists, err);
+}
+
 /* What the reference gives its constructor is here a parameter of the plugin or a fact of the request. */
 static cdz_status take_param(trial *t, const char *key, const cdz_json *value, cdz_error *err)
 {
@@ -327,8 +343,10 @@ static cdz_status take_param(trial *t, const char *key, const cdz_json *value, c
         t->request.prompt_len = (uint32_t)value->integer;
     else if (count && strcmp(key, "max_length") == 0)
         t->request.max_length = (uint32_t)value->integer;
-    else if (strcmp(key, "use_cache") == 0)
-        return CDZ_OK; /* makes no difference to the numbers */
+    else if (strcmp(key, "allowed_by_batch_id") == 0)
+        return take_allowed(t, value, err);
+    else if (strcmp(key, "use_cache") == 0 || strcmp(key, "num_beams") == 0)
+        return CDZ_OK; /* makes no difference to the numbers; rows tell the beams */
     else if (strcmp(key, "elapsed") == 0)
         t->now = (double)float_of(value);
     else if (count && strcmp(key, "vocab_size") == 0)
@@ -464,8 +482,8 @@ static cdz_status replay_step(trial *t, const cdz_json *step, cdz_error *err)
     CDZ_TRY(read_matrix(t, step, "scores_in", &scores, &n, err));
     CDZ_TRY(read_matrix(t, step, "scores_out", &want, &n_want, err));
     if (!scores || !want || n != n_want) return malformed("scores_in and scores_out differ", err);
-    CDZ_TRY(read_matrix(t, cdz_json_get(step, "model_call"), "uncond_logits", &t->other, &n_want,
-                        err));
+    CDZ_TRY(
+        read_matrix(t, cdz_json_get(step, "model_call"), "uncond_logits", &t->other, &n_want, err));
     CDZ_TRY(take_ids(t, step, n, err));
     if (!t->begun) {
         t->begun = true;

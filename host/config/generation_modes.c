@@ -79,7 +79,6 @@ cdz_status cdz_generation_unsupported(const cdz_resolution *res, cdz_error *err)
     const char *cache = g->cache_implementation;
     /* Parameters that no decode loop of this version could follow. */
     const unsupported always[] = {
-        {"prefix_allowed_tokens", value_of(res, "prefix_allowed_tokens")},
         {"output_attentions", g->output_attentions},
         {"output_hidden_states", g->output_hidden_states},
         {"cache_implementation", cache && strcmp(cache, "quantized") == 0},

@@ -249,6 +249,16 @@ static cdz_status link_drafter(linker *l)
 
 /* --- the profile ----------------------------------------------------------------------------------------- */
 
+/* prefix_allowed_tokens is a function in transformers; here its value may name the processor that stands for it. */
+static cdz_status link_processor(linker *l, const char *id, cdz_part *out)
+{
+    const cdz_written *w = cdz_sources_find(l->sources, "generation", id);
+    if (strcmp(id, "prefix_allowed_tokens") != 0 || !w || *w->text == '{' ||
+        strcmp(w->text, "none") == 0)
+        return link_stage(l, CDZ_KIND_PROCESSOR, id, out);
+    return link_named(l, CDZ_KIND_PROCESSOR, w->text, w->origin, out);
+}
+
 static cdz_status link_profile(linker *l)
 {
     cdz_link *link = l->link;
@@ -256,7 +266,7 @@ static cdz_status link_profile(linker *l)
     link->criteria = cdz_arena_array(&link->arena, cdz_profile_n_criteria, sizeof *link->criteria);
     if (!link->stages || !link->criteria) return no_memory(l);
     for (uint32_t i = 0; i < cdz_profile_n_processors && !link->chain.given; i++)
-        CDZ_TRY(link_stage(l, CDZ_KIND_PROCESSOR, cdz_profile_processors[i].id, &link->stages[i]));
+        CDZ_TRY(link_processor(l, cdz_profile_processors[i].id, &link->stages[i]));
     for (uint32_t i = 0; i < cdz_profile_n_criteria; i++)
         CDZ_TRY(link_stage(l, CDZ_KIND_CRITERION, cdz_profile_criteria[i].id, &link->criteria[i]));
     return CDZ_OK;

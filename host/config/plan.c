@@ -468,6 +468,22 @@ static cdz_status check_chain(planner *p)
     return CDZ_OK;
 }
 
+/* A request may carry a table, not name what runs. */
+static cdz_status check_allowed_tokens(planner *p)
+{
+    const int slot = cdz_generation_slot("prefix_allowed_tokens");
+    const cdz_origin *origin = &p->res.origins[slot];
+    const cdz_json *value = p->res.values[slot];
+    char prefix[300];
+    if (!value || value->type == CDZ_JSON_NULL || value->type == CDZ_JSON_OBJECT) return CDZ_OK;
+    if (origin->source != CDZ_SOURCE_REQUEST && origin->source != CDZ_SOURCE_MODEL) return CDZ_OK;
+    cdz_origin_prefix(origin, prefix, sizeof prefix);
+    return cdz_err(p->err, CDZ_E_USAGE,
+                   "%sprefix_allowed_tokens: must be an object {\"cycle\": [...]}; a processor is "
+                   "named in the pipeline",
+                   prefix);
+}
+
 static cdz_status plan_processors(planner *p)
 {
     const cdz_link *link = p->link;
@@ -476,6 +492,7 @@ static cdz_status plan_processors(planner *p)
         &p->plan->arena, (size_t)cdz_profile_n_processors + link->processors.n + link->chain.n,
         sizeof *places);
     if (!places) return no_memory(p);
+    CDZ_TRY(check_allowed_tokens(p));
     if (link->chain.given) {
         CDZ_TRY(check_chain(p));
         for (; n < link->chain.n; n++)

@@ -47,7 +47,8 @@ uint64_t cdz_job_blocks(const cdz_job *job)
     /* Rows of one prompt share its whole blocks from the first pass on. Each has those it generates into for itself,
      * and one more: the prompt's last block, begun or to be computed again. */
     const uint64_t each = (uint64_t)cdz_kv_blocks_for(n_new) + 1;
-    const uint64_t shared = (uint64_t)job->n_prompts * (slots / CDZ_KV_BLOCK) + job->n_rows * each + beside;
+    const uint64_t shared =
+        (uint64_t)job->n_prompts * (slots / CDZ_KV_BLOCK) + job->n_rows * each + beside;
     return shared < apart ? shared : apart;
 }
 
