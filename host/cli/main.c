@@ -17,6 +17,7 @@ static const struct {
     {"model", cdz_cmd_model, "describe a model folder"},
     {"tokenize", cdz_cmd_tokenize, "text to token ids and back"},
     {"template", cdz_cmd_template, "render a chat template"},
+    {"config", cdz_cmd_config, "show, check or write a generation config"},
     {"detect", cdz_cmd_detect, "say whether a text carries a watermark"},
     {"parity", cdz_cmd_parity, "replay recorded cases and compare"},
     {"version", cdz_cmd_version, "show the version and what this machine runs"},

@@ -218,7 +218,7 @@ same "tokenize" "$(cadenza tokenize "$model" -p 'river (noun): a' | tr -d ' ')" 
 same "tokenize back" "$(echo '[360,336,292,305,299,261]' | cadenza tokenize "$model" --decode)" '"river (noun): a"'
 check "model info" bash -c "cadenza model info | grep -q '5.4 million'"
 check "model info as JSON" bash -c "cadenza model info --json | grep -q '\"parameters\": 5401856'"
-for command in run chat explain plugin model tokenize template detect parity version; do
+for command in run chat explain plugin model tokenize template detect config parity version; do
     check "help of $command" bash -c "cadenza $command --help | grep -q '^Examples:'"
 done
 check "help" bash -c 'cadenza --help | grep -q CADENZA_CPU'
@@ -263,9 +263,14 @@ refused "a letter without its value" 2 "run: -p needs a value" cadenza run -p
 refused "a letter that is none" 2 "tokenize: -z is not an option" cadenza tokenize -z
 refused "a value that is not taken" 2 "model: --json takes no value" cadenza model info --json=yes
 refused "the beginning of two flags" 2 "run: --p may be --pipeline or --plugin" cadenza run --p a
-for command in run chat explain plugin model tokenize template detect parity version; do
+for command in run chat explain plugin model tokenize template detect config parity version; do
     refused "a misspelt flag of $command" 2 "$command: --hepl is not an option; did you mean --help?" cadenza $command --hepl
 done
+refused "a config that cannot be" 2 "max_new_tokens = 0" cadenza config validate -s max_new_tokens=0
+refused "a config verb that is none" 2 "expected show, validate or save" cadenza config list
+refused "a misspelt parameter of a config" 2 "did you mean 'top_k'?" cadenza config show -s topk=3
+refused "a config that would do nothing" 2 "not saved: top_p" cadenza config save -s top_p=0.5 -o saved.json
+same "a config shows what is set" "$(cadenza config show -s top_k=3 | tr -d ' \n')" '{"top_k":3}'
 refused "nothing to look for" 2 "watermarking_config" cadenza detect -p hello
 refused "a misspelt watermark setting" 2 "did you mean 'bias'?" cadenza detect -w '{"bais": 4.0}' -p hello
 refused "too little to look at" 1 "too few" cadenza detect -w '{"bias": 4.0}' --ids 5

@@ -201,6 +201,28 @@ const cdz_result *cdz_result_call(const cdz_result *result, uint32_t call);
 const char *cdz_result_json(const cdz_result *result);
 void cdz_result_free(cdz_result *result); /* NULL is fine */
 
+/* --- generation configs ----------------------------------------------------------------------------------- */
+
+/* transformers' GenerationConfig as a file has it: generation_config.json. Use one from one thread at a time. */
+typedef struct cdz_config cdz_config;
+
+/* path: a generation_config.json, or a model folder (its config.json counts where it has no generation_config.json);
+ * NULL: nothing is set. Unknown names are kept. */
+cdz_status cdz_config_open(const char *path, cdz_config **out, cdz_error *err) CDZ_MUST_CHECK;
+/* As `-s name=value`; "none" unsets. */
+cdz_status cdz_config_set(cdz_config *config, const char *name, const char *value,
+                          cdz_error *err) CDZ_MUST_CHECK;
+/* Values that cannot be are an error. *report (may be NULL; free with cdz_free) says a line each about names that are no
+ * parameters and values that would do nothing; strict: the latter are an error too. */
+cdz_status cdz_config_validate(const cdz_config *config, bool strict, char **report,
+                               cdz_error *err) CDZ_MUST_CHECK;
+/* What is set, as a file has it; all: every parameter with the value a run would have. Free with cdz_free. */
+cdz_status cdz_config_json(const cdz_config *config, bool all, char **json,
+                           cdz_error *err) CDZ_MUST_CHECK;
+/* Writes what is set to a file, or to generation_config.json of a folder, after a strict check. */
+cdz_status cdz_config_save(const cdz_config *config, const char *path, cdz_error *err) CDZ_MUST_CHECK;
+void cdz_config_free(cdz_config *config); /* NULL is fine */
+
 /* --- watermarks ----------------------------------------------------------------------------------------- */
 
 typedef struct cdz_detect_options {

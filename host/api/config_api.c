@@ -1,0 +1,267 @@
+/* config_api.c - generation configs for programs: cdz_config_open and what goes with it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "config/config_file.h"
+
+static cdz_status no_memory(cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_NOMEM, "generation config: out of memory");
+}
+
+/* --- reading -------------------------------------------------------------------------------------------------- */
+
+static bool room_for_one(cdz_config *config)
+{
+    if (config->n < config->cap) return true;
+    const uint32_t cap = config->cap ? config->cap * 2 : 32;
+    cdz_json_member *grown = cdz_arena_array(&config->arena, cap, sizeof *grown);
+    if (!grown) return false;
+    if (config->n) memcpy(grown, config->members, config->n * sizeof *grown);
+    config->members = grown;
+    config->cap = cap;
+    return true;
+}
+
+static uint32_t find(const cdz_config *config, const char *name)
+{
+    uint32_t i = 0;
+    while (i < config->n && strcmp(config->members[i].key, name) != 0) i++;
+    return i;
+}
+
+/* null takes a name away. */
+static cdz_status put(cdz_config *config, const char *name, const cdz_json *value, cdz_error *err)
+{
+    const uint32_t i = find(config, name);
+    if (value->type == CDZ_JSON_NULL) {
+        if (i < config->n) config->members[i] = config->members[--config->n];
+        return CDZ_OK;
+    }
+    if (i == config->n) {
+        if (!room_for_one(config)) return no_memory(err);
+        config->members[config->n++] =
+            (cdz_json_member){.key = name, .key_len = (uint32_t)strlen(name)};
+    }
+    config->members[i].value = *value;
+    return CDZ_OK;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static cdz_status read_part(cdz_config *config, const char *folder, const char *file, cdz_json *out,
+                            bool *there, cdz_error *err)
+{
+    struct stat st;
+    const char *path = cdz_arena_printf(&config->arena, "%s/%s", folder, file);
+    if (!path) return no_memory(err);
+    *there = stat(path, &st) == 0;
+    if (!*there) return CDZ_OK;
+    if (!config->path) config->path = path;
+    return cdz_json_read_file(path, 0, NULL, &config->arena, out, err);
+}
+
+/* A model's: its generation_config.json alone where there is one, else what config.json says. */
+static cdz_status read_folder(cdz_config *config, const char *folder, cdz_json *out, cdz_error *err)
+{
+    cdz_json own, model;
+    bool has_own, has_model;
+    CDZ_TRY(read_part(config, folder, "generation_config.json", &own, &has_own, err));
+    CDZ_TRY(read_part(config, folder, "config.json", &model, &has_model, err));
+    if (!has_own && !has_model)
+        return cdz_err(err, CDZ_E_NOT_FOUND,
+                       "%s: neither generation_config.json nor config.json is there", folder);
+    config->derived = !has_own;
+    return cdz_model_generation(has_own ? &own : NULL, has_model ? &model : NULL, &config->arena,
+                                out, err);
+}
+
+static cdz_status read_path(cdz_config *config, const char *path, cdz_error *err)
+{
+    cdz_json object;
+    if (is_folder(path)) {
+        CDZ_TRY(read_folder(config, path, &object, err));
+    } else {
+        config->path = cdz_arena_strdup(&config->arena, path);
+        if (!config->path) return no_memory(err);
+        CDZ_TRY(cdz_json_read_file(path, 0, NULL, &config->arena, &object, err));
+    }
+    if (object.type != CDZ_JSON_OBJECT)
+        return cdz_err(err, CDZ_E_INPUT, "%s: holds %s, expected an object", path,
+                       cdz_json_type_name(&object));
+    for (uint32_t i = 0; i < object.len; i++)
+        CDZ_TRY(put(config, object.members[i].key, &object.members[i].value, err));
+    return CDZ_OK;
+}
+
+cdz_status cdz_config_open(const char *path, cdz_config **out, cdz_error *err)
+{
+    cdz_config *config = calloc(1, sizeof *config);
+    if (!config) return no_memory(err);
+    const cdz_status status = path ? read_path(config, path, err) : CDZ_OK;
+    if (status != CDZ_OK) {
+        cdz_config_free(config);
+        return status;
+    }
+    *out = config;
+    return CDZ_OK;
+}
+
+void cdz_config_free(cdz_config *config)
+{
+    if (!config) return;
+    cdz_arena_free(&config->arena);
+    free(config);
+}
+
+cdz_status cdz_config_set(cdz_config *config, const char *name, const char *value, cdz_error *err)
+{
+    const int slot = cdz_generation_slot(name);
+    cdz_json read;
+    if (slot < 0) {
+        char hint[120];
+        cdz_generation_suggest(name, NULL, hint, sizeof hint);
+        return cdz_err(err, CDZ_E_USAGE, "%s: no such parameter%s", name, hint);
+    }
+    CDZ_TRY(cdz_generation_from_text((uint32_t)slot, value, &config->arena, &read, err));
+    return put(config, cdz_generation_slot_name((uint32_t)slot), &read, err);
+}
+
+/* --- checking -------------------------------------------------------------------------------------------------- */
+
+static void list_minor(const cdz_resolution *res, cdz_buf *out)
+{
+    for (uint32_t i = 0; i < res->n_minor; i++)
+        cdz_buf_printf(out, "%s%s", i ? ", " : "", res->minor[i]);
+}
+
+/* Names of an object that no version of transformers' config knows: kept, and worth a word. */
+static void list_unknown(const cdz_config *config, cdz_buf *out)
+{
+    static const char *const metadata[] = {"_from_model_config", "_commit_hash",
+                                           "transformers_version"};
+    for (uint32_t i = 0; i < config->n; i++) {
+        const char *name = config->members[i].key;
+        bool known = cdz_generation_slot(name) >= 0;
+        char hint[120];
+        for (size_t k = 0; k < sizeof metadata / sizeof metadata[0]; k++)
+            known |= strcmp(metadata[k], name) == 0;
+        if (known) continue;
+        cdz_generation_suggest(name, NULL, hint, sizeof hint);
+        cdz_buf_printf(out, "%s: not a generation parameter%s\n", name, hint);
+    }
+}
+
+cdz_status cdz_config_validate(const cdz_config *config, bool strict, char **report, cdz_error *err)
+{
+    cdz_arena arena = {0};
+    cdz_resolution res;
+    cdz_buf out = {0}, names = {0};
+    cdz_buf_puts(&out, "");
+    cdz_status status = cdz_config_resolve(config, &arena, &res, err);
+    if (status == CDZ_OK) {
+        list_unknown(config, &out);
+        list_minor(&res, &names);
+        if (res.n_minor) cdz_buf_printf(&out, "%s: set, but would do nothing\n", names.data);
+        if (strict && res.n_minor)
+            status = cdz_err(err, CDZ_E_USAGE, "%s: set, but would do nothing", names.data);
+    }
+    if (status == CDZ_OK && (out.failed || names.failed)) status = no_memory(err);
+    cdz_buf_free(&names);
+    cdz_arena_free(&arena);
+    if (status == CDZ_OK && report)
+        *report = out.data;
+    else
+        cdz_buf_free(&out);
+    return status;
+}
+
+/* --- writing --------------------------------------------------------------------------------------------------- */
+
+/* Every parameter with the value generate() would have. */
+static void write_all(const cdz_resolution *res, cdz_buf *out)
+{
+    const cdz_param_table *table = cdz_generation_table();
+    for (uint32_t i = 0; i < table->n; i++) {
+        const cdz_param *param = cdz_param_at(table, i);
+        cdz_buf_printf(out, "%s\n  \"%s\": ", i ? "," : "{", param->name);
+        cdz_param_write(param, &res->generation, out);
+    }
+    for (uint32_t i = table->n; i < cdz_generation_slots(); i++) {
+        cdz_buf_printf(out, ",\n  \"%s\": ", cdz_generation_slot_name(i));
+        if (res->values[i])
+            cdz_json_write(out, res->values[i]);
+        else
+            cdz_buf_puts(out, "null");
+    }
+    cdz_buf_puts(out, "\n}\n");
+}
+
+static void write_set(const cdz_config *config, cdz_buf *out)
+{
+    const cdz_json object = {.type = CDZ_JSON_OBJECT, .len = config->n, .members = config->members};
+    cdz_config_write_pretty(&object, 0, out);
+    cdz_buf_putc(out, '\n');
+}
+
+cdz_status cdz_config_json(const cdz_config *config, bool all, char **json, cdz_error *err)
+{
+    cdz_arena arena = {0};
+    cdz_resolution res;
+    cdz_buf out = {0};
+    cdz_status status = all ? cdz_config_resolve(config, &arena, &res, err) : CDZ_OK;
+    if (status == CDZ_OK && all) write_all(&res, &out);
+    if (status == CDZ_OK && !all) write_set(config, &out);
+    cdz_arena_free(&arena);
+    if (status == CDZ_OK && out.failed) status = no_memory(err);
+    if (status == CDZ_OK)
+        *json = out.data;
+    else
+        cdz_buf_free(&out);
+    return status;
+}
+
+static cdz_status io_error(const char *path, cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_IO, "%s: %s", path, strerror(errno));
+}
+
+/* Beside the file first, so that a full disk leaves the old one. */
+static cdz_status write_file(const char *path, const char *text, cdz_error *err)
+{
+    char fresh[4096];
+    if (snprintf(fresh, sizeof fresh, "%s.new", path) >= (int)sizeof fresh)
+        return cdz_err(err, CDZ_E_USAGE, "%s: the path is too long", path);
+    FILE *file = fopen(fresh, "w");
+    if (!file) return io_error(fresh, err);
+    const bool wrote = fputs(text, file) >= 0;
+    if (fclose(file) != 0 || !wrote || rename(fresh, path) != 0) {
+        cdz_status status = io_error(path, err);
+        remove(fresh);
+        return status;
+    }
+    return CDZ_OK;
+}
+
+cdz_status cdz_config_save(const cdz_config *config, const char *path, cdz_error *err)
+{
+    char inside[4096], *json;
+    if (is_folder(path)) {
+        if (snprintf(inside, sizeof inside, "%s/generation_config.json", path) >= (int)sizeof inside)
+            return cdz_err(err, CDZ_E_USAGE, "%s: the path is too long", path);
+        path = inside;
+    }
+    cdz_status status = cdz_config_validate(config, true, NULL, err);
+    if (status != CDZ_OK) return cdz_err_prefix(err, "not saved");
+    CDZ_TRY(cdz_config_json(config, false, &json, err));
+    status = write_file(path, json, err);
+    cdz_free(json);
+    return status;
+}
