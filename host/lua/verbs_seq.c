@@ -139,6 +139,12 @@ static int ids_at(lua_State *L, int at)
     return 1;
 }
 
+static int length_at(lua_State *L, int at)
+{
+    lua_pushinteger(L, cdz_seq_length(cdz_lua_decoder(L), check_seq(L, at)));
+    return 1;
+}
+
 #define TWO_FACES(name)                                                                            \
     static int verb_seq_##name(lua_State *L)                                                       \
     {                                                                                              \
@@ -153,6 +159,7 @@ TWO_FACES(free)
 TWO_FACES(append)
 TWO_FACES(truncate)
 TWO_FACES(ids)
+TWO_FACES(length)
 
 static int seq_len(lua_State *L)
 {
@@ -341,23 +348,23 @@ static int verb_stop_test(lua_State *L)
     return cdz_lua_run_verb(L, v);
 }
 
-const luaL_Reg cdz_lua_seq_verbs[] = {{"seq_new", verb_seq_new},
-                                      {"seq_of_row", verb_seq_of_row},
-                                      {"seq_fork", verb_seq_fork},
-                                      {"seq_free", verb_seq_free},
-                                      {"seq_append", verb_seq_append},
-                                      {"seq_truncate", verb_seq_truncate},
-                                      {"seq_ids", verb_seq_ids},
-                                      {"seq_forward", verb_seq_forward},
-                                      {"seq_process", verb_seq_process},
-                                      {"stop_test", verb_stop_test},
-                                      {NULL, NULL}};
+const luaL_Reg cdz_lua_seq_verbs[] = {
+    {"seq_new", verb_seq_new},         {"seq_of_row", verb_seq_of_row},
+    {"seq_fork", verb_seq_fork},       {"seq_free", verb_seq_free},
+    {"seq_append", verb_seq_append},   {"seq_truncate", verb_seq_truncate},
+    {"seq_ids", verb_seq_ids},         {"seq_length", verb_seq_length},
+    {"seq_forward", verb_seq_forward}, {"seq_process", verb_seq_process},
+    {"stop_test", verb_stop_test},     {NULL, NULL}};
 
 void cdz_lua_open_seq(lua_State *L)
 {
-    static const luaL_Reg methods[] = {{"fork", seq_fork},     {"free", seq_free},
-                                       {"append", seq_append}, {"truncate", seq_truncate},
-                                       {"ids", seq_ids},       {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"fork", seq_fork},
+                                       {"free", seq_free},
+                                       {"append", seq_append},
+                                       {"truncate", seq_truncate},
+                                       {"ids", seq_ids},
+                                       {"length", seq_length},
+                                       {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__len", seq_len}, {"__gc", seq_gc}, {NULL, NULL}};
 
     cdz_lua_define_type(L, CDZ_LUA_SEQ, methods, meta, NULL);

@@ -575,6 +575,10 @@ function Decoder:seq_truncate(seq, len) end
 ---@param seq cadenza.Seq
 ---@return cadenza.Ids
 function Decoder:seq_ids(seq) end
+---Positions that the model sees: ids that the prompt's mask hides do not count.
+---@param seq cadenza.Seq
+---@return integer
+function Decoder:seq_length(seq) end
 ---One pass over what the caches of these sequences lack.
 ---@param seqs cadenza.Seq|cadenza.Seq[]
 ---@param positions? "last"|"all"|"none"
@@ -710,3 +714,5 @@ function Seq:append(ids) end
 function Seq:truncate(len) end
 ---@return cadenza.Ids
 function Seq:ids() end
+---@return integer
+function Seq:length() end

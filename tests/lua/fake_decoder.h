@@ -338,6 +338,12 @@ static cdz_status fd_seq_truncate(cdz_decoder *dec, cdz_seq *seq, uint32_t len)
     return CDZ_OK;
 }
 
+static uint32_t fd_seq_length(const cdz_decoder *dec, const cdz_seq *seq)
+{
+    (void)dec;
+    return seq->len;
+}
+
 static cdz_ids fd_seq_ids(const cdz_decoder *dec, const cdz_seq *seq)
 {
     (void)dec;
@@ -532,6 +538,7 @@ static const cdz_decoder_api fake_decoder_api = {
     .seq_append = fd_seq_append,
     .seq_truncate = fd_seq_truncate,
     .seq_ids = fd_seq_ids,
+    .seq_length = fd_seq_length,
     .seq_forward = fd_seq_forward,
     .seq_process = fd_seq_process,
     .seq_new_exit = fd_seq_new_exit,
