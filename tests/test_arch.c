@@ -25,6 +25,14 @@ static cdz_status read_arch(const char *config, cdz_arena *arena, cdz_arch *a, c
 #define GPT2(rest)                                                                                 \
     "{\"model_type\":\"gpt2\",\"n_embd\":64,\"n_layer\":4,\"n_head\":4,\"vocab_size\":100" rest "}"
 
+#define T5(rest)                                                                                   \
+    "{\"model_type\":\"t5\",\"d_model\":64,\"d_ff\":96,\"num_layers\":3,\"num_heads\":4,"          \
+    "\"vocab_size\":100" rest "}"
+#define BART(type, rest)                                                                           \
+    "{\"model_type\":\"" type "\",\"d_model\":64,\"encoder_ffn_dim\":96,\"encoder_layers\":3,"     \
+    "\"encoder_attention_heads\":4,\"decoder_ffn_dim\":80,\"decoder_layers\":2,"                   \
+    "\"decoder_attention_heads\":8,\"vocab_size\":100" rest "}"
+
 /* --- configurations ------------------------------------------------------------------------ */
 
 static const struct {
@@ -341,8 +349,21 @@ static const struct {
      "add_cross_attention is not supported", CDZ_E_UNSUPPORTED},
     {"attention both ways", CONFIG("gemma3_text", ",\"use_bidirectional_attention\":true"),
      "use_bidirectional_attention is not supported", CDZ_E_UNSUPPORTED},
-    {"silu without a gate", GPT2(",\"activation_function\":\"silu\""),
-     "activation_function silu is not supported for gpt2", CDZ_E_UNSUPPORTED},
+    {"t5's gate of tanh", T5(",\"feed_forward_proj\":\"gated-tanh\""),
+     "feed_forward_proj \"tanh\" is not supported", CDZ_E_UNSUPPORTED},
+    {"t5's feed-forward a number", T5(",\"feed_forward_proj\":1"),
+     "feed_forward_proj an integer is not supported", CDZ_E_UNSUPPORTED},
+    {"buckets that cannot be halved twice", T5(",\"relative_attention_num_buckets\":30"),
+     "relative_attention_num_buckets 30", CDZ_E_UNSUPPORTED},
+    {"buckets longer than the distance", T5(",\"relative_attention_max_distance\":16"),
+     "relative_attention_max_distance 16 is not supported", CDZ_E_UNSUPPORTED},
+    {"t5 without layers", "{\"model_type\":\"t5\",\"d_model\":64,\"d_ff\":96}",
+     "num_layers is missing", CDZ_E_INPUT},
+    {"bart's names for sizes", CONFIG("bart", ""), "d_model is missing", CDZ_E_INPUT},
+    {"bart without a decoder",
+     "{\"model_type\":\"bart\",\"d_model\":64,\"encoder_ffn_dim\":9,\"encoder_layers\":1,"
+     "\"encoder_attention_heads\":4,\"vocab_size\":9}",
+     "decoder_ffn_dim is missing", CDZ_E_INPUT},
     {"gpt2's names for sizes", CONFIG("gpt2", ""), "n_embd is missing", CDZ_E_INPUT},
     {"an odd part of a head", CONFIG("gpt_neox", ",\"rotary_pct\":0.2"), "3 dims of a head rotate",
      CDZ_E_UNSUPPORTED},
@@ -357,6 +378,76 @@ static const struct {
     {"yarn without factor", CONFIG("olmo2", ",\"rope_scaling\":{\"rope_type\":\"yarn\"}"),
      "rope_scaling.factor is missing", CDZ_E_INPUT},
 };
+
+/* Encoder-decoder pairs: the decoder's part, then its encoder's. */
+static const struct {
+    const char *name, *config;
+    uint32_t layers, encoder_layers, inner, encoder_inner, head_dim, vocab, context, buckets;
+    double embed_scale, head_scale, scale;
+    cdz_activation activation;
+    bool gated, tied, after_sum;
+} pairs[] = {
+    {"t5", T5(""), 3, 3, 96, 96, 64, 100, 0, 32, 1, 0.125, 1, CDZ_ACT_RELU, false, true, false},
+    {"t5 1.1, old",
+     T5(",\"feed_forward_proj\":\"gated-gelu\",\"tie_word_embeddings\":false,\"d_kv\":10,"
+        "\"num_decoder_layers\":5"),
+     5, 3, 96, 96, 10, 100, 0, 32, 1, 1, 1, CDZ_ACT_GELU_TANH, true, true, false},
+    {"t5 1.1, new",
+     T5(",\"feed_forward_proj\":\"gated-silu\",\"scale_decoder_outputs\":false,"
+        "\"relative_attention_num_buckets\":8"),
+     3, 3, 96, 96, 64, 100, 0, 8, 1, 1, 1, CDZ_ACT_SILU, true, true, false},
+    {"bart", BART("bart", ""), 2, 3, 80, 96, 8, 100, 1024, 0, 1, 1, 0.35355339, CDZ_ACT_GELU, false,
+     true, true},
+    {"bart scaled",
+     BART("bart", ",\"scale_embedding\":true,\"activation_function\":\"relu\","
+                  "\"tie_word_embeddings\":false,\"max_position_embeddings\":77"),
+     2, 3, 80, 96, 8, 100, 77, 0, 8, 1, 0.35355339, CDZ_ACT_RELU, false, false, true},
+    {"marian", BART("marian", ",\"activation_function\":\"swish\",\"decoder_vocab_size\":60"), 2, 3,
+     80, 96, 8, 60, 1024, 0, 1, 1, 0.35355339, CDZ_ACT_SILU, false, true, true},
+};
+
+static bool as_expected(size_t i, const cdz_arch *a)
+{
+    const cdz_arch *e = a->encoder;
+    return a->n_layers == pairs[i].layers && e->n_layers == pairs[i].encoder_layers &&
+           a->intermediate == pairs[i].inner && e->intermediate == pairs[i].encoder_inner &&
+           a->head_dim == pairs[i].head_dim && a->n_vocab == pairs[i].vocab && e->n_vocab == 100 &&
+           a->context == pairs[i].context && a->n_buckets == pairs[i].buckets &&
+           e->n_buckets == pairs[i].buckets && !e->encoder;
+}
+
+static bool scaled_as_expected(size_t i, const cdz_arch *a)
+{
+    return fabs((double)a->embed_scale - pairs[i].embed_scale) < 1e-7 &&
+           fabs((double)a->head_scale - pairs[i].head_scale) < 1e-7 &&
+           fabs((double)a->attention_scale - pairs[i].scale) < 1e-7 &&
+           a->activation == pairs[i].activation && a->encoder->activation == a->activation &&
+           cdz_arch_has(a, CDZ_PART_GATE) == pairs[i].gated &&
+           cdz_arch_has(a->encoder, CDZ_PART_GATE) == pairs[i].gated && a->tied == pairs[i].tied &&
+           a->norm_after_sum == pairs[i].after_sum && a->hidden_count && !cdz_arch_rotates(a);
+}
+
+static void pairs_mean_what_transformers_takes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(pairs); i++) {
+        cdz_arena arena = {0};
+        cdz_arch a;
+        cdz_error err;
+        if (read_arch(pairs[i].config, &arena, &a, &err) != CDZ_OK)
+            fail_msg("%s: %s", pairs[i].name, err.text);
+        assert_non_null(a.encoder);
+        if (!as_expected(i, &a))
+            fail_msg("%s: layers %u %u, inner %u %u, head_dim %u, vocabulary %u, context %u",
+                     pairs[i].name, a.n_layers, a.encoder->n_layers, a.intermediate,
+                     a.encoder->intermediate, a.head_dim, a.n_vocab, a.context);
+        if (!scaled_as_expected(i, &a))
+            fail_msg("%s: scales %g %g %g, activation %d, tied %d", pairs[i].name,
+                     (double)a.embed_scale, (double)a.head_scale, (double)a.attention_scale,
+                     (int)a.activation, a.tied);
+        cdz_arena_free(&arena);
+    }
+}
 
 static void wrong_configurations_are_sentences(void **state)
 {
@@ -650,6 +741,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(configurations_mean_what_transformers_takes),
+        cmocka_unit_test(pairs_mean_what_transformers_takes),
         cmocka_unit_test(wrong_configurations_are_sentences),
         cmocka_unit_test(caps_are_read_or_left_out),
         cmocka_unit_test(gemma3_rotates_two_ways),

@@ -388,7 +388,7 @@ static const struct {
     {"{\"output_hidden_states\": true}", false, "output_hidden_states"},
     {"{\"cache_implementation\": \"quantized\"}", false, "cache_implementation"},
     {"{\"cache_implementation\": \"static\"}", false, NULL},
-    {"{\"decoder_input_ids\": [[1]]}", false, "decoder_input_ids"},
+    {"{\"decoder_input_ids\": [[1]]}", false, NULL},
     {"{\"force_words_ids\": [[1]]}", false, NULL},
     {"{\"dola_layers\": \"high\"}", false, NULL},
     {"{\"prompt_lookup_num_tokens\": 3}", false, NULL},

@@ -424,8 +424,8 @@ static const struct {
      "{\"model_type\":\"llama\",\"hidden_size\":65,\"intermediate_size\":9,\"num_hidden_layers\":1,"
      "\"num_attention_heads\":4,\"vocab_size\":10}",
      "hidden_size 65 is not a multiple of num_attention_heads 4", CDZ_E_INPUT},
-    {"unknown activation", LLAMA(",\"hidden_act\":\"relu\""),
-     "hidden_act \"relu\" is not supported; supported are silu, gelu", CDZ_E_UNSUPPORTED},
+    {"unknown activation", LLAMA(",\"hidden_act\":\"tanh\""),
+     "hidden_act \"tanh\" is not supported; supported are silu, gelu", CDZ_E_UNSUPPORTED},
     {"activation a list", LLAMA(",\"hidden_act\":[]"), "hidden_act an array is not supported",
      CDZ_E_UNSUPPORTED},
     {"unknown rope", LLAMA(",\"rope_scaling\":{\"type\":\"mrope\",\"factor\":4}"),

@@ -90,6 +90,10 @@ static cdz_status read_append(cdz_entry_request *req, const cdz_result *last, co
     ids.value = *cdz_json_get(call, "append_ids");
     cdz_json document = {.type = CDZ_JSON_OBJECT, .len = 1};
     document.members = &ids;
+    if (cdz_weights_arch(cdz_run_model_weights(req->model))->encoder)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "request: \"append_ids\": a model with an encoder has no prompt that its "
+                       "answer could continue; give prompt_ids and decoder_input_ids");
     const cdz_prepare_input in = {.model = req->model, .document = &document};
     CDZ_TRY(cdz_prompt_rows_read(&in, &req->chain.arena, out, err));
     if (out->n == last->outcome->n_rows) return CDZ_OK;

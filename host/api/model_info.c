@@ -25,6 +25,7 @@ void cdz_weights_write_json(const cdz_weights *weights, cdz_buf *out)
     add_string(out, "architecture", a->architecture);
     add_number(out, "parameters", f->n_parameters);
     add_number(out, "layers", a->n_layers);
+    if (a->encoder) add_number(out, "encoder_layers", a->encoder->n_layers);
     add_number(out, "hidden_size", a->hidden);
     add_number(out, "intermediate_size", a->intermediate);
     add_number(out, "attention_heads", a->n_heads);

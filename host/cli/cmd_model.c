@@ -26,6 +26,9 @@ static const char help[] =
     "  cadenza model info my-model --context 4096\n"
     "  cadenza model info my-model --json\n";
 
+/* Positions to show KV memory for where a model has no limit. */
+enum { NO_CONTEXT = 1024 };
+
 static void print_bytes(const char *label, double bytes)
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -66,27 +69,46 @@ static void print_experts(const cdz_arch *arch)
            arch->n_experts, arch->expert_intermediate, n, arch->n_layers);
 }
 
-static void print_arch(const cdz_weights *w)
+static void print_stack(const char *label, const cdz_arch *arch)
+{
+    printf("%-18s %u layers, width %u, feed-forward %u\n", label, arch->n_layers, arch->hidden,
+           arch->intermediate);
+}
+
+static void print_positions(const cdz_arch *a)
 {
     static const char *const ropes[] = {"default", "linear",  "llama3",
                                         "yarn",    "dynamic", "longrope"};
-    const cdz_arch *a = cdz_weights_arch(w);
-    printf("%-18s %s (%s)\n", "architecture", a->model_type, a->architecture);
-    print_count("parameters", w->facts.n_parameters);
-    printf("%-18s %u layers, width %u, feed-forward %u\n", "shape", a->n_layers, a->hidden,
-           a->intermediate);
-    printf("%-18s %u query heads, %u key-value heads of %u\n", "attention", a->n_heads,
-           a->n_kv_heads, a->head_dim);
-    print_windows(a);
     if (cdz_arch_positions_learned(a))
         printf("%-18s learned\n", "positions");
+    else if (cdz_arch_has_positions(a))
+        printf("%-18s sinusoidal\n", "positions");
+    else if (a->n_buckets)
+        printf("%-18s relative, %u buckets up to %u\n", "positions", a->n_buckets,
+               a->bucket_distance);
     else
         printf("%-18s %s, theta %g%s\n", "rope", ropes[a->rope_type], a->rope_theta,
                a->rope_factor != 1.0 ? ", scaled" : "");
+}
+
+static void print_arch(const cdz_weights *w)
+{
+    const cdz_arch *a = cdz_weights_arch(w);
+    printf("%-18s %s (%s)\n", "architecture", a->model_type, a->architecture);
+    print_count("parameters", w->facts.n_parameters);
+    if (a->encoder) print_stack("encoder", a->encoder);
+    print_stack(a->encoder ? "decoder" : "shape", a);
+    printf("%-18s %u query heads, %u key-value heads of %u\n", "attention", a->n_heads,
+           a->n_kv_heads, a->head_dim);
+    print_windows(a);
+    print_positions(a);
     print_experts(a);
     printf("%-18s %u tokens%s\n", "vocabulary", a->n_vocab,
            w->tied ? ", head tied to the embedding" : "");
-    printf("%-18s %u positions\n", "context", a->context);
+    if (a->context)
+        printf("%-18s %u positions\n", "context", a->context);
+    else
+        printf("%-18s no limit\n", "context");
 }
 
 static void print_memory(const cdz_weights *w, uint64_t context)
@@ -168,7 +190,8 @@ static int info(const char *folder, uint64_t context, bool json)
     }
     printf("%-18s %s\n", "folder", folder);
     print_arch(weights);
-    print_memory(weights, context ? context : cdz_weights_arch(weights)->context);
+    if (!context) context = cdz_weights_arch(weights)->context;
+    print_memory(weights, context ? context : NO_CONTEXT);
     cdz_status status = print_tokenizer(folder, &err);
     if (status == CDZ_OK) status = print_generation(weights, &err);
     cdz_weights_close(weights);

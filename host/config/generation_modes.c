@@ -60,6 +60,13 @@ typedef struct unsupported {
     bool acts;
 } unsupported;
 
+/* Given otherwise than by the request, whose input it is. */
+static bool configured(const cdz_resolution *res, const char *name)
+{
+    return value_of(res, name) &&
+           res->origins[cdz_generation_slot(name)].source != CDZ_SOURCE_REQUEST;
+}
+
 static cdz_status refuse_first(const cdz_resolution *res, const unsupported *list, size_t n,
                                cdz_error *err)
 {
@@ -82,8 +89,8 @@ cdz_status cdz_generation_unsupported(const cdz_resolution *res, cdz_error *err)
         {"output_attentions", g->output_attentions},
         {"output_hidden_states", g->output_hidden_states},
         {"cache_implementation", cache && strcmp(cache, "quantized") == 0},
-        {"decoder_input_ids", value_of(res, "decoder_input_ids")},
-        {"decoder_attention_mask", value_of(res, "decoder_attention_mask")},
+        {"decoder_input_ids", configured(res, "decoder_input_ids")},
+        {"decoder_attention_mask", configured(res, "decoder_attention_mask")},
         {"inputs_embeds", value_of(res, "inputs_embeds")},
         {"position_ids", value_of(res, "position_ids")},
         {"past_key_values", value_of(res, "past_key_values")},

@@ -66,14 +66,15 @@ static cdz_status find_family(const cdz_keys *k, const cdz_family **out)
 
 static cdz_status read_head_dim(const cdz_keys *k, cdz_arch *a)
 {
-    const char *heads = a->family->keys->heads;
+    const char *heads = a->keys->heads;
+    const char *key = a->keys->head_dim ? a->keys->head_dim : "head_dim";
     uint32_t head_dim = a->family->head_dim;
-    if (!head_dim && !cdz_key(k, "head_dim") && a->hidden % a->n_heads)
+    if (!head_dim && !cdz_key(k, key) && a->hidden % a->n_heads)
         return cdz_err(k->err, CDZ_E_INPUT, "%s: %s %u is not a multiple of %s %u", k->path,
-                       a->family->keys->hidden, (unsigned)a->hidden, heads, (unsigned)a->n_heads);
+                       a->keys->hidden, (unsigned)a->hidden, heads, (unsigned)a->n_heads);
     if (!head_dim) head_dim = a->hidden / a->n_heads;
-    CDZ_TRY(cdz_key_size(k, "head_dim", &head_dim, MAX_HEAD_DIM, &a->head_dim));
-    if (a->head_dim % 2 && !cdz_arch_positions_learned(a))
+    CDZ_TRY(cdz_key_size(k, key, &head_dim, MAX_HEAD_DIM, &a->head_dim));
+    if (a->head_dim % 2 && cdz_arch_rotates(a))
         return cdz_err(k->err, CDZ_E_UNSUPPORTED,
                        "%s: head_dim %u is odd; rotary positions need an even one", k->path,
                        (unsigned)a->head_dim);
@@ -82,27 +83,30 @@ static cdz_status read_head_dim(const cdz_keys *k, cdz_arch *a)
 
 static cdz_status read_heads(const cdz_keys *k, cdz_arch *a)
 {
-    CDZ_TRY(cdz_key_size(k, a->family->keys->heads, NULL, MAX_HEADS, &a->n_heads));
+    CDZ_TRY(cdz_key_size(k, a->keys->heads, NULL, MAX_HEADS, &a->n_heads));
     uint32_t n_kv = a->family->n_kv_heads ? a->family->n_kv_heads : a->n_heads;
     if (cdz_key_is_null(k, "num_key_value_heads")) n_kv = a->n_heads;
     CDZ_TRY(cdz_key_size(k, "num_key_value_heads", &n_kv, MAX_HEADS, &a->n_kv_heads));
     if (a->n_heads % a->n_kv_heads)
         return cdz_err(k->err, CDZ_E_INPUT, "%s: %s %u is not a multiple of num_key_value_heads %u",
-                       k->path, a->family->keys->heads, (unsigned)a->n_heads,
-                       (unsigned)a->n_kv_heads);
+                       k->path, a->keys->heads, (unsigned)a->n_heads, (unsigned)a->n_kv_heads);
     return read_head_dim(k, a);
 }
 
 static cdz_status read_sizes(const cdz_keys *k, cdz_arch *a)
 {
-    const cdz_key_names *keys = a->family->keys;
+    const cdz_key_names *keys = a->keys;
     CDZ_TRY(cdz_key_size(k, keys->hidden, NULL, MAX_WIDTH, &a->hidden));
     const uint32_t four_times = a->hidden * 4; /* n_inner may be left out */
     CDZ_TRY(cdz_key_size(k, keys->intermediate, a->family->conv1d ? &four_times : NULL, MAX_WIDTH,
                          &a->intermediate));
-    CDZ_TRY(cdz_key_size(k, keys->layers, NULL, MAX_LAYERS, &a->n_layers));
+    /* As many as the encoder has, unless it is said (t5). */
+    const uint32_t *as_encoder = a->encoder && a->family->t5_rules ? &a->encoder->n_layers : NULL;
+    CDZ_TRY(cdz_key_size(k, keys->layers, as_encoder, MAX_LAYERS, &a->n_layers));
     CDZ_TRY(cdz_key_size(k, "vocab_size", NULL, MAX_WIDTH, &a->n_vocab));
-    CDZ_TRY(cdz_key_size(k, keys->context, &a->family->context, INT32_MAX, &a->context));
+    if (keys->vocab) CDZ_TRY(cdz_key_size(k, keys->vocab, &a->n_vocab, MAX_WIDTH, &a->n_vocab));
+    if (keys->context)
+        CDZ_TRY(cdz_key_size(k, keys->context, &a->family->context, INT32_MAX, &a->context));
     return read_heads(k, a);
 }
 
@@ -276,38 +280,41 @@ static cdz_status read_biases(const cdz_keys *k, cdz_arch *a)
     return rule == CDZ_BIAS_BY_KEY ? cdz_key_bool(k, "mlp_bias", false, &a->mlp_bias) : CDZ_OK;
 }
 
-/* silu comes with a gate in every family; alone it has no kernel. */
-static cdz_status check_gated(const cdz_keys *k, const cdz_arch *a)
-{
-    const bool gated = cdz_arch_has(a, CDZ_PART_GATE) || cdz_arch_has(a, CDZ_PART_GATE_UP) ||
-                       cdz_arch_has(a, CDZ_PART_EXPERT_GATE);
-    if (gated || a->activation != CDZ_ACT_SILU) return CDZ_OK;
-    return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %s silu is not supported for %s", k->path,
-                   a->family->keys->activation, a->model_type);
-}
-
-static cdz_status read_activation(const cdz_keys *k, cdz_arch *a)
+cdz_status cdz_arch_read_activation(const cdz_keys *k, const char *key, const cdz_json *given,
+                                    const char *usual, cdz_activation *out)
 {
     static const struct {
         const char *name;
         cdz_activation activation;
-    } known[] = {{"silu", CDZ_ACT_SILU},           {"swish", CDZ_ACT_SILU},
-                 {"gelu", CDZ_ACT_GELU},           {"gelu_new", CDZ_ACT_GELU_TANH},
-                 {"gelu_fast", CDZ_ACT_GELU_TANH}, {"gelu_pytorch_tanh", CDZ_ACT_GELU_TANH}};
-    const char *key = a->family->keys->activation;
-    const char *usual = a->family->activation ? a->family->activation : "silu";
-    const cdz_json *given = cdz_key(k, key);
+    } known[] = {{"silu", CDZ_ACT_SILU},
+                 {"swish", CDZ_ACT_SILU},
+                 {"gelu", CDZ_ACT_GELU},
+                 {"gelu_new", CDZ_ACT_GELU_TANH},
+                 {"gelu_fast", CDZ_ACT_GELU_TANH},
+                 {"gelu_pytorch_tanh", CDZ_ACT_GELU_TANH},
+                 {"relu", CDZ_ACT_RELU}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (given ? cdz_json_eq(given, known[i].name) : strcmp(usual, known[i].name) == 0) {
-            a->activation = known[i].activation;
-            return check_gated(k, a);
+            *out = known[i].activation;
+            return CDZ_OK;
         }
-    const bool text = given && given->type == CDZ_JSON_STRING;
+    const bool text = !given || given->type == CDZ_JSON_STRING;
     return cdz_err(k->err, CDZ_E_UNSUPPORTED,
                    "%s: %s %s%.40s%s is not supported; supported are silu, gelu, gelu_new, "
-                   "gelu_pytorch_tanh",
-                   k->path, key, text ? "\"" : "", text ? given->string : cdz_json_type_name(given),
+                   "gelu_pytorch_tanh, relu",
+                   k->path, key, text ? "\"" : "",
+                   !given ? usual
+                   : text ? given->string
+                          : cdz_json_type_name(given),
                    text ? "\"" : "");
+}
+
+static cdz_status read_activation(const cdz_keys *k, cdz_arch *a)
+{
+    const char *key = a->keys->activation;
+    const char *usual = a->family->activation ? a->family->activation : "silu";
+    if (a->family->t5_rules) return CDZ_OK; /* pair.c */
+    return cdz_arch_read_activation(k, key, cdz_key(k, key), usual, &a->activation);
 }
 
 static cdz_status read_cap(const cdz_keys *k, const char *key, float usual, float *out)
@@ -330,7 +337,7 @@ static cdz_status read_scores(const cdz_keys *k, cdz_arch *a)
         CDZ_TRY(cdz_key_bool(k, "scale_attn_weights", true, &scaled));
         CDZ_TRY(cdz_key_bool(k, "scale_attn_by_inverse_layer_idx", false, &a->scale_by_layer));
     }
-    a->attention_scale = scaled ? (float)(1.0 / sqrt(divisor)) : 1.0f;
+    a->attention_scale = scaled && !a->family->unscaled ? (float)(1.0 / sqrt(divisor)) : 1.0f;
     if (!a->family->caps) return CDZ_OK;
     CDZ_TRY(read_cap(k, "attn_logit_softcapping", a->family->attention_cap, &a->attention_cap));
     return read_cap(k, "final_logit_softcapping", a->family->final_cap, &a->final_cap);
@@ -355,8 +362,8 @@ static cdz_status refuse_modes(const cdz_keys *k, const cdz_family *f)
 static cdz_status read_block(const cdz_keys *k, cdz_arch *a)
 {
     const cdz_family *f = a->family;
-    double eps;
-    CDZ_TRY(cdz_key_real(k, f->keys->eps, f->eps != 0 ? f->eps : 1e-6, 0.0, 1.0, &eps));
+    double eps = f->eps != 0 ? f->eps : 1e-6;
+    if (a->keys->eps) CDZ_TRY(cdz_key_real(k, a->keys->eps, eps, 0.0, 1.0, &eps));
     a->norm_eps = (float)eps;
     a->norm = f->norm;
     a->norm_offset = f->norm_offset;
@@ -365,6 +372,8 @@ static cdz_status read_block(const cdz_keys *k, cdz_arch *a)
     a->conv1d = f->conv1d;
     a->scales_given = f->scales_given;
     a->embed_scale = f->scaled_embedding ? (float)sqrt((double)a->hidden) : 1.0f;
+    a->head_scale = 1;
+    a->norm_after_sum = f->norm_after_sum;
     CDZ_TRY(refuse_modes(k, f));
     CDZ_TRY(read_activation(k, a));
     CDZ_TRY(read_biases(k, a));
@@ -384,6 +393,29 @@ static cdz_status refuse_quantised(const cdz_keys *k)
         k->path, cdz_json_is(method, CDZ_JSON_STRING) ? method->string : "of no method");
 }
 
+static cdz_status read_stack(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
+{
+    CDZ_TRY(read_sizes(k, a));
+    CDZ_TRY(read_block(k, a));
+    if (a->family->encoder_names) CDZ_TRY(cdz_pair_read(k, a));
+    CDZ_TRY(read_no_rope(k, arena, a));
+    CDZ_TRY(read_windows(k, arena, a));
+    CDZ_TRY(read_experts(k, arena, a));
+    return cdz_arch_rotates(a) ? cdz_rope_read(k, arena, a) : CDZ_OK;
+}
+
+static cdz_status read_encoder(const cdz_keys *k, cdz_arena *arena, cdz_arch *decoder)
+{
+    cdz_arch *encoder = cdz_arena_alloc(arena, sizeof *encoder);
+    if (!encoder) return no_memory(k);
+    *encoder = *decoder;
+    encoder->keys = decoder->family->encoder_keys;
+    CDZ_TRY(cdz_pair_names(k, decoder, encoder));
+    CDZ_TRY(read_stack(k, arena, encoder));
+    decoder->encoder = encoder;
+    return CDZ_OK;
+}
+
 cdz_status cdz_arch_read(const cdz_json *config, const char *path, cdz_arena *arena, cdz_arch *out,
                          cdz_error *err)
 {
@@ -393,19 +425,16 @@ cdz_status cdz_arch_read(const cdz_json *config, const char *path, cdz_arena *ar
         return cdz_err(err, CDZ_E_INPUT, "%s: is %s, expected an object", path,
                        cdz_json_type_name(config));
     CDZ_TRY(find_family(k, &out->family));
-    out->names = out->family->names;
     out->model_type = out->family->model_type;
     out->architecture = out->family->architecture;
     const cdz_json *dtype = cdz_key(k, "dtype") ? cdz_key(k, "dtype") : cdz_key(k, "torch_dtype");
     out->dtype = cdz_json_is(dtype, CDZ_JSON_STRING) ? dtype->string : "";
 
+    out->names = out->family->names;
+    out->keys = out->family->keys;
     CDZ_TRY(refuse_quantised(k));
-    CDZ_TRY(read_sizes(k, out));
-    CDZ_TRY(read_block(k, out));
-    CDZ_TRY(read_no_rope(k, arena, out));
-    CDZ_TRY(read_windows(k, arena, out));
-    CDZ_TRY(read_experts(k, arena, out));
-    return cdz_rope_read(k, arena, out);
+    if (out->family->encoder_names) CDZ_TRY(read_encoder(k, arena, out));
+    return read_stack(k, arena, out);
 }
 
 /* --- names --------------------------------------------------------------------------------- */
@@ -420,6 +449,21 @@ bool cdz_arch_positions_learned(const cdz_arch *arch)
     return cdz_arch_has(arch, CDZ_PART_POSITIONS);
 }
 
+bool cdz_arch_has_positions(const cdz_arch *arch)
+{
+    return cdz_arch_positions_learned(arch) || arch->family->sinusoidal;
+}
+
+bool cdz_arch_rotates(const cdz_arch *arch)
+{
+    return !cdz_arch_has_positions(arch) && !cdz_arch_has(arch, CDZ_PART_RELATIVE);
+}
+
+bool cdz_arch_needs_whole_mask(const cdz_arch *arch)
+{
+    return arch->has_window || arch->n_buckets;
+}
+
 const cdz_rope *cdz_arch_rope(const cdz_arch *arch, uint32_t layer)
 {
     if (arch->rope.n_rotated == 0 || (arch->no_rope && arch->no_rope[layer])) return NULL;
@@ -429,7 +473,8 @@ const cdz_rope *cdz_arch_rope(const cdz_arch *arch, uint32_t layer)
 size_t cdz_arch_prefix(const cdz_arch *arch, const char **prefix)
 {
     *prefix = arch->names[CDZ_PART_EMBED];
-    return strcspn(*prefix, ".") + 1;
+    const size_t length = strcspn(*prefix, ".");
+    return (*prefix)[length] ? length + 1 : 0;
 }
 
 const char *cdz_arch_tensor_name(const cdz_arch *arch, cdz_part part, uint32_t layer,
@@ -447,11 +492,24 @@ const char *cdz_arch_tensor_name(const cdz_arch *arch, cdz_part part, uint32_t l
     return buf;
 }
 
+/* Copies of the embedding under other names, and the table of positions that is computed. */
+static bool is_alias(const cdz_arch *arch, const char *name)
+{
+    static const char weight[] = ".weight";
+    const size_t len = strlen(name), tail = sizeof weight - 1;
+    if (len < tail || strcmp(name + len - tail, weight) != 0) return false;
+    for (const char *const *a = arch->family->embed_aliases; a && *a; a++)
+        if (strlen(*a) == len - tail && memcmp(*a, name, len - tail) == 0) return true;
+    return arch->family->sinusoidal && strstr(name, ".embed_positions.weight");
+}
+
 bool cdz_arch_tensor_is_harmless(const cdz_arch *arch, const char *name)
 {
-    static const char *const endings[] = {".rotary_emb.inv_freq", ".attn.masked_bias", ".attn.bias",
-                                          ".attention.masked_bias", ".attention.bias"};
-    (void)arch;
+    static const char *const endings[] = {
+        ".rotary_emb.inv_freq", ".attn.masked_bias",
+        ".attn.bias",           ".attention.masked_bias",
+        ".attention.bias",      ".EncDecAttention.relative_attention_bias.weight"};
+    if (is_alias(arch, name)) return true;
     size_t len = strlen(name);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         size_t end = strlen(endings[i]);

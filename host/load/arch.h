@@ -17,9 +17,12 @@
  * follow it. */
 typedef enum cdz_part {
     CDZ_PART_EMBED,
-    CDZ_PART_POSITIONS, /* learned positions */
+    CDZ_PART_POSITIONS,  /* learned positions */
+    CDZ_PART_EMBED_NORM, /* of what is embedded */
+    CDZ_PART_RELATIVE,   /* attention's addends by distance, of all layers */
     CDZ_PART_FINAL_NORM,
     CDZ_PART_HEAD,
+    CDZ_PART_HEAD_BIAS, /* the stem is the whole name */
     CDZ_PART_ATTN_NORM, /* before attention; from here on one per layer: '#' in the stem is the layer's number */
     CDZ_PART_Q,
     CDZ_PART_K,
@@ -29,6 +32,12 @@ typedef enum cdz_part {
     CDZ_PART_Q_NORM,
     CDZ_PART_K_NORM,
     CDZ_PART_ATTN_POST_NORM, /* of what attention gives */
+    CDZ_PART_CROSS_NORM,     /* attention of a decoder to what its encoder made */
+    CDZ_PART_CROSS_Q,
+    CDZ_PART_CROSS_K,
+    CDZ_PART_CROSS_V,
+    CDZ_PART_CROSS_O,
+    CDZ_PART_CROSS_POST_NORM,
     CDZ_PART_MLP_NORM,
     CDZ_PART_GATE, /* without one: down(act(up)) */
     CDZ_PART_UP,
@@ -44,7 +53,12 @@ typedef enum cdz_part {
 
 typedef struct cdz_family cdz_family; /* a row of the table */
 
-typedef enum cdz_activation { CDZ_ACT_SILU, CDZ_ACT_GELU, CDZ_ACT_GELU_TANH } cdz_activation;
+typedef enum cdz_activation {
+    CDZ_ACT_SILU,
+    CDZ_ACT_GELU,
+    CDZ_ACT_GELU_TANH,
+    CDZ_ACT_RELU
+} cdz_activation;
 typedef enum cdz_rope_type {
     CDZ_ROPE_DEFAULT,
     CDZ_ROPE_LINEAR,
@@ -63,24 +77,32 @@ typedef enum cdz_qk_norm { CDZ_QK_NONE, CDZ_QK_HEAD, CDZ_QK_ALL } cdz_qk_norm;
 /* How q, k and v lie in one tensor: all of q, of k, of v; or the three of one head together. */
 typedef enum cdz_fused { CDZ_FUSED_PARTS, CDZ_FUSED_HEADS } cdz_fused;
 
+struct cdz_key_names;
+
+/* One stack of layers: a decoder, or the encoder that one reads from. */
 typedef struct cdz_arch {
     const cdz_family *family;
-    const char *const *names; /* [CDZ_N_PARTS] the family's, or those of another format */
-    const char *model_type;   /* "llama" */
-    const char *architecture; /* "LlamaForCausalLM" */
-    const char *dtype;        /* what config.json says; the files decide. "" when it does not say */
+    const char *const *names;         /* [CDZ_N_PARTS] the family's, or those of another format */
+    const struct cdz_key_names *keys; /* how config.json spells this stack's sizes */
+    const struct cdz_arch *encoder;   /* what the decoder reads from; NULL: a decoder alone */
+    const char *model_type;           /* "llama" */
+    const char *architecture;         /* "LlamaForCausalLM" */
+    const char *dtype; /* what config.json says; the files decide. "" when it does not say */
 
     uint32_t n_layers, hidden, intermediate, n_vocab;
     uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t context;       /* max_position_embeddings, times the factor of the dynamic rope type */
+    /* max_position_embeddings, times the factor of the dynamic rope type; 0: no limit */
+    uint32_t context;
     const uint32_t *window; /* (n_layers) positions a layer sees, its own included; 0: all */
     bool has_window;        /* some layer has one */
 
     cdz_norm_kind norm;
     float norm_eps, norm_offset;
     cdz_qk_norm qk_norm;
+    bool norm_after_sum;   /* a sublayer's post norm is of x with what was added */
     float embed_scale;     /* on what is embedded; 1: none */
     bool scales_given;     /* on embeddings given as prompt as well */
+    float head_scale;      /* on what the head reads; 1: none */
     float attention_scale; /* head_dim ** -0.5, or what config.json says */
     bool scale_by_layer;   /* layer i divides it by i + 1 */
     float attention_cap;   /* soft caps of attention's and of the head's scores; 0: none */
@@ -103,6 +125,11 @@ typedef struct cdz_arch {
     uint32_t rope_limit;            /* longer rows rotate otherwise; 0: no length matters */
     const float *long_inv_freq;     /* theirs; NULL: made for each length (dynamic) */
     const bool *no_rope;            /* (n_layers) layers without positions; NULL: none is */
+
+    uint32_t position_offset; /* row of position 0 in the table of positions */
+    bool hidden_count;        /* hidden tokens have positions too */
+    uint32_t n_buckets;       /* of distances; 0: positions are not relative */
+    uint32_t bucket_distance; /* all longer ones are alike */
 } cdz_arch;
 
 /* Reads a parsed config.json. path: the file in sentences. Strings and arrays live in the arena
@@ -118,6 +145,11 @@ const cdz_rope *cdz_arch_rope(const cdz_arch *arch, uint32_t layer);
 
 /* Has every position its own embedding, so that there are no more than `context`? */
 bool cdz_arch_positions_learned(const cdz_arch *arch);
+/* The same for embeddings learned or computed. */
+bool cdz_arch_has_positions(const cdz_arch *arch);
+bool cdz_arch_rotates(const cdz_arch *arch); /* some layer may */
+/* Do hidden tokens between visible ones change what is near what? */
+bool cdz_arch_needs_whole_mask(const cdz_arch *arch);
 
 /* The first component of the names, such as "model.", that files of the bare model leave out. */
 size_t cdz_arch_prefix(const cdz_arch *arch, const char **prefix);

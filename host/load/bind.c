@@ -4,17 +4,21 @@
 #include "load/bind.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 256 };
+#include "load/families.h"
+
+enum { NAME_BYTES = 256, MOST_POSITIONS_BYTES = 32 << 20 };
 
 /* What tying one model's weights works on. */
 typedef struct binder {
     cdz_weights *w;
-    const char *source; /* the weight file, or the index of the shards */
-    bool *used;         /* by tensor */
+    const cdz_arch *arch; /* the stack that is bound */
+    const char *source;   /* the weight file, or the index of the shards */
+    bool *used;           /* by tensor */
     cdz_error *err;
 } binder;
 
@@ -90,7 +94,7 @@ static void part_heads(char *to, const char *from, size_t heads, size_t head_byt
 static cdz_status lay_out(binder *b, const cdz_tensor *t, layout how, cdz_weight *out)
 {
     const cdz_file *file = &b->w->tensors.files[t->file];
-    const size_t n_bytes = (size_t)t->n_bytes, heads = b->w->arch.n_heads;
+    const size_t n_bytes = (size_t)t->n_bytes, heads = b->arch->n_heads;
     char *as_stored = malloc(n_bytes ? n_bytes : 1);
     char *copy = cdz_arena_alloc_aligned(&b->w->tensors.arena, n_bytes, 64);
     cdz_status st = as_stored && copy ? CDZ_OK : no_memory(file->path, b->err);
@@ -162,7 +166,7 @@ typedef struct place {
 
 static const char *name_of(const binder *b, place at, const char *suffix, char *buf)
 {
-    return cdz_arch_tensor_name(&b->w->arch, at.part, at.layer, at.expert, suffix, buf, NAME_BYTES);
+    return cdz_arch_tensor_name(b->arch, at.part, at.layer, at.expert, suffix, buf, NAME_BYTES);
 }
 
 /* A norm that the family does not have stays without data. */
@@ -170,16 +174,16 @@ static cdz_status bind_norm(binder *b, cdz_part part, uint32_t layer, size_t wid
 {
     char name[NAME_BYTES];
     const place at = {part, layer, 0};
-    if (!cdz_arch_has(&b->w->arch, part)) return CDZ_OK;
+    if (!cdz_arch_has(b->arch, part)) return CDZ_OK;
     CDZ_TRY(bind_name(b, name_of(b, at, ".weight", name), width, 0, &out->w));
-    if (b->w->arch.norm != CDZ_NORM_LAYER) return CDZ_OK;
+    if (b->arch->norm != CDZ_NORM_LAYER) return CDZ_OK;
     return bind_name(b, name_of(b, at, ".bias", name), width, 0, &out->bias);
 }
 
 static cdz_status bind_linear(binder *b, place at, size_t n, size_t k, bool bias, cdz_linear *out)
 {
     char name[NAME_BYTES];
-    const cdz_arch *a = &b->w->arch;
+    const cdz_arch *a = b->arch;
     const bool by_head = at.part == CDZ_PART_QKV && a->fused == CDZ_FUSED_HEADS;
     const layout how = by_head ? HEAD_BY_HEAD : AS_IT_IS;
     CDZ_TRY(
@@ -204,7 +208,7 @@ static cdz_linear rows_of(const cdz_linear *whole, size_t from, size_t n)
 
 static cdz_status bind_attention(binder *b, uint32_t i, cdz_layer_weights *out)
 {
-    const cdz_arch *a = &b->w->arch;
+    const cdz_arch *a = b->arch;
     const size_t hidden = a->hidden, d = a->head_dim;
     const size_t q = a->n_heads * d, kv = a->n_kv_heads * d;
     if (cdz_arch_has(a, CDZ_PART_QKV)) {
@@ -225,9 +229,25 @@ static cdz_status bind_attention(binder *b, uint32_t i, cdz_layer_weights *out)
     return bind_linear(b, (place){CDZ_PART_O, i, 0}, hidden, q, a->o_bias, &out->o);
 }
 
+/* As wide as the decoder's own attention. */
+static cdz_status bind_cross(binder *b, uint32_t i, cdz_layer_weights *out)
+{
+    const cdz_arch *a = b->arch;
+    const size_t hidden = a->hidden, q = (size_t)a->n_heads * a->head_dim;
+    const size_t kv = (size_t)a->n_kv_heads * a->head_dim;
+    const bool bias = a->qkv_bias;
+    if (!a->encoder) return CDZ_OK;
+    CDZ_TRY(bind_norm(b, CDZ_PART_CROSS_NORM, i, hidden, &out->cross_norm));
+    CDZ_TRY(bind_linear(b, (place){CDZ_PART_CROSS_Q, i, 0}, q, hidden, bias, &out->cross_q));
+    CDZ_TRY(bind_linear(b, (place){CDZ_PART_CROSS_K, i, 0}, kv, hidden, bias, &out->cross_k));
+    CDZ_TRY(bind_linear(b, (place){CDZ_PART_CROSS_V, i, 0}, kv, hidden, bias, &out->cross_v));
+    CDZ_TRY(bind_linear(b, (place){CDZ_PART_CROSS_O, i, 0}, hidden, q, a->o_bias, &out->cross_o));
+    return bind_norm(b, CDZ_PART_CROSS_POST_NORM, i, hidden, &out->cross_post_norm);
+}
+
 static cdz_status bind_dense(binder *b, uint32_t i, cdz_feed_forward *out)
 {
-    const cdz_arch *a = &b->w->arch;
+    const cdz_arch *a = b->arch;
     const size_t hidden = a->hidden, inner = a->intermediate;
     const bool bias = a->mlp_bias;
     if (cdz_arch_has(a, CDZ_PART_GATE_UP)) {
@@ -246,7 +266,7 @@ static cdz_status bind_dense(binder *b, uint32_t i, cdz_feed_forward *out)
 
 static cdz_status bind_experts(binder *b, uint32_t i, cdz_layer_weights *out)
 {
-    const cdz_arch *a = &b->w->arch;
+    const cdz_arch *a = b->arch;
     const size_t hidden = a->hidden, inner = a->expert_intermediate;
     out->experts = cdz_arena_array(&b->w->arena, a->n_experts, sizeof *out->experts);
     if (!out->experts) return no_memory(b->w->folder, b->err);
@@ -263,13 +283,24 @@ static cdz_status bind_experts(binder *b, uint32_t i, cdz_layer_weights *out)
 
 static cdz_status bind_layer(binder *b, uint32_t i, cdz_layer_weights *out)
 {
-    const cdz_arch *a = &b->w->arch;
+    const cdz_arch *a = b->arch;
     CDZ_TRY(bind_norm(b, CDZ_PART_ATTN_NORM, i, a->hidden, &out->attn_norm));
     CDZ_TRY(bind_attention(b, i, out));
     CDZ_TRY(bind_norm(b, CDZ_PART_ATTN_POST_NORM, i, a->hidden, &out->attn_post_norm));
+    CDZ_TRY(bind_cross(b, i, out));
     CDZ_TRY(bind_norm(b, CDZ_PART_MLP_NORM, i, a->hidden, &out->mlp_norm));
     CDZ_TRY(a->sparse[i] ? bind_experts(b, i, out) : bind_dense(b, i, &out->mlp));
     return bind_norm(b, CDZ_PART_MLP_POST_NORM, i, a->hidden, &out->mlp_post_norm);
+}
+
+/* The embedding's tensor: under its own name, or another that older files give it. */
+static const char *embedding_name(const binder *b, char *buf)
+{
+    const char *const *alias = b->arch->family->embed_aliases;
+    name_of(b, (place){CDZ_PART_EMBED, 0, 0}, ".weight", buf);
+    for (; alias && *alias && !find(b, buf); alias++)
+        snprintf(buf, NAME_BYTES, "%s.weight", *alias);
+    return find(b, buf) ? buf : name_of(b, (place){CDZ_PART_EMBED, 0, 0}, ".weight", buf);
 }
 
 /* Embedding and head. Where config.json ties them, one tensor serves as both, whichever the file
@@ -279,7 +310,7 @@ static cdz_status bind_ends(binder *b)
     cdz_weights *w = b->w;
     const cdz_arch *a = &w->arch;
     char embed[NAME_BYTES], head[NAME_BYTES];
-    name_of(b, (place){CDZ_PART_EMBED, 0, 0}, ".weight", embed);
+    embedding_name(b, embed);
     name_of(b, (place){CDZ_PART_HEAD, 0, 0}, ".weight", head);
     const bool has_embed = find(b, embed), has_head = find(b, head);
     w->tied = a->tied && !(has_embed && has_head);
@@ -290,6 +321,86 @@ static cdz_status bind_ends(binder *b)
     CDZ_TRY(bind_name(b, has_head ? head : embed, a->n_vocab, a->hidden, &w->embed));
     w->head.w = w->embed;
     return CDZ_OK;
+}
+
+/* (1, n_vocab) in the file, which may leave it out: then it is zero. */
+static cdz_status bind_head_bias(binder *b)
+{
+    char name[NAME_BYTES];
+    if (!cdz_arch_has(b->arch, CDZ_PART_HEAD_BIAS)) return CDZ_OK;
+    name_of(b, (place){CDZ_PART_HEAD_BIAS, 0, 0}, "", name);
+    if (!find(b, name)) return CDZ_OK;
+    CDZ_TRY(bind_name(b, name, 1, b->arch->n_vocab, &b->w->head.bias));
+    b->w->facts.n_parameters -= b->arch->n_vocab; /* a buffer there */
+    return CDZ_OK;
+}
+
+/* Sines in the first half of a row, cosines in the second: MarianSinusoidalPositionalEmbedding. */
+static cdz_status make_positions(binder *b, cdz_weight *out)
+{
+    const size_t n = b->arch->context, dim = b->arch->hidden, half = (dim + 1) / 2;
+    if (n > MOST_POSITIONS_BYTES / sizeof(float) / dim)
+        return cdz_err(b->err, CDZ_E_UNSUPPORTED,
+                       "%s: max_position_embeddings %zu is not supported; the table of positions "
+                       "may have %d MiB",
+                       b->w->folder, n, MOST_POSITIONS_BYTES >> 20);
+    float *table = cdz_arena_alloc_aligned(&b->w->tensors.arena, n * dim * sizeof *table, 64);
+    if (!table) return no_memory(b->w->folder, b->err);
+    for (size_t j = 0; j < dim; j++) {
+        const bool sine = j < half;
+        const size_t k = sine ? 2 * j : 2 * (j - half) + 1;
+        const double wave = pow(10000.0, (double)(2 * (k / 2)) / (double)dim);
+        for (size_t p = 0; p < n; p++) {
+            const double angle = (double)p / wave;
+            table[p * dim + j] = (float)(sine ? sin(angle) : cos(angle));
+        }
+    }
+    *out = (cdz_weight){table, CDZ_F32, n, dim};
+    return CDZ_OK;
+}
+
+static cdz_status bind_positions(binder *b, cdz_weight *out)
+{
+    const cdz_arch *a = b->arch;
+    char name[NAME_BYTES];
+    if (!cdz_arch_has_positions(a)) return CDZ_OK;
+    if (!cdz_arch_positions_learned(a)) return make_positions(b, out);
+    return bind_name(b, name_of(b, (place){CDZ_PART_POSITIONS, 0, 0}, ".weight", name),
+                     (size_t)a->position_offset + a->context, a->hidden, out);
+}
+
+static cdz_status bind_relative(binder *b, cdz_weight *out)
+{
+    char name[NAME_BYTES];
+    if (!cdz_arch_has(b->arch, CDZ_PART_RELATIVE)) return CDZ_OK;
+    return bind_name(b, name_of(b, (place){CDZ_PART_RELATIVE, 0, 0}, ".weight", name),
+                     b->arch->n_buckets, b->arch->n_heads, out);
+}
+
+static cdz_status bind_layers(binder *b, cdz_layer_weights **out)
+{
+    *out = cdz_arena_array(&b->w->arena, b->arch->n_layers, sizeof **out);
+    if (!*out) return no_memory(b->w->folder, b->err);
+    for (uint32_t i = 0; i < b->arch->n_layers; i++) CDZ_TRY(bind_layer(b, i, &(*out)[i]));
+    return CDZ_OK;
+}
+
+/* b->arch is the encoder. */
+static cdz_status bind_encoder(binder *b)
+{
+    const cdz_arch *a = b->arch;
+    cdz_encoder_weights *e = &b->w->encoder;
+    char name[NAME_BYTES];
+    e->embed = b->w->embed;
+    if (cdz_arch_has(a, CDZ_PART_EMBED))
+        CDZ_TRY(bind_name(b, name_of(b, (place){CDZ_PART_EMBED, 0, 0}, ".weight", name), a->n_vocab,
+                          a->hidden, &e->embed));
+    e->positions = b->w->positions; /* a computed table serves both */
+    if (cdz_arch_positions_learned(a)) CDZ_TRY(bind_positions(b, &e->positions));
+    CDZ_TRY(bind_relative(b, &e->relative));
+    CDZ_TRY(bind_norm(b, CDZ_PART_EMBED_NORM, 0, a->hidden, &e->embed_norm));
+    CDZ_TRY(bind_norm(b, CDZ_PART_FINAL_NORM, 0, a->hidden, &e->final_norm));
+    return bind_layers(b, &e->layers);
 }
 
 static void count_unexpected(binder *b)
@@ -305,13 +416,18 @@ static cdz_status bind_all(binder *b)
 {
     cdz_weights *w = b->w;
     const cdz_arch *a = &w->arch;
-    char name[NAME_BYTES];
+    b->arch = a;
     CDZ_TRY(bind_ends(b));
-    if (cdz_arch_positions_learned(a))
-        CDZ_TRY(bind_name(b, name_of(b, (place){CDZ_PART_POSITIONS, 0, 0}, ".weight", name),
-                          a->context, a->hidden, &w->positions));
+    CDZ_TRY(bind_head_bias(b));
+    CDZ_TRY(bind_positions(b, &w->positions));
+    CDZ_TRY(bind_relative(b, &w->relative));
+    CDZ_TRY(bind_norm(b, CDZ_PART_EMBED_NORM, 0, a->hidden, &w->embed_norm));
     CDZ_TRY(bind_norm(b, CDZ_PART_FINAL_NORM, 0, a->hidden, &w->final_norm));
-    for (uint32_t i = 0; i < a->n_layers; i++) CDZ_TRY(bind_layer(b, i, &w->layers[i]));
+    CDZ_TRY(bind_layers(b, &w->layers));
+    if (a->encoder) {
+        b->arch = a->encoder;
+        CDZ_TRY(bind_encoder(b));
+    }
     count_unexpected(b);
     return CDZ_OK;
 }
@@ -319,9 +435,8 @@ static cdz_status bind_all(binder *b)
 cdz_status cdz_weights_bind(cdz_weights *w, const char *source, cdz_error *err)
 {
     binder b = {.w = w, .source = source, .err = err};
-    w->layers = cdz_arena_array(&w->arena, w->arch.n_layers, sizeof *w->layers);
     b.used = calloc(w->tensors.n_items + 1, sizeof *b.used);
-    const cdz_status st = w->layers && b.used ? bind_all(&b) : no_memory(w->folder, err);
+    const cdz_status st = b.used ? bind_all(&b) : no_memory(w->folder, err);
     free(b.used);
     return st;
 }

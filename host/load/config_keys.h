@@ -27,6 +27,15 @@ cdz_status cdz_key_real(const cdz_keys *keys, const char *key, double fallback, 
                         double max, double *out);
 cdz_status cdz_key_bool(const cdz_keys *keys, const char *key, bool fallback, bool *out);
 
+/* The activation that a string names; NULL: the usual one. key: for sentences. */
+cdz_status cdz_arch_read_activation(const cdz_keys *keys, const char *key, const cdz_json *given,
+                                    const char *usual, cdz_activation *out);
+
+/* pair.c: which name maps an encoder-decoder pair has; and what only stacks of a pair have. The
+ * decoder is read after its encoder. */
+cdz_status cdz_pair_names(const cdz_keys *config, cdz_arch *decoder, cdz_arch *encoder);
+cdz_status cdz_pair_read(const cdz_keys *config, cdz_arch *arch);
+
 /* rope.c: the rotary part of config.json, once head_dim and context are known. */
 cdz_status cdz_rope_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arch);
 

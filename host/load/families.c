@@ -102,30 +102,139 @@ static const char *const gpt_neox_names[CDZ_N_PARTS] = {
     [CDZ_PART_DOWN] = "gpt_neox.layers.#.mlp.dense_4h_to_h",
 };
 
-static const cdz_key_names usual_keys = {
-    "hidden_size",         "intermediate_size",       "num_hidden_layers",
-    "num_attention_heads", "max_position_embeddings", "rms_norm_eps",
-    "hidden_act"};
-static const cdz_key_names gemma_keys = {
-    "hidden_size",         "intermediate_size",       "num_hidden_layers",
-    "num_attention_heads", "max_position_embeddings", "rms_norm_eps",
-    "hidden_activation"};
-static const cdz_key_names gpt2_keys = {"n_embd",
-                                        "n_inner",
-                                        "n_layer",
-                                        "n_head",
-                                        "n_positions",
-                                        "layer_norm_epsilon",
-                                        "activation_function"};
-static const cdz_key_names gpt_neox_keys = {
-    "hidden_size",         "intermediate_size",       "num_hidden_layers",
-    "num_attention_heads", "max_position_embeddings", "layer_norm_eps",
-    "hidden_act"};
+/* Encoder-decoder pairs: a map for each stack. Attention and feed-forward of layer '#' in it. */
+#define T5_ATTENTION(stack)                                                                        \
+    [CDZ_PART_RELATIVE] = stack ".block.0.layer.0.SelfAttention.relative_attention_bias",          \
+    [CDZ_PART_FINAL_NORM] = stack ".final_layer_norm",                                             \
+    [CDZ_PART_ATTN_NORM] = stack ".block.#.layer.0.layer_norm",                                    \
+    [CDZ_PART_Q] = stack ".block.#.layer.0.SelfAttention.q",                                       \
+    [CDZ_PART_K] = stack ".block.#.layer.0.SelfAttention.k",                                       \
+    [CDZ_PART_V] = stack ".block.#.layer.0.SelfAttention.v",                                       \
+    [CDZ_PART_O] = stack ".block.#.layer.0.SelfAttention.o"
+#define T5_CROSS                                                                                   \
+    [CDZ_PART_EMBED] = "shared", [CDZ_PART_HEAD] = "lm_head",                                      \
+    [CDZ_PART_CROSS_NORM] = "decoder.block.#.layer.1.layer_norm",                                  \
+    [CDZ_PART_CROSS_Q] = "decoder.block.#.layer.1.EncDecAttention.q",                              \
+    [CDZ_PART_CROSS_K] = "decoder.block.#.layer.1.EncDecAttention.k",                              \
+    [CDZ_PART_CROSS_V] = "decoder.block.#.layer.1.EncDecAttention.v",                              \
+    [CDZ_PART_CROSS_O] = "decoder.block.#.layer.1.EncDecAttention.o"
+#define T5_PLAIN(layer)                                                                            \
+    [CDZ_PART_MLP_NORM] = layer ".layer_norm", [CDZ_PART_UP] = layer ".DenseReluDense.wi",         \
+    [CDZ_PART_DOWN] = layer ".DenseReluDense.wo"
+#define T5_GATED(layer)                                                                            \
+    [CDZ_PART_MLP_NORM] = layer ".layer_norm", [CDZ_PART_GATE] = layer ".DenseReluDense.wi_0",     \
+    [CDZ_PART_UP] = layer ".DenseReluDense.wi_1", [CDZ_PART_DOWN] = layer ".DenseReluDense.wo"
 
-static const cdz_key_names starcoder2_keys = {
-    "hidden_size",         "intermediate_size",       "num_hidden_layers",
-    "num_attention_heads", "max_position_embeddings", "norm_epsilon",
-    "hidden_act"};
+static const char *const t5_names[CDZ_N_PARTS] = {T5_ATTENTION("decoder"), T5_CROSS,
+                                                  T5_PLAIN("decoder.block.#.layer.2")};
+static const char *const t5_encoder_names[CDZ_N_PARTS] = {T5_ATTENTION("encoder"),
+                                                          T5_PLAIN("encoder.block.#.layer.1")};
+static const char *const t5_gated_names[CDZ_N_PARTS] = {T5_ATTENTION("decoder"), T5_CROSS,
+                                                        T5_GATED("decoder.block.#.layer.2")};
+static const char *const t5_gated_encoder_names[CDZ_N_PARTS] = {
+    T5_ATTENTION("encoder"), T5_GATED("encoder.block.#.layer.1")};
+static const char *const t5_aliases[] = {"encoder.embed_tokens", "decoder.embed_tokens", NULL};
+
+#define BART_LAYERS(stack)                                                                                  \
+    [CDZ_PART_Q] = stack ".layers.#.self_attn.q_proj", [CDZ_PART_K] = stack ".layers.#.self_attn.k_proj",   \
+    [CDZ_PART_V] = stack ".layers.#.self_attn.v_proj", [CDZ_PART_O] = stack ".layers.#.self_attn.out_proj", \
+    [CDZ_PART_ATTN_POST_NORM] = stack ".layers.#.self_attn_layer_norm",                                     \
+    [CDZ_PART_UP] = stack ".layers.#.fc1", [CDZ_PART_DOWN] = stack ".layers.#.fc2",                         \
+    [CDZ_PART_MLP_POST_NORM] = stack ".layers.#.final_layer_norm"
+#define BART_ENDS(stack)                                                                           \
+    [CDZ_PART_POSITIONS] = stack ".embed_positions", [CDZ_PART_EMBED_NORM] =                       \
+                                                         stack ".layernorm_embedding"
+#define BART_CROSS                                                                                 \
+    [CDZ_PART_HEAD] = "lm_head", [CDZ_PART_HEAD_BIAS] = "final_logits_bias",                       \
+    [CDZ_PART_CROSS_Q] = "model.decoder.layers.#.encoder_attn.q_proj",                             \
+    [CDZ_PART_CROSS_K] = "model.decoder.layers.#.encoder_attn.k_proj",                             \
+    [CDZ_PART_CROSS_V] = "model.decoder.layers.#.encoder_attn.v_proj",                             \
+    [CDZ_PART_CROSS_O] = "model.decoder.layers.#.encoder_attn.out_proj",                           \
+    [CDZ_PART_CROSS_POST_NORM] = "model.decoder.layers.#.encoder_attn_layer_norm"
+
+static const char *const bart_names[CDZ_N_PARTS] = {[CDZ_PART_EMBED] = "model.shared",
+                                                    BART_ENDS("model.decoder"),
+                                                    BART_LAYERS("model.decoder"),
+                                                    BART_CROSS};
+static const char *const bart_encoder_names[CDZ_N_PARTS] = {BART_ENDS("model.encoder"),
+                                                            BART_LAYERS("model.encoder")};
+static const char *const marian_names[CDZ_N_PARTS] = {
+    [CDZ_PART_EMBED] = "model.shared", BART_LAYERS("model.decoder"), BART_CROSS};
+static const char *const marian_encoder_names[CDZ_N_PARTS] = {BART_LAYERS("model.encoder")};
+static const char *const marian_apart_names[CDZ_N_PARTS] = {
+    [CDZ_PART_EMBED] = "model.decoder.embed_tokens", BART_LAYERS("model.decoder"), BART_CROSS};
+static const char *const marian_apart_encoder_names[CDZ_N_PARTS] = {
+    [CDZ_PART_EMBED] = "model.encoder.embed_tokens", BART_LAYERS("model.encoder")};
+static const char *const bart_aliases[] = {"model.encoder.embed_tokens",
+                                           "model.decoder.embed_tokens", NULL};
+
+static const cdz_key_names usual_keys = {.hidden = "hidden_size",
+                                         .intermediate = "intermediate_size",
+                                         .layers = "num_hidden_layers",
+                                         .heads = "num_attention_heads",
+                                         .context = "max_position_embeddings",
+                                         .eps = "rms_norm_eps",
+                                         .activation = "hidden_act"};
+static const cdz_key_names gemma_keys = {.hidden = "hidden_size",
+                                         .intermediate = "intermediate_size",
+                                         .layers = "num_hidden_layers",
+                                         .heads = "num_attention_heads",
+                                         .context = "max_position_embeddings",
+                                         .eps = "rms_norm_eps",
+                                         .activation = "hidden_activation"};
+static const cdz_key_names gpt2_keys = {.hidden = "n_embd",
+                                        .intermediate = "n_inner",
+                                        .layers = "n_layer",
+                                        .heads = "n_head",
+                                        .context = "n_positions",
+                                        .eps = "layer_norm_epsilon",
+                                        .activation = "activation_function"};
+static const cdz_key_names gpt_neox_keys = {.hidden = "hidden_size",
+                                            .intermediate = "intermediate_size",
+                                            .layers = "num_hidden_layers",
+                                            .heads = "num_attention_heads",
+                                            .context = "max_position_embeddings",
+                                            .eps = "layer_norm_eps",
+                                            .activation = "hidden_act"};
+static const cdz_key_names t5_keys = {.hidden = "d_model",
+                                      .intermediate = "d_ff",
+                                      .layers = "num_decoder_layers",
+                                      .heads = "num_heads",
+                                      .head_dim = "d_kv",
+                                      .eps = "layer_norm_epsilon"};
+static const cdz_key_names t5_encoder_keys = {.hidden = "d_model",
+                                              .intermediate = "d_ff",
+                                              .layers = "num_layers",
+                                              .heads = "num_heads",
+                                              .head_dim = "d_kv",
+                                              .eps = "layer_norm_epsilon"};
+static const cdz_key_names bart_keys = {.hidden = "d_model",
+                                        .intermediate = "decoder_ffn_dim",
+                                        .layers = "decoder_layers",
+                                        .heads = "decoder_attention_heads",
+                                        .context = "max_position_embeddings",
+                                        .activation = "activation_function"};
+static const cdz_key_names bart_encoder_keys = {.hidden = "d_model",
+                                                .intermediate = "encoder_ffn_dim",
+                                                .layers = "encoder_layers",
+                                                .heads = "encoder_attention_heads",
+                                                .context = "max_position_embeddings",
+                                                .activation = "activation_function"};
+static const cdz_key_names marian_keys = {.hidden = "d_model",
+                                          .intermediate = "decoder_ffn_dim",
+                                          .layers = "decoder_layers",
+                                          .heads = "decoder_attention_heads",
+                                          .context = "max_position_embeddings",
+                                          .activation = "activation_function",
+                                          .vocab = "decoder_vocab_size"};
+
+static const cdz_key_names starcoder2_keys = {.hidden = "hidden_size",
+                                              .intermediate = "intermediate_size",
+                                              .layers = "num_hidden_layers",
+                                              .heads = "num_attention_heads",
+                                              .context = "max_position_embeddings",
+                                              .eps = "norm_epsilon",
+                                              .activation = "hidden_act"};
 
 /* --- families ------------------------------------------------------------------------------ */
 
@@ -299,12 +408,64 @@ static const cdz_family families[] = {
      .activation = "gelu_pytorch_tanh",
      .eps = 1e-5,
      .tied = true},
+    {.model_type = "t5",
+     .architecture = "T5ForConditionalGeneration",
+     .names = t5_names,
+     .encoder_names = t5_encoder_names,
+     .other_names = t5_gated_names,
+     .other_encoder_names = t5_gated_encoder_names,
+     .embed_aliases = t5_aliases,
+     .keys = &t5_keys,
+     .encoder_keys = &t5_encoder_keys,
+     .t5_rules = true,
+     .unscaled = true,
+     .relative = true,
+     .hidden_count = true,
+     .head_dim = 64},
+    {.model_type = "bart",
+     .architecture = "BartForConditionalGeneration",
+     .names = bart_names,
+     .encoder_names = bart_encoder_names,
+     .embed_aliases = bart_aliases,
+     .keys = &bart_keys,
+     .encoder_keys = &bart_encoder_keys,
+     .bias = CDZ_BIAS_ALL,
+     .norm = CDZ_NORM_LAYER,
+     .norm_after_sum = true,
+     .hidden_count = true,
+     .scale_key = true,
+     .position_offset = 2,
+     .context = 1024,
+     .activation = "gelu",
+     .eps = 1e-5,
+     .tied = true},
+    {.model_type = "marian",
+     .architecture = "MarianMTModel",
+     .names = marian_names,
+     .encoder_names = marian_encoder_names,
+     .other_names = marian_apart_names,
+     .other_encoder_names = marian_apart_encoder_names,
+     .embed_aliases = bart_aliases,
+     .keys = &marian_keys,
+     .encoder_keys = &bart_encoder_keys,
+     .bias = CDZ_BIAS_ALL,
+     .norm = CDZ_NORM_LAYER,
+     .norm_after_sum = true,
+     .hidden_count = true,
+     .sinusoidal = true,
+     .scale_key = true,
+     .may_share_embed = true,
+     .context = 1024,
+     .activation = "gelu",
+     .eps = 1e-5,
+     .tied = true},
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 static const char *const model_types[N_FAMILIES + 1] = {
-    "llama",       "mistral", "qwen2",     "qwen3", "smollm3",  "olmo2",    "phi3",       "gemma2",
-    "gemma3_text", "mixtral", "qwen3_moe", "gpt2",  "gpt_neox", "stablelm", "starcoder2", NULL};
+    "llama",      "mistral",     "qwen2",   "qwen3",     "smollm3", "olmo2",    "phi3",
+    "gemma2",     "gemma3_text", "mixtral", "qwen3_moe", "gpt2",    "gpt_neox", "stablelm",
+    "starcoder2", "t5",          "bart",    "marian",    NULL};
 
 const cdz_family *cdz_family_find(const cdz_json *model_type, const cdz_json *architecture)
 {

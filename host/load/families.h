@@ -31,15 +31,20 @@ typedef enum cdz_expert_rule {
     CDZ_EXPERTS_BY_LAYER, /* decoder_sparse_step, mlp_only_layers; moe_intermediate_size */
 } cdz_expert_rule;
 
-/* The keys that families spell differently. */
+/* The keys that families spell differently; NULL: there is none. */
 typedef struct cdz_key_names {
     const char *hidden, *intermediate, *layers, *heads, *context, *eps, *activation;
+    const char *head_dim, *vocab;
 } cdz_key_names;
 
 struct cdz_family {
     const char *model_type, *architecture;
     const char *const *names; /* [CDZ_N_PARTS] */
     const cdz_key_names *keys;
+    /* Of a pair. other_*: with a gated feed-forward, or with an embedding each. */
+    const char *const *encoder_names, *const *other_names, *const *other_encoder_names;
+    const cdz_key_names *encoder_keys;
+    const char *const *embed_aliases; /* names of the embedding in older files, NULL-terminated */
 
     cdz_bias_rule bias;
     cdz_window_rule window;
@@ -50,6 +55,11 @@ struct cdz_family {
     cdz_fused fused;
     bool conv1d, scaled_embedding, scales_given, parallel, gpt2_scales, no_rope_layers, local_rope;
     bool only_longrope; /* its releases call that "su" or "yarn" */
+    bool norm_after_sum, unscaled, hidden_count, sinusoidal, relative;
+    bool scale_key;       /* scale_embedding is read */
+    bool t5_rules;        /* feed_forward_proj names activation and gate; the head's own scale */
+    bool may_share_embed; /* share_encoder_decoder_embeddings, decoder_vocab_size are read */
+    uint32_t position_offset;
 
     /* Defaults of keys; 0 as the comment says. */
     uint32_t context;               /* max_position_embeddings */

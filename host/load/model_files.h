@@ -23,13 +23,24 @@ typedef struct cdz_feed_forward {
 
 typedef struct cdz_layer_weights {
     cdz_norm attn_norm, attn_post_norm; /* (1, hidden), before and after attention */
+    cdz_norm cross_norm, cross_post_norm;
     cdz_norm mlp_norm, mlp_post_norm;
     cdz_norm q_norm, k_norm; /* (1, head_dim), or all heads */
     cdz_linear q, k, v, o;   /* (heads * head_dim, hidden), kv twice, (hidden, heads * head_dim) */
-    cdz_feed_forward mlp;    /* of a dense layer */
-    cdz_linear router;       /* (n_experts, hidden); data NULL: a dense layer */
+    cdz_linear cross_q, cross_k, cross_v, cross_o; /* the same; data NULL: no encoder to look at */
+    cdz_feed_forward mlp;                          /* of a dense layer */
+    cdz_linear router;         /* (n_experts, hidden); data NULL: a dense layer */
     cdz_feed_forward *experts; /* (n_experts) */
 } cdz_layer_weights;
+
+/* The encoder that a decoder reads from. */
+typedef struct cdz_encoder_weights {
+    cdz_weight embed;     /* (n_vocab, hidden); the decoder's memory when shared */
+    cdz_weight positions; /* as the decoder's */
+    cdz_weight relative;
+    cdz_norm embed_norm, final_norm;
+    cdz_layer_weights *layers; /* (arch.encoder->n_layers) */
+} cdz_encoder_weights;
 
 /* What `cadenza model info` tells. */
 typedef struct cdz_weights_facts {
@@ -46,12 +57,15 @@ typedef struct cdz_weights_facts {
 typedef struct cdz_weights {
     const char *folder;
     cdz_arch arch;
-    cdz_weight embed;     /* (n_vocab, hidden) */
-    cdz_weight positions; /* (context, hidden), learned; data NULL: none */
-    cdz_norm final_norm;  /* (1, hidden) */
-    cdz_linear head;      /* (n_vocab, hidden); the same memory as embed when tied */
+    cdz_weight embed; /* (n_vocab, hidden) */
+    cdz_weight positions; /* (position_offset + context, hidden), learned or computed; data NULL: none */
+    cdz_weight relative; /* (n_buckets, n_heads); data NULL: none */
+    cdz_norm embed_norm; /* (1, hidden) */
+    cdz_norm final_norm; /* (1, hidden); data NULL: none, in a pair */
+    cdz_linear head;     /* (n_vocab, hidden); the same memory as embed when tied */
     bool tied;
-    cdz_layer_weights *layers; /* (arch.n_layers) */
+    cdz_layer_weights *layers;   /* (arch.n_layers) */
+    cdz_encoder_weights encoder; /* of a pair: arch.encoder */
     cdz_json config;
     cdz_json generation_config; /* type CDZ_JSON_NULL: the folder has none */
     cdz_weights_facts facts;

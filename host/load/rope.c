@@ -346,7 +346,6 @@ cdz_status cdz_rope_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arc
     rotation r = {0};
     double theta;
     arch->rope_factor = 1;
-    if (cdz_arch_positions_learned(arch)) return CDZ_OK;
     CDZ_TRY(open_keys(config, &empty, k));
     CDZ_TRY(cdz_key_real(config, "rotary_emb_base", usual, 1e-3, LARGEST, &theta));
     CDZ_TRY(cdz_key_real(config, "rope_theta", theta, 1e-3, LARGEST, &theta));

@@ -233,6 +233,52 @@ static cdz_status give_embeds(preparation *p)
     return CDZ_OK;
 }
 
+static cdz_status refuse_decoder_rows(const preparation *p)
+{
+    static const char *const names[] = {"decoder_input_ids", "decoder_attention_mask"};
+    const cdz_json *doc = p->in->document;
+    const cdz_json *kwargs = doc ? cdz_json_get(doc, "kwargs") : NULL;
+    for (size_t i = 0; kwargs && i < sizeof names / sizeof *names; i++) {
+        const cdz_json *value = cdz_json_get(kwargs, names[i]);
+        if (value && value->type != CDZ_JSON_NULL)
+            return cdz_err(p->err, CDZ_E_USAGE, "request: %s: %s has no encoder; give prompt_ids",
+                           names[i], p->arch->architecture);
+    }
+    return CDZ_OK;
+}
+
+/* Drafts are made of the same prompt, by a model of the same kind. */
+static cdz_status check_encoders(const preparation *p)
+{
+    if (!p->in->assistant) return CDZ_OK;
+    const cdz_arch *assistant = cdz_weights_arch(cdz_run_model_weights(p->in->assistant));
+    if (!assistant->encoder && !p->arch->encoder) return CDZ_OK;
+    if (assistant->encoder && p->arch->encoder)
+        return cdz_err(p->err, CDZ_E_UNSUPPORTED,
+                       "assistant: drafts for a model with an encoder are not supported by this "
+                       "version");
+    return cdz_err(p->err, CDZ_E_UNSUPPORTED,
+                   "the assistant is %s, the model %s: both or neither must have an encoder",
+                   assistant->architecture, p->arch->architecture);
+}
+
+/* The prompt, ids or embeddings, is the encoder's. */
+static cdz_status make_pair(preparation *p)
+{
+    CDZ_TRY(cdz_embeds_read(p->in, &p->job->arena, &p->embeds, p->err));
+    if (p->rows.n && p->embeds.n)
+        return cdz_err(p->err, CDZ_E_USAGE,
+                       "the prompt is given as ids and as embeddings; the encoder of %s reads one "
+                       "of them",
+                       p->arch->architecture);
+    if (p->job->plan->generation.token_healing.value)
+        return cdz_err(p->err, CDZ_E_UNSUPPORTED,
+                       "token_healing: %s has an encoder, whose prompt the answer does not continue",
+                       p->arch->architecture);
+    if (p->rows.n == 0 && p->embeds.n == 0) CDZ_TRY(start_from_bos(p));
+    return cdz_pair_rows(p->in, p->arch, p->job, &p->rows, &p->embeds, p->err);
+}
+
 static cdz_status make_rows(preparation *p)
 {
     cdz_job *job = p->job;
@@ -240,6 +286,8 @@ static cdz_status make_rows(preparation *p)
         p->rows = *p->in->rows;
     else
         CDZ_TRY(cdz_prompt_rows_read(p->in, &job->arena, &p->rows, p->err));
+    if (p->arch->encoder) return make_pair(p);
+    CDZ_TRY(refuse_decoder_rows(p));
     CDZ_TRY(take_embeds(p));
     if (p->rows.n == 0) CDZ_TRY(start_from_bos(p));
     CDZ_TRY(check_ids(p));
@@ -365,10 +413,11 @@ static cdz_status prepare(preparation *p, cdz_record_spec *record)
     CDZ_TRY(make_plan(p));
     CDZ_TRY(choose_seed(p));
     CDZ_TRY(special_tokens(p));
+    CDZ_TRY(check_encoders(p));
+    p->job->prompt_logits = doc && cdz_json_eq(cdz_json_get(doc, "mode"), "logits");
     CDZ_TRY(make_rows(p));
     if (p->job->plan->generation.token_healing.value)
         CDZ_TRY(cdz_heal_rows(cdz_run_model_tokenizer(p->in->model), p->job, p->err));
-    p->job->prompt_logits = doc && cdz_json_eq(cdz_json_get(doc, "mode"), "logits");
     if (p->job->prompt_logits && p->job->n_embeds)
         return cdz_err(p->err, CDZ_E_UNSUPPORTED,
                        "request: mode \"logits\" takes ids, not \"inputs_embeds\"");

@@ -7,6 +7,8 @@
  *                     chat_template, chat_template_kwargs, special_in_messages
  *   inputs_embeds     embeddings as prompt, alone or for the ids: lists, or the name of a file beside the document
  *   attention_mask    rows of 0 and 1, as prompt_ids
+ *                     (encoder-decoder models: all of these are the encoder's, padded on the right; the decoder's are
+ *                     kwargs decoder_input_ids and decoder_attention_mask)
  *   kwargs            generation parameters and arguments of the strategy, by name
  *   seed              torch.manual_seed(seed) before the call
  *   record            what to keep: {"top": k, "transition": true, "detect": {...}}; asks for an answer in recorded form
@@ -21,6 +23,7 @@
 #define CDZ_HOST_PREPARE_H
 
 #include "prepare/conversation.h"
+#include "run/encoded.h"
 #include "run/engine.h"
 
 /* What the caller wants recorded, from "record". */
@@ -73,6 +76,15 @@ typedef struct cdz_prompt_rows {
     uint32_t n;
 } cdz_prompt_rows;
 
+/* What rows of ids and their mask are called in sentences. */
+typedef struct cdz_id_fields {
+    const char *ids, *mask;
+} cdz_id_fields;
+
+/* Rows of ids from JSON: a list of them, or one row as a flat list. mask may be NULL. */
+cdz_status cdz_id_rows_read(const cdz_json *ids, const cdz_json *mask, const cdz_id_fields *fields,
+                            cdz_arena *arena, cdz_prompt_rows *out, cdz_error *err);
+
 cdz_status cdz_prompt_rows_read(const cdz_prepare_input *in, cdz_arena *arena, cdz_prompt_rows *out,
                                 cdz_error *err);
 
@@ -91,5 +103,9 @@ cdz_status cdz_embeds_read(const cdz_prepare_input *in, cdz_arena *arena, cdz_em
 /* Rows of 0 and 1, n of them, each len long; *out NULL when mask is absent or null. */
 cdz_status cdz_mask_rows_read(const cdz_json *mask, uint32_t n, uint32_t len, cdz_arena *arena,
                               uint8_t ***out, cdz_error *err);
+/* The encoder's prompts, and the decoder's rows that start from them; pair.c. job: special tokens are there, and what
+ * prompt_logits says. */
+cdz_status cdz_pair_rows(const cdz_prepare_input *in, const cdz_arch *arch, cdz_job *job,
+                         const cdz_prompt_rows *prompts, const cdz_embeds *embeds, cdz_error *err);
 
 #endif

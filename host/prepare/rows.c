@@ -100,43 +100,40 @@ static cdz_status rows_from_texts(const cdz_prepare_input *in, const cdz_json *p
     return CDZ_OK;
 }
 
-static cdz_status ids_row(const cdz_json *row, cdz_arena *arena, int32_t **ids, uint32_t *len,
-                          cdz_error *err)
+static cdz_status ids_row(const cdz_json *row, const char *name, cdz_arena *arena, int32_t **ids,
+                          uint32_t *len, cdz_error *err)
 {
     if (row->type != CDZ_JSON_ARRAY || row->len > MAX_ROW_LEN)
-        return cdz_err(err, CDZ_E_USAGE,
-                       "request: a row of \"prompt_ids\" must be a list of ids, found %s",
-                       cdz_json_type_name(row));
+        return cdz_err(err, CDZ_E_USAGE, "request: a row of \"%s\" must be a list of ids, found %s",
+                       name, cdz_json_type_name(row));
     *ids = cdz_arena_array(arena, row->len, sizeof **ids);
     if (!*ids) return no_memory(err);
     for (uint32_t i = 0; i < row->len; i++) {
         const cdz_json *id = &row->items[i];
         if (id->type != CDZ_JSON_INT || id->integer < 0 || id->integer > INT32_MAX)
             return cdz_err(
-                err, CDZ_E_USAGE,
-                "request: \"prompt_ids\" holds %s at place %u; expected token ids from 0",
-                id->type == CDZ_JSON_INT ? "a number out of range" : cdz_json_type_name(id), i);
+                err, CDZ_E_USAGE, "request: \"%s\" holds %s at place %u; expected token ids from 0",
+                name, id->type == CDZ_JSON_INT ? "a number out of range" : cdz_json_type_name(id),
+                i);
         (*ids)[i] = (int32_t)id->integer;
     }
     *len = row->len;
     return CDZ_OK;
 }
 
-static cdz_status mask_row(const cdz_json *row, uint32_t len, cdz_arena *arena, uint8_t **mask,
-                           cdz_error *err)
+static cdz_status mask_row(const cdz_json *row, const cdz_id_fields *fields, uint32_t len,
+                           cdz_arena *arena, uint8_t **mask, cdz_error *err)
 {
     if (row->type != CDZ_JSON_ARRAY || row->len != len)
-        return cdz_err(
-            err, CDZ_E_USAGE,
-            "request: a row of \"attention_mask\" must be a list as long as its row of the "
-            "prompt (%u)",
-            len);
+        return cdz_err(err, CDZ_E_USAGE,
+                       "request: a row of \"%s\" must be a list as long as its row of \"%s\" (%u)",
+                       fields->mask, fields->ids, len);
     *mask = cdz_arena_array(arena, len, 1);
     if (!*mask) return no_memory(err);
     for (uint32_t i = 0; i < len; i++) {
         const cdz_json *bit = &row->items[i];
         if (bit->type != CDZ_JSON_INT || (bit->integer != 0 && bit->integer != 1))
-            return cdz_err(err, CDZ_E_USAGE, "request: \"attention_mask\" may hold only 0 and 1");
+            return cdz_err(err, CDZ_E_USAGE, "request: \"%s\" may hold only 0 and 1", fields->mask);
         (*mask)[i] = (uint8_t)bit->integer;
     }
     return CDZ_OK;
@@ -148,24 +145,25 @@ static bool is_flat(const cdz_json *list)
     return list->len == 0 || list->items[0].type != CDZ_JSON_ARRAY;
 }
 
-static cdz_status rows_from_ids(const cdz_json *ids, const cdz_json *mask, cdz_arena *arena,
-                                cdz_prompt_rows *out, cdz_error *err)
+cdz_status cdz_id_rows_read(const cdz_json *ids, const cdz_json *mask, const cdz_id_fields *fields,
+                            cdz_arena *arena, cdz_prompt_rows *out, cdz_error *err)
 {
     if (ids->type != CDZ_JSON_ARRAY || ids->len > (is_flat(ids) ? MAX_ROW_LEN : MAX_ROWS))
         return cdz_err(err, CDZ_E_USAGE,
-                       "request: \"prompt_ids\" must be a list of ids or of at most %d rows",
+                       "request: \"%s\" must be a list of ids or of at most %d rows", fields->ids,
                        MAX_ROWS);
     bool masked = mask && mask->type != CDZ_JSON_NULL, flat = is_flat(ids);
     if (masked &&
         (mask->type != CDZ_JSON_ARRAY || is_flat(mask) != flat || (!flat && mask->len != ids->len)))
-        return cdz_err(err, CDZ_E_USAGE,
-                       "request: \"attention_mask\" must have the shape of \"prompt_ids\"");
+        return cdz_err(err, CDZ_E_USAGE, "request: \"%s\" must have the shape of \"%s\"",
+                       fields->mask, fields->ids);
     CDZ_TRY(make_rows(arena, flat ? 1 : ids->len, masked, out, err));
     for (uint32_t r = 0; r < out->n; r++) {
-        CDZ_TRY(ids_row(flat ? ids : &ids->items[r], arena, &out->ids[r], &out->lens[r], err));
+        CDZ_TRY(ids_row(flat ? ids : &ids->items[r], fields->ids, arena, &out->ids[r],
+                        &out->lens[r], err));
         if (masked)
-            CDZ_TRY(
-                mask_row(flat ? mask : &mask->items[r], out->lens[r], arena, &out->masks[r], err));
+            CDZ_TRY(mask_row(flat ? mask : &mask->items[r], fields, out->lens[r], arena,
+                             &out->masks[r], err));
     }
     return CDZ_OK;
 }
@@ -173,6 +171,7 @@ static cdz_status rows_from_ids(const cdz_json *ids, const cdz_json *mask, cdz_a
 cdz_status cdz_mask_rows_read(const cdz_json *mask, uint32_t n, uint32_t len, cdz_arena *arena,
                               uint8_t ***out, cdz_error *err)
 {
+    const cdz_id_fields fields = {"inputs_embeds", "attention_mask"};
     *out = NULL;
     if (!mask || mask->type == CDZ_JSON_NULL) return CDZ_OK;
     const bool flat = mask->type == CDZ_JSON_ARRAY && is_flat(mask);
@@ -182,7 +181,7 @@ cdz_status cdz_mask_rows_read(const cdz_json *mask, uint32_t n, uint32_t len, cd
     *out = cdz_arena_array(arena, n, sizeof **out);
     if (!*out) return no_memory(err);
     for (uint32_t r = 0; r < n; r++)
-        CDZ_TRY(mask_row(flat ? mask : &mask->items[r], len, arena, &(*out)[r], err));
+        CDZ_TRY(mask_row(flat ? mask : &mask->items[r], &fields, len, arena, &(*out)[r], err));
     return CDZ_OK;
 }
 
@@ -215,8 +214,9 @@ cdz_status cdz_prompt_rows_read(const cdz_prepare_input *in, cdz_arena *arena, c
                        prompt ? "prompt" : "prompt_ids", messages ? "messages" : "prompt_ids");
     if (messages) return rows_from_messages(in, messages, arena, out, err);
     if (prompt) return rows_from_texts(in, prompt, arena, out, err);
+    const cdz_id_fields fields = {"prompt_ids", "attention_mask"};
     if (ids && ids->type != CDZ_JSON_NULL)
-        return rows_from_ids(ids, cdz_json_get(doc, "attention_mask"), arena, out, err);
+        return cdz_id_rows_read(ids, cdz_json_get(doc, "attention_mask"), &fields, arena, out, err);
     if (ids) return CDZ_OK;
     return rows_from_input(in, arena, out, err);
 }

@@ -1,7 +1,7 @@
 /* forward.c - gathers rows of wants into one pass, runs the layers, delivers the scores.
- *
- * Shapes: m rows in the pass; D hidden, H query heads, G key-value heads, d head_dim, F intermediate, V vocabulary. */
-#include "run/forward.h"
+
+ * Shapes are said in layers.h. */
+#include "run/layers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,66 +14,16 @@ enum {
     SHORT = 8,      /* a want with no more rows than this is served before prompts */
 };
 
-/* Where one row's scores go. */
-typedef struct head_row {
-    uint32_t row; /* of the pass */
-    float *to;    /* (V) */
-} head_row;
-
-/* A row whose hidden states a want keeps. */
-typedef struct kept_row {
-    uint32_t row; /* of the pass */
-    const cdz_want *want;
-    int64_t at; /* its row there */
-} kept_row;
-
-/* Rows [row, row + n) of the pass, which one want gave and one rotation turns. */
-typedef struct rope_span {
-    uint32_t row, n;
-    cdz_rope rope;
-} rope_span;
-
-struct cdz_layers {
-    cdz_backend *backend;
-    const cdz_weights *weights;
-    cdz_kv *store;
-
-    float *x, *normed; /* (m, D) the residual stream; what a sublayer reads */
-    float *given;      /* (m, D) what a sublayer gives */
-    float *also_given; /* (m, D) what the second of two parallel ones gives, or NULL */
-    float *q, *mixed;  /* (m, H d) */
-    float *k, *v;      /* (m, G d) */
-    float *gate, *up;  /* (m, F) F the widest feed-forward */
-    float *ends;       /* (HEAD_ROWS, D) rows whose scores are wanted, side by side */
-    float *scores;     /* (HEAD_ROWS, V) */
-
-    /* Experts only. */
-    float *route_scores, *route_weights; /* (m, n_experts), (m, n_active) */
-    int32_t *route_ids;                  /* (m, n_active) */
-    float *gathered, *expert_gives;      /* (m, D) the rows of one expert */
-    float shares[CDZ_PASS_ROWS];         /* of the rows picked */
-    int32_t picked[CDZ_PASS_ROWS];
-
-    int32_t ids[CDZ_PASS_ROWS];
-    const float *embeds[CDZ_PASS_ROWS]; /* (D) given in place of the id's, or NULL */
-    bool any_embeds;
-    uint32_t positions[CDZ_PASS_ROWS];
-    cdz_kv_row rows[CDZ_PASS_ROWS];
-    head_row heads[CDZ_PASS_ROWS];
-    kept_row kept[CDZ_PASS_ROWS];
-    uint32_t m, n_heads, n_kept;
-
-    /* Rotations that depend on the length only. */
-    rope_span spans[CDZ_PASS_ROWS];
-    uint32_t n_spans;
-    float *made; /* (m, n_rotated / 2) frequencies of a span, or NULL */
-};
-
 static float *floats(cdz_backend *b, size_t rows, size_t columns)
 {
     size_t n;
     if (__builtin_mul_overflow(rows, columns, &n) || n > SIZE_MAX / sizeof(float)) return NULL;
     return b->api->alloc(b, n * sizeof(float));
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
 }
 
 static size_t widest_inner(const cdz_arch *a)
@@ -100,9 +50,14 @@ static bool allocate(cdz_layers *f, const piece *pieces, size_t n)
 static bool allocate_all(cdz_layers *f)
 {
     const cdz_arch *a = &f->weights->arch;
-    const size_t m = CDZ_PASS_ROWS, D = a->hidden, V = a->n_vocab, F = widest_inner(a);
-    const size_t wide = (size_t)a->n_heads * a->head_dim;
-    const size_t narrow = (size_t)a->n_kv_heads * a->head_dim;
+    const size_t m = CDZ_PASS_ROWS, D = a->hidden, V = a->n_vocab;
+    size_t F = widest_inner(a), wide = (size_t)a->n_heads * a->head_dim;
+    size_t narrow = (size_t)a->n_kv_heads * a->head_dim;
+    if (a->encoder) {
+        F = larger(F, widest_inner(a->encoder));
+        wide = larger(wide, (size_t)a->encoder->n_heads * a->encoder->head_dim);
+        narrow = larger(narrow, (size_t)a->encoder->n_kv_heads * a->encoder->head_dim);
+    }
     const size_t parallel = a->parallel_residual ? D : 0, sparse = a->n_experts ? D : 0;
     const piece pieces[] = {
         {&f->x, m, D},
@@ -129,6 +84,14 @@ static bool allocate_all(cdz_layers *f)
     return f->route_ids;
 }
 
+cdz_status cdz_layers_reach(cdz_layers *f, uint32_t n_positions, cdz_error *err)
+{
+    const cdz_arch *a = f->own.arch;
+    if (a->n_buckets == 0) return CDZ_OK;
+    return cdz_relative_reach(&f->relative, f->backend, a, &f->weights->relative, false,
+                              n_positions, err);
+}
+
 cdz_status cdz_layers_create(cdz_backend *backend, const cdz_weights *weights, cdz_kv_pool *pool,
                              cdz_layers **out, cdz_error *err)
 {
@@ -136,18 +99,27 @@ cdz_status cdz_layers_create(cdz_backend *backend, const cdz_weights *weights, c
     if (!f) return cdz_err(err, CDZ_E_NOMEM, "out of memory for activations");
     f->backend = backend;
     f->weights = weights;
-    f->store = cdz_kv_pool_store(pool);
-    if (!allocate_all(f)) {
+    f->own = f->stack = (cdz_stack){.arch = &weights->arch,
+                                    .layers = weights->layers,
+                                    .store = cdz_kv_pool_store(pool),
+                                    .relative = &f->relative};
+    cdz_status status = CDZ_OK;
+    if (!allocate_all(f))
+        status =
+            cdz_err(err, CDZ_E_NOMEM, "out of memory for activations of %d rows", CDZ_PASS_ROWS);
+    if (status == CDZ_OK && weights->arch.encoder) status = cdz_encoder_create(f, err);
+    if (status == CDZ_OK)
+        *out = f;
+    else
         cdz_layers_free(f);
-        return cdz_err(err, CDZ_E_NOMEM, "out of memory for activations of %d rows", CDZ_PASS_ROWS);
-    }
-    *out = f;
-    return CDZ_OK;
+    return status;
 }
 
 void cdz_layers_free(cdz_layers *f)
 {
     if (!f) return;
+    cdz_encoder_free(f);
+    cdz_relative_free(&f->relative, f->backend);
     void *const all[] = {f->x,
                          f->normed,
                          f->given,
@@ -224,9 +196,10 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
     while (seq->computed < end && f->m < CDZ_PASS_ROWS) {
         const uint32_t p = seq->computed++;
         while (slot < seq->mask_len && !seq->mask[slot]) slot++;
+        f->positions[f->m] = f->own.arch->hidden_count ? slot : p;
         read_slot(f, seq, slot++);
-        f->positions[f->m] = p;
         f->rows[f->m] = (cdz_kv_row){seq->blocks, p, 0};
+        if (seq->source) f->sources[f->m] = cdz_encoded_row(seq->source);
         want_scores(f, want, ws, p, visible);
         want_hidden(f, want, ws, p, visible);
         f->m++;
@@ -265,14 +238,14 @@ static void gather(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 
 /* --- the layers ----------------------------------------------------------------------------------------- */
 
-static cdz_product product(const cdz_linear *l, float *y)
+cdz_product cdz_layers_product(const cdz_linear *l, float *y)
 {
     return (cdz_product){&l->w, l->bias.data ? &l->bias : NULL, y, l->w.n};
 }
 
-static void normalise(cdz_layers *f, float *y, const float *x, size_t m, const cdz_norm *norm)
+void cdz_layers_norm(cdz_layers *f, float *y, const float *x, size_t m, const cdz_norm *norm)
 {
-    const cdz_arch *a = &f->weights->arch;
+    const cdz_arch *a = f->stack.arch;
     const size_t n = norm->w.k;
     cdz_backend *b = f->backend;
     if (a->norm == CDZ_NORM_LAYER)
@@ -285,21 +258,23 @@ static void normalise(cdz_layers *f, float *y, const float *x, size_t m, const c
 static const float *entering(cdz_layers *f, const cdz_norm *norm)
 {
     if (!norm->w.data) return f->x;
-    normalise(f, f->normed, f->x, f->m, norm);
+    cdz_layers_norm(f, f->normed, f->x, f->m, norm);
     return f->normed;
 }
 
-/* x += what a sublayer gave, normed if the family does. */
+/* x += what a sublayer gave; that or the sum is normed if the family does. */
 static void leave(cdz_layers *f, float *given, const cdz_norm *norm)
 {
-    const size_t D = f->weights->arch.hidden;
-    if (norm->w.data) normalise(f, given, given, f->m, norm);
+    const size_t D = f->stack.arch->hidden;
+    const bool after = f->stack.arch->norm_after_sum;
+    if (norm->w.data && !after) cdz_layers_norm(f, given, given, f->m, norm);
     f->backend->api->add(f->backend, f->x, D, given, D, f->m, D);
+    if (norm->w.data && after) cdz_layers_norm(f, f->x, f->x, f->m, norm);
 }
 
 static void rotate(cdz_layers *f, float *x, size_t heads, const cdz_rope *rope)
 {
-    const size_t d = f->weights->arch.head_dim, wide = heads * d;
+    const size_t d = f->stack.arch->head_dim, wide = heads * d;
     cdz_backend *b = f->backend;
     if (f->n_spans == 0) b->api->rope(b, x, wide, f->m, heads, d, f->positions, rope);
     for (uint32_t i = 0; i < f->n_spans; i++) {
@@ -312,62 +287,94 @@ static void rotate(cdz_layers *f, float *x, size_t heads, const cdz_rope *rope)
 static void place_heads(cdz_layers *f, float *x, size_t heads, const cdz_norm *norm,
                         const cdz_rope *rope)
 {
-    const size_t d = f->weights->arch.head_dim, wide = heads * d;
-    if (norm->w.data) normalise(f, x, x, f->m * (wide / norm->w.k), norm);
+    const size_t d = f->stack.arch->head_dim, wide = heads * d;
+    if (norm->w.data) cdz_layers_norm(f, x, x, f->m * (wide / norm->w.k), norm);
     if (rope) rotate(f, x, heads, rope);
 }
 
-/* given = o(attention(rope(q), rope(k), v)) of x */
-static void attend(cdz_layers *f, uint32_t layer, const float *x, float *given)
+void cdz_layers_project(cdz_layers *f, uint32_t layer, bool queries, bool keys)
 {
-    const cdz_arch *a = &f->weights->arch;
-    const cdz_layer_weights *w = &f->weights->layers[layer];
+    const cdz_arch *a = f->stack.arch;
+    const cdz_layer_weights *w = &f->stack.layers[layer];
+    const cdz_rope *rope = cdz_arch_rope(a, layer);
     cdz_backend *b = f->backend;
-    const cdz_backend_api *api = b->api;
-    const size_t D = a->hidden, wide = (size_t)a->n_heads * a->head_dim;
-    const size_t narrow = (size_t)a->n_kv_heads * a->head_dim, m = f->m;
-    const float scale =
-        a->scale_by_layer ? a->attention_scale / (float)(layer + 1) : a->attention_scale;
+    const size_t narrow = (size_t)a->n_kv_heads * a->head_dim;
+    const float *x = entering(f, &w->attn_norm);
 
-    const cdz_product qkv[] = {product(&w->q, f->q), product(&w->k, f->k), product(&w->v, f->v)};
-    api->matmul(b, qkv, 3, x, D, m);
-    place_heads(f, f->q, a->n_heads, &w->q_norm, cdz_arch_rope(a, layer));
-    place_heads(f, f->k, a->n_kv_heads, &w->k_norm, cdz_arch_rope(a, layer));
-    api->kv_write(b, f->store, layer, f->k, narrow, f->v, narrow, f->rows, m);
-    const cdz_attention how = {.n_heads = a->n_heads,
-                               .scale = scale,
-                               .soft_cap = a->attention_cap,
-                               .window = a->window[layer]};
-    api->attention(b, f->mixed, wide, f->q, wide, f->store, layer, f->rows, m, &how);
-    const cdz_product o = product(&w->o, given);
-    api->matmul(b, &o, 1, f->mixed, wide, m);
+    const cdz_product qkv[] = {cdz_layers_product(&w->q, f->q), cdz_layers_product(&w->k, f->k),
+                               cdz_layers_product(&w->v, f->v)};
+    const size_t n = (queries ? 1u : 0u) + (keys ? 2u : 0u);
+    b->api->matmul(b, queries ? qkv : qkv + 1, n, x, a->hidden, f->m);
+    if (queries) place_heads(f, f->q, a->n_heads, &w->q_norm, rope);
+    if (!keys) return;
+    place_heads(f, f->k, a->n_kv_heads, &w->k_norm, rope);
+    b->api->kv_write(b, f->stack.store, f->stack.one_layer ? 0 : layer, f->k, narrow, f->v, narrow,
+                     f->rows, f->m);
+}
+
+/* given = o(attention(q, k, v)) */
+static void attend(cdz_layers *f, uint32_t layer, float *given)
+{
+    const cdz_arch *a = f->stack.arch;
+    const size_t wide = (size_t)a->n_heads * a->head_dim;
+    cdz_backend *b = f->backend;
+    cdz_attention how = {.n_heads = a->n_heads,
+                         .scale = a->attention_scale,
+                         .soft_cap = a->attention_cap,
+                         .window = a->window[layer]};
+    if (a->scale_by_layer) how.scale /= (float)(layer + 1);
+    if (a->n_buckets) cdz_relative_apply(f->stack.relative, &how);
+    b->api->attention(b, f->mixed, wide, f->q, wide, f->stack.store, f->stack.one_layer ? 0 : layer,
+                      f->rows, f->m, &how);
+    const cdz_product o = cdz_layers_product(&f->stack.layers[layer].o, given);
+    b->api->matmul(b, &o, 1, f->mixed, wide, f->m);
+}
+
+/* given = o(attention(q of x, what the encoder made)) */
+static void attend_source(cdz_layers *f, uint32_t layer, const float *x, float *given)
+{
+    const cdz_arch *a = f->stack.arch;
+    const cdz_layer_weights *w = &f->stack.layers[layer];
+    const size_t wide = (size_t)a->n_heads * a->head_dim;
+    cdz_backend *b = f->backend;
+    const cdz_product q = cdz_layers_product(&w->cross_q, f->q),
+                      o = cdz_layers_product(&w->cross_o, given);
+    const cdz_attention how = {.n_heads = a->n_heads, .scale = a->attention_scale};
+    b->api->matmul(b, &q, 1, x, a->hidden, f->m);
+    b->api->attention(b, f->mixed, wide, f->q, wide, f->stack.store, layer, f->sources, f->m, &how);
+    b->api->matmul(b, &o, 1, f->mixed, wide, f->m);
 }
 
 /* given = down(act(gate) * up) of x, or down(act(up)); m rows */
 static void feed(cdz_layers *f, const cdz_feed_forward *w, const float *x, size_t m, float *given)
 {
-    const cdz_arch *a = &f->weights->arch;
+    const cdz_arch *a = f->stack.arch;
     cdz_backend *b = f->backend;
     const cdz_backend_api *api = b->api;
     const bool gated = w->gate.w.data;
     const size_t D = a->hidden, F = w->up.w.n;
     const float *inner = gated ? f->gate : f->up, *factor = gated ? f->up : NULL;
 
-    const cdz_product halves[] = {product(&w->up, f->up), product(&w->gate, f->gate)};
+    static const cdz_curve curves[] = {[CDZ_ACT_SILU] = CDZ_CURVE_SILU,
+                                       [CDZ_ACT_GELU] = CDZ_CURVE_GELU,
+                                       [CDZ_ACT_GELU_TANH] = CDZ_CURVE_GELU_TANH,
+                                       [CDZ_ACT_RELU] = CDZ_CURVE_RELU};
+
+    const cdz_product halves[] = {cdz_layers_product(&w->up, f->up),
+                                  cdz_layers_product(&w->gate, f->gate)};
     api->matmul(b, halves, gated ? 2 : 1, x, D, m);
-    if (a->activation == CDZ_ACT_SILU)
+    if (a->activation == CDZ_ACT_SILU && gated)
         api->silu_mul(b, f->gate, F, inner, factor, F, m, F);
     else
-        api->activate(b, f->gate, F, inner, factor, F, m, F,
-                      a->activation == CDZ_ACT_GELU ? CDZ_CURVE_GELU : CDZ_CURVE_GELU_TANH);
-    const cdz_product down = product(&w->down, given);
+        api->activate(b, f->gate, F, inner, factor, F, m, F, curves[a->activation]);
+    const cdz_product down = cdz_layers_product(&w->down, given);
     api->matmul(b, &down, 1, f->gate, F, m);
 }
 
 /* Rows that chose an expert, and how much they take of it; returns their number. */
 static uint32_t rows_of_expert(cdz_layers *f, int32_t expert)
 {
-    const uint32_t k = f->weights->arch.n_active;
+    const uint32_t k = f->stack.arch->n_active;
     uint32_t n = 0;
     for (uint32_t r = 0; r < f->m; r++)
         for (uint32_t j = 0; j < k; j++)
@@ -381,10 +388,10 @@ static uint32_t rows_of_expert(cdz_layers *f, int32_t expert)
 /* given = the chosen experts' weighted sum, added in ascending index. */
 static void feed_experts(cdz_layers *f, const cdz_layer_weights *w, const float *x, float *given)
 {
-    const cdz_arch *a = &f->weights->arch;
+    const cdz_arch *a = f->stack.arch;
     cdz_backend *b = f->backend;
     const size_t D = a->hidden, m = f->m;
-    const cdz_product route = product(&w->router, f->route_scores);
+    const cdz_product route = cdz_layers_product(&w->router, f->route_scores);
     b->api->matmul(b, &route, 1, x, D, m);
     b->api->route(b, f->route_weights, f->route_ids, a->n_active, f->route_scores, a->n_experts, m,
                   a->n_experts, a->normalise_routes);
@@ -399,14 +406,17 @@ static void feed_experts(cdz_layers *f, const cdz_layer_weights *w, const float 
     }
 }
 
-static void run_layer(cdz_layers *f, uint32_t layer)
+void cdz_layers_finish(cdz_layers *f, uint32_t layer)
 {
-    const cdz_layer_weights *w = &f->weights->layers[layer];
-    const bool parallel = f->weights->arch.parallel_residual;
-    const float *x = entering(f, &w->attn_norm);
-    attend(f, layer, x, f->given);
+    const cdz_layer_weights *w = &f->stack.layers[layer];
+    const bool parallel = f->stack.arch->parallel_residual;
+    attend(f, layer, f->given);
     if (!parallel) leave(f, f->given, &w->attn_post_norm);
-    x = entering(f, &w->mlp_norm);
+    if (w->cross_q.w.data) {
+        attend_source(f, layer, entering(f, &w->cross_norm), f->given);
+        leave(f, f->given, &w->cross_post_norm);
+    }
+    const float *x = entering(f, &w->mlp_norm);
     float *given = parallel ? f->also_given : f->given;
     if (w->router.w.data)
         feed_experts(f, w, x, given);
@@ -418,24 +428,34 @@ static void run_layer(cdz_layers *f, uint32_t layer)
 
 static void place_embeds(cdz_layers *f)
 {
-    const size_t D = f->weights->arch.hidden;
+    const size_t D = f->stack.arch->hidden;
     for (uint32_t r = 0; r < f->m; r++)
         if (f->embeds[r]) memcpy(f->x + r * D, f->embeds[r], D * sizeof *f->x);
 }
 
-static void embed(cdz_layers *f)
+static void run_layer(cdz_layers *f, uint32_t layer)
 {
-    const cdz_arch *a = &f->weights->arch;
+    cdz_layers_project(f, layer, true, true);
+    cdz_layers_finish(f, layer);
+}
+
+void cdz_layers_embed(cdz_layers *f, const cdz_weight *table, const cdz_weight *positions,
+                      const cdz_norm *norm)
+{
+    const cdz_arch *a = f->stack.arch;
     cdz_backend *b = f->backend;
     const size_t D = a->hidden;
-    b->api->embed(b, f->x, D, &f->weights->embed, f->ids, f->m);
+    b->api->embed(b, f->x, D, table, f->ids, f->m);
     if (f->any_embeds && a->scales_given) place_embeds(f);
     if (a->embed_scale != 1.0f) b->api->scale(b, f->x, D, f->m, D, a->embed_scale);
     if (f->any_embeds && !a->scales_given) place_embeds(f);
-    if (!f->weights->positions.data) return;
-    for (uint32_t r = 0; r < f->m; r++) f->picked[r] = (int32_t)f->positions[r];
-    b->api->embed(b, f->normed, D, &f->weights->positions, f->picked, f->m);
-    b->api->add(b, f->x, D, f->normed, D, f->m, D);
+    if (positions->data) {
+        for (uint32_t r = 0; r < f->m; r++)
+            f->picked[r] = (int32_t)(f->positions[r] + a->position_offset);
+        b->api->embed(b, f->normed, D, positions, f->picked, f->m);
+        b->api->add(b, f->x, D, f->normed, D, f->m, D);
+    }
+    if (norm->w.data) cdz_layers_norm(f, f->x, f->x, f->m, norm);
 }
 
 /* --- scores --------------------------------------------------------------------------------------------- */
@@ -456,15 +476,17 @@ static bool evenly_spaced(const head_row *heads, uint32_t n, size_t n_vocab, siz
 /* Final norm and head of n <= HEAD_ROWS rows. */
 static void score_rows(cdz_layers *f, const head_row *heads, uint32_t n)
 {
-    const cdz_arch *a = &f->weights->arch;
+    const cdz_arch *a = f->stack.arch;
     cdz_backend *b = f->backend;
     const size_t D = a->hidden, V = a->n_vocab;
     for (uint32_t i = 0; i < n; i++)
         memcpy(f->ends + i * D, f->x + heads[i].row * D, D * sizeof(float));
-    normalise(f, f->ends, f->ends, n, &f->weights->final_norm);
+    if (f->weights->final_norm.w.data)
+        cdz_layers_norm(f, f->ends, f->ends, n, &f->weights->final_norm);
+    if (a->head_scale != 1.0f) b->api->scale(b, f->ends, D, n, D, a->head_scale);
     size_t ld;
     const bool direct = evenly_spaced(heads, n, V, &ld);
-    cdz_product head = product(&f->weights->head, direct ? heads[0].to : f->scores);
+    cdz_product head = cdz_layers_product(&f->weights->head, direct ? heads[0].to : f->scores);
     head.ldy = ld;
     b->api->matmul(b, &head, 1, f->ends, D, n);
     if (a->final_cap != 0.0f) b->api->soft_cap(b, head.y, ld, n, V, a->final_cap);
@@ -475,7 +497,7 @@ static void score_rows(cdz_layers *f, const head_row *heads, uint32_t n)
 void cdz_layers_head(cdz_layers *f, const float *hidden, uint32_t n, float *scores)
 {
     cdz_backend *b = f->backend;
-    const cdz_product head = product(&f->weights->head, scores);
+    const cdz_product head = cdz_layers_product(&f->weights->head, scores);
     b->api->matmul(b, &head, 1, hidden, f->weights->arch.hidden, n);
 }
 
@@ -502,17 +524,20 @@ static void keep_last(cdz_layers *f, uint32_t layer)
 {
     const size_t D = f->weights->arch.hidden;
     for (uint32_t i = 0; i < f->n_kept; i++) {
-        normalise(f, f->ends, f->x + f->kept[i].row * D, 1, &f->weights->final_norm);
-        keep_row(&f->kept[i], layer, f->ends, D);
+        const float *x = f->x + f->kept[i].row * D;
+        if (f->weights->final_norm.w.data)
+            cdz_layers_norm(f, f->ends, x, 1, &f->weights->final_norm);
+        keep_row(&f->kept[i], layer, f->weights->final_norm.w.data ? f->ends : x, D);
     }
 }
 
 uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
-    const cdz_arch *a = &f->weights->arch;
+    const cdz_arch *a = f->stack.arch;
+    const uint32_t encoded = f->encoder ? cdz_encoder_run(f, wants, n) : 0;
     gather(f, wants, n);
-    if (f->m == 0) return 0;
-    embed(f);
+    if (f->m == 0) return encoded;
+    cdz_layers_embed(f, &f->weights->embed, &f->weights->positions, &f->weights->embed_norm);
     const uint32_t depth = wants[0]->n_layers ? wants[0]->n_layers : a->n_layers;
     for (uint32_t layer = 0; layer < depth; layer++) {
         keep_hidden(f, layer);
@@ -523,5 +548,5 @@ uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
         const uint32_t left = f->n_heads - i;
         score_rows(f, f->heads + i, left < HEAD_ROWS ? left : HEAD_ROWS);
     }
-    return f->m;
+    return f->m + encoded;
 }

@@ -9,6 +9,7 @@
 
 #include "cadenza/strategy.h"
 #include "load/model_files.h"
+#include "run/encoded.h"
 #include "run/job.h"
 #include "run/kv.h"
 
@@ -50,6 +51,10 @@ void cdz_layers_free(cdz_layers *layers); /* NULL is fine */
 
 /* The head, without the final norm, on n rows of hidden states: scores (n, n_vocab). */
 void cdz_layers_head(cdz_layers *layers, const float *hidden, uint32_t n, float *scores);
+/* Before a pass that has sequences of up to n positions, or that has to encode a source: makes room, so that the pass
+ * cannot fail. */
+cdz_status cdz_layers_reach(cdz_layers *layers, uint32_t n_positions, cdz_error *err);
+cdz_status cdz_layers_expect(cdz_layers *layers, const cdz_encoded *source, cdz_error *err);
 
 /* Sets rows_left and at from what the sequences' caches lack. */
 void cdz_want_begin(cdz_want *want);

@@ -36,6 +36,9 @@ typedef struct cdz_job {
     uint32_t n_prompts, n_rows, prompt_len;
     uint32_t n_embeds; /* positions of a prompt given as embeddings, which prompt_len ids may stand beside; 0: none */
     cdz_job_row *rows; /* n_prompts; request row r starts as rows[r / (n_rows / n_prompts)] */
+    /* Encoder-decoder: what the encoder reads; rows and prompt_len are the decoder's. Else NULL. */
+    cdz_job_row *sources; /* (n_prompts) source_len ids each */
+    uint32_t source_len;
     uint32_t max_length, min_length; /* resolved (processors.md 4.3) */
     uint64_t seed;
     uint64_t draws_before; /* words of the random stream that healing has used up */

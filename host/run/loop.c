@@ -178,8 +178,10 @@ static cdz_status describe(cdz_loop *loop)
     cdz_ids *prompts = cdz_arena_array(&loop->arena, n_prompts, sizeof *prompts);
     if (!prompts) return cdz_loop_nomem(loop);
     for (uint32_t i = 0; i < n_prompts; i++) {
-        const cdz_job_row *row = alone ? prompt_of(loop, loop->first_row) : &job->rows[i];
-        prompts[i] = (cdz_ids){row->ids, job->prompt_len};
+        const uint32_t at = alone ? loop->first_row / (job->n_rows / job->n_prompts) : i;
+        const cdz_job_row *row = job->sources ? &job->sources[at] : &job->rows[at];
+        const uint32_t len = job->sources ? job->source_len : job->prompt_len;
+        prompts[i] = (cdz_ids){row->ids, row->ids ? len : 0};
     }
     loop->info = (cdz_request_info){
         .size = sizeof(cdz_request_info),
@@ -219,11 +221,12 @@ static cdz_status check_mask(cdz_loop *loop, const cdz_job_row *prompt, uint32_t
     if (!any)
         return cdz_err(&loop->error, CDZ_E_INPUT,
                        "attention_mask: row %" PRIu32 " hides every token", row);
-    if (loop->model->weights->arch.has_window && has_holes(prompt->mask, cdz_job_slots(loop->job)))
-        return cdz_err(&loop->error, CDZ_E_UNSUPPORTED,
-                       "attention_mask: row %" PRIu32
-                       " has holes inside, which a model with sliding windows cannot honour",
-                       row);
+    if (cdz_arch_needs_whole_mask(&loop->model->weights->arch) &&
+        has_holes(prompt->mask, cdz_job_slots(loop->job)))
+        return cdz_err(
+            &loop->error, CDZ_E_UNSUPPORTED,
+            "attention_mask: row %" PRIu32 " has holes inside, which a model with %s cannot honour",
+            row, loop->model->weights->arch.n_buckets ? "relative positions" : "sliding windows");
     return CDZ_OK;
 }
 
@@ -238,13 +241,15 @@ static cdz_status build_row(cdz_loop *loop, uint32_t r)
     CDZ_TRY(cdz_seq_init(row->seq, loop->model, cdz_task_account(loop->task, loop->model), room,
                          &loop->error));
     row->seq->is_row = true;
+    row->seq->source = cdz_task_source(loop->task, loop->model, loop->first_row + r);
     CDZ_TRY(cdz_seq_push(row->seq, prompt->ids, len, &loop->error));
     if (prompt->embeds) cdz_seq_embed(row->seq, prompt->embeds, loop->job->n_embeds);
     if (prompt->mask) {
         CDZ_TRY(check_mask(loop, prompt, loop->first_row + r));
         cdz_seq_set_mask(row->seq, prompt->mask, cdz_job_slots(loop->job));
     }
-    if (!loop->job->past || loop->job->prompt_logits) return CDZ_OK;
+    /* A decoder's state hangs on what its encoder read. */
+    if (!loop->job->past || loop->job->prompt_logits || row->seq->source) return CDZ_OK;
     return cdz_kept_share(loop->job->past, row->seq, &loop->error);
 }
 

@@ -43,7 +43,7 @@ bool cdz_verb_row_done(const cdz_decoder *dec, uint32_t row)
 
 static bool same_ids(const cdz_seq *a, const cdz_seq *b)
 {
-    return a->n == b->n && a->mask == b->mask && a->embeds == b->embeds &&
+    return a->n == b->n && a->mask == b->mask && a->embeds == b->embeds && a->source == b->source &&
            memcmp(a->ids, b->ids, a->n * sizeof *a->ids) == 0;
 }
 

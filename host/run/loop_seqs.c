@@ -47,7 +47,15 @@ cdz_status cdz_verb_seq_new(cdz_decoder *dec, const char *model, cdz_seq **out)
         return cdz_loop_fail(loop, CDZ_E_NOT_FOUND,
                              "seq_new: the request has no model \"%s\"; it has %s", model,
                              loop->job->assistant ? "target and assistant" : "target alone");
-    return new_seq(loop, m, loop->info.max_length, out);
+    cdz_encoded *source = cdz_task_source(loop->task, m, loop->first_row);
+    if (source && loop->info.n_prompts > 1)
+        return cdz_loop_fail(loop, CDZ_E_STATE,
+                             "seq_new: an encoder-decoder model reads one of %" PRIu32
+                             " prompts; fork a row instead",
+                             loop->info.n_prompts);
+    CDZ_TRY(new_seq(loop, m, loop->info.max_length, out));
+    (*out)->source = source;
+    return CDZ_OK;
 }
 
 cdz_status cdz_verb_seq_new_exit(cdz_decoder *dec, const char *model, uint32_t n_layers,

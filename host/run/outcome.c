@@ -198,6 +198,8 @@ static void count_prompt(const cdz_task *task)
     for (uint32_t i = 0; task->loops && i < job->n_prompts; i++)
         for (uint32_t k = 0; k < cdz_job_slots(job); k++)
             task->outcome->n_prompt_tokens += !job->rows[i].mask || job->rows[i].mask[k];
+    for (uint32_t i = 0; task->sources && i < job->n_prompts; i++)
+        task->outcome->n_prompt_tokens += task->sources[i].n_visible;
     task->outcome->n_prompt_tokens -= task->outcome->n_reused_tokens;
 }
 

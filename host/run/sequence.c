@@ -175,6 +175,7 @@ cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err)
     to->mask = from->mask;
     to->mask_len = from->mask_len;
     to->mask_visible = from->mask_visible;
+    to->source = from->source;
     return CDZ_OK;
 }
 
@@ -195,11 +196,24 @@ static cdz_status own_block(cdz_seq *seq, uint32_t i, bool keep, cdz_error *err)
 static cdz_status check_positions(const cdz_seq *seq, uint32_t visible, cdz_error *err)
 {
     const cdz_arch *arch = seq->model ? &seq->model->weights->arch : NULL;
-    if (!arch || visible <= arch->context || !cdz_arch_positions_learned(arch)) return CDZ_OK;
+    if (!arch || !cdz_arch_has_positions(arch)) return CDZ_OK;
+    const uint32_t n = arch->hidden_count ? seq->n : visible;
+    if (n <= arch->context) return CDZ_OK;
     return cdz_err(err, CDZ_E_LIMIT,
-                   "a sequence of %" PRIu32 " tokens: the model has learned %" PRIu32
+                   "a sequence of %" PRIu32 " tokens: the model has %s %" PRIu32
                    " positions and no more",
-                   visible, arch->context);
+                   n, cdz_arch_positions_learned(arch) ? "learned" : "made", arch->context);
+}
+
+/* What the layers need beside blocks. A sequence outside an engine has no model. */
+static cdz_status prepare_layers(cdz_seq *seq, uint32_t visible, cdz_error *err)
+{
+    cdz_layers *layers = seq->model ? seq->model->layers : NULL;
+    if (!layers) return CDZ_OK;
+    CDZ_TRY(cdz_layers_reach(layers, visible, err));
+    if (!seq->source || seq->source->ready) return CDZ_OK;
+    CDZ_TRY(cdz_encoded_prepare(seq->source, err));
+    return cdz_layers_expect(layers, seq->source, err);
 }
 
 void cdz_seq_rotate_for(cdz_seq *seq, uint32_t length)
@@ -217,6 +231,7 @@ cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err)
     if (visible == 0)
         return cdz_err(err, CDZ_E_INPUT, "a sequence without a visible token has no scores");
     CDZ_TRY(check_positions(seq, visible, err));
+    CDZ_TRY(prepare_layers(seq, visible, err));
     if (seq->computed >= visible) cut_cache(seq, visible - 1);
 
     const uint32_t first = seq->computed / CDZ_KV_BLOCK, need = cdz_kv_blocks_for(visible);

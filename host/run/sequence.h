@@ -12,6 +12,7 @@
 #define CDZ_HOST_RUN_SEQUENCE_H
 
 #include "cadenza/strategy.h"
+#include "run/encoded.h"
 #include "run/job.h"
 #include "run/kv.h"
 
@@ -26,11 +27,12 @@ struct cdz_seq {
     uint32_t mask_len, mask_visible;
     int32_t *blocks; /* (n_blocks) block of positions [32 i, 32 i + 32) */
     uint32_t n_blocks, blocks_cap;
-    uint32_t computed; /* positions in the KV cache */
-    bool long_rope;    /* the cache was made with longrope's long frequencies */
-    uint32_t n_layers; /* runs this many of the model's layers; 0: all */
-    bool is_row;       /* a request's row: edited by the row verbs alone */
-    cdz_seq *next;     /* in the decoder's list of other sequences */
+    uint32_t computed;   /* positions in the KV cache */
+    bool long_rope;      /* the cache was made with longrope's long frequencies */
+    cdz_encoded *source; /* what an encoder-decoder model reads; the task's. NULL: a decoder alone */
+    uint32_t n_layers;   /* runs this many of the model's layers; 0: all */
+    bool is_row;         /* a request's row: edited by the row verbs alone */
+    cdz_seq *next;       /* in the decoder's list of other sequences */
 };
 
 /* Prepares a zeroed sequence with room for n_ids ids. */

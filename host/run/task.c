@@ -31,7 +31,7 @@ static bool exits_early(const cdz_job *job)
            job->plan->generation.assistant_early_exit.set;
 }
 
-uint64_t cdz_job_blocks(const cdz_job *job)
+static uint64_t row_blocks(const cdz_job *job)
 {
     if (job->prompt_logits) return (uint64_t)job->n_prompts * cdz_kv_blocks_for(job->prompt_len);
     const uint32_t slots = cdz_job_slots(job);
@@ -52,9 +52,24 @@ uint64_t cdz_job_blocks(const cdz_job *job)
     return shared < apart ? shared : apart;
 }
 
+uint64_t cdz_job_blocks(const cdz_job *job)
+{
+    const uint64_t sources =
+        job->sources ? (uint64_t)job->n_prompts * cdz_kv_blocks_for(job->source_len) : 0;
+    return row_blocks(job) + sources;
+}
+
 cdz_kv_account *cdz_task_account(cdz_task *task, const cdz_run_model *model)
 {
     return model == task->job->model ? &task->target : &task->assistant;
+}
+
+cdz_encoded *cdz_task_source(const cdz_task *task, const cdz_run_model *model, uint32_t row)
+{
+    const cdz_job *job = task->job;
+    cdz_encoded *sources = model == job->model ? task->sources : task->assistant_sources;
+    if (!sources) return NULL;
+    return &sources[job->prompt_logits ? row : row / (job->n_rows / job->n_prompts)];
 }
 
 static void release_models(cdz_job *job)
@@ -120,6 +135,37 @@ static bool open_accounts(cdz_task *task)
     return false;
 }
 
+static cdz_status make_sources(cdz_task *task, cdz_kv_account *account, cdz_encoded **out)
+{
+    const cdz_job *job = task->job;
+    if (!job->sources) return CDZ_OK;
+    *out = calloc(job->n_prompts, sizeof **out);
+    if (!*out) return cdz_err(&task->error, CDZ_E_NOMEM, "out of memory for the request");
+    for (uint32_t i = 0; i < job->n_prompts; i++)
+        cdz_encoded_init(&(*out)[i], account, job->sources[i].ids, job->sources[i].embeds,
+                         job->sources[i].mask, job->source_len);
+    return CDZ_OK;
+}
+
+static cdz_status start_sources(cdz_task *task)
+{
+    const cdz_run_model *assistant = task->job->assistant;
+    CDZ_TRY(make_sources(task, &task->target, &task->sources));
+    if (!assistant || assistant == task->job->model) return CDZ_OK;
+    if (!assistant->weights->arch.encoder) return CDZ_OK;
+    return make_sources(task, &task->assistant, &task->assistant_sources);
+}
+
+static void drop_sources(cdz_task *task)
+{
+    cdz_encoded *const all[] = {task->sources, task->assistant_sources};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        for (uint32_t i = 0; all[k] && i < task->job->n_prompts; i++) cdz_encoded_clear(&all[k][i]);
+        free(all[k]);
+    }
+    task->sources = task->assistant_sources = NULL;
+}
+
 static cdz_status start_loops(cdz_task *task)
 {
     const cdz_job *job = task->job;
@@ -162,7 +208,9 @@ bool cdz_task_start(cdz_task *task)
         return true;
     }
     task->started_s = cdz_now_s();
-    if (start_loops(task) != CDZ_OK) drop_loops(task);
+    status = start_sources(task);
+    if (status == CDZ_OK) status = start_loops(task);
+    if (status != CDZ_OK) drop_loops(task);
     return true;
 }
 
@@ -192,6 +240,7 @@ static void keep_cache(cdz_task *task)
 void cdz_task_finish(cdz_task *task)
 {
     cdz_outcome_fill(task);
+    drop_sources(task); /* the account may go over to what is kept */
     if (task->job->keep_cache) keep_cache(task);
     drop_loops(task);
     close_accounts(task);

@@ -17,11 +17,16 @@ struct cdz_task {
     cdz_loop **loops;          /* (n_loops) */
     uint32_t n_loops, n_ended; /* */
     cdz_kv_account target, assistant;
+    /* (n_prompts) for each model; NULL: it has no encoder */
+    cdz_encoded *sources, *assistant_sources;
     double submitted_s, started_s;
     cdz_error error; /* why it never ran, or why its first failing loop failed */
 };
 
 /* The sequence memory of a model for this task. */
 cdz_kv_account *cdz_task_account(cdz_task *task, const cdz_run_model *model);
+
+/* What the model's encoder makes of a request row's prompt, or NULL. */
+cdz_encoded *cdz_task_source(const cdz_task *task, const cdz_run_model *model, uint32_t row);
 
 #endif

@@ -8,8 +8,12 @@
 static void check(const cdz_arch *a)
 {
     FUZZ_CHECK(a->n_layers > 0 && a->hidden > 0 && a->n_vocab > 0 && a->intermediate > 0);
-    FUZZ_CHECK(a->n_heads % a->n_kv_heads == 0 && a->head_dim % 2 == 0 && a->context > 0);
-    FUZZ_CHECK(a->rope.n_rotated == a->head_dim);
+    FUZZ_CHECK(a->n_heads % a->n_kv_heads == 0);
+    FUZZ_CHECK(a->context > 0 || a->n_buckets > 0);
+    if (a->encoder) check(a->encoder);
+    if (!cdz_arch_rotates(a)) return;
+    FUZZ_CHECK(a->head_dim % 2 == 0);
+    FUZZ_CHECK(a->rope.n_rotated <= a->head_dim);
     for (size_t i = 0; i < a->rope.n_rotated / 2; i++)
         FUZZ_CHECK(isfinite(a->rope.inv_freq[i]) && a->rope.inv_freq[i] >= 0);
 }

@@ -1,0 +1,97 @@
+/* pair.c - what config.json says of encoder-decoder pairs only: which names their tensors have, how
+ * positions are told, what is scaled. Keys and defaults as in transformers' T5Config, BartConfig
+ * and MarianConfig. */
+#include <math.h>
+#include <string.h>
+
+#include "load/config_keys.h"
+#include "load/families.h"
+
+enum { MAX_BUCKETS = 1 << 16 };
+
+static const char gate_prefix[] = "gated-";
+
+/* feed_forward_proj: "relu", or "gated-gelu", which stands for gelu_new. What the derived keys
+ * say wins, as there. */
+static cdz_status read_gate(const cdz_keys *k, bool *gated)
+{
+    const cdz_json *proj = cdz_key(k, "feed_forward_proj");
+    *gated = cdz_json_is(proj, CDZ_JSON_STRING) &&
+             strncmp(proj->string, gate_prefix, sizeof gate_prefix - 1) == 0;
+    return cdz_key_bool(k, "is_gated_act", *gated, gated);
+}
+
+static cdz_status read_t5_activation(const cdz_keys *k, cdz_arch *a)
+{
+    const char *key = "dense_act_fn";
+    const cdz_json *given = cdz_key(k, key), *proj = cdz_key(k, "feed_forward_proj");
+    const char *usual = "relu";
+    if (!given && proj) {
+        key = "feed_forward_proj";
+        if (proj->type != CDZ_JSON_STRING)
+            return cdz_arch_read_activation(k, key, proj, usual, &a->activation);
+        usual = proj->string;
+        if (strcmp(usual, "gated-gelu") == 0)
+            usual = "gelu_new";
+        else if (strncmp(usual, gate_prefix, sizeof gate_prefix - 1) == 0)
+            usual += sizeof gate_prefix - 1;
+    }
+    return cdz_arch_read_activation(k, key, given, usual, &a->activation);
+}
+
+cdz_status cdz_pair_names(const cdz_keys *config, cdz_arch *decoder, cdz_arch *encoder)
+{
+    const cdz_family *f = decoder->family;
+    bool other = false;
+    if (f->t5_rules) CDZ_TRY(read_gate(config, &other));
+    if (f->may_share_embed) {
+        bool shared;
+        CDZ_TRY(cdz_key_bool(config, "share_encoder_decoder_embeddings", true, &shared));
+        other = !shared;
+    }
+    decoder->names = other ? f->other_names : f->names;
+    encoder->names = other ? f->other_encoder_names : f->encoder_names;
+    return CDZ_OK;
+}
+
+/* The output of a t5 decoder is scaled where the head was tied in the original release. */
+static cdz_status read_head_scale(const cdz_keys *k, cdz_arch *a)
+{
+    bool tied, scaled;
+    CDZ_TRY(cdz_key_bool(k, "tie_word_embeddings", true, &tied));
+    CDZ_TRY(cdz_key_bool(k, "scale_decoder_outputs", tied, &scaled));
+    if (scaled) a->head_scale = (float)pow((double)a->hidden, -0.5);
+    a->tied = true;
+    return CDZ_OK;
+}
+
+static cdz_status read_relative(const cdz_keys *k, cdz_arch *a)
+{
+    const uint32_t buckets = 32, distance = 128;
+    CDZ_TRY(cdz_key_size(k, "relative_attention_num_buckets", &buckets, MAX_BUCKETS, &a->n_buckets));
+    CDZ_TRY(cdz_key_size(k, "relative_attention_max_distance", &distance, INT32_MAX,
+                         &a->bucket_distance));
+    /* An encoder has half of them for each direction; half of those are one distance each. */
+    if (a->n_buckets % 4 || a->bucket_distance <= a->n_buckets / 2)
+        return cdz_err(k->err, CDZ_E_UNSUPPORTED,
+                       "%s: relative_attention_num_buckets %u with relative_attention_max_distance "
+                       "%u is not supported; expected a multiple of 4, and more than half of it",
+                       k->path, (unsigned)a->n_buckets, (unsigned)a->bucket_distance);
+    return CDZ_OK;
+}
+
+cdz_status cdz_pair_read(const cdz_keys *k, cdz_arch *a)
+{
+    const cdz_family *f = a->family;
+    a->position_offset = f->position_offset;
+    a->hidden_count = f->hidden_count;
+    if (f->relative) CDZ_TRY(read_relative(k, a));
+    if (f->t5_rules) {
+        CDZ_TRY(read_t5_activation(k, a));
+        CDZ_TRY(read_head_scale(k, a));
+    }
+    bool scaled = false;
+    if (f->scale_key) CDZ_TRY(cdz_key_bool(k, "scale_embedding", false, &scaled));
+    if (scaled) a->embed_scale = (float)sqrt((double)a->hidden);
+    return CDZ_OK;
+}

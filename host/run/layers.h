@@ -1,0 +1,98 @@
+/* layers.h - a model's activations and the sublayers that work on them, for the files that run passes: forward.c (the
+ * decoder) and encode.c (the encoder of a pair).
+ *
+ * Shapes: m rows in the pass; D hidden, H query heads, G key-value heads, d head_dim, F intermediate, V vocabulary. */
+#ifndef CDZ_HOST_RUN_LAYERS_H
+#define CDZ_HOST_RUN_LAYERS_H
+
+#include "run/forward.h"
+#include "run/relative.h"
+
+typedef struct cdz_encoder cdz_encoder;
+
+/* A stack of layers and where it keeps keys and values. */
+typedef struct cdz_stack {
+    const cdz_arch *arch;
+    const cdz_layer_weights *layers;
+    cdz_kv *store;
+    bool one_layer; /* the store holds one layer at a time */
+    const cdz_relative *relative;
+} cdz_stack;
+
+/* Where one row's scores go. */
+typedef struct head_row {
+    uint32_t row; /* of the pass */
+    float *to;    /* (V) */
+} head_row;
+
+/* A row whose hidden states a want keeps. */
+typedef struct kept_row {
+    uint32_t row; /* of the pass */
+    const cdz_want *want;
+    int64_t at; /* its row there */
+} kept_row;
+
+/* Rows [row, row + n) of the pass, which one want gave and one rotation turns. */
+typedef struct rope_span {
+    uint32_t row, n;
+    cdz_rope rope;
+} rope_span;
+
+struct cdz_layers {
+    cdz_backend *backend;
+    const cdz_weights *weights;
+    cdz_stack own;   /* the model's, of its decoder if it has two */
+    cdz_stack stack; /* the one that runs; x is where its rows are */
+    cdz_relative relative;
+    cdz_encoder *encoder; /* encode.c; NULL: a decoder alone */
+
+    float *x, *normed; /* (m, D) the residual stream; what a sublayer reads */
+    float *given;      /* (m, D) what a sublayer gives */
+    float *also_given; /* (m, D) what the second of two parallel ones gives, or NULL */
+    float *q, *mixed;  /* (m, H d) */
+    float *k, *v;      /* (m, G d) */
+    float *gate, *up;  /* (m, F) F the widest feed-forward */
+    float *ends;       /* (HEAD_ROWS, D) rows whose scores are wanted, side by side */
+    float *scores;     /* (HEAD_ROWS, V) */
+
+    /* Experts only. */
+    float *route_scores, *route_weights; /* (m, n_experts), (m, n_active) */
+    int32_t *route_ids;                  /* (m, n_active) */
+    float *gathered, *expert_gives;      /* (m, D) the rows of one expert */
+    float shares[CDZ_PASS_ROWS];         /* of the rows picked */
+    int32_t picked[CDZ_PASS_ROWS];
+
+    int32_t ids[CDZ_PASS_ROWS];
+    const float *embeds[CDZ_PASS_ROWS]; /* (D) given in place of the id's, or NULL */
+    bool any_embeds;
+    uint32_t positions[CDZ_PASS_ROWS];
+    cdz_kv_row rows[CDZ_PASS_ROWS];
+    cdz_kv_row sources[CDZ_PASS_ROWS]; /* what the encoder made, for each row; of a pair */
+    head_row heads[CDZ_PASS_ROWS];
+    kept_row kept[CDZ_PASS_ROWS];
+    uint32_t m, n_heads, n_kept;
+
+    /* Rotations that depend on the length only. */
+    rope_span spans[CDZ_PASS_ROWS];
+    uint32_t n_spans;
+    float *made; /* (m, n_rotated / 2) frequencies of a span, or NULL */
+};
+
+cdz_product cdz_layers_product(const cdz_linear *linear, float *y);
+/* y = x normed; m rows as wide as the norm. */
+void cdz_layers_norm(cdz_layers *layers, float *y, const float *x, size_t m, const cdz_norm *norm);
+/* x from ids and their positions, m rows. */
+void cdz_layers_embed(cdz_layers *layers, const cdz_weight *table, const cdz_weight *positions,
+                      const cdz_norm *norm);
+/* Queries of the m rows of x for a layer, and keys and values, which go into the store. */
+void cdz_layers_project(cdz_layers *layers, uint32_t layer, bool queries, bool keys);
+/* The rest of the layer: attention, and what follows. */
+void cdz_layers_finish(cdz_layers *layers, uint32_t layer);
+
+/* --- encode.c --- */
+cdz_status cdz_encoder_create(cdz_layers *layers, cdz_error *err); /* of a pair */
+void cdz_encoder_free(cdz_layers *layers);
+/* Runs the encoder over the wants' sources that were not yet; returns the positions run. */
+uint32_t cdz_encoder_run(cdz_layers *layers, cdz_want *const *wants, uint32_t n);
+
+#endif
