@@ -373,6 +373,29 @@ static void drafts(void **state)
     fd_free(d);
 }
 
+static void hidden(void **state)
+{
+    fake_decoder *d = fd_new(2, 10);
+
+    (void)state;
+    fake_use(d->f, "return cadenza.strategy { run = function(ctx)\n"
+                   "  local facts = ctx:facts()\n"
+                   "  assert(facts.n_layers == 2 and facts.width == 3 and facts.tied == false)\n"
+                   "  assert(ctx:facts('assistant') == nil)\n"
+                   "  ctx:keep_hidden('last', { 0, 2 })\n"
+                   "  local h = ctx:hidden_states()\n"
+                   "  assert(#h == 2 and #h[1] == 2 and #h[2][2] == 3 and h[2][2][3] == 2)\n"
+                   "  local scores = ctx:head({ h[1][2], h[2][2] })\n"
+                   "  assert(#scores == 2 and #scores[2] == facts.n_vocab and scores[2][2] == 4)\n"
+                   "  local good, why = pcall(ctx.head, ctx, { scores[1] })\n"
+                   "  assert(not good and why:find('has %d+ numbers'))\n"
+                   "  ctx:keep_hidden('all', {})\n"
+                   "end }");
+    if (fd_run(d) != CDZ_OK) fail_msg("%s", d->f->err.text);
+    if (!strstr(d->diary, "keep_hidden(1,0,2) keep_hidden(2) ")) fail_msg("%s", d->diary);
+    fd_free(d);
+}
+
 /* --- every verb of the header has a face in Lua --------------------------------------------------------------------------------- */
 
 static void every_verb_has_a_face(void **state)
@@ -413,6 +436,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy),
         cmocka_unit_test(drafts),
+        cmocka_unit_test(hidden),
         cmocka_unit_test(sampling),
         cmocka_unit_test(backtracking),
         cmocka_unit_test(sequences),

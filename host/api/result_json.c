@@ -298,8 +298,8 @@ static size_t write_dims(const cdz_named_result *res, uint32_t dim, size_t at, c
 /* Results that generate() gives as fields of its answer stand beside the sequences, all others in an object. */
 static bool is_field(const char *name)
 {
-    static const char *const fields[] = {"sequences_scores", "beam_indices", "n_steps", "rounds",
-                                         "num_assistant_tokens", "layers"};
+    static const char *const fields[] = {"sequences_scores", "beam_indices",         "n_steps",
+                                         "rounds",           "num_assistant_tokens", "layers"};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (strcmp(fields[i], name) == 0) return true;
     return false;

@@ -14,7 +14,8 @@ enum { CDZ_EXIT_OK = 0, CDZ_EXIT_FAILURE = 1, CDZ_EXIT_USAGE = 2, CDZ_EXIT_INTER
 typedef int cdz_command(int argc, char **argv);
 
 cdz_command cdz_cmd_run, cdz_cmd_chat, cdz_cmd_explain, cdz_cmd_plugin, cdz_cmd_model,
-    cdz_cmd_tokenize, cdz_cmd_template, cdz_cmd_detect, cdz_cmd_config, cdz_cmd_parity, cdz_cmd_version;
+    cdz_cmd_tokenize, cdz_cmd_template, cdz_cmd_detect, cdz_cmd_config, cdz_cmd_parity,
+    cdz_cmd_version;
 
 /* `plugin new` (plugin_new.c): writes a package from the shipped template of that kind and language. id: NULL means
  * org.example. and the name. */

@@ -211,6 +211,10 @@ static cdz_status prepare_layers(cdz_seq *seq, uint32_t visible, cdz_error *err)
     cdz_layers *layers = seq->model ? seq->model->layers : NULL;
     if (!layers) return CDZ_OK;
     CDZ_TRY(cdz_layers_reach(layers, visible, err));
+    if (!seq->source && seq->model->weights->arch.encoder)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "%s: a sequence without a prompt for the encoder has no scores",
+                       seq->model->weights->arch.architecture);
     if (!seq->source || seq->source->ready) return CDZ_OK;
     CDZ_TRY(cdz_encoded_prepare(seq->source, err));
     return cdz_layers_expect(layers, seq->source, err);

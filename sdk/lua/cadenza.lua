@@ -681,6 +681,23 @@ function Decoder:deadline_s() end
 ---@param model? string
 ---@return integer?
 function Decoder:vocab_size(model) end
+---nil when the request has no such model.
+---@param model? "target"|"assistant"
+---@return {n_vocab: integer, n_layers: integer, width: integer, tied: boolean}?
+function Decoder:facts(model) end
+
+---Later passes keep hidden states of these layers: 0 enters the first layer, n_layers leaves the last and the final norm.
+---No layers: none are kept again.
+---@param positions "last"|"all"
+---@param layers integer[]
+function Decoder:keep_hidden(positions, layers) end
+---What the newest pass kept, copied: [layer, as they were named][row].
+---@return cadenza.Vec[][]
+function Decoder:hidden_states() end
+---The model's head on hidden states as they are: a vector of scores for each, indexed by token id.
+---@param hidden cadenza.Vec[]
+---@return cadenza.Vec[]
+function Decoder:head(hidden) end
 ---@param name string
 ---@return any
 function Decoder:config(name) end

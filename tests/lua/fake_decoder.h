@@ -504,6 +504,44 @@ static uint32_t fd_vocab_size(const cdz_decoder *dec, const char *model)
     return !model || strcmp(model, "target") == 0 ? fd_of(dec)->n_vocab : 0;
 }
 
+/* --- hidden states: layer l of row r is (l, r, l + r); a head that doubles --- */
+
+static cdz_status fd_keep_hidden(cdz_decoder *dec, cdz_positions positions, const uint32_t *layers,
+                                 uint32_t n)
+{
+    fake_decoder *d = fd_of(dec);
+    note(d, "keep_hidden(%d", (int)positions);
+    for (uint32_t i = 0; i < n; i++) note(d, ",%u", layers[i]);
+    note(d, ") ");
+    return CDZ_OK;
+}
+
+static cdz_status fd_hidden_states(cdz_decoder *dec, cdz_hidden *out)
+{
+    static const float kept[] = {0, 0, 0, 0, 1, 1, 1, 0, 1, 1, 1, 2};
+    (void)dec;
+    *out = (cdz_hidden){kept, 2, 2, 3};
+    return CDZ_OK;
+}
+
+static cdz_status fd_head(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out)
+{
+    static float scores[2 * 32];
+    assert_true(n <= 2 && fd_of(dec)->n_vocab <= 32);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t v = 0; v < fd_of(dec)->n_vocab; v++)
+            scores[i * fd_of(dec)->n_vocab + v] = v < 3 ? 2 * hidden[i * 3 + v] : 0;
+    *out = (cdz_scores){scores, n, fd_of(dec)->n_vocab, fd_of(dec)->n_vocab, 0};
+    return CDZ_OK;
+}
+
+static bool fd_facts(const cdz_decoder *dec, const char *model, cdz_model_facts *out)
+{
+    *out = (cdz_model_facts){
+        .size = sizeof *out, .n_vocab = fd_of(dec)->n_vocab, .n_layers = 2, .width = 3};
+    return !model || strcmp(model, "target") == 0;
+}
+
 static const cdz_decoder_api fake_decoder_api = {
     .size = sizeof(cdz_decoder_api),
     .n_rows = fd_n_rows,
@@ -556,6 +594,10 @@ static const cdz_decoder_api fake_decoder_api = {
     .cancelled = fd_cancelled,
     .deadline_s = fd_deadline_s,
     .vocab_size = fd_vocab_size,
+    .keep_hidden = fd_keep_hidden,
+    .hidden_states = fd_hidden_states,
+    .head = fd_head,
+    .facts = fd_facts,
 };
 
 /* Rows begin with the ids of the fake request: 1, 3, 5, 3. */

@@ -220,7 +220,8 @@ cdz_status cdz_config_validate(const cdz_config *config, bool strict, char **rep
 cdz_status cdz_config_json(const cdz_config *config, bool all, char **json,
                            cdz_error *err) CDZ_MUST_CHECK;
 /* Writes what is set to a file, or to generation_config.json of a folder, after a strict check. */
-cdz_status cdz_config_save(const cdz_config *config, const char *path, cdz_error *err) CDZ_MUST_CHECK;
+cdz_status cdz_config_save(const cdz_config *config, const char *path,
+                           cdz_error *err) CDZ_MUST_CHECK;
 void cdz_config_free(cdz_config *config); /* NULL is fine */
 
 /* --- watermarks ----------------------------------------------------------------------------------------- */

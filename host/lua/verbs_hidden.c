@@ -1,0 +1,120 @@
+/* verbs_hidden.c - a strategy's verbs on hidden states: what passes keep, the head on its own, facts of a model. All of it
+ * is handed to the script as copies: the engine's own rooms are written anew by the next pass. */
+#include <string.h>
+
+#include "lua/decoder.h"
+
+enum { MOST_LAYERS = 1024, MOST_ROWS = 4096 };
+
+/* ctx:keep_hidden("last" or "all", {layer, ...}): layers count from 0, what enters the first; no layers: keep none. */
+static int verb_keep_hidden(lua_State *L)
+{
+    static const char *const names[] = {"last", "all", NULL};
+    static const cdz_positions positions[] = {CDZ_POSITIONS_LAST, CDZ_POSITIONS_ALL};
+    uint32_t layers[MOST_LAYERS];
+    const cdz_positions of = positions[luaL_checkoption(L, 2, NULL, names)];
+
+    luaL_checktype(L, 3, LUA_TTABLE);
+    const size_t n = lua_rawlen(L, 3);
+    if (n > MOST_LAYERS)
+        return luaL_error(L, "keep_hidden: %I layers; at most 1024", (lua_Integer)n);
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 3, (lua_Integer)i + 1);
+        const lua_Integer layer = luaL_checkinteger(L, -1);
+        if (layer < 0 || layer > INT32_MAX)
+            return luaL_error(L, "keep_hidden: %I is no layer", layer);
+        layers[i] = (uint32_t)layer;
+        lua_pop(L, 1);
+    }
+    cdz_lua_try(L, cdz_keep_hidden(cdz_lua_decoder(L), of, layers, (uint32_t)n));
+    return 0;
+}
+
+/* ctx:hidden_states(): [layer, as they were named][row] vectors of `width` numbers. */
+static int verb_hidden_states(lua_State *L)
+{
+    cdz_hidden h;
+
+    cdz_lua_try(L, cdz_hidden_states(cdz_lua_decoder(L), &h));
+    cdz_lua_charge_elements(L, (size_t)h.n_layers * h.n_rows * h.width);
+    lua_createtable(L, (int)h.n_layers, 0);
+    for (uint32_t layer = 0; layer < h.n_layers; layer++) {
+        lua_createtable(L, (int)(h.n_rows < MOST_ROWS ? h.n_rows : MOST_ROWS), 0);
+        for (uint32_t row = 0; row < h.n_rows; row++) {
+            cdz_lua_vec *v = cdz_lua_push_vec(L, h.width, 1);
+            memcpy(v->data, cdz_hidden_row(&h, layer, row), h.width * sizeof(float));
+            lua_rawseti(L, -2, (lua_Integer)row + 1);
+        }
+        lua_rawseti(L, -2, (lua_Integer)layer + 1);
+    }
+    return 1;
+}
+
+/* The vectors of the list at 2, side by side in a userdata, `width` numbers each. */
+static const float *read_vectors(lua_State *L, size_t n, uint32_t width)
+{
+    float *all = lua_newuserdatauv(L, n * width * sizeof *all, 0);
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+        const cdz_lua_vec *v = cdz_lua_check_vec(L, lua_gettop(L));
+        if (v->n != width)
+            luaL_error(L, "head: vector %I has %I numbers; a hidden state of this model has %I",
+                       (lua_Integer)i + 1, (lua_Integer)v->n, (lua_Integer)width);
+        memcpy(all + i * width, v->data, width * sizeof *all);
+        lua_pop(L, 1);
+    }
+    return all;
+}
+
+/* ctx:head({vector, ...}): a vector of scores for each, indexed by token id. */
+static int verb_head(lua_State *L)
+{
+    cdz_decoder *dec = cdz_lua_decoder(L);
+    cdz_model_facts facts = {.size = sizeof facts};
+    cdz_scores out;
+
+    luaL_checktype(L, 2, LUA_TTABLE);
+    const size_t n = lua_rawlen(L, 2);
+    if (n < 1 || n > MOST_ROWS)
+        return luaL_error(L, "head: %I vectors; from 1 to 4096", (lua_Integer)n);
+    if (!cdz_facts(dec, NULL, &facts)) return luaL_error(L, "head: the request has no model");
+    cdz_lua_charge_elements(L, n * facts.width + n * facts.n_vocab);
+    cdz_lua_try(L, cdz_head(dec, read_vectors(L, n, facts.width), (uint32_t)n, &out));
+    lua_createtable(L, (int)n, 0);
+    for (uint32_t row = 0; row < out.n_rows; row++) {
+        cdz_lua_vec *v = cdz_lua_push_vec(L, out.n_vocab, 0);
+        memcpy(v->data, cdz_row(&out, row), out.n_vocab * sizeof(float));
+        lua_rawseti(L, -2, (lua_Integer)row + 1);
+    }
+    return 1;
+}
+
+static void set_integer(lua_State *L, const char *name, lua_Integer n)
+{
+    lua_pushinteger(L, n);
+    lua_setfield(L, -2, name);
+}
+
+/* ctx:facts([model]): a table of n_vocab, n_layers, width, tied; nil when the request has no such model. */
+static int verb_facts(lua_State *L)
+{
+    cdz_model_facts facts = {.size = sizeof facts};
+
+    if (!cdz_facts(cdz_lua_decoder(L), luaL_optstring(L, 2, NULL), &facts)) {
+        lua_pushnil(L);
+        return 1;
+    }
+    lua_createtable(L, 0, 4);
+    set_integer(L, "n_vocab", facts.n_vocab);
+    set_integer(L, "n_layers", facts.n_layers);
+    set_integer(L, "width", facts.width);
+    lua_pushboolean(L, facts.tied);
+    lua_setfield(L, -2, "tied");
+    return 1;
+}
+
+const luaL_Reg cdz_lua_hidden_verbs[] = {{"keep_hidden", verb_keep_hidden},
+                                         {"hidden_states", verb_hidden_states},
+                                         {"head", verb_head},
+                                         {"facts", verb_facts},
+                                         {NULL, NULL}};
