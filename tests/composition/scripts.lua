@@ -8,16 +8,15 @@ end
 return {
   cadenza.processor {
     id = "test.stateless", version = "1.0.0",
-    apply = function(_, ids, row)
-      row[845] = row[845] - 2.0
-      row[ids[#ids]] = row[ids[#ids]] - 1.5
+    apply = function(_, ids, row, ctx)
+      for id = ids[#ids] % 5, ctx.n_vocab - 1, 5 do row[id] = row[id] - 9.0 end
     end,
   },
   cadenza.processor {
     id = "test.stateful", version = "1.0.0", begin = begin, accept = accept,
     apply = function(_, _, row, ctx)
-      if ctx.state.last >= 0 then row[ctx.state.last] = row[ctx.state.last] - 3.0 end
-      if ctx.state.n % 3 == 1 then row[261] = row[261] - 2.5 end
+      if ctx.state.last < 0 then return end
+      for id = (ctx.state.last + ctx.state.n) % 4, ctx.n_vocab - 1, 4 do row[id] = row[id] - 9.0 end
     end,
   },
   cadenza.criterion {
