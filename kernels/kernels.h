@@ -187,6 +187,12 @@ typedef struct cdz_backend_api {
                       const cdz_kv *kv, size_t layer, const cdz_kv_row *rows, size_t m,
                       const cdz_attention *how);
 
+    /* The weights of one row of q (n_heads * head_dim): out[h * ldo + p] for every position p up to the last it sees,
+     * after the softmax; zero before the window. For looking at, not for speed. */
+    void (*attention_weights)(cdz_backend *b, float *out, size_t ldo, const float *q,
+                              const cdz_kv *kv, size_t layer, const cdz_kv_row *row,
+                              const cdz_attention *how);
+
     /* Runs task(arg, i) for i in [0, n) on the backend's threads; used for row-wise native
      * processors. */
     void (*parallel)(cdz_backend *b, void (*task)(void *arg, size_t i), void *arg, size_t n);

@@ -62,6 +62,31 @@ bool cdz_result_add_call(cdz_result **first, cdz_result *call);
 /* The request has ended: its result tells how the last call did, and holds the KV state that that one left. */
 void cdz_result_settle(cdz_result *result);
 
+/* A kind of tensors that a result has (outputs.c). */
+typedef struct cdz_output_kind {
+    const char *name; /* as transformers names the field */
+    uint32_t id;
+    uint32_t n_steps,
+        n_layers; /* a tensor for each step, for each layer, or for each of both; 0: no such level */
+} cdz_output_kind;
+
+typedef struct cdz_output {
+    char name[64]; /* kind/step, kind/layer or kind/step/layer */
+    uint32_t n_dims;
+    uint64_t shape[4];
+    const float *data; /* NULL: not recorded at this step */
+} cdz_output;
+
+enum { CDZ_OUTPUT_KINDS = 7 };
+/* Kinds of outputs that the result has; returns how many. */
+uint32_t cdz_result_output_kinds(const cdz_result *result,
+                                 cdz_output_kind out[static CDZ_OUTPUT_KINDS]);
+void cdz_result_output(const cdz_result *result, const cdz_output_kind *kind, uint32_t step,
+                       uint32_t layer, cdz_output *out);
+typedef bool cdz_output_visit(void *user, const cdz_output *output); /* false: no more */
+/* Every tensor there is, kind by kind. False when visit said so. */
+bool cdz_result_each_output(const cdz_result *result, cdz_output_visit *visit, void *user);
+
 /* The answer document of a result (result_json.c). */
 void cdz_result_write_json(const cdz_result *result, cdz_buf *out);
 

@@ -224,22 +224,6 @@ static void write_transition(const cdz_result *result, score_of what, cdz_buf *o
     cdz_buf_putc(out, ']');
 }
 
-/* Full matrices [step][row][vocabulary]. */
-static void write_matrices(const cdz_outcome *o, bool logits, cdz_buf *out)
-{
-    cdz_buf_putc(out, '[');
-    for (uint32_t s = 0; s < o->n_steps; s++) {
-        const float *m = logits ? o->steps[s].logits : o->steps[s].scores;
-        cdz_buf_puts(out, s ? ", [" : "[");
-        for (uint32_t r = 0; r < o->n_step_rows; r++) {
-            if (r) cdz_buf_puts(out, ", ");
-            write_floats(out, m + (size_t)r * o->n_vocab, o->n_vocab);
-        }
-        cdz_buf_putc(out, ']');
-    }
-    cdz_buf_putc(out, ']');
-}
-
 /* The prompts after healing, as each sequence begins. */
 static void write_healed(const cdz_result *result, cdz_buf *out)
 {
@@ -402,6 +386,74 @@ static void recorded_watermark(const cdz_result *result, cdz_buf *out)
     cdz_arena_free(&arena);
 }
 
+/* Kinds of tensors that the answer has, and how many: [steps], [layers] or [steps, layers]. */
+static void write_output_counts(const cdz_result *result, cdz_buf *out)
+{
+    cdz_output_kind kinds[CDZ_OUTPUT_KINDS];
+    const uint32_t n = cdz_result_output_kinds(result, kinds);
+    key(out, "outputs");
+    cdz_buf_putc(out, '{');
+    for (uint32_t i = 0; i < n; i++) {
+        const cdz_output_kind *k = &kinds[i];
+        key(out, k->name);
+        if (k->n_steps && k->n_layers)
+            cdz_buf_printf(out, "[%u, %u]", k->n_steps, k->n_layers);
+        else
+            cdz_buf_printf(out, "[%u]", k->n_steps ? k->n_steps : k->n_layers);
+    }
+    cdz_buf_putc(out, '}');
+}
+
+/* A tensor as nested lists. */
+static size_t write_tensor(const float *data, const uint64_t *shape, uint32_t n_dims, cdz_buf *out)
+{
+    if (n_dims == 1) {
+        write_floats(out, data, (size_t)shape[0]);
+        return (size_t)shape[0];
+    }
+    size_t n = 0;
+    cdz_buf_putc(out, '[');
+    for (uint64_t i = 0; i < shape[0]; i++) {
+        if (i) cdz_buf_puts(out, ", ");
+        n += write_tensor(data + n, shape + 1, n_dims - 1, out);
+    }
+    cdz_buf_putc(out, ']');
+    return n;
+}
+
+/* The tensors of a step, or those that have none: one, or a list of one for each layer. */
+static void write_layers(const cdz_result *result, const cdz_output_kind *kind, uint32_t step,
+                         cdz_buf *out)
+{
+    if (kind->n_layers) cdz_buf_putc(out, '[');
+    for (uint32_t l = 0; l < (kind->n_layers ? kind->n_layers : 1); l++) {
+        cdz_output tensor;
+        cdz_result_output(result, kind, step, l, &tensor);
+        if (l) cdz_buf_puts(out, ", ");
+        if (tensor.data)
+            write_tensor(tensor.data, tensor.shape, tensor.n_dims, out);
+        else
+            cdz_buf_puts(out, "null");
+    }
+    if (kind->n_layers) cdz_buf_putc(out, ']');
+}
+
+static void write_outputs(const cdz_result *result, cdz_buf *out)
+{
+    cdz_output_kind kinds[CDZ_OUTPUT_KINDS];
+    const uint32_t n = cdz_result_output_kinds(result, kinds);
+    for (uint32_t i = 0; i < n; i++) {
+        key(out, kinds[i].name);
+        if (kinds[i].n_steps == 0) write_layers(result, &kinds[i], 0, out);
+        if (kinds[i].n_steps) cdz_buf_putc(out, '[');
+        for (uint32_t s = 0; s < kinds[i].n_steps; s++) {
+            if (s) cdz_buf_puts(out, ", ");
+            write_layers(result, &kinds[i], s, out);
+        }
+        if (kinds[i].n_steps) cdz_buf_putc(out, ']');
+    }
+}
+
 static void recorded_form(const cdz_result *result, cdz_buf *out)
 {
     const cdz_outcome *o = result->outcome;
@@ -416,6 +468,7 @@ static void recorded_form(const cdz_result *result, cdz_buf *out)
     }
     recorded_text(result, out);
     recorded_watermark(result, out);
+    if (result->record.outputs && o->n_steps) write_output_counts(result, out);
 }
 
 static void user_form(const cdz_result *result, cdz_buf *out)
@@ -433,14 +486,7 @@ static void user_form(const cdz_result *result, cdz_buf *out)
         key(out, "transition_scores");
         write_transition(result, SCORE, out);
     }
-    if (o->n_steps && o->steps[0].scores) {
-        key(out, "scores");
-        write_matrices(o, false, out);
-    }
-    if (o->n_steps && o->steps[0].logits) {
-        key(out, "logits");
-        write_matrices(o, true, out);
-    }
+    write_outputs(result, out);
     if (o->n_steps && o->steps[0].chosen_logprob && o->steps[0].chosen_raw_logprob) {
         key(out, "logprobs");
         step_floats(result, LOGPROB, out);

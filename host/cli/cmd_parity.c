@@ -44,7 +44,8 @@ typedef struct folder {
     cdz_model *model;
     cdz_drafts drafts; /* folders beside this one */
     cdz_json cases;
-    cdz_tensors logits; /* n 0: none */
+    cdz_tensors outputs; /* n 0: none */
+    cdz_tensors logits;  /* n 0: none */
     cdz_parity_count count;
     cdz_arena arena;
 } folder;
@@ -87,6 +88,49 @@ static bool compare_logits(folder *f, const cdz_json *c, const cdz_result *resul
     return true;
 }
 
+/* A case's tensors in outputs.safetensors: "<id without the model>/<tensor>". */
+typedef struct comparison {
+    folder *f;
+    const char *id;
+    cdz_buf *difference;
+    uint32_t n;
+} comparison;
+
+static bool same_output(void *user, const cdz_output *got)
+{
+    comparison *c = user;
+    char name[256];
+    snprintf(name, sizeof name, "%s/%s", c->id, got->name);
+    const cdz_tensor *want = cdz_tensors_find(&c->f->outputs, name);
+    uint64_t n = 1;
+    bool fits = want && strcmp(want->dtype, "F32") == 0 && want->n_dims == got->n_dims;
+    for (uint32_t i = 0; fits && i < got->n_dims; i++) {
+        fits = want->shape[i] == got->shape[i];
+        n *= got->shape[i];
+    }
+    if (!fits) cdz_buf_printf(c->difference, "%s: no such tensor, or of another shape", name);
+    for (uint64_t i = 0; fits && i < n; i++) {
+        float value;
+        memcpy(&value, (const char *)want->data + i * sizeof value, sizeof value);
+        if (cdz_parity_close((double)got->data[i], (double)value)) continue;
+        cdz_buf_printf(c->difference, "%s[%llu]: expected %.7g, got %.7g", name,
+                       (unsigned long long)i, (double)value, (double)got->data[i]);
+        return false;
+    }
+    c->n++;
+    return fits;
+}
+
+static bool compare_outputs(folder *f, const cdz_json *c, const cdz_result *result,
+                            cdz_buf *difference)
+{
+    const char *slash = strchr(case_id(c), '/');
+    comparison how = {f, slash ? slash + 1 : case_id(c), difference, 0};
+    if (!cdz_result_each_output(result, same_output, &how)) return false;
+    if (how.n == 0) cdz_buf_puts(difference, "the answer has no tensors");
+    return how.n > 0;
+}
+
 static bool compare(folder *f, const cdz_json *c, const cdz_result *result, cdz_buf *difference)
 {
     cdz_arena arena = {0};
@@ -106,6 +150,7 @@ static bool compare(folder *f, const cdz_json *c, const cdz_result *result, cdz_
     } else if (good) {
         good = cdz_parity_compare(&expect, &answer, difference);
     }
+    if (good && result->record.outputs) good = compare_outputs(f, c, result, difference);
     cdz_arena_free(&arena);
     return good;
 }
@@ -263,6 +308,8 @@ static cdz_status open_folder(parity *p, folder *f, cdz_error *err)
                        cdz_json_type_name(&f->cases));
     snprintf(path, sizeof path, "%s/logits.safetensors", f->path);
     if (access(path, F_OK) == 0) CDZ_TRY(cdz_tensors_open(path, &f->logits, err));
+    snprintf(path, sizeof path, "%s/outputs.safetensors", f->path);
+    if (access(path, F_OK) == 0) CDZ_TRY(cdz_tensors_open(path, &f->outputs, err));
     return cdz_model_open(p->runtime, f->path, NULL, &f->model, err);
 }
 
@@ -299,6 +346,7 @@ static int replay_folder(parity *p, const char *path)
     cdz_drafts_close(&f.drafts);
     cdz_model_close(f.model);
     cdz_tensors_close(&f.logits);
+    cdz_tensors_close(&f.outputs);
     cdz_arena_free(&f.arena);
     return status;
 }

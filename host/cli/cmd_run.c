@@ -34,6 +34,10 @@ static const char help[] =
     "own\n"
     "  --output FILE            where answers to --input go; default: standard output\n"
     "Answer:\n"
+    "  --outputs FILE           scores, logits, attentions and hidden states (what -s "
+    "output_attentions=yes and\n"
+    "                           the like ask for) as a .safetensors file, or as .npy files in the "
+    "folder FILE/\n"
     "  --json                   one JSON object: text, ids, finish_reason, timings, and what was "
     "asked for\n"
     "                           (-s output_scores=yes, output_logits=yes, output_logprobs=yes)\n";
@@ -55,6 +59,7 @@ static const struct option long_options[] = {
     {"request", required_argument, NULL, CDZ_OPT_OWN + 1},
     {"input", required_argument, NULL, CDZ_OPT_OWN + 2},
     {"output", required_argument, NULL, CDZ_OPT_OWN + 3},
+    {"outputs", required_argument, NULL, CDZ_OPT_OWN + 9},
     {"json", no_argument, NULL, CDZ_OPT_OWN + 4},
     {"messages", required_argument, NULL, CDZ_OPT_OWN + 5},
     {0},
@@ -76,6 +81,7 @@ static bool take_options(int argc, char **argv, cdz_run_options *o, int *status)
         case CDZ_OPT_OWN + 2: o->input = optarg; break;
         case CDZ_OPT_OWN + 3: o->output = optarg; break;
         case CDZ_OPT_OWN + 4: o->json = true; break;
+        case CDZ_OPT_OWN + 9: o->outputs = optarg; break;
         case CDZ_OPT_OWN + 5: o->messages = optarg; break;
         default:
             if (!cdz_cli_take_option(&o->common, opt, optarg, "run", status)) return false;
@@ -330,6 +336,7 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
         run = cdz_wait(session->runtime, c.id, &result, &err);
         cdz_cli_on_interrupt(NULL, NULL);
     }
+    if (result && o->outputs && run == CDZ_OK) run = cdz_result_save(result, o->outputs, &err);
     if (result && o->json) puts(cdz_result_json(result));
     if (result && !o->json) print_rows(result, &out);
     if (result && !o->json) print_rounds(result);

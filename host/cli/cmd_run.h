@@ -7,6 +7,7 @@
 typedef struct cdz_run_options {
     cdz_cli_options common;
     const char *prompt, *ids, *request, *messages; /* at most one */
+    const char *outputs;                           /* file for tensors, or NULL */
     const char *input, *output;                    /* JSONL */
     bool json;
 } cdz_run_options;

@@ -86,8 +86,6 @@ cdz_status cdz_generation_unsupported(const cdz_resolution *res, cdz_error *err)
     const char *cache = g->cache_implementation;
     /* Parameters that no decode loop of this version could follow. */
     const unsupported always[] = {
-        {"output_attentions", g->output_attentions},
-        {"output_hidden_states", g->output_hidden_states},
         {"cache_implementation", cache && strcmp(cache, "quantized") == 0},
         {"decoder_input_ids", configured(res, "decoder_input_ids")},
         {"decoder_attention_mask", configured(res, "decoder_attention_mask")},

@@ -361,8 +361,10 @@ static void choose_prefill(preparation *p)
 static void choose_records(preparation *p, const cdz_record_spec *record)
 {
     const cdz_generation *g = &p->job->plan->generation;
-    p->job->keep_scores = g->output_scores && !record->present;
-    p->job->keep_logits = g->output_logits && !record->present;
+    p->job->keep_scores = record->present ? record->outputs : g->output_scores;
+    p->job->keep_logits = g->output_logits && (!record->present || record->outputs);
+    p->job->keep_hidden = g->output_hidden_states;
+    p->job->keep_attentions = g->output_attentions;
     p->job->keep_logprobs = g->output_logprobs || record->present;
     /* A recorded answer counts finite scores even when it keeps none of the best. */
     uint32_t top = record->present && record->top == 0 ? 1 : record->top;

@@ -30,7 +30,7 @@
 typedef struct cdz_record_spec {
     bool present; /* the document has "record": answer in recorded form */
     uint32_t top;
-    bool transition;
+    bool transition, outputs;
     const cdz_json *detect; /* the document's, while it is there: an object, or NULL */
 } cdz_record_spec;
 

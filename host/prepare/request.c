@@ -129,6 +129,8 @@ cdz_status cdz_record_read(const cdz_json *document, cdz_record_spec *out, cdz_e
             out->top = (uint32_t)member->value.integer;
         else if (strcmp(member->key, "transition") == 0 && member->value.type == CDZ_JSON_BOOL)
             out->transition |= member->value.boolean;
+        else if (strcmp(member->key, "outputs") == 0 && member->value.type == CDZ_JSON_BOOL)
+            out->outputs = member->value.boolean;
         else if (strcmp(member->key, "normalized") == 0 && member->value.type == CDZ_JSON_BOOL)
             out->transition |= member->value.boolean; /* both ways are written */
         else if (strcmp(member->key, "detect") == 0 && member->value.type == CDZ_JSON_OBJECT)

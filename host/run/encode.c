@@ -24,6 +24,8 @@ struct cdz_encoder {
     uint32_t *positions;  /* (n) */
     cdz_kv_row *rows;     /* (n) in the encoder's store */
     cdz_kv_row *targets;  /* (n) in the decoder's */
+    seen_row *seen;       /* (n) */
+    bool any_seen;
     int32_t *blocks;      /* (cap) 0, 1, 2, ... */
     uint32_t n, n_blocks; /* taken by the prompts that run */
 };
@@ -53,11 +55,13 @@ static void free_room(cdz_layers *f)
     free(e->positions);
     free(e->rows);
     free(e->targets);
+    free(e->seen);
     free(e->blocks);
     e->ids = NULL;
     e->embeds = NULL;
     e->positions = NULL;
     e->rows = e->targets = NULL;
+    e->seen = NULL;
     e->blocks = NULL;
     e->cap = 0;
 }
@@ -86,9 +90,10 @@ static bool make_room(cdz_layers *f, uint32_t cap)
     e->positions = calloc(n, sizeof *e->positions);
     e->rows = calloc(n, sizeof *e->rows);
     e->targets = calloc(n, sizeof *e->targets);
+    e->seen = calloc(n, sizeof *e->seen);
     e->blocks = calloc(cap, sizeof *e->blocks);
     if (!e->x || !e->stack.store || !e->ids || !e->embeds || !e->positions || !e->rows ||
-        !e->targets || !e->blocks)
+        !e->targets || !e->seen || !e->blocks)
         return false;
     for (uint32_t i = 0; i < cap; i++) e->blocks[i] = (int32_t)i;
     e->cap = cap;
@@ -123,6 +128,8 @@ static void take(cdz_encoder *e, cdz_encoded *source)
         e->positions[e->n] = e->stack.arch->hidden_count ? i : p;
         e->rows[e->n] = (cdz_kv_row){blocks, p, source->n_visible - 1 - p};
         e->targets[e->n] = (cdz_kv_row){source->blocks, p, 0};
+        e->seen[e->n] = (seen_row){source->capture, i, source->n, source->mask, source->n, NULL};
+        e->any_seen |= source->capture != NULL;
         e->n++;
         p++;
     }
@@ -134,6 +141,7 @@ static void take(cdz_encoder *e, cdz_encoded *source)
 static bool gather(cdz_encoder *e, cdz_want *const *wants, uint32_t n)
 {
     e->n = e->n_blocks = 0;
+    e->any_seen = false;
     for (uint32_t w = 0; w < n; w++)
         for (uint32_t i = 0; i < wants[w]->n_seqs; i++) {
             cdz_encoded *source = wants[w]->seqs[i].seq->source;
@@ -156,6 +164,8 @@ static void load(cdz_layers *f, uint32_t first)
     f->any_embeds = true;
     memcpy(f->positions, e->positions + first, f->m * sizeof *f->positions);
     memcpy(f->rows, e->rows + first, f->m * sizeof *f->rows);
+    memcpy(f->seen, e->seen + first, f->m * sizeof *f->seen);
+    f->any_seen = e->any_seen;
 }
 
 /* Keys and values of all rows first: any row may read any of its prompt. */
@@ -169,6 +179,7 @@ static void run_layer(cdz_layers *f, uint32_t layer)
     }
     for (uint32_t i = 0; i < n; i += CDZ_PASS_ROWS) {
         load(f, i);
+        if (f->any_seen) cdz_layers_see_hidden(f, layer, f->x);
         cdz_layers_project(f, layer, true, !apart);
         cdz_layers_finish(f, layer);
     }
@@ -183,6 +194,7 @@ static void deliver(cdz_layers *f, uint32_t first)
     load(f, first);
     if (f->weights->encoder.final_norm.w.data)
         cdz_layers_norm(f, f->x, f->x, f->m, &f->weights->encoder.final_norm);
+    if (f->any_seen) cdz_layers_see_hidden(f, f->stack.arch->n_layers, f->x);
     for (uint32_t layer = 0; layer < a->n_layers; layer++) {
         const cdz_layer_weights *w = &f->own.layers[layer];
         const cdz_product kv[] = {cdz_layers_product(&w->cross_k, f->k),

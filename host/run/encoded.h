@@ -10,6 +10,15 @@
 #include "load/arch.h"
 #include "run/kv.h"
 
+/* Where the states of one row's last n_queries slots go, a tensor for each layer: hidden states (rows, n_queries, hidden)
+ * of the embeddings and after each layer, attentions (rows, heads, n_queries, n_keys), and of a pair's decoder those to
+ * its source, (rows, heads, n_queries, source slots). Each may be NULL. */
+typedef struct cdz_capture {
+    float *const *hidden, *const *attentions, *const *cross;
+    float *room;                     /* (heads, most slots that a row sees), for attentions */
+    uint32_t row, n_queries, n_keys; /* n_keys: slots of the row */
+} cdz_capture;
+
 typedef struct cdz_encoded {
     cdz_kv_account *account;
     const int32_t *ids; /* (n) request lifetime, as all it is given; NULL: embeddings are given instead */
@@ -18,7 +27,8 @@ typedef struct cdz_encoded {
     uint32_t n, n_visible;
     int32_t *blocks;
     uint32_t n_blocks;
-    bool ready; /* the blocks hold it */
+    bool ready;                 /* the blocks hold it */
+    const cdz_capture *capture; /* filled while it is encoded; or NULL */
 } cdz_encoded;
 
 void cdz_encoded_init(cdz_encoded *source, cdz_kv_account *account, const int32_t *ids,

@@ -197,6 +197,7 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
         const uint32_t p = seq->computed++;
         while (slot < seq->mask_len && !seq->mask[slot]) slot++;
         f->positions[f->m] = f->own.arch->hidden_count ? slot : p;
+        cdz_layers_see_row(f, ws->capture, seq, slot);
         read_slot(f, seq, slot++);
         f->rows[f->m] = (cdz_kv_row){seq->blocks, p, 0};
         if (seq->source) f->sources[f->m] = cdz_encoded_row(seq->source);
@@ -229,7 +230,7 @@ static void serve(cdz_layers *f, cdz_want *want)
 static void gather(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
     f->m = f->n_heads = f->n_kept = f->n_spans = 0;
-    f->any_embeds = false;
+    f->any_embeds = f->any_seen = false;
     for (uint32_t i = 0; i < n; i++) wants[i]->served = false;
     for (int prompts = 0; prompts < 2; prompts++)
         for (uint32_t i = 0; i < n && f->m < CDZ_PASS_ROWS; i++)
@@ -326,6 +327,7 @@ static void attend(cdz_layers *f, uint32_t layer, float *given)
     if (a->n_buckets) cdz_relative_apply(f->stack.relative, &how);
     b->api->attention(b, f->mixed, wide, f->q, wide, f->stack.store, f->stack.one_layer ? 0 : layer,
                       f->rows, f->m, &how);
+    if (f->any_seen) cdz_layers_see_attention(f, layer, &how);
     const cdz_product o = cdz_layers_product(&f->stack.layers[layer].o, given);
     b->api->matmul(b, &o, 1, f->mixed, wide, f->m);
 }
@@ -342,6 +344,7 @@ static void attend_source(cdz_layers *f, uint32_t layer, const float *x, float *
     const cdz_attention how = {.n_heads = a->n_heads, .scale = a->attention_scale};
     b->api->matmul(b, &q, 1, x, a->hidden, f->m);
     b->api->attention(b, f->mixed, wide, f->q, wide, f->stack.store, layer, f->sources, f->m, &how);
+    if (f->any_seen) cdz_layers_see_cross(f, layer, &how);
     b->api->matmul(b, &o, 1, f->mixed, wide, f->m);
 }
 
@@ -531,6 +534,13 @@ static void keep_last(cdz_layers *f, uint32_t layer)
     }
 }
 
+static void see_last(cdz_layers *f, uint32_t layer)
+{
+    const cdz_norm *norm = &f->weights->final_norm;
+    if (norm->w.data) cdz_layers_norm(f, f->normed, f->x, f->m, norm);
+    cdz_layers_see_hidden(f, layer, norm->w.data ? f->normed : f->x);
+}
+
 uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
     const cdz_arch *a = f->stack.arch;
@@ -541,9 +551,11 @@ uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
     const uint32_t depth = wants[0]->n_layers ? wants[0]->n_layers : a->n_layers;
     for (uint32_t layer = 0; layer < depth; layer++) {
         keep_hidden(f, layer);
+        if (f->any_seen) cdz_layers_see_hidden(f, layer, f->x);
         run_layer(f, layer);
     }
     keep_last(f, depth);
+    if (f->any_seen) see_last(f, depth);
     for (uint32_t i = 0; i < f->n_heads; i += HEAD_ROWS) {
         const uint32_t left = f->n_heads - i;
         score_rows(f, f->heads + i, left < HEAD_ROWS ? left : HEAD_ROWS);

@@ -18,8 +18,9 @@ enum { CDZ_PASS_ROWS = 512 };
 typedef struct cdz_want_seq {
     cdz_seq *seq;
     int64_t row0; /* score row: LAST row0; ALL row0 + position; with by_index row0 + the id's index */
-    uint32_t from;   /* ALL: the first position whose scores are wanted */
-    int64_t hidden0; /* the row of hidden states, by the same rule */
+    uint32_t from;              /* ALL: the first position whose scores are wanted */
+    int64_t hidden0;            /* the row of hidden states, by the same rule */
+    const cdz_capture *capture; /* or NULL */
 } cdz_want_seq;
 
 typedef struct cdz_want {

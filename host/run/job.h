@@ -50,6 +50,7 @@ typedef struct cdz_job {
     uint32_t prefill_chunk; /* at most so many prompt positions of a row in one pass; 0: no limit */
     double deadline_s;      /* monotonic; 0: none */
     bool keep_scores, keep_logits, keep_logprobs; /* what record() keeps */
+    bool keep_hidden, keep_attentions;            /* of recorded steps */
     uint32_t keep_top; /* > 0: instead of whole rows keep the k best ids and values, the chosen and n_finite */
     cdz_kept *past;     /* held by the job: KV state that prompts may continue, or NULL */
     bool keep_cache;    /* the outcome holds the rows' KV state */
@@ -98,6 +99,12 @@ typedef struct cdz_recorded_step {
     const float *chosen_logprob, *chosen_raw_logprob; /* (n_step_rows) or NULL */
     const int32_t *top_ids; /* (n_step_rows, keep_top), by falling score, ties by lower id */
     const float *top_values;
+    const int32_t *ids; /* (n_step_rows, n_ids) what the rows held; NULL: no states are kept */
+    uint32_t n_ids, n_queries, n_keys;
+    /* A tensor for each layer, and one more of hidden states; or NULL. */
+    float *const *hidden;     /* (n_step_rows, n_queries, hidden) */
+    float *const *attentions; /* (n_step_rows, n_heads, n_queries, n_keys) */
+    float *const *cross;      /* (n_step_rows, n_heads, n_queries, source_len); of a pair */
     const uint32_t *n_finite; /* (n_step_rows) scores that are not -inf */
 } cdz_recorded_step;
 
@@ -108,6 +115,10 @@ struct cdz_outcome {
     uint32_t n_rows, n_vocab;
     cdz_recorded_step *steps;
     uint32_t n_steps, n_step_rows; /* rows that ran: more than n_rows when a search returned some */
+    /* Of a pair's encoder, when asked for, as in the steps: (n_sources, source_len, hidden) and (n_sources, heads,
+     * source_len, source_len). */
+    float *const *encoder_hidden, *const *encoder_attentions;
+    uint32_t n_sources, source_len;
     cdz_named_result *results;
     uint32_t n_results;
     const float *prompt_logits;             /* (n_prompts, prompt_len, n_vocab) when asked for */

@@ -38,6 +38,15 @@ typedef struct rope_span {
     cdz_rope rope;
 } rope_span;
 
+/* A row whose states are written down. */
+typedef struct seen_row {
+    const cdz_capture *capture; /* NULL: not this one's */
+    uint32_t query, n_slots;    /* its place among the capture's queries; slots it may see */
+    const uint8_t *mask;        /* (n_masked) of the slots; later ones are visible */
+    uint32_t n_masked;
+    const cdz_encoded *source; /* what it reads, of a pair's decoder */
+} seen_row;
+
 struct cdz_layers {
     cdz_backend *backend;
     const cdz_weights *weights;
@@ -65,6 +74,8 @@ struct cdz_layers {
     int32_t ids[CDZ_PASS_ROWS];
     const float *embeds[CDZ_PASS_ROWS]; /* (D) given in place of the id's, or NULL */
     bool any_embeds;
+    seen_row seen[CDZ_PASS_ROWS]; /* only if any_seen */
+    bool any_seen;
     uint32_t positions[CDZ_PASS_ROWS];
     cdz_kv_row rows[CDZ_PASS_ROWS];
     cdz_kv_row sources[CDZ_PASS_ROWS]; /* what the encoder made, for each row; of a pair */
@@ -88,6 +99,15 @@ void cdz_layers_embed(cdz_layers *layers, const cdz_weight *table, const cdz_wei
 void cdz_layers_project(cdz_layers *layers, uint32_t layer, bool queries, bool keys);
 /* The rest of the layer: attention, and what follows. */
 void cdz_layers_finish(cdz_layers *layers, uint32_t layer);
+
+/* --- capture.c: of rows that are seen --- */
+/* The pass's next row, at that slot of the sequence. capture NULL: not to be seen. */
+void cdz_layers_see_row(cdz_layers *layers, const cdz_capture *capture, const cdz_seq *seq,
+                        uint32_t slot);
+void cdz_layers_see_hidden(cdz_layers *layers, uint32_t index, const float *x); /* x (m, D) */
+/* Weights that the queries in q give to the stack's keys, and to the source's. */
+void cdz_layers_see_attention(cdz_layers *layers, uint32_t layer, const cdz_attention *how);
+void cdz_layers_see_cross(cdz_layers *layers, uint32_t layer, const cdz_attention *how);
 
 /* --- encode.c --- */
 cdz_status cdz_encoder_create(cdz_layers *layers, cdz_error *err); /* of a pair */

@@ -397,6 +397,8 @@ static cdz_status decode(cdz_loop *loop)
     if (status == CDZ_OK) status = make_states(loop);
     if (status == CDZ_OK) status = cdz_drafter_begin(loop);
     if (status == CDZ_OK) status = run_strategy(loop);
+    if (status == CDZ_OK && (loop->job->keep_hidden || loop->job->keep_attentions))
+        status = cdz_states_replay(loop);
     cdz_drafter_end(loop);
     cdz_stages_end(loop);
     if (loop->returned)

@@ -155,6 +155,7 @@ struct cdz_loop {
     unsigned char *trial_states; /* (trial_cap) states of made-up rows */
     size_t trial_cap;
 
+    const cdz_capture *captures; /* of the next seq_forward's sequences, or NULL */
     cdz_want want;
     cdz_want_seq *want_seqs;
     uint32_t want_cap;
@@ -260,6 +261,11 @@ cdz_status cdz_record_rows(cdz_loop *loop, cdz_record_kind what, const cdz_score
 void cdz_record_token(cdz_loop *loop, uint32_t row, int32_t token);
 void cdz_record_close(cdz_loop *loop); /* tokens that no row of the step chose were appended */
 void cdz_record_rewind(cdz_loop *loop, uint32_t n);
+
+/* --- hidden states and attentions: states.c --- */
+cdz_status cdz_states_note(cdz_loop *loop, cdz_recorded_step *step); /* what the rows hold at it */
+cdz_status cdz_states_replay(cdz_loop *loop);                        /* once the strategy is done */
+cdz_status cdz_states_of_sources(cdz_task *task);                    /* before they are encoded */
 
 /* --- the host table: host_table.c --- */
 extern const cdz_host cdz_run_host;

@@ -97,7 +97,7 @@ static cdz_status want_rows(cdz_loop *loop, const uint32_t *leaders)
         if (!cdz_row_runs(loop, r) || leaders[r] != r) continue;
         cdz_seq_rotate_for(loop->rows[r].seq, loop->want.length);
         CDZ_TRY(cdz_seq_prepare(loop->rows[r].seq, &loop->error));
-        loop->want_seqs[loop->want.n_seqs++] = (cdz_want_seq){loop->rows[r].seq, r, 0, r};
+        loop->want_seqs[loop->want.n_seqs++] = (cdz_want_seq){loop->rows[r].seq, r, 0, r, NULL};
     }
     if (loop->hidden.n && loop->hidden.positions != CDZ_POSITIONS_LAST)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,

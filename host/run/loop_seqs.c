@@ -245,7 +245,8 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
     for (uint32_t i = 0; i < n; i++) {
         /* Without a visible token there is nothing to fill. */
         if (positions == CDZ_POSITIONS_NONE && cdz_seq_visible(seqs[i]) == 0) continue;
-        CDZ_TRY(want_seq(loop, seqs[i], length, &loop->want_seqs[n_wanted++]));
+        CDZ_TRY(want_seq(loop, seqs[i], length, &loop->want_seqs[n_wanted]));
+        loop->want_seqs[n_wanted++].capture = loop->captures ? &loop->captures[i] : NULL;
     }
     const uint32_t n_vocab = seqs[0]->model->weights->arch.n_vocab;
     loop->want = (cdz_want){.model = seqs[0]->model,

@@ -133,6 +133,53 @@ static bool join_top(const cdz_task *task, uint32_t step, cdz_recorded_step *out
     return join_floats(task, step, k, offsetof(cdz_recorded_step, top_values), &out->top_values);
 }
 
+/* A tensor for each layer with `rows` times `width` floats for each loop; zeros for those that have no such step. */
+static bool join_layers(const cdz_task *task, uint32_t step, const cdz_recorded_step *like,
+                        uint32_t n_layers, size_t rows, size_t width, size_t field,
+                        float *const **out)
+{
+    cdz_arena *arena = &task->outcome->arena;
+    float **all = NULL;
+    for (uint32_t r = 0; r < task->n_loops; r++) {
+        const cdz_recorder *rec = &task->loops[r]->recorder;
+        const cdz_recorded_step *own = step < rec->n ? &rec->steps[step] : NULL;
+        if (!own || own->n_keys != like->n_keys || own->n_queries != like->n_queries) continue;
+        float *const *from;
+        memcpy(&from, (const char *)own + field, sizeof from);
+        if (!from) continue;
+        if (!all) all = cdz_arena_array(arena, n_layers, sizeof *all);
+        if (!all) return false;
+        for (uint32_t l = 0; l < n_layers; l++) {
+            if (!all[l])
+                all[l] = cdz_arena_array(arena, task->n_loops * rows, width * sizeof **all);
+            if (!all[l]) return false;
+            memcpy(all[l] + r * rows * width, from[l], rows * width * sizeof **all);
+        }
+    }
+    *out = all;
+    return true;
+}
+
+/* Loops begin with prompts of one length and each step is a token: step s of all has one shape. */
+static bool join_states(const cdz_task *task, uint32_t step, cdz_recorded_step *out)
+{
+    const cdz_job *job = task->job;
+    const cdz_arch *a = &job->model->weights->arch;
+    for (uint32_t r = 0; r < task->n_loops && !out->n_keys; r++) {
+        const cdz_recorder *rec = &task->loops[r]->recorder;
+        if (step >= rec->n) continue;
+        out->n_queries = rec->steps[step].n_queries;
+        out->n_keys = rec->steps[step].n_keys;
+    }
+    const size_t Q = out->n_queries, HQ = a->n_heads * Q;
+    return join_layers(task, step, out, a->n_layers + 1, Q, a->hidden,
+                       offsetof(cdz_recorded_step, hidden), &out->hidden) &&
+           join_layers(task, step, out, a->n_layers, HQ, out->n_keys,
+                       offsetof(cdz_recorded_step, attentions), &out->attentions) &&
+           join_layers(task, step, out, a->n_layers, HQ, job->source_len,
+                       offsetof(cdz_recorded_step, cross), &out->cross);
+}
+
 static bool join_steps(const cdz_task *task)
 {
     cdz_outcome *outcome = task->outcome;
@@ -151,7 +198,7 @@ static bool join_steps(const cdz_task *task)
                          &s->chosen_logprob) ||
             !join_floats(task, i, 1, offsetof(cdz_recorded_step, chosen_raw_logprob),
                          &s->chosen_raw_logprob) ||
-            !join_top(task, i, s))
+            !join_top(task, i, s) || !join_states(task, i, s))
             return false;
     }
     outcome->steps = steps;

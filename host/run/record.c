@@ -46,6 +46,7 @@ static cdz_status new_step(cdz_loop *loop)
         step->chosen_raw_logprob = nan_row(loop);
         if (!step->chosen_logprob || !step->chosen_raw_logprob) return cdz_loop_nomem(loop);
     }
+    if (loop->job->keep_hidden || loop->job->keep_attentions) CDZ_TRY(cdz_states_note(loop, step));
     rec->n++;
     rec->closed = rec->has_scores = rec->has_logits = false;
     return CDZ_OK;
@@ -118,7 +119,7 @@ cdz_status cdz_record_rows(cdz_loop *loop, cdz_record_kind what, const cdz_score
     if (rec->n == 0 || rec->closed || (is_scores ? rec->has_scores : rec->has_logits))
         CDZ_TRY(new_step(loop));
     cdz_recorded_step *step = &rec->steps[rec->n - 1];
-    const bool whole = is_scores ? job->keep_scores && !job->keep_top : job->keep_logits;
+    const bool whole = is_scores ? job->keep_scores : job->keep_logits;
     float **pending = is_scores ? &loop->pending_scores : &loop->pending_logits;
     float *rows = copy_rows(loop, scores, whole, pending);
     if (!rows) return cdz_loop_nomem(loop);
@@ -142,7 +143,7 @@ cdz_status cdz_verb_record(cdz_decoder *dec, cdz_record_kind what, const cdz_sco
     const bool wanted = what == CDZ_RECORD_SCORES
                             ? job->keep_scores || job->keep_top || job->keep_logprobs
                             : job->keep_logits || job->keep_logprobs;
-    if (!wanted) return CDZ_OK;
+    if (!wanted && !job->keep_hidden && !job->keep_attentions) return CDZ_OK;
     uint32_t first;
     CDZ_TRY(cdz_loop_check(loop, "record", scores, &first));
     if (scores->n_rows != loop->n_rows || scores->n_vocab != loop->n_vocab)

@@ -125,6 +125,11 @@ void cdz_seq_cut(cdz_seq *seq, uint32_t len)
     if (seq->computed > visible) cut_cache(seq, visible);
 }
 
+void cdz_seq_forget(cdz_seq *seq)
+{
+    cut_cache(seq, 0);
+}
+
 cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n_positions, cdz_error *err)
 {
     const uint32_t n = cdz_kv_blocks_for(n_positions);

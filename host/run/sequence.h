@@ -45,6 +45,7 @@ void cdz_seq_embed(cdz_seq *seq, const float *embeds, uint32_t n);
 void cdz_seq_set_mask(cdz_seq *seq, const uint8_t *mask, uint32_t len);
 cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error *err);
 void cdz_seq_cut(cdz_seq *seq, uint32_t len); /* keeps the first len ids */
+void cdz_seq_forget(cdz_seq *seq);            /* the whole cache */
 /* to becomes what from is: same ids, same mask, shared blocks. */
 cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err);
 /* Takes over from's cache when both hold the same ids; to has none yet. */

@@ -52,11 +52,19 @@ static uint64_t row_blocks(const cdz_job *job)
     return shared < apart ? shared : apart;
 }
 
+/* Rows are computed again, to write states down. */
+static uint64_t again(const cdz_job *job)
+{
+    if (!job->keep_hidden && !job->keep_attentions) return 0;
+    const uint64_t n_new = job->max_length > job->prompt_len ? job->max_length - job->prompt_len : 0;
+    return (uint64_t)job->n_rows * cdz_kv_blocks_for(cdz_job_slots(job) + n_new + drafted(job));
+}
+
 uint64_t cdz_job_blocks(const cdz_job *job)
 {
     const uint64_t sources =
         job->sources ? (uint64_t)job->n_prompts * cdz_kv_blocks_for(job->source_len) : 0;
-    return row_blocks(job) + sources;
+    return row_blocks(job) + again(job) + sources;
 }
 
 cdz_kv_account *cdz_task_account(cdz_task *task, const cdz_run_model *model)
@@ -151,6 +159,7 @@ static cdz_status start_sources(cdz_task *task)
 {
     const cdz_run_model *assistant = task->job->assistant;
     CDZ_TRY(make_sources(task, &task->target, &task->sources));
+    CDZ_TRY(cdz_states_of_sources(task));
     if (!assistant || assistant == task->job->model) return CDZ_OK;
     if (!assistant->weights->arch.encoder) return CDZ_OK;
     return make_sources(task, &task->assistant, &task->assistant_sources);

@@ -128,6 +128,7 @@ static const cdz_backend_api operations = {
     .kv_copy = cdz_cpu_kv_copy,
     .kv_write = cdz_cpu_kv_write,
     .attention = cdz_cpu_attention,
+    .attention_weights = cdz_cpu_attention_weights,
     .parallel = parallel,
     .destroy = destroy,
 };

@@ -33,6 +33,9 @@ size_t cdz_cpu_kv_block_bytes(cdz_backend *b, const cdz_kv_shape *shape);
 void cdz_cpu_kv_copy(cdz_backend *b, cdz_kv *kv, int32_t to, int32_t from);
 void cdz_cpu_kv_write(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,
                       const float *v, size_t ldv, const cdz_kv_row *rows, size_t m);
+void cdz_cpu_attention_weights(cdz_backend *b, float *out, size_t ldo, const float *q,
+                               const cdz_kv *kv, size_t layer, const cdz_kv_row *row,
+                               const cdz_attention *how);
 void cdz_cpu_attention(cdz_backend *b, float *out, size_t ldo, const float *q, size_t ldq,
                        const cdz_kv *kv, size_t layer, const cdz_kv_row *rows, size_t m,
                        const cdz_attention *how);

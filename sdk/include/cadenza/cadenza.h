@@ -199,6 +199,10 @@ uint32_t cdz_result_calls(const cdz_result *result);
 const cdz_result *cdz_result_call(const cdz_result *result, uint32_t call);
 /* The whole result as `--json` prints it: ids, text, finish_reason, timings, sequences, and what was recorded. */
 const char *cdz_result_json(const cdz_result *result);
+/* Scores, logits, attentions and hidden states of every step (output_scores and the like) as float32 tensors named
+ * "logits/0", "attentions/0/2": kind, step, layer. path: a .safetensors file, or a folder, ending in '/', for one .npy
+ * file per tensor ("attentions.0.2.npy"). */
+cdz_status cdz_result_save(const cdz_result *result, const char *path, cdz_error *err);
 void cdz_result_free(cdz_result *result); /* NULL is fine */
 
 /* --- generation configs ----------------------------------------------------------------------------------- */

@@ -1,0 +1,189 @@
+/* outputs.c - the tensors of a result: scores, logits, attentions and hidden states of each step, by name; and saving
+ * them as a .safetensors file or as .npy files. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "load/npy.h"
+
+/* --- kinds ---------------------------------------------------------------------------------------------------------- */
+
+enum { LOGITS, SCORES, ATTENTIONS, HIDDEN, CROSS, ENCODER_ATTENTIONS, ENCODER_HIDDEN };
+
+static const cdz_arch *arch_of(const cdz_result *result)
+{
+    return cdz_weights_arch(cdz_run_model_weights(result->model));
+}
+
+uint32_t cdz_result_output_kinds(const cdz_result *result,
+                                 cdz_output_kind out[static CDZ_OUTPUT_KINDS])
+{
+    static const cdz_recorded_step none;
+    const cdz_outcome *o = result->outcome;
+    const cdz_recorded_step *first = o->n_steps ? o->steps : &none;
+    const cdz_arch *a = arch_of(result), *enc = a->encoder;
+    const uint32_t S = o->n_steps, L = a->n_layers, E = enc ? enc->n_layers : 0;
+    const struct {
+        bool there;
+        cdz_output_kind kind;
+    } all[] = {
+        {first->logits, {"logits", LOGITS, S, 0}},
+        {first->scores, {"scores", SCORES, S, 0}},
+        {first->attentions, {enc ? "decoder_attentions" : "attentions", ATTENTIONS, S, L}},
+        {first->hidden, {enc ? "decoder_hidden_states" : "hidden_states", HIDDEN, S, L + 1}},
+        {first->cross, {"cross_attentions", CROSS, S, L}},
+        {o->encoder_attentions, {"encoder_attentions", ENCODER_ATTENTIONS, 0, E}},
+        {o->encoder_hidden, {"encoder_hidden_states", ENCODER_HIDDEN, 0, E + 1}},
+    };
+    uint32_t n = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].there) out[n++] = all[i].kind;
+    return n;
+}
+
+static const float *of_layer(float *const *layers, uint32_t layer)
+{
+    return layers ? layers[layer] : NULL;
+}
+
+void cdz_result_output(const cdz_result *result, const cdz_output_kind *kind, uint32_t s,
+                       uint32_t layer, cdz_output *out)
+{
+    const cdz_outcome *o = result->outcome;
+    const cdz_arch *a = arch_of(result), *enc = a->encoder;
+    const cdz_recorded_step *step = kind->n_steps ? &o->steps[s] : NULL;
+    const uint64_t R = o->n_step_rows, Q = step ? step->n_queries : 0, H = a->n_heads;
+    const uint64_t P = o->n_sources, T = o->source_len;
+    switch (kind->id) {
+    case LOGITS: *out = (cdz_output){"", 2, {R, o->n_vocab}, step->logits}; break;
+    case SCORES: *out = (cdz_output){"", 2, {R, o->n_vocab}, step->scores}; break;
+    case ATTENTIONS:
+        *out = (cdz_output){"", 4, {R, H, Q, step->n_keys}, of_layer(step->attentions, layer)};
+        break;
+    case CROSS: *out = (cdz_output){"", 4, {R, H, Q, T}, of_layer(step->cross, layer)}; break;
+    case HIDDEN:
+        *out = (cdz_output){"", 3, {R, Q, a->hidden}, of_layer(step->hidden, layer)};
+        break;
+    case ENCODER_ATTENTIONS:
+        *out = (cdz_output){"", 4, {P, enc->n_heads, T, T}, of_layer(o->encoder_attentions, layer)};
+        break;
+    default:
+        *out = (cdz_output){"", 3, {P, T, enc->hidden}, of_layer(o->encoder_hidden, layer)};
+        break;
+    }
+    int n = snprintf(out->name, sizeof out->name, "%s", kind->name);
+    if (kind->n_steps) n += snprintf(out->name + n, sizeof out->name - (size_t)n, "/%" PRIu32, s);
+    if (kind->n_layers) snprintf(out->name + n, sizeof out->name - (size_t)n, "/%" PRIu32, layer);
+}
+
+static bool visit_kind(const cdz_result *result, const cdz_output_kind *kind,
+                       cdz_output_visit *visit, void *user)
+{
+    for (uint32_t s = 0; s < (kind->n_steps ? kind->n_steps : 1); s++)
+        for (uint32_t l = 0; l < (kind->n_layers ? kind->n_layers : 1); l++) {
+            cdz_output out;
+            cdz_result_output(result, kind, s, l, &out);
+            if (out.data && !visit(user, &out)) return false;
+        }
+    return true;
+}
+
+bool cdz_result_each_output(const cdz_result *result, cdz_output_visit *visit, void *user)
+{
+    cdz_output_kind kinds[CDZ_OUTPUT_KINDS];
+    const uint32_t n = cdz_result_output_kinds(result, kinds);
+    for (uint32_t i = 0; i < n; i++)
+        if (!visit_kind(result, &kinds[i], visit, user)) return false;
+    return true;
+}
+
+static size_t n_values(const cdz_output *out)
+{
+    size_t n = 1;
+    for (uint32_t i = 0; i < out->n_dims; i++) n *= (size_t)out->shape[i];
+    return n;
+}
+
+/* --- one file ------------------------------------------------------------------------------------------------------ */
+
+typedef struct saving {
+    cdz_buf header;
+    uint64_t at; /* bytes of data so far */
+    FILE *file;
+    const char *path;
+} saving;
+
+static bool add_to_header(void *user, const cdz_output *out)
+{
+    saving *s = user;
+    const uint64_t bytes = n_values(out) * sizeof(float);
+    cdz_buf_printf(&s->header, "%s\"%s\": {\"dtype\": \"F32\", \"shape\": [", s->at ? ", " : "",
+                   out->name);
+    for (uint32_t i = 0; i < out->n_dims; i++)
+        cdz_buf_printf(&s->header, "%s%" PRIu64, i ? ", " : "", out->shape[i]);
+    cdz_buf_printf(&s->header, "], \"data_offsets\": [%" PRIu64 ", %" PRIu64 "]}", s->at,
+                   s->at + bytes);
+    s->at += bytes;
+    return true;
+}
+
+static bool write_values(void *user, const cdz_output *out)
+{
+    saving *s = user;
+    const size_t n = n_values(out);
+    return fwrite(out->data, sizeof *out->data, n, s->file) == n;
+}
+
+static bool write_tensors(const cdz_result *result, saving *s)
+{
+    cdz_buf_putc(&s->header, '{');
+    cdz_result_each_output(result, add_to_header, s);
+    cdz_buf_putc(&s->header, '}');
+    while (s->header.len % 8) cdz_buf_putc(&s->header, ' ');
+    if (s->header.failed) return false;
+    unsigned char size[8];
+    for (int i = 0; i < 8; i++) size[i] = (unsigned char)(s->header.len >> (8 * i) & 255);
+    return fwrite(size, 1, 8, s->file) == 8 &&
+           fwrite(s->header.data, 1, s->header.len, s->file) == s->header.len &&
+           cdz_result_each_output(result, write_values, s);
+}
+
+/* --- a folder of arrays ---------------------------------------------------------------------------------------------- */
+
+static bool write_array(void *user, const cdz_output *out)
+{
+    saving *s = user;
+    char path[4096], name[sizeof out->name];
+    memcpy(name, out->name, sizeof name);
+    for (char *at = name; *at; at++)
+        if (*at == '/') *at = '.';
+    const int len = snprintf(path, sizeof path, "%s%s.npy", s->path, name);
+    if (len < 0 || (size_t)len >= sizeof path) return false;
+    s->file = fopen(path, "wbe");
+    if (!s->file) return false;
+    bool good = cdz_npy_write_header(s->file, out->shape, out->n_dims) && write_values(s, out);
+    good &= fclose(s->file) == 0;
+    return good;
+}
+
+cdz_status cdz_result_save(const cdz_result *result, const char *path, cdz_error *err)
+{
+    const size_t len = strlen(path);
+    saving s = {.path = path};
+    bool good;
+    errno = 0;
+    if (len && path[len - 1] == '/') {
+        good = cdz_result_each_output(result, write_array, &s);
+    } else {
+        s.file = fopen(path, "wbe");
+        good = s.file && write_tensors(result, &s);
+        if (s.file) good &= fclose(s.file) == 0;
+    }
+    cdz_buf_free(&s.header);
+    if (good) return CDZ_OK;
+    return cdz_err(err, CDZ_E_IO, "%s: cannot be written: %s", path,
+                   errno ? strerror(errno) : "out of memory");
+}

@@ -1,0 +1,175 @@
+/* states.c - hidden states and attention weights of recorded steps, and of a pair's encoder.
+ *
+ * A row's numbers hang on its own ids alone, so nothing is kept while the strategy runs but what each row held at each
+ * step. Afterwards those prefixes are computed again, step after step in one sequence per row, which computes only what
+ * changed, and this time what the layers give is written down. Shapes are transformers': the first step has the whole
+ * prompt, later ones a position each; places that a mask hides are zeros. The encoder runs once, and is watched then. */
+#include <string.h>
+
+#include "run/task.h"
+#include "run/verbs.h"
+
+static cdz_arena *arena_of(const cdz_loop *loop)
+{
+    return &loop->task->outcome->arena;
+}
+
+cdz_status cdz_states_note(cdz_loop *loop, cdz_recorded_step *step)
+{
+    const uint32_t n = loop->rows[0].seq->n;
+    int32_t *ids = cdz_arena_array(&loop->arena, (size_t)loop->n_rows * n + 1, sizeof *ids);
+    if (!ids) return cdz_loop_nomem(loop);
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        const cdz_seq *seq = loop->rows[r].seq;
+        const uint32_t len = seq->n < n ? seq->n : n;
+        if (len) memcpy(ids + (size_t)r * n, seq->ids, len * sizeof *ids);
+    }
+    step->ids = ids;
+    step->n_ids = n;
+    return CDZ_OK;
+}
+
+/* --- room ----------------------------------------------------------------------------------------------------------- */
+
+/* n tensors of a shape, zeros. */
+static bool make_tensors(cdz_arena *arena, uint32_t n, const uint64_t *shape, size_t n_dims,
+                         float *const **out)
+{
+    size_t floats = 1;
+    for (size_t i = 0; i < n_dims; i++)
+        if (__builtin_mul_overflow(floats, (size_t)shape[i], &floats)) return false;
+    float **all = cdz_arena_array(arena, n, sizeof *all);
+    for (uint32_t i = 0; all && i < n; i++) {
+        all[i] = cdz_arena_array(arena, floats, sizeof **all);
+        if (!all[i]) return false;
+    }
+    *out = all;
+    return all != NULL;
+}
+
+static cdz_status make_room(cdz_loop *loop, cdz_recorded_step *step, bool first)
+{
+    const cdz_arch *a = &loop->model->weights->arch;
+    const cdz_job *job = loop->job;
+    step->n_keys = cdz_job_slots(job) + (step->n_ids - job->prompt_len);
+    step->n_queries = first ? step->n_keys : 1;
+    const uint64_t R = loop->n_rows, Q = step->n_queries, H = a->n_heads;
+    const uint64_t hidden[] = {R, Q, a->hidden}, own[] = {R, H, Q, step->n_keys},
+                   cross[] = {R, H, Q, job->source_len};
+    cdz_arena *arena = arena_of(loop);
+    if (job->keep_hidden && !make_tensors(arena, a->n_layers + 1, hidden, 3, &step->hidden))
+        return cdz_loop_nomem(loop);
+    if (!job->keep_attentions) return CDZ_OK;
+    if (!make_tensors(arena, a->n_layers, own, 4, &step->attentions)) return cdz_loop_nomem(loop);
+    if (job->sources && !make_tensors(arena, a->n_layers, cross, 4, &step->cross))
+        return cdz_loop_nomem(loop);
+    return CDZ_OK;
+}
+
+/* --- steps ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct replay {
+    cdz_seq **work;        /* (n_rows) */
+    cdz_capture *captures; /* (n_rows) */
+    float *room;           /* (n_heads, most slots or source slots) */
+} replay;
+
+/* The work sequence of row r, holding what the row held at the step. */
+static cdz_status set_ids(cdz_loop *loop, cdz_seq *seq, uint32_t r, const cdz_recorded_step *step)
+{
+    const int32_t *ids = step->ids + (size_t)r * step->n_ids;
+    uint32_t same = 0;
+    while (same < seq->n && same < step->n_ids && seq->ids[same] == ids[same]) same++;
+    cdz_seq_cut(seq, same);
+    return cdz_seq_push(seq, ids + same, step->n_ids - same, &loop->error);
+}
+
+static cdz_status replay_step(cdz_loop *loop, const replay *again, const cdz_recorded_step *step)
+{
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        CDZ_TRY(set_ids(loop, again->work[r], r, step));
+        again->captures[r] = (cdz_capture){.hidden = step->hidden,
+                                           .attentions = step->attentions,
+                                           .cross = step->cross,
+                                           .room = again->room,
+                                           .row = r,
+                                           .n_queries = step->n_queries,
+                                           .n_keys = step->n_keys};
+    }
+    loop->captures = again->captures;
+    const cdz_status status =
+        cdz_verb_seq_forward(&loop->base, again->work, loop->n_rows, CDZ_POSITIONS_NONE, NULL);
+    loop->captures = NULL;
+    return status;
+}
+
+/* Sequences like the rows, with nothing in their caches. */
+static cdz_status make_work(cdz_loop *loop, replay *again)
+{
+    const cdz_job *job = loop->job;
+    const size_t slots = (size_t)cdz_job_slots(job) + loop->info.max_length;
+    const size_t most = slots > job->source_len ? slots : job->source_len;
+    const size_t heads = loop->model->weights->arch.n_heads;
+    again->work = cdz_arena_array(&loop->arena, loop->n_rows, sizeof(cdz_seq *));
+    again->captures = cdz_arena_array(&loop->arena, loop->n_rows, sizeof(cdz_capture));
+    again->room = cdz_arena_array(&loop->arena, most, heads * sizeof(float));
+    if (!again->work || !again->captures || !again->room) return cdz_loop_nomem(loop);
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        CDZ_TRY(cdz_verb_seq_fork(&loop->base, loop->rows[r].seq, &again->work[r]));
+        cdz_seq_forget(again->work[r]);
+    }
+    return CDZ_OK;
+}
+
+static cdz_status replay_all(cdz_loop *loop)
+{
+    cdz_recorder *rec = &loop->recorder;
+    replay again = {0};
+    CDZ_TRY(make_work(loop, &again));
+    for (uint32_t s = 0; s < rec->n; s++) {
+        CDZ_TRY(make_room(loop, &rec->steps[s], s == 0));
+        CDZ_TRY(replay_step(loop, &again, &rec->steps[s]));
+    }
+    return CDZ_OK;
+}
+
+cdz_status cdz_states_replay(cdz_loop *loop)
+{
+    const cdz_status status = replay_all(loop);
+    cdz_recorder *rec = &loop->recorder;
+    for (uint32_t s = 0; status != CDZ_OK && s < rec->n; s++) /* all steps or none */
+        rec->steps[s].hidden = rec->steps[s].attentions = rec->steps[s].cross = NULL;
+    return status;
+}
+
+/* --- the encoder ------------------------------------------------------------------------------------------------------ */
+
+cdz_status cdz_states_of_sources(cdz_task *task)
+{
+    const cdz_job *job = task->job;
+    if (!job->sources || (!job->keep_hidden && !job->keep_attentions)) return CDZ_OK;
+    cdz_outcome *o = task->outcome;
+    const cdz_arch *a = job->model->weights->arch.encoder;
+    const uint64_t P = job->n_prompts, T = job->source_len;
+    const uint64_t hidden[] = {P, T, a->hidden}, own[] = {P, a->n_heads, T, T};
+    cdz_capture *captures = cdz_arena_array(&o->arena, P, sizeof *captures);
+    float *room = cdz_arena_array(&o->arena, T, a->n_heads * sizeof *room);
+    bool good = captures && room;
+    if (good && job->keep_hidden)
+        good = make_tensors(&o->arena, a->n_layers + 1, hidden, 3, &o->encoder_hidden);
+    if (good && job->keep_attentions)
+        good = make_tensors(&o->arena, a->n_layers, own, 4, &o->encoder_attentions);
+    if (!good) return cdz_err(&task->error, CDZ_E_NOMEM, "out of memory for the encoder's states");
+    o->n_sources = job->n_prompts;
+    o->source_len = job->source_len;
+    for (uint32_t i = 0; i < job->n_prompts; i++) {
+        captures[i] = (cdz_capture){.hidden = o->encoder_hidden,
+                                    .attentions = o->encoder_attentions,
+                                    .room = room,
+                                    .row = i,
+                                    .n_queries = job->source_len,
+                                    .n_keys = job->source_len};
+        task->sources[i].capture = &captures[i];
+    }
+    return CDZ_OK;
+}

@@ -1,0 +1,49 @@
+/* attention_weights.c - the weights that attention gives to positions, for those who want to see them. One row at a
+ * time, in plain C: ref_attention.c's scores and softmax, divided by their sum. */
+#include <math.h>
+#include <string.h>
+
+#include "cpu/cpu_backend.h"
+#include "ref/scalar_math.h"
+
+static float score(const cdz_kv *kv, const float *keys, const float *q, size_t within)
+{
+    const size_t dim = kv->shape.head_dim;
+    const float *key =
+        keys + within / CDZ_POSITION_GROUP * dim * CDZ_POSITION_GROUP + within % CDZ_POSITION_GROUP;
+    float s = 0.0f;
+    for (size_t d = 0; d < dim; d++) s = fmaf(key[d * CDZ_POSITION_GROUP], q[d], s);
+    return s;
+}
+
+static void softmax(float *s, size_t n)
+{
+    float largest = s[0], sum = 0.0f;
+    for (size_t i = 1; i < n; i++) largest = s[i] > largest ? s[i] : largest;
+    for (size_t i = 0; i < n; i++) sum += s[i] = cdz_exp(s[i] - largest);
+    for (size_t i = 0; i < n; i++) s[i] /= sum;
+}
+
+void cdz_cpu_attention_weights(cdz_backend *b, float *out, size_t ldo, const float *q,
+                               const cdz_kv *kv, size_t layer, const cdz_kv_row *row,
+                               const cdz_attention *how)
+{
+    (void)b;
+    const size_t dim = kv->shape.head_dim, group = how->n_heads / kv->shape.n_kv_heads;
+    const size_t own = (size_t)row->position + 1, end = own + row->ahead;
+    const size_t begin = how->window && own > how->window ? own - how->window : 0;
+    for (size_t h = 0; h < how->n_heads; h++) {
+        const float *base =
+            kv->memory + (layer * kv->shape.n_kv_heads + h / group) * kv->head_floats;
+        float *to = out + h * ldo;
+        memset(to, 0, begin * sizeof *to);
+        for (size_t p = begin; p < end; p++) {
+            const float *keys = base + (size_t)row->blocks[p / CDZ_KV_BLOCK] * kv->block_floats;
+            float s = score(kv, keys, q + h * dim, p % CDZ_KV_BLOCK) * how->scale;
+            if (how->bias)
+                s += how->bias[h * how->bias_stride + how->bias_zero + p - row->position];
+            to[p] = how->soft_cap != 0.0f ? cdz_soft_cap(s, how->soft_cap) : s;
+        }
+        softmax(to + begin, end - begin);
+    }
+}
