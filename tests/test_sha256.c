@@ -64,6 +64,25 @@ static void published_runs(void **state)
     }
 }
 
+/* The same in pieces of every size up to two blocks. */
+static void in_pieces(void **state)
+{
+    (void)state;
+    char data[500], whole[CDZ_SHA256_HEX];
+    for (size_t i = 0; i < sizeof data; i++) data[i] = (char)(i * 7);
+    cdz_sha256_hex(data, sizeof data, whole);
+    for (size_t piece = 1; piece <= 130; piece++) {
+        cdz_sha256_state s;
+        char hex[CDZ_SHA256_HEX];
+        cdz_sha256_begin(&s);
+        for (size_t at = 0; at < sizeof data; at += piece)
+            cdz_sha256_add(&s, data + at, at + piece < sizeof data ? piece : sizeof data - at);
+        cdz_sha256_add(&s, NULL, 0);
+        cdz_sha256_end(&s, hex);
+        if (strcmp(hex, whole) != 0) fail_msg("pieces of %zu: %s", piece, hex);
+    }
+}
+
 static void what_a_digest_looks_like(void **state)
 {
     (void)state;
@@ -81,6 +100,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_digests),
         cmocka_unit_test(published_runs),
+        cmocka_unit_test(in_pieces),
         cmocka_unit_test(what_a_digest_looks_like),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,37 +49,70 @@ static void compress(uint32_t h[8], const uint8_t *block)
     for (int i = 0; i < 8; i++) h[i] += s[i];
 }
 
-void cdz_sha256(const void *data, size_t len, uint8_t out[CDZ_SHA256_BYTES])
+void cdz_sha256_begin(cdz_sha256_state *state)
 {
-    uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    const uint8_t *bytes = data;
-    size_t whole = len / 64 * 64, rest = len - whole;
-    for (size_t i = 0; i < whole; i += 64) compress(h, bytes + i);
-
-    /* The tail: what is left, a one bit, zeros, and the length in bits; one block or two (5.1.1). */
-    uint8_t tail[128] = {0};
-    size_t tail_len = rest < 56 ? 64 : 128;
-    if (rest) memcpy(tail, bytes + whole, rest);
-    tail[rest] = 0x80;
-    uint64_t bits = (uint64_t)len * 8;
-    for (size_t i = 0; i < 8; i++) tail[tail_len - 1 - i] = (uint8_t)(bits >> (8 * i));
-    for (size_t i = 0; i < tail_len; i += 64) compress(h, tail + i);
-
-    for (size_t i = 0; i < CDZ_SHA256_BYTES; i++)
-        out[i] = (uint8_t)(h[i / 4] >> (24 - 8 * (i % 4)));
+    *state = (cdz_sha256_state){.h = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f,
+                                      0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 }
 
-void cdz_sha256_hex(const void *data, size_t len, char out[CDZ_SHA256_HEX])
+void cdz_sha256_add(cdz_sha256_state *state, const void *data, size_t len)
+{
+    const uint8_t *bytes = data;
+    const size_t held = state->len % 64;
+    if (len == 0) return;
+    state->len += len;
+    if (held) {
+        const size_t n = len < 64 - held ? len : 64 - held;
+        memcpy(state->rest + held, bytes, n);
+        if (held + n < 64) return;
+        compress(state->h, state->rest);
+        bytes += n;
+        len -= n;
+    }
+    for (; len >= 64; bytes += 64, len -= 64) compress(state->h, bytes);
+    memcpy(state->rest, bytes, len);
+}
+
+/* The tail: what is left, a one bit, zeros, and the length in bits; one block or two (5.1.1). */
+static void finish(cdz_sha256_state *state, uint8_t out[CDZ_SHA256_BYTES])
+{
+    const size_t rest = state->len % 64, tail_len = rest < 56 ? 64 : 128;
+    uint8_t tail[128] = {0};
+    memcpy(tail, state->rest, rest);
+    tail[rest] = 0x80;
+    const uint64_t bits = state->len * 8;
+    for (size_t i = 0; i < 8; i++) tail[tail_len - 1 - i] = (uint8_t)(bits >> (8 * i));
+    for (size_t i = 0; i < tail_len; i += 64) compress(state->h, tail + i);
+    for (size_t i = 0; i < CDZ_SHA256_BYTES; i++)
+        out[i] = (uint8_t)(state->h[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+void cdz_sha256_end(cdz_sha256_state *state, char out[CDZ_SHA256_HEX])
 {
     static const char digits[] = "0123456789abcdef";
     uint8_t digest[CDZ_SHA256_BYTES];
-    cdz_sha256(data, len, digest);
+    finish(state, digest);
     for (size_t i = 0; i < CDZ_SHA256_BYTES; i++) {
         out[2 * i] = digits[digest[i] >> 4];
         out[2 * i + 1] = digits[digest[i] & 15];
     }
     out[CDZ_SHA256_HEX - 1] = '\0';
+}
+
+void cdz_sha256(const void *data, size_t len, uint8_t out[CDZ_SHA256_BYTES])
+{
+    cdz_sha256_state state;
+    cdz_sha256_begin(&state);
+    cdz_sha256_add(&state, data, len);
+    finish(&state, out);
+}
+
+void cdz_sha256_hex(const void *data, size_t len, char out[CDZ_SHA256_HEX])
+{
+    cdz_sha256_state state;
+    cdz_sha256_begin(&state);
+    cdz_sha256_add(&state, data, len);
+    cdz_sha256_end(&state, out);
 }
 
 bool cdz_sha256_is_hex(const char *text)

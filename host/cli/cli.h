@@ -17,6 +17,9 @@ cdz_command cdz_cmd_run, cdz_cmd_chat, cdz_cmd_explain, cdz_cmd_plugin, cdz_cmd_
     cdz_cmd_tokenize, cdz_cmd_template, cdz_cmd_detect, cdz_cmd_config, cdz_cmd_parity,
     cdz_cmd_version;
 
+/* `model check` (model_check.c): reads all of a model; 1 when something is wrong. */
+int cdz_cli_model_check(const char *folder);
+
 /* `plugin new` (plugin_new.c): writes a package from the shipped template of that kind and language. id: NULL means
  * org.example. and the name. */
 int cdz_cli_plugin_new(const char *path, const char *kind, const char *lang, const char *id);

@@ -1,4 +1,4 @@
-/* cmd_model.c - cadenza model info: what a careful user wants to know before running a model. */
+/* cmd_model.c - cadenza model: info, what a careful user wants to know before running a model, and check. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,9 +12,14 @@
 
 static const char help[] =
     "usage: cadenza model info [MODEL] [--context N | --json]\n"
+    "       cadenza model check [MODEL]\n"
     "\n"
-    "Describes a model folder or GGUF file: architecture, parameters, types, memory, "
+    "info describes a model folder or GGUF file: architecture, parameters, types, memory, "
     "tokenizer, generation defaults.\n"
+    "check reads all of it: names and shapes against the architecture, SHA-256 against what is "
+    "recorded\n"
+    "(SHA256SUMS or FILE.sha256 beside it, the Hugging Face cache), values that are no numbers,\n"
+    "tokenizer, chat template and generation config. It exits with 1 when something is wrong.\n"
     "Without MODEL: the shipped one.\n"
     "\n"
     "  --context N              positions to compute the KV memory for; "
@@ -24,7 +29,8 @@ static const char help[] =
     "Examples:\n"
     "  cadenza model info\n"
     "  cadenza model info my-model --context 4096\n"
-    "  cadenza model info my-model --json\n";
+    "  cadenza model info my-model --json\n"
+    "  cadenza model check my-model\n";
 
 /* Positions to show KV memory for where a model has no limit. */
 enum { NO_CONTEXT = 1024 };
@@ -220,13 +226,17 @@ int cdz_cmd_model(int argc, char **argv)
         if (!cdz_cli_parse_size(optarg, &context) || context == 0 || context > UINT32_MAX)
             return cdz_cli_misuse("model", "--context %s: expected a number of positions", optarg);
     }
-    if (optind >= argc || strcmp(argv[optind], "info") != 0)
-        return cdz_cli_misuse("model", "expected `info`%s%s", optind < argc ? ", found " : "",
-                              optind < argc ? argv[optind] : "");
+    const bool check = optind < argc && strcmp(argv[optind], "check") == 0;
+    if (optind >= argc || (!check && strcmp(argv[optind], "info") != 0))
+        return cdz_cli_misuse("model", "expected `info` or `check`%s%s",
+                              optind < argc ? ", found " : "", optind < argc ? argv[optind] : "");
+    if (check && (json || context))
+        return cdz_cli_misuse("model", "check takes no --json and no --context");
     if (argc - optind > 2)
         return cdz_cli_misuse("model", "unexpected argument '%s'", argv[optind + 2]);
     char path[4096];
     const char *folder =
         cdz_cli_model_folder(argc - optind == 2 ? argv[optind + 1] : NULL, path, sizeof path);
-    return folder ? info(folder, context, json) : CDZ_EXIT_FAILURE;
+    if (!folder) return CDZ_EXIT_FAILURE;
+    return check ? cdz_cli_model_check(folder) : info(folder, context, json);
 }

@@ -29,7 +29,7 @@ static cdz_status no_memory(const char *folder, cdz_error *err)
 
 /* --- copies -------------------------------------------------------------------------------- */
 
-static bool dtype_of(const cdz_tensor *t, cdz_dtype *out)
+bool cdz_tensor_dtype(const cdz_tensor *t, cdz_dtype *out)
 {
     for (int i = 0; i < CDZ_N_DTYPES; i++) {
         if (strcmp(t->dtype, cdz_dtype_name((cdz_dtype)i)) != 0) continue;
@@ -133,7 +133,7 @@ static cdz_status bind_laid(binder *b, const char *name, size_t n, size_t k, lay
     if (t->n_dims != (k ? 2 : 1) || t->shape[0] != rows || (k && t->shape[1] != columns))
         return wrong_shape(b, t, rows, columns);
     cdz_dtype dtype;
-    if (!dtype_of(t, &dtype))
+    if (!cdz_tensor_dtype(t, &dtype))
         return cdz_err(b->err, CDZ_E_UNSUPPORTED,
                        "%s: tensor %s has dtype %s; supported are F32, F16, BF16, and of GGUF Q8_0, "
                        "Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K",

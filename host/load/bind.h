@@ -8,4 +8,7 @@
  * the index of shards, for sentences. */
 cdz_status cdz_weights_bind(cdz_weights *w, const char *source, cdz_error *err);
 
+/* The type that kernels read it as; false: they read none such. */
+bool cdz_tensor_dtype(const cdz_tensor *t, cdz_dtype *out);
+
 #endif

@@ -250,6 +250,16 @@ same "a script that never ends" "$?" 1
 check "its sentence names the budget" grep -q 'budget' err
 mkdir truncated && cp "$model"/*.json truncated/ && head -c 100000 "$model/model.safetensors" >truncated/model.safetensors
 refused "a truncated model" 1 "model.safetensors" cadenza run truncated -p a
+refused "a truncated model, checked" 1 "model.safetensors" cadenza model check truncated
+same "a good model, checked" "$(cadenza model check 2>&1 | tail -1)" "nothing wrong was found"
+cp -r "$model" pinned && (cd pinned && sha256sum ./*.json model.safetensors | sed 's, \./, ,' >SHA256SUMS)
+check "its hashes are found" grep -q 'tokenizer.json.*as recorded in pinned/SHA256SUMS' <(cadenza model check pinned)
+printf '\377\177' | dd of=pinned/model.safetensors bs=1 seek=$(($(stat -c %s pinned/model.safetensors) - 100)) conv=notrunc 2>dd.err
+cadenza model check pinned >out 2>err </dev/null
+same "a model with a NaN and another hash, checked" "$?" 1
+check "the hash is named" grep -q '^cadenza: pinned/model.safetensors: its SHA-256 is .* expected' err
+check "the NaN is named" grep -q '^cadenza: .* has 1 NaN among .* values, the first at' err
+same "no progress where there is no terminal" "$(wc -l <err)" 2
 mkdir strange && sed 's/"llama"/"lama"/' "$model/config.json" >strange/config.json
 refused "an unknown architecture" 1 "lama" cadenza run strange -p a
 refused "text that is not UTF-8" 1 "UTF-8" cadenza run -p $'caf\xe9'
@@ -262,6 +272,8 @@ refused "a flag without its value" 2 "run: --pipeline needs a value" cadenza run
 refused "a letter without its value" 2 "run: -p needs a value" cadenza run -p
 refused "a letter that is none" 2 "tokenize: -z is not an option" cadenza tokenize -z
 refused "a value that is not taken" 2 "model: --json takes no value" cadenza model info --json=yes
+refused "a context to check at" 2 "check takes no --json and no --context" cadenza model check --context 5
+refused "a model verb that is none" 2 "found inspect" cadenza model inspect
 refused "the beginning of two flags" 2 "run: --p may be --pipeline or --plugin" cadenza run --p a
 for command in run chat explain plugin model tokenize template detect config parity version; do
     refused "a misspelt flag of $command" 2 "$command: --hepl is not an option; did you mean --help?" cadenza $command --hepl
