@@ -112,7 +112,7 @@ cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error 
 {
     if (n > INT32_MAX - seq->n) return no_memory(err);
     CDZ_TRY(grow_ids(seq, seq->n + n, err));
-    memcpy(seq->ids + seq->n, ids, n * sizeof *ids);
+    if (n > 0) memcpy(seq->ids + seq->n, ids, n * sizeof *ids);
     seq->n += n;
     return CDZ_OK;
 }
