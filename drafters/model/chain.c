@@ -81,7 +81,8 @@ cdz_status chain_write(cdz_decoder *dec, const cdz_step *step, chain *c, uint32_
         cdz_scores scores;
         float prob;
         CDZ_TRY(cdz_seq_forward(dec, &c->seq, 1, CDZ_POSITIONS_LAST, &scores));
-        const cdz_ids ids = cdz_seq_ids(dec, c->seq);
+        const cdz_ids all = cdz_seq_ids(dec, c->seq);
+        const cdz_ids ids = {all.at + c->n_before, all.len - c->n_before};
         CDZ_TRY(cdz_process_ids(dec, c->pipeline, &ids, step->row_index, 1, &scores));
         CDZ_TRY(choose(dec, step, c, *written, &scores, &prob));
         const int32_t token = c->tokens[(*written)++];
@@ -91,9 +92,18 @@ cdz_status chain_write(cdz_decoder *dec, const cdz_step *step, chain *c, uint32_
     return CDZ_OK;
 }
 
+static cdz_status reread(cdz_decoder *dec, chain *c, cdz_ids ids, uint32_t n_have)
+{
+    const uint32_t left = ids.len > 2 ? ids.len - 2 : 0;
+    c->n_before = left < n_have ? left : n_have;
+    CDZ_TRY(cdz_seq_truncate(dec, c->seq, c->n_before));
+    return cdz_seq_append(dec, c->seq, ids.at, ids.len);
+}
+
 cdz_status chain_follow(cdz_decoder *dec, chain *c, cdz_ids ids)
 {
     const cdz_ids have = cdz_seq_ids(dec, c->seq);
+    if (c->rereads) return reread(dec, c, ids, have.len);
     const uint32_t most = have.len < ids.len ? have.len : ids.len;
     uint32_t same = 0;
     while (same < most && have.at[same] == ids.at[same]) same++;

@@ -37,6 +37,8 @@ typedef struct chain {
     cdz_scores scores; /* (most) the draft's rows, processed; with keeps_scores only */
     int32_t *tokens;   /* (most) */
     uint32_t most;
+    bool rereads;      /* the reference's defect with encoders: see chain_follow */
+    uint32_t n_before; /* ids of seq that the draft's history does not have */
 } chain;
 
 /* c->seq is the caller's, empty. Says num_assistant_tokens among the results. */
@@ -45,7 +47,9 @@ cdz_status chain_begin(cdz_decoder *dec, const cdz_step *step, chain *c);
  * token and behind one whose probability is below the threshold. */
 cdz_status chain_write(cdz_decoder *dec, const cdz_step *step, chain *c, uint32_t n,
                        uint32_t *written);
-/* c->seq becomes ids; what its cache can keep, it keeps. */
+/* c->seq becomes ids; what its cache can keep, it keeps. With `rereads` all ids come again after what is left of the last
+ * round's, which is as long as they are, less two: transformers 5.3.0 slices a draft's ids by its decoder's mask alone,
+ * and drafts of encoder-decoder models have none. */
 cdz_status chain_follow(cdz_decoder *dec, chain *c, cdz_ids ids);
 /* A whole draft: what a model of the same tokens proposes. */
 cdz_status chain_propose(cdz_decoder *dec, const cdz_step *step, chain *c, cdz_draft *draft);

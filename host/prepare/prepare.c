@@ -253,10 +253,13 @@ static cdz_status check_encoders(const preparation *p)
     if (!p->in->assistant) return CDZ_OK;
     const cdz_arch *assistant = cdz_weights_arch(cdz_run_model_weights(p->in->assistant));
     if (!assistant->encoder && !p->arch->encoder) return CDZ_OK;
-    if (assistant->encoder && p->arch->encoder)
+    if (assistant->encoder && p->arch->encoder) {
+        if (assistant->n_vocab == p->arch->n_vocab) return CDZ_OK;
         return cdz_err(p->err, CDZ_E_UNSUPPORTED,
-                       "assistant: drafts for a model with an encoder are not supported by this "
-                       "version");
+                       "the assistant has %u tokens, the model %u: with encoders, which read one "
+                       "prompt, both must have the same",
+                       assistant->n_vocab, p->arch->n_vocab);
+    }
     return cdz_err(p->err, CDZ_E_UNSUPPORTED,
                    "the assistant is %s, the model %s: both or neither must have an encoder",
                    assistant->architecture, p->arch->architecture);
@@ -271,6 +274,10 @@ static cdz_status make_pair(preparation *p)
                        "the prompt is given as ids and as embeddings; the encoder of %s reads one "
                        "of them",
                        p->arch->architecture);
+    if (p->embeds.n && p->in->assistant)
+        return cdz_err(p->err, CDZ_E_UNSUPPORTED,
+                       "a prompt of embeddings with an assistant, whose encoder reads tokens; give "
+                       "token ids, or no assistant");
     if (p->job->plan->generation.token_healing.value)
         return cdz_err(p->err, CDZ_E_UNSUPPORTED,
                        "token_healing: %s has an encoder, whose prompt the answer does not continue",

@@ -8,10 +8,10 @@
 
 void cdz_layers_see_row(cdz_layers *f, const cdz_capture *c, const cdz_seq *seq, uint32_t slot)
 {
-    const bool seen = c && slot >= c->n_keys - c->n_queries;
+    const bool seen = c && slot >= c->first && slot - c->first < c->n_queries;
     f->any_seen |= seen;
     f->seen[f->m] = (seen_row){.capture = seen ? c : NULL,
-                               .query = seen ? slot - (c->n_keys - c->n_queries) : 0,
+                               .query = seen ? slot - c->first : 0,
                                .n_slots = slot + 1,
                                .mask = seq->mask,
                                .n_masked = seq->mask_len,

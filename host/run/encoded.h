@@ -10,13 +10,13 @@
 #include "load/arch.h"
 #include "run/kv.h"
 
-/* Where the states of one row's last n_queries slots go, a tensor for each layer: hidden states (rows, n_queries, hidden)
+/* Where the states of a row's slots [first, first + n_queries) go, a tensor for each layer: hidden states (rows, n_queries, hidden)
  * of the embeddings and after each layer, attentions (rows, heads, n_queries, n_keys), and of a pair's decoder those to
  * its source, (rows, heads, n_queries, source slots). Each may be NULL. */
 typedef struct cdz_capture {
     float *const *hidden, *const *attentions, *const *cross;
-    float *room;                     /* (heads, most slots that a row sees), for attentions */
-    uint32_t row, n_queries, n_keys; /* n_keys: slots of the row */
+    float *room; /* (heads, most slots that a row sees), for attentions */
+    uint32_t row, first, n_queries, n_keys; /* n_keys: slots of the row */
 } cdz_capture;
 
 typedef struct cdz_encoded {

@@ -239,6 +239,24 @@ void cdz_run_model_release(cdz_run_model *model)
 
 /* --- submitting ------------------------------------------------------------------------------------------------------ */
 
+/* Can the model's encoder, and the assistant's, run the prompts? */
+static cdz_status check_sources(const cdz_job *job, cdz_error *err)
+{
+    const cdz_run_model *const models[] = {job->model, job->assistant};
+    const cdz_arch *own = &job->model->weights->arch;
+    if ((own->encoder != NULL) != (job->sources != NULL))
+        return cdz_err(err, CDZ_E_INPUT, "%s: the request has %s", own->architecture,
+                       job->sources ? "a prompt for an encoder, and the model has none"
+                                    : "no prompt for the model's encoder");
+    for (size_t i = 0; job->sources && i < sizeof models / sizeof *models; i++) {
+        const cdz_arch *encoder = models[i] ? models[i]->weights->arch.encoder : NULL;
+        for (uint32_t r = 0; encoder && r < job->n_prompts; r++)
+            CDZ_TRY(cdz_encoded_check(encoder, job->sources[r].ids, job->sources[r].mask,
+                                      job->source_len, r, err));
+    }
+    return CDZ_OK;
+}
+
 static cdz_status check_shape(const cdz_job *job, cdz_error *err)
 {
     if (job->n_prompts == 0 || cdz_job_slots(job) == 0)
@@ -246,15 +264,8 @@ static cdz_status check_shape(const cdz_job *job, cdz_error *err)
     if (!job->prompt_logits && (job->n_rows < job->n_prompts || job->n_rows % job->n_prompts != 0))
         return cdz_err(err, CDZ_E_INPUT, "the request has %" PRIu32 " rows for %" PRIu32 " prompts",
                        job->n_rows, job->n_prompts);
-    const cdz_arch *arch = &job->model->weights->arch;
-    const uint32_t n_vocab = arch->n_vocab;
-    if ((arch->encoder != NULL) != (job->sources != NULL))
-        return cdz_err(err, CDZ_E_INPUT, "%s: the request has %s", arch->architecture,
-                       job->sources ? "a prompt for an encoder, and the model has none"
-                                    : "no prompt for the model's encoder");
-    for (uint32_t r = 0; job->sources && r < job->n_prompts; r++)
-        CDZ_TRY(cdz_encoded_check(arch->encoder, job->sources[r].ids, job->sources[r].mask,
-                                  job->source_len, r, err));
+    const uint32_t n_vocab = job->model->weights->arch.n_vocab;
+    CDZ_TRY(check_sources(job, err));
     for (uint32_t r = 0; r < job->n_prompts; r++)
         for (uint32_t i = 0; i < job->prompt_len; i++)
             if (job->rows[r].ids[i] < 0 || (uint32_t)job->rows[r].ids[i] >= n_vocab)

@@ -107,6 +107,7 @@ typedef struct cdz_recorder {
     bool closed;            /* the newest step's token was appended */
     float *scores, *logits; /* (n_rows, V) the newest step's rows, until its token is known */
     bool has_scores, has_logits;
+    uint32_t n_first_chunk; /* steps that the first append_chunk recorded, if it recorded the first */
 } cdz_recorder;
 
 struct cdz_loop {

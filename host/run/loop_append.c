@@ -144,6 +144,7 @@ cdz_status cdz_verb_append_chunk(cdz_decoder *dec, uint32_t r, const int32_t *to
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     CDZ_TRY(check_chunk(loop, r, tokens, n, logits, scores));
+    const bool first = loop->recorder.n == 0;
     uint32_t i = 0;
     while (i < n && !loop->rows[r].done) {
         CDZ_TRY(record_row(dec, CDZ_RECORD_LOGITS, logits, i));
@@ -155,6 +156,7 @@ cdz_status cdz_verb_append_chunk(cdz_decoder *dec, uint32_t r, const int32_t *to
         cdz_loop_view_rows(loop, r, 1);
         CDZ_TRY(ask_rules(loop));
     }
+    if (first) loop->recorder.n_first_chunk = loop->recorder.n;
     if (taken) *taken = i;
     return CDZ_OK;
 }

@@ -107,10 +107,12 @@ bool cdz_verb_facts(const cdz_decoder *dec, const char *model, cdz_model_facts *
 {
     const cdz_run_model *m = cdz_loop_model_named(cdz_loop_of(dec), model);
     if (!m) return false;
+    const cdz_arch *a = &m->weights->arch;
     *out = (cdz_model_facts){.size = sizeof *out,
-                             .n_vocab = m->weights->arch.n_vocab,
-                             .n_layers = m->weights->arch.n_layers,
-                             .width = m->weights->arch.hidden,
-                             .tied = m->weights->arch.tied};
+                             .n_vocab = a->n_vocab,
+                             .n_layers = a->n_layers,
+                             .width = a->hidden,
+                             .tied = a->tied,
+                             .has_encoder = a->encoder != NULL};
     return true;
 }

@@ -84,15 +84,29 @@ static cdz_status set_ids(cdz_loop *loop, cdz_seq *seq, uint32_t r, const cdz_re
     return cdz_seq_push(seq, ids + same, step->n_ids - same, &loop->error);
 }
 
-static cdz_status replay_step(cdz_loop *loop, const replay *again, const cdz_recorded_step *step)
+/* The first slot that step s looks from. The reference takes the accepted tokens of the first round of drafts from the
+ * beginning of the pass, not from where the prompt ends (_split_model_outputs); with quirks so does this. */
+static uint32_t first_query(const cdz_loop *loop, uint32_t s)
 {
+    const cdz_recorder *rec = &loop->recorder;
+    const cdz_recorded_step *step = &rec->steps[s];
+    const bool early = loop->config.quirks && s > 0 && s < rec->n_first_chunk;
+    return early ? s - 1 : step->n_keys - step->n_queries;
+}
+
+static cdz_status replay_step(cdz_loop *loop, const replay *again, uint32_t s)
+{
+    const cdz_recorded_step *step = &loop->recorder.steps[s];
+    const uint32_t first = first_query(loop, s);
     for (uint32_t r = 0; r < loop->n_rows; r++) {
+        if (first + step->n_queries < step->n_keys) cdz_seq_forget(again->work[r]);
         CDZ_TRY(set_ids(loop, again->work[r], r, step));
         again->captures[r] = (cdz_capture){.hidden = step->hidden,
                                            .attentions = step->attentions,
                                            .cross = step->cross,
                                            .room = again->room,
                                            .row = r,
+                                           .first = first,
                                            .n_queries = step->n_queries,
                                            .n_keys = step->n_keys};
     }
@@ -128,7 +142,7 @@ static cdz_status replay_all(cdz_loop *loop)
     CDZ_TRY(make_work(loop, &again));
     for (uint32_t s = 0; s < rec->n; s++) {
         CDZ_TRY(make_room(loop, &rec->steps[s], s == 0));
-        CDZ_TRY(replay_step(loop, &again, &rec->steps[s]));
+        CDZ_TRY(replay_step(loop, &again, s));
     }
     return CDZ_OK;
 }

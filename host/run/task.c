@@ -31,6 +31,12 @@ static bool exits_early(const cdz_job *job)
            job->plan->generation.assistant_early_exit.set;
 }
 
+/* The reference's drafts with an encoder read the ids again after those of the round before. */
+static bool rereads(const cdz_job *job)
+{
+    return job->plan && job->assistant && job->sources && job->plan->generation.quirks;
+}
+
 static uint64_t row_blocks(const cdz_job *job)
 {
     if (job->prompt_logits) return (uint64_t)job->n_prompts * cdz_kv_blocks_for(job->prompt_len);
@@ -39,7 +45,7 @@ static uint64_t row_blocks(const cdz_job *job)
     const uint64_t len = (uint64_t)slots + n_new;
     const uint64_t beside = cdz_companions_blocks(job->plan, job->n_rows, len);
     const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for(len + drafted(job)) + beside;
-    if (exits_early(job)) return 2 * apart;
+    if (exits_early(job) || rereads(job)) return 2 * apart;
     if (!is_search(job) || job->assistant) return apart;
     if (job->past) return apart; /* each row computes what its prompt has beyond the past */
     /* A cache made anew when longrope's frequencies change is each row's own. */

@@ -683,7 +683,7 @@ function Decoder:deadline_s() end
 function Decoder:vocab_size(model) end
 ---nil when the request has no such model.
 ---@param model? "target"|"assistant"
----@return {n_vocab: integer, n_layers: integer, width: integer, tied: boolean}?
+---@return {n_vocab: integer, n_layers: integer, width: integer, tied: boolean, has_encoder: boolean}?
 function Decoder:facts(model) end
 
 ---Later passes keep hidden states of these layers: 0 enters the first layer, n_layers leaves the last and the final norm.

@@ -1,14 +1,20 @@
 #!/usr/bin/env bash
-# Replays the recorded cases in the tree: run alone, and all of a folder together. parity.sh BUILD
-# A case that is not supported is a line "skipped NAME: reason", which ./dev gathers.
+# Replays the recorded cases in the tree, run alone and all of a folder together, and the processor vectors.
+# parity.sh BUILD. A recorded case that is not supported fails too; a vector that is not is a line
+# "skipped NAME: reason", which ./dev gathers.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$1
 export PATH="$build/bin:$PATH"
 [ -x "$build/bin/cadenza" ] || { echo "FAILED: there is no program $build/bin/cadenza: build it first"; exit 1; }
 cases=("$root"/tests/golden/*/cases.json)
-for batch in one all; do
-    cadenza parity --verbose --batch $batch "${cases[@]%cases.json}" "$root"/tests/processors/processor_vectors.json
-done | sed 's/^unsupported /skipped /' | tee /dev/stderr | awk '
-    $1 == "all" { passed += $2; failed += $3; skipped += $4 + $5 }
+{
+    for batch in one all; do
+        cadenza parity --verbose --batch $batch "${cases[@]%cases.json}" | sed 's/^all /goldens /'
+    done
+    cadenza parity --verbose "$root"/tests/processors/processor_vectors.json |
+        sed 's/^unsupported /skipped /; s/^[^ ]*processor_vectors.json /vectors /'
+} | tee /dev/stderr | awk '
+    $1 == "goldens" { passed += $2; failed += $3 + $4; skipped += $5 }
+    $1 == "vectors" { passed += $2; failed += $3; skipped += $4 + $5 }
     END { print "COUNTED " passed + 0 " passed, " failed + 0 " failed, " skipped + 0 " skipped"; exit failed > 0 || passed == 0 }'

@@ -72,6 +72,7 @@ typedef struct cdz_model_facts {
     uint32_t size;
     uint32_t n_vocab, n_layers, width; /* width: floats of a hidden state */
     bool tied; /* config.json ties the head to the matrix that embeds tokens */
+    bool has_encoder;
 } cdz_model_facts;
 
 /* Hidden states that a pass kept: (n_layers, n_rows, width). */
