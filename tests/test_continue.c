@@ -107,23 +107,28 @@ static void a_kept_state_is_not_computed_again(void **state)
 {
     fixture *f = *state;
     static const struct {
-        const char *name, *kwargs;
+        const char *name, *first, *kwargs;
     } modes[] = {
-        {"greedy", ", \"max_new_tokens\": 9"},
-        {"sampled rows",
-         ", \"max_new_tokens\": 9, \"do_sample\": true, \"num_return_sequences\": 3"},
-        {"beams", ", \"max_new_tokens\": 9, \"num_beams\": 3, \"num_return_sequences\": 2"},
-        {"chunks", ", \"max_new_tokens\": 9, \"prefill_chunk_size\": 4"},
+        {"greedy", "", ""},
+        {"sampled rows", "", ", \"do_sample\": true, \"num_return_sequences\": 3"},
+        {"beams", "", ", \"num_beams\": 3, \"num_return_sequences\": 2"},
+        {"chunks", "", ", \"prefill_chunk_size\": 4"},
+        {"after drafts", ", \"prompt_lookup_num_tokens\": 3", ""},
+        {"drafts", "", ", \"prompt_lookup_num_tokens\": 3"},
+        {"drafts by the first layers", ", \"assistant_early_exit\": 1", ""},
     };
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         int32_t ids[LEN + 64];
+        char early[200], late[200];
+        snprintf(early, sizeof early, ", \"max_new_tokens\": 20%s", modes[i].first);
+        snprintf(late, sizeof late, ", \"max_new_tokens\": 9%s", modes[i].kwargs);
         fill(ids, LEN);
-        cdz_result *first = run(f, ids, LEN, ", \"max_new_tokens\": 20", NULL, true);
+        cdz_result *first = run(f, ids, LEN, early, NULL, true);
         const uint32_t n = extend(first, ids, 6);
         const uint64_t before = stats_of(f).pass_rows;
-        cdz_result *anew = run(f, ids, n, modes[i].kwargs, NULL, false);
+        cdz_result *anew = run(f, ids, n, late, NULL, false);
         const uint64_t between = stats_of(f).pass_rows;
-        cdz_result *next = run(f, ids, n, modes[i].kwargs, first, false);
+        cdz_result *next = run(f, ids, n, late, first, false);
         const uint64_t after = stats_of(f).pass_rows;
         same_answers(next, anew, modes[i].name);
         if (next->outcome->n_reused_tokens != LEN + 19)

@@ -381,7 +381,7 @@ static void hidden(void **state)
     fake_use(d->f, "return cadenza.strategy { run = function(ctx)\n"
                    "  local facts = ctx:facts()\n"
                    "  assert(facts.n_layers == 2 and facts.width == 3 and facts.tied == false)\n"
-                   "  assert(ctx:facts('assistant') == nil)\n"
+                   "  assert(facts.n_positions == 0 and ctx:facts('assistant') == nil)\n"
                    "  ctx:keep_hidden('last', { 0, 2 })\n"
                    "  local h = ctx:hidden_states()\n"
                    "  assert(#h == 2 and #h[1] == 2 and #h[2][2] == 3 and h[2][2][3] == 2)\n"

@@ -1,5 +1,6 @@
 /* test_run_drafts.c - drafters of every kind of honesty, and the verbs that strategies judge them with. */
 #include "cadenza/drafter.h"
+#include "config/params.h"
 #include "run/run_strategies.h"
 
 static const int32_t prompt[] = {5, 80, 201, 44, 17, 300, 9, 120};
@@ -347,12 +348,92 @@ static void verbs(void **state)
     }
 }
 
+/* --- a draft model that ends before the model does ----------------------------------------------------------------- */
+
+/* gpt2 has learned positions; this one is cut to fewer. */
+static cdz_run_model *open_short(cdz_engine *engine, uint32_t n_positions)
+{
+    cdz_error err = {0};
+    cdz_weights *weights;
+    cdz_run_model *model;
+    must(cdz_weights_open(CADENZA_TEST_DATA "/golden/gpt2", &weights, &err), &err);
+    assert_true(n_positions <= weights->arch.context);
+    weights->arch.context = n_positions;
+    must(cdz_run_model_create(engine, weights, NULL, &model, &err), &err);
+    return model;
+}
+
+/* Drafts by the model itself, so that all of them are right: 8 tokens of prompt, 24 new ones. */
+static cdz_outcome *play_short(uint32_t n_positions, bool drafts, answer *a)
+{
+    static const int32_t ids[PROMPT] = {5, 80, 201, 44, 17, 30, 9, 120};
+    const cdz_plugin_base *drafter = built_plugin("model");
+    const cdz_param_table table = cdz_params_of(drafter);
+    void *params = calloc(1, drafter->params_size);
+    rig r = rig_open("gpt2", (cdz_engine_options){.n_threads = 2});
+    hand_plan plan = {0};
+    assert_non_null(params);
+    cdz_params_defaults(&table, params);
+    plan_init(&plan, built_plugin(drafts ? "assisted" : "greedy"), NULL);
+    plan_add_criterion(&plan, &length_rule, NULL);
+    if (drafts) {
+        r.assistant = open_short(r.engine, n_positions);
+        plan.plan.drafter = instance_of(drafter, params);
+    }
+    new_job(&r, &plan, ids, NULL, 1, PROMPT, MAX_NEW, a)->pad = 0;
+    cdz_outcome *outcome = run(&r, a);
+    rig_close(&r);
+    free(params);
+    return outcome;
+}
+
+/* How many tokens were proposed in all. */
+static int64_t proposed_of(const cdz_outcome *outcome)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i < outcome->n_results; i++) {
+        const cdz_named_result *r = &outcome->results[i];
+        for (uint64_t k = 0; strcmp(r->name, "rounds") == 0 && k < r->shape[0]; k++)
+            n += ((const int64_t *)r->data)[2 * k];
+    }
+    return n;
+}
+
+static void a_draft_stops_where_its_model_does(void **state)
+{
+    static const struct {
+        uint32_t n_positions;
+        bool all; /* there is room for every proposal */
+    } cases[] = {{256, true}, {PROMPT + MAX_NEW, true}, {20, false}, {PROMPT, false}, {3, false}};
+    answer plain;
+    (void)state;
+    const cdz_outcome *want = play_short(0, false, &plain);
+    assert_int_equal(want->error.code, CDZ_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        answer a;
+        const uint32_t n = cases[i].n_positions;
+        const cdz_outcome *got = play_short(n, true, &a);
+        if (got->error.code != CDZ_OK) fail_msg("%u positions: %s", n, got->error.text);
+        assert_int_equal(got->rows[0].len, want->rows[0].len);
+        assert_memory_equal(got->rows[0].ids, want->rows[0].ids,
+                            want->rows[0].len * sizeof(int32_t));
+        const int64_t proposed = proposed_of(got);
+        if (cases[i].all) assert_true(proposed >= MAX_NEW / 2);
+        /* A token after the last position may be proposed, and none behind it. */
+        if (!cases[i].all) assert_int_equal(proposed > 0, n >= PROMPT);
+        if (!cases[i].all && n >= PROMPT) assert_true(proposed <= n + 1 - PROMPT);
+        answer_free(&a);
+    }
+    answer_free(&plain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_as_greedy_does),
         cmocka_unit_test(a_drafters_fault_has_a_sentence),
         cmocka_unit_test(verbs),
+        cmocka_unit_test(a_draft_stops_where_its_model_does),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

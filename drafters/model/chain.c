@@ -23,8 +23,12 @@ static cdz_status say_length(cdz_decoder *dec, const chain *c)
     return cdz_put_result(dec, "num_assistant_tokens", CDZ_RESULT_I64, 0, NULL, &c->length);
 }
 
-cdz_status chain_begin(cdz_decoder *dec, const cdz_step *step, chain *c)
+cdz_status chain_begin(cdz_decoder *dec, const cdz_step *step, const char *model, chain *c)
 {
+    cdz_model_facts facts = {0};
+    if (!cdz_facts(dec, model, &facts))
+        return cdz_fail(step, CDZ_E_USAGE, "the request has no model to draft with");
+    c->n_positions = facts.n_positions;
     c->params = step->params;
     c->length = c->params->num_assistant_tokens;
     CDZ_TRY(cdz_pipeline_derive(dec, NULL, 0, twice, sizeof twice / sizeof twice[0], &c->pipeline));
@@ -72,10 +76,20 @@ static cdz_status choose(cdz_decoder *dec, const cdz_step *step, chain *c, uint3
     return CDZ_OK;
 }
 
+/* The last token of a draft needs no position: nobody reads on from it. */
+static uint32_t that_fit(cdz_decoder *dec, const chain *c, uint32_t n)
+{
+    const uint32_t len = cdz_seq_length(dec, c->seq);
+    if (c->n_positions == 0) return n;
+    if (len > c->n_positions) return 0;
+    return n < c->n_positions - len + 1 ? n : c->n_positions - len + 1;
+}
+
 cdz_status chain_write(cdz_decoder *dec, const cdz_step *step, chain *c, uint32_t n,
                        uint32_t *written)
 {
     const double threshold = c->params->assistant_confidence_threshold;
+    n = that_fit(dec, c, n);
     CDZ_TRY(make_room(dec, step, c, n));
     for (*written = 0; *written < n;) {
         cdz_scores scores;

@@ -29,22 +29,22 @@ typedef struct chain_params {
 
 typedef struct chain {
     const chain_params *params;
-    cdz_seq *seq;      /* what the drafting model has read */
-    uint32_t n_vocab;  /* its columns */
-    uint32_t pipeline; /* the draft's processors */
-    int64_t length;    /* tokens of the next draft */
-    bool keeps_scores; /* the strategy will ask what the tokens were drawn from */
-    cdz_scores scores; /* (most) the draft's rows, processed; with keeps_scores only */
-    int32_t *tokens;   /* (most) */
+    cdz_seq *seq;         /* what the drafting model has read */
+    uint32_t n_positions; /* tokens it can read; 0: no end */
+    uint32_t pipeline;    /* the draft's processors */
+    int64_t length;       /* tokens of the next draft */
+    bool keeps_scores;    /* the strategy will ask what the tokens were drawn from */
+    cdz_scores scores;    /* (most) the draft's rows, processed; with keeps_scores only */
+    int32_t *tokens;      /* (most) */
     uint32_t most;
     bool rereads;      /* the reference's defect with encoders: see chain_follow */
     uint32_t n_before; /* ids of seq that the draft's history does not have */
 } chain;
 
-/* c->seq is the caller's, empty. Says num_assistant_tokens among the results. */
-cdz_status chain_begin(cdz_decoder *dec, const cdz_step *step, chain *c);
+/* c->seq is the caller's, empty, of this model of the request's. Says num_assistant_tokens among the results. */
+cdz_status chain_begin(cdz_decoder *dec, const cdz_step *step, const char *model, chain *c);
 /* c->seq holds what the draft continues. Appends up to n tokens to it and to c->tokens; ends behind an end-of-sequence
- * token and behind one whose probability is below the threshold. */
+ * token and behind one whose probability is below the threshold, and where the model has no more positions. */
 cdz_status chain_write(cdz_decoder *dec, const cdz_step *step, chain *c, uint32_t n,
                        uint32_t *written);
 /* c->seq becomes ids; what its cache can keep, it keeps. With `rereads` all ids come again after what is left of the last

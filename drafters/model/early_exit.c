@@ -17,7 +17,7 @@ static cdz_status begin(cdz_decoder *dec, const cdz_step *step, void **shared)
         return cdz_fail(step, CDZ_E_USAGE, "needs assistant_early_exit: how many layers it runs");
     c->keeps_scores = step->request->do_sample;
     CDZ_TRY(cdz_seq_new_exit(dec, "target", (uint32_t)p->assistant_early_exit.value, &c->seq));
-    return chain_begin(dec, step, c);
+    return chain_begin(dec, step, "target", c);
 }
 
 static cdz_status propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)

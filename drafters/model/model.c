@@ -33,7 +33,7 @@ static cdz_status begin(cdz_decoder *dec, const cdz_step *step, void **shared)
     u->chain.keeps_scores = step->request->do_sample && !other_tokens(dec);
     u->chain.rereads = rereads(dec, step);
     CDZ_TRY(cdz_seq_new(dec, "assistant", &u->chain.seq));
-    return chain_begin(dec, step, &u->chain);
+    return chain_begin(dec, step, "assistant", &u->chain);
 }
 
 static cdz_status propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)

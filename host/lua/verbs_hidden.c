@@ -95,8 +95,8 @@ static void set_integer(lua_State *L, const char *name, lua_Integer n)
     lua_setfield(L, -2, name);
 }
 
-/* ctx:facts([model]): a table of n_vocab, n_layers, width, tied, has_encoder; nil when the request has no such
- * model. */
+/* ctx:facts([model]): a table of n_vocab, n_layers, width, tied, has_encoder, n_positions; nil when the request has no
+ * such model. */
 static int verb_facts(lua_State *L)
 {
     cdz_model_facts facts = {.size = sizeof facts};
@@ -109,6 +109,7 @@ static int verb_facts(lua_State *L)
     set_integer(L, "n_vocab", facts.n_vocab);
     set_integer(L, "n_layers", facts.n_layers);
     set_integer(L, "width", facts.width);
+    set_integer(L, "n_positions", facts.n_positions);
     lua_pushboolean(L, facts.tied);
     lua_setfield(L, -2, "tied");
     lua_pushboolean(L, facts.has_encoder);

@@ -113,6 +113,7 @@ bool cdz_verb_facts(const cdz_decoder *dec, const char *model, cdz_model_facts *
                              .n_layers = a->n_layers,
                              .width = a->hidden,
                              .tied = a->tied,
-                             .has_encoder = a->encoder != NULL};
+                             .has_encoder = a->encoder != NULL,
+                             .n_positions = cdz_arch_has_positions(a) ? a->context : 0};
     return true;
 }

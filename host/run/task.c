@@ -231,6 +231,23 @@ bool cdz_task_start(cdz_task *task)
 
 /* --- delivering ----------------------------------------------------------------------------------------------------- */
 
+/* A strategy that reads in sequences of its own (drafts, trials) leaves the row's cache behind: the row takes over what
+ * the best of them has computed of its ids. Without memory for it the row keeps what it has. */
+static void catch_up(const cdz_loop *loop, cdz_seq *row)
+{
+    const cdz_seq *best = NULL;
+    uint32_t most = row->computed;
+    for (const cdz_seq *seq = loop->seqs; seq; seq = seq->next) {
+        if (seq->model != row->model || seq->n_layers || seq->source != row->source) continue;
+        const uint32_t n = cdz_seq_common(row, seq);
+        if (n <= most) continue;
+        best = seq;
+        most = n;
+    }
+    cdz_error unheard = {0};
+    if (best) (void)cdz_seq_share(row, best, most, &unheard);
+}
+
 /* What the rows' caches hold goes over to the outcome; without memory for it nothing is kept. The account may only go
  * with the last block that is not kept: sequences beyond the rows give theirs back first. */
 static void keep_cache(cdz_task *task)
@@ -242,6 +259,7 @@ static void keep_cache(cdz_task *task)
     uint32_t n = 0;
     for (uint32_t i = 0; i < task->n_loops; i++) {
         cdz_loop *loop = task->loops[i];
+        for (uint32_t r = 0; r < loop->n_rows; r++) catch_up(loop, loop->rows[r].seq);
         while (loop->seqs) cdz_verb_seq_free(&loop->base, loop->seqs);
         for (uint32_t r = 0; r < loop->n_rows; r++) {
             cdz_seq_clear(loop->rows[r].spare);

@@ -681,9 +681,9 @@ function Decoder:deadline_s() end
 ---@param model? string
 ---@return integer?
 function Decoder:vocab_size(model) end
----nil when the request has no such model.
+---nil when the request has no such model. n_positions: tokens that a sequence may have, no more; 0: no end.
 ---@param model? "target"|"assistant"
----@return {n_vocab: integer, n_layers: integer, width: integer, tied: boolean, has_encoder: boolean}?
+---@return {n_vocab: integer, n_layers: integer, width: integer, tied: boolean, has_encoder: boolean, n_positions: integer}?
 function Decoder:facts(model) end
 
 ---Later passes keep hidden states of these layers: 0 enters the first layer, n_layers leaves the last and the final norm.

@@ -71,8 +71,9 @@ typedef struct cdz_draft {
 typedef struct cdz_model_facts {
     uint32_t size;
     uint32_t n_vocab, n_layers, width; /* width: floats of a hidden state */
-    bool tied; /* config.json ties the head to the matrix that embeds tokens */
-    bool has_encoder;
+    bool tied;            /* config.json ties the head to the matrix that embeds tokens */
+    bool has_encoder;     /* a decoder that reads from an encoder */
+    uint32_t n_positions; /* tokens a sequence may have, no more; 0: no end */
 } cdz_model_facts;
 
 /* Hidden states that a pass kept: (n_layers, n_rows, width). */
