@@ -371,31 +371,30 @@ static void modes_of_the_table(void **state)
 /* refused: the name in the sentence, NULL when accepted because it changes nothing. */
 static const struct {
     const char *kwargs;
-    bool named;
     const char *refused;
 } unsupported_cases[] = {
-    {"{\"guidance_scale\": 1.0}", false, NULL},
-    {"{\"guidance_scale\": 1.5}", false, NULL},
-    {"{\"guidance_scale\": 0.5}", true, NULL},
-    {"{\"token_healing\": false}", false, NULL},
-    {"{\"token_healing\": true}", false, NULL},
-    {"{\"watermarking_config\": null}", false, NULL},
-    {"{\"watermarking_config\": {\"bias\": 1.0}}", false, NULL},
-    {"{\"prefix_allowed_tokens\": {\"cycle\": [[1]]}}", false, NULL},
-    {"{\"prefill_chunk_size\": 4}", false, NULL},
-    {"{\"output_attentions\": true}", false, NULL},
-    {"{\"output_attentions\": false}", false, NULL},
-    {"{\"output_hidden_states\": true}", false, NULL},
-    {"{\"cache_implementation\": \"quantized\"}", false, "cache_implementation"},
-    {"{\"cache_implementation\": \"static\"}", false, NULL},
-    {"{\"decoder_input_ids\": [[1]]}", false, NULL},
-    {"{\"force_words_ids\": [[1]]}", false, NULL},
-    {"{\"dola_layers\": \"high\"}", false, NULL},
-    {"{\"prompt_lookup_num_tokens\": 3}", false, NULL},
-    {"{\"max_matching_ngram_size\": 3}", false, NULL},
-    {"{\"assistant_early_exit\": 3}", false, NULL},
-    {"{\"diversity_penalty\": 0.5}", false, NULL},
-    {"{\"negative_prompt_ids\": [[1]]}", false, NULL},
+    {"{\"guidance_scale\": 1.0}", NULL},
+    {"{\"guidance_scale\": 1.5}", NULL},
+    {"{\"guidance_scale\": 0.5}", NULL},
+    {"{\"token_healing\": false}", NULL},
+    {"{\"token_healing\": true}", NULL},
+    {"{\"watermarking_config\": null}", NULL},
+    {"{\"watermarking_config\": {\"bias\": 1.0}}", NULL},
+    {"{\"prefix_allowed_tokens\": {\"cycle\": [[1]]}}", NULL},
+    {"{\"prefill_chunk_size\": 4}", NULL},
+    {"{\"output_attentions\": true}", NULL},
+    {"{\"output_attentions\": false}", NULL},
+    {"{\"output_hidden_states\": true}", NULL},
+    {"{\"cache_implementation\": \"quantized\"}", "cache_implementation"},
+    {"{\"cache_implementation\": \"static\"}", NULL},
+    {"{\"decoder_input_ids\": [[1]]}", NULL},
+    {"{\"force_words_ids\": [[1]]}", NULL},
+    {"{\"dola_layers\": \"high\"}", NULL},
+    {"{\"prompt_lookup_num_tokens\": 3}", NULL},
+    {"{\"max_matching_ngram_size\": 3}", NULL},
+    {"{\"assistant_early_exit\": 3}", NULL},
+    {"{\"diversity_penalty\": 0.5}", NULL},
+    {"{\"negative_prompt_ids\": [[1]]}", NULL},
 };
 
 static void what_is_not_built_is_refused(void **state)

@@ -93,6 +93,12 @@ cdz_status cdz_generation_unsupported(const cdz_resolution *res, cdz_error *err)
         {"position_ids", value_of(res, "position_ids")},
         {"past_key_values", value_of(res, "past_key_values")},
     };
+    /* Files of models made to draft say so: it matters to whom they draft for. */
+    if (g->is_assistant.set && g->is_assistant.value &&
+        res->origins[cdz_generation_slot("is_assistant")].source != CDZ_SOURCE_MODEL)
+        return cdz_err(err, CDZ_E_USAGE,
+                       "is_assistant: a model drafts when it is the assistant of a request "
+                       "(--assistant FOLDER)");
     if (value_of(res, "constraints"))
         return cdz_err(err, CDZ_E_USAGE,
                        "constraints: Python objects; write them as force_words_ids, [[ids], [[ids], "

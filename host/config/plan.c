@@ -171,6 +171,10 @@ static cdz_status choose_drafter(planner *p)
     }
     if (!part || (!part->plugin.base && !part->missing)) return CDZ_OK;
     if (!part->plugin.base) return cdz_err(p->err, CDZ_E_NOT_FOUND, "%s", part->missing);
+    if (!p->res.generation.use_cache)
+        return cdz_err(p->err, CDZ_E_USAGE,
+                       "use_cache = false: drafts need the cache; set drafter = none or use_cache = "
+                       "true");
     p->drafter = part;
     return CDZ_OK;
 }

@@ -105,7 +105,7 @@ static int verb_facts(lua_State *L)
         lua_pushnil(L);
         return 1;
     }
-    lua_createtable(L, 0, 5);
+    lua_createtable(L, 0, 6);
     set_integer(L, "n_vocab", facts.n_vocab);
     set_integer(L, "n_layers", facts.n_layers);
     set_integer(L, "width", facts.width);

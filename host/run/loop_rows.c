@@ -95,6 +95,7 @@ static cdz_status want_rows(cdz_loop *loop, const uint32_t *leaders)
                             .length = longest(loop)};
     for (uint32_t r = 0; r < loop->n_rows; r++) {
         if (!cdz_row_runs(loop, r) || leaders[r] != r) continue;
+        if (!loop->config.use_cache) cdz_seq_forget(loop->rows[r].seq);
         cdz_seq_rotate_for(loop->rows[r].seq, loop->want.length);
         CDZ_TRY(cdz_seq_prepare(loop->rows[r].seq, &loop->error));
         loop->want_seqs[loop->want.n_seqs++] = (cdz_want_seq){loop->rows[r].seq, r, 0, r, NULL};

@@ -79,6 +79,9 @@ static cdz_status name_layers(loop *l)
     cdz_model_facts model = {0};
     if (!cdz_facts(l->dec, NULL, &model))
         return cdz_fail(l->step, CDZ_E_UNSUPPORTED, "dola: the model has no layers to look into");
+    if (model.has_encoder)
+        return cdz_fail(l->step, CDZ_E_UNSUPPORTED,
+                        "dola_layers: DoLa is for models without an encoder");
     l->layers = cdz_scratch(l->step, ((size_t)model.n_layers + p->ints.len + 1) * sizeof *l->layers);
     if (!l->layers) return no_memory(l);
     if (!p->word.set && !p->ints.set)

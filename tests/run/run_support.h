@@ -191,6 +191,7 @@ UNUSED static cdz_job *new_job(const rig *r, hand_plan *plan, const int32_t *ids
 {
     cdz_job *job = cdz_job_new();
     assert_non_null(job);
+    if (plan) plan->plan.generation.use_cache = true;
     job->plan = plan ? &plan->plan : NULL;
     job->model = r->model;
     job->assistant = r->assistant;
