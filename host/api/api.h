@@ -11,6 +11,7 @@ typedef struct cdz_entry_request cdz_entry_request; /* one submitted request (re
 typedef struct cdz_queued_event cdz_queued_event;   /* an event waiting for cdz_poll (requests.c) */
 
 struct cdz_runtime {
+    bool guards_files; /* cdz_guard_begin was called */
     cdz_registry *registry;
     cdz_engine *engine;
     cdz_pipeline *hf; /* the profile as it is, for requests without a pipeline */

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "api/entry.h"
+#include "base/guard.h"
 
 struct cdz_queued_event {
     cdz_queued_event *next;
@@ -514,5 +515,6 @@ void cdz_close(cdz_runtime *rt)
     cdz_registry_free(rt->registry);
     pthread_cond_destroy(&rt->changed);
     pthread_mutex_destroy(&rt->lock);
+    if (rt->guards_files) cdz_guard_end();
     free(rt);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "base/guard.h"
 #include "config/environment.h"
 #include "load/model_files.h"
 #include "lua/lua_loader.h"
@@ -77,7 +78,9 @@ cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *er
     rt->events_end = &rt->events;
     rt->next_id = 1;
 
-    cdz_status status = open_registry(&given, &rt->registry, err);
+    cdz_status status = given.guard_files ? cdz_guard_begin(err) : CDZ_OK;
+    rt->guards_files = given.guard_files && status == CDZ_OK;
+    if (status == CDZ_OK) status = open_registry(&given, &rt->registry, err);
     if (status == CDZ_OK) status = open_engine(&given, &rt->engine, err);
     if (status == CDZ_OK) status = cdz_pipeline_create(rt->registry, "", 0, "hf", &rt->hf, err);
     if (status != CDZ_OK) {

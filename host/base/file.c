@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/guard.h"
+
 static cdz_status open_error(const char *path, int code, cdz_error *err)
 {
     switch (code) {
@@ -73,6 +75,7 @@ static cdz_status map_whole(cdz_file *file, cdz_error *err)
         return cdz_err(err, errno == ENOMEM ? CDZ_E_NOMEM : CDZ_E_IO, "%s: cannot be mapped: %s",
                        file->path, strerror(errno));
     file->data = data;
+    file->watch = cdz_guard_watch(data, (size_t)file->size);
     return CDZ_OK;
 }
 
@@ -100,6 +103,7 @@ cdz_status cdz_file_map(const char *path, cdz_file *out, cdz_error *err)
 void cdz_file_unmap(cdz_file *file)
 {
     if (!file) return;
+    cdz_guard_unwatch(file->watch);
     /* munmap wants a plain pointer; the memory stays read-only until then. */
     if (file->data) munmap((void *)(uintptr_t)file->data, (size_t)file->size);
     if (file->fd > 0) close(file->fd);
@@ -116,6 +120,9 @@ cdz_status cdz_file_check(const cdz_file *file, cdz_error *err)
                        file->path, (unsigned long long)file->size, (long long)info.st_size);
     if (info.st_mtim.tv_sec != file->mtime_s || info.st_mtim.tv_nsec != file->mtime_ns)
         return cdz_err(err, CDZ_E_IO, "%s: was changed while it was in use", file->path);
+    if (cdz_guard_torn(file->watch))
+        return cdz_err(err, CDZ_E_IO, "%s: a part of it could not be read while it was in use",
+                       file->path);
     return CDZ_OK;
 }
 

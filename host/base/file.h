@@ -4,10 +4,10 @@
  * hang the program, a device is not read, and what was checked is what is used. Symbolic links
  * are followed: model caches are made of them.
  *
- * A mapped file must not be cut short while it is in use: touching a page past its new end kills
- * the process (SIGBUS), and a library may not install the handler that would prevent it. What
- * can be done is done: parsers read headers with cdz_file_read_at, which fails in words, and
- * cdz_file_check tells, before a pass over the mapping, whether the file is still as it was. */
+ * A mapped file may be cut short while it is in use. Parsers read headers with cdz_file_read_at,
+ * which fails in words, and cdz_file_check tells, before and after a pass over the mapping, whether
+ * the file is still as it was. What touches a page past the new end all the same gets SIGBUS, which
+ * ends the process unless the guard is up (guard.h). */
 #ifndef CDZ_HOST_FILE_H
 #define CDZ_HOST_FILE_H
 
@@ -23,14 +23,15 @@ typedef struct cdz_file {
         data; /* size bytes, read-only, shared with every process that maps the file; NULL: empty */
     uint64_t size;
     int64_t mtime_s, mtime_ns;
+    uint32_t watch; /* the guard's; 0: not watched */
     int fd; /* kept open: later checks see this file, not a new one of its name. 0: nothing open */
 } cdz_file;
 
 cdz_status cdz_file_map(const char *path, cdz_file *out, cdz_error *err);
 void cdz_file_unmap(cdz_file *file); /* zeroed or NULL is fine */
 
-/* CDZ_E_IO when the mapped file has been shortened or rewritten since it was mapped. One system
- * call. */
+/* CDZ_E_IO when the mapped file has been shortened or rewritten since it was mapped, or could not be read.
+ * One system call. */
 cdz_status cdz_file_check(const cdz_file *file, cdz_error *err);
 
 /* Copies bytes [offset, offset + len) of the file; CDZ_E_IO when it does not hold them any more. */

@@ -382,7 +382,8 @@ static int replay_all(parity *p, char **paths, int n)
                            .n_threads = p->options.n_threads,
                            .kv_bytes = p->options.kv_bytes,
                            .plugins = p->options.plugins,
-                           .n_plugins = p->options.n_plugins};
+                           .n_plugins = p->options.n_plugins,
+                           .guard_files = true};
     cdz_status opened = cdz_open(&options, &p->runtime, &err);
     cdz_session session = {.runtime = p->runtime};
     if (opened == CDZ_OK)

@@ -76,6 +76,7 @@ static cdz_status open_all(const cdz_cli_options *o, const char *folder, cdz_ses
         .plugins = o->plugins,
         .n_plugins = o->n_plugins,
         .safe_mode = o->safe_mode,
+        .guard_files = true,
     };
     CDZ_TRY(cdz_open(&options, &s->runtime, err));
     /* The pipeline first: its mistakes are the likelier ones, and quicker to find than a model is to load. */

@@ -48,7 +48,8 @@ static cdz_status from_npy(const char *path, cdz_arena *arena, cdz_embeds *out, 
 {
     cdz_npy npy;
     CDZ_TRY(cdz_npy_open(path, &npy, err));
-    const cdz_status status = copy_array(path, npy.shape, npy.n_dims, npy.data, arena, out, err);
+    cdz_status status = copy_array(path, npy.shape, npy.n_dims, npy.data, arena, out, err);
+    if (status == CDZ_OK) status = cdz_file_check(&npy.file, err);
     cdz_npy_close(&npy);
     return status;
 }
@@ -67,6 +68,7 @@ static cdz_status from_safetensors(const char *path, const char *name, cdz_arena
                          t->dtype);
     else
         status = copy_array(name, t->shape, t->n_dims, t->data, arena, out, err);
+    if (status == CDZ_OK) status = cdz_file_check(&tensors.files[0], err);
     cdz_tensors_close(&tensors);
     return status;
 }

@@ -150,6 +150,9 @@ static void run_fibres(cdz_engine *engine)
         *at = task->next;
         engine->n_running--;
         pthread_mutex_unlock(&engine->lock);
+        /* What a strategy computed since the last pass, it may have computed from a file that is gone. */
+        if (task->error.code == CDZ_OK)
+            task->failed |= cdz_weights_check(task->job->model->weights, &task->error) != CDZ_OK;
         end_task(engine, task);
     }
 }
@@ -193,6 +196,21 @@ static uint32_t same_depth(cdz_want **wants, uint32_t n)
     return same;
 }
 
+/* Has a file of the model been cut or rewritten? Then what waits for a pass, or has just had one, fails. */
+static bool still_whole(const cdz_engine *engine, const cdz_run_model *model)
+{
+    cdz_error why;
+    if (cdz_weights_check(model->weights, &why) == CDZ_OK) return true;
+    for (cdz_task *task = engine->running; task; task = task->next)
+        for (uint32_t i = 0; task->loops && i < task->n_loops; i++) {
+            const cdz_loop *loop = task->loops[i];
+            if (!loop->waiting || loop->want.model != model || task->error.code != CDZ_OK) continue;
+            task->error = why;
+            task->failed = true;
+        }
+    return false;
+}
+
 static void run_passes(cdz_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
@@ -201,11 +219,13 @@ static void run_passes(cdz_engine *engine)
     /* Models with a forward are in the list until this thread takes them out; new ones come at its front. */
     for (; model; model = model->next) {
         const uint32_t n = model->layers ? gather(engine, model) : 0;
+        if (n == 0 || !still_whole(engine, model)) continue;
         for (uint32_t at = 0, same; at < n; at += same) {
             same = same_depth(engine->wants + at, n - at);
             engine->now.passes++;
             engine->now.pass_rows += cdz_layers_pass(model->layers, engine->wants + at, same);
         }
+        still_whole(engine, model);
     }
 }
 

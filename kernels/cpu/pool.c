@@ -362,11 +362,14 @@ bool cdz_pool_reserve(cdz_pool *pool, size_t scratch_bytes)
 
 /* ---- creation ---- */
 
-/* Signals are the application's: its threads take them. */
+/* Signals are the application's: its threads take them. Not so those that a thread's own instruction raises: blocked,
+ * they would end the process whoever handles them. */
 static bool start_worker(worker *w)
 {
     sigset_t all, before;
     sigfillset(&all);
+    static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) sigdelset(&all, own[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const bool started = pthread_create(&w->thread, NULL, worker_main, w) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -260,6 +260,15 @@ same "a model with a NaN and another hash, checked" "$?" 1
 check "the hash is named" grep -q '^cadenza: pinned/model.safetensors: its SHA-256 is .* expected' err
 check "the NaN is named" grep -q '^cadenza: .* has 1 NaN among .* values, the first at' err
 same "no progress where there is no terminal" "$(wc -l <err)" 2
+cp -r "$model" shrinking
+{
+    echo 'What does river mean?'
+    for i in $(seq 1 600); do [ "$(wc -l <shrunk.out)" -lt 1 ] && sleep 0.05; done
+    truncate -s 5000000 shrinking/model.safetensors
+    echo 'What does river mean?'
+} | cadenza chat shrinking "${greedy[@]}" >shrunk.out 2>err
+same "a model cut while it runs" "$?" 1
+check "it is a sentence" grep -q '^cadenza: shrinking/model.safetensors: was cut from' err
 mkdir strange && sed 's/"llama"/"lama"/' "$model/config.json" >strange/config.json
 refused "an unknown architecture" 1 "lama" cadenza run strange -p a
 refused "text that is not UTF-8" 1 "UTF-8" cadenza run -p $'caf\xe9'

@@ -58,6 +58,9 @@ typedef struct cdz_options {
     uint32_t n_plugins;
     const char *plugin_dir; /* where the built-in plugins are; NULL: beside the library or program */
     bool safe_mode;         /* built-in plugins only */
+    /* A model file that is cut short while a pass reads it becomes an error of the requests that use it, instead of
+     * SIGBUS: installs a handler for that signal, which passes on what does not concern it. docs/embedding.md */
+    bool guard_files;
 } cdz_options;
 
 /* options may be NULL. */
