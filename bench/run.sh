@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ./dev bench [NAME...]: runs the benchmarks of a build folder. decode compares with peers where python has them.
+# ./dev bench [NAME...]: runs the benchmarks of a build folder. sampling and decode compare with peers where PYTHON has them.
 set -euo pipefail
 build=$1
 shift
@@ -35,4 +35,11 @@ for name in "${names[@]}"; do
     [ -x "$program" ] || { echo "bench: $program was not built" >&2; exit 1; }
     echo "== $name"
     "$program"
+    # Beside transformers where PYTHON has it.
+    if [ "$name" = sampling ] && "${PYTHON:-python3}" -c 'import torch, safetensors' 2>/dev/null; then
+        folder=$build/bench/wide
+        [ -f "$folder/config.json" ] || "${PYTHON:-python3}" bench/make_model.py wide "$folder" --dtype f32
+        CADENZA_PLUGIN_DIR=$(realpath "$build/lib/cadenza") "${PYTHON:-python3}" bench/sampling/compare.py "$program" \
+            --cadenza "$build/bin/cadenza" --model "$folder" --threads "${CADENZA_BENCH_THREADS:-1}"
+    fi
 done

@@ -262,7 +262,7 @@ static void run_row_op(void *arg)
 {
     static const uint32_t position = 1234;
     static const float inv_freq[32] = {1.0f, 0.5f, 0.25f};
-    const cdz_rope rope = {inv_freq, 64, 1.0f, false};
+    const cdz_rope rope = {.inv_freq = inv_freq, .n_rotated = 64, .scale = 1.0f};
     row_op *r = arg;
     for (int i = 0; i < 1000; i++) switch (r->which) {
         case 0: r->b->api->rmsnorm(r->b, r->y, 896, r->x, 896, 1, &r->w, 1e-6f, 0.0f); break;

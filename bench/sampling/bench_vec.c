@@ -52,12 +52,21 @@ static double median_us(bench *b, void (*call)(bench *))
 
 /* --- a step ------------------------------------------------------------------------------------------------------- */
 
-/* temperature 0.8, top-k 50, top-p 0.9, then the draw: what sampling does by default, and a little more. */
+/* temperature 0.8, top-k 50, top-p 0.9, then the draw. */
 static void sampled_step(bench *b)
 {
     b->vec->div(b->x, V, 0.8f);
     b->vec->keep_topk(b->x, V, 50, b->scratch);
     b->vec->keep_topp(b->x, V, 0.9, 1, b->scratch);
+    b->vec->softmax(b->x, b->x, V);
+    b->sink = (float)cdz_torch_multinomial(&b->rng, b->x, V);
+}
+
+/* The same without top-p: what transformers does unless told otherwise. */
+static void topk_step(bench *b)
+{
+    b->vec->div(b->x, V, 0.8f);
+    b->vec->keep_topk(b->x, V, 50, b->scratch);
     b->vec->softmax(b->x, b->x, V);
     b->sink = (float)cdz_torch_multinomial(&b->rng, b->x, V);
 }
@@ -153,6 +162,7 @@ static const struct {
     const char *name;
     void (*call)(bench *);
 } calls[] = {
+    {"step: t 0.8, top-k 50", topk_step},
     {"step: t 0.8, top-k 50, top-p 0.9", sampled_step},
     {"step: t 0.8, top-p 0.9", topp_step},
     {"step: t 0.8", unfiltered_step},

@@ -8,6 +8,7 @@
 
 #include "vec/lanes.h"
 
+#include <float.h>
 #include <stdbool.h>
 
 /* Comparisons only: NaN never wins, an empty or all-NaN row gives -inf. */
@@ -239,7 +240,13 @@ static float logsumexp(const float *x, size_t n)
     return (float)log((double)torch_sum(&t)) + shift;
 }
 
-/* exp(x - shift) summed in 8 lanes, as softmax does. out may be NULL. */
+/* What masks leave: -inf in every lane. A NaN is none. */
+static bool l_masked(lanes v)
+{
+    return l_bits_less(v, l_set(-FLT_MAX)) == (1u << LANES) - 1;
+}
+
+/* exp(x - shift) summed in 8 lanes, as softmax does; exp(-inf) is 0, which adds nothing. out may be NULL. */
 static float sum_exp(float *out, const float *x, size_t n, float shift)
 {
     lanes s = l_set(0.0f);
@@ -247,7 +254,12 @@ static float sum_exp(float *out, const float *x, size_t n, float shift)
     size_t i = 0;
 
     for (; i + LANES <= n; i += LANES) {
-        const lanes e = l_exp(l_sub(l_load(x + i), l_set(shift)));
+        const lanes v = l_load(x + i);
+        if (shift > -INFINITY && l_masked(v)) {
+            if (out) l_store(out + i, l_set(0.0f));
+            continue;
+        }
+        const lanes e = l_exp(l_sub(v, l_set(shift)));
         if (out) l_store(out + i, e);
         s = l_add(s, e);
     }
