@@ -45,6 +45,7 @@ struct cdz_result {
     char *detect;      /* the job's order to look for a watermark, or NULL */
     uint64_t seed;
     bool healed;     /* the prompts are the healed ones */
+    bool logprobs;   /* output_logprobs was asked for, not only needed */
     cdz_error error; /* why it, or a later call of the request, failed */
     char **warnings; /* sentences of preparation */
     uint32_t n_warnings;
@@ -87,6 +88,18 @@ void cdz_result_output(const cdz_result *result, const cdz_output_kind *kind, ui
 typedef bool cdz_output_visit(void *user, const cdz_output *output); /* false: no more */
 /* Every tensor there is, kind by kind. False when visit said so. */
 bool cdz_result_each_output(const cdz_result *result, cdz_output_visit *visit, void *user);
+
+/* --- what is known of the tokens that rows took (token_scores.c) --- */
+/* Its sequences are what a search returned: their scores stand with them, not with the steps. */
+bool cdz_result_is_search(const cdz_result *result);
+/* Columns of tables of tokens: the longest sequence of a search, else the steps. */
+uint32_t cdz_result_n_columns(const cdz_result *result);
+/* Of the token that a row took at a step at which it was running: NAN when it was not recorded. */
+float cdz_result_taken(const cdz_result *result, uint32_t row, uint32_t step, cdz_token_value what);
+
+/* Results that generate() gives as fields of its answer stand beside the sequences, all others of a strategy in a place
+ * of their own. */
+bool cdz_result_is_field(const char *name);
 
 /* The answer document of a result (result_json.c). */
 void cdz_result_write_json(const cdz_result *result, cdz_buf *out);

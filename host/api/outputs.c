@@ -1,15 +1,8 @@
-/* outputs.c - the tensors of a result: scores, logits, attentions and hidden states of each step, by name; and saving
- * them as a .safetensors file or as .npy files. */
-#include <errno.h>
+/* outputs.c - the tensors of a result: scores, logits, attentions and hidden states of each step, kind by kind. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "api/api.h"
-#include "load/npy.h"
-
-/* --- kinds ---------------------------------------------------------------------------------------------------------- */
 
 enum { LOGITS, SCORES, ATTENTIONS, HIDDEN, CROSS, ENCODER_ATTENTIONS, ENCODER_HIDDEN };
 
@@ -98,92 +91,4 @@ bool cdz_result_each_output(const cdz_result *result, cdz_output_visit *visit, v
     for (uint32_t i = 0; i < n; i++)
         if (!visit_kind(result, &kinds[i], visit, user)) return false;
     return true;
-}
-
-static size_t n_values(const cdz_output *out)
-{
-    size_t n = 1;
-    for (uint32_t i = 0; i < out->n_dims; i++) n *= (size_t)out->shape[i];
-    return n;
-}
-
-/* --- one file ------------------------------------------------------------------------------------------------------ */
-
-typedef struct saving {
-    cdz_buf header;
-    uint64_t at; /* bytes of data so far */
-    FILE *file;
-    const char *path;
-} saving;
-
-static bool add_to_header(void *user, const cdz_output *out)
-{
-    saving *s = user;
-    const uint64_t bytes = n_values(out) * sizeof(float);
-    cdz_buf_printf(&s->header, "%s\"%s\": {\"dtype\": \"F32\", \"shape\": [", s->at ? ", " : "",
-                   out->name);
-    for (uint32_t i = 0; i < out->n_dims; i++)
-        cdz_buf_printf(&s->header, "%s%" PRIu64, i ? ", " : "", out->shape[i]);
-    cdz_buf_printf(&s->header, "], \"data_offsets\": [%" PRIu64 ", %" PRIu64 "]}", s->at,
-                   s->at + bytes);
-    s->at += bytes;
-    return true;
-}
-
-static bool write_values(void *user, const cdz_output *out)
-{
-    saving *s = user;
-    const size_t n = n_values(out);
-    return fwrite(out->data, sizeof *out->data, n, s->file) == n;
-}
-
-static bool write_tensors(const cdz_result *result, saving *s)
-{
-    cdz_buf_putc(&s->header, '{');
-    cdz_result_each_output(result, add_to_header, s);
-    cdz_buf_putc(&s->header, '}');
-    while (s->header.len % 8) cdz_buf_putc(&s->header, ' ');
-    if (s->header.failed) return false;
-    unsigned char size[8];
-    for (int i = 0; i < 8; i++) size[i] = (unsigned char)(s->header.len >> (8 * i) & 255);
-    return fwrite(size, 1, 8, s->file) == 8 &&
-           fwrite(s->header.data, 1, s->header.len, s->file) == s->header.len &&
-           cdz_result_each_output(result, write_values, s);
-}
-
-/* --- a folder of arrays ---------------------------------------------------------------------------------------------- */
-
-static bool write_array(void *user, const cdz_output *out)
-{
-    saving *s = user;
-    char path[4096], name[sizeof out->name];
-    memcpy(name, out->name, sizeof name);
-    for (char *at = name; *at; at++)
-        if (*at == '/') *at = '.';
-    const int len = snprintf(path, sizeof path, "%s%s.npy", s->path, name);
-    if (len < 0 || (size_t)len >= sizeof path) return false;
-    s->file = fopen(path, "wbe");
-    if (!s->file) return false;
-    bool good = cdz_npy_write_header(s->file, out->shape, out->n_dims) && write_values(s, out);
-    good &= fclose(s->file) == 0;
-    return good;
-}
-
-cdz_status cdz_result_save(const cdz_result *result, const char *path, cdz_error *err)
-{
-    const size_t len = strlen(path);
-    saving s = {.path = path};
-    bool good;
-    errno = 0;
-    if (len && path[len - 1] == '/') {
-        good = cdz_result_each_output(result, write_array, &s);
-    } else {
-        s.file = fopen(path, "wbe");
-        good = s.file && write_tensors(result, &s);
-        if (s.file) good &= fclose(s.file) == 0;
-    }
-    cdz_buf_free(&s.header);
-    if (good) return CDZ_OK;
-    return cdz_err(err, CDZ_E_IO, "%s: cannot be written: %s", path,
-                   errno ? strerror(errno) : "out of memory");
 }

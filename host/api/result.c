@@ -58,6 +58,7 @@ cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const 
     result->keep_top = job->keep_top;
     result->seed = job->seed;
     result->healed = job->healed;
+    result->logprobs = job->plan && job->plan->generation.output_logprobs;
     result->error = outcome->error;
     if (job->detect) result->detect = strdup(job->detect);
     if ((job->detect && !result->detect) || !decode_texts(result) || !copy_warnings(result, job)) {

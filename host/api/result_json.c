@@ -94,55 +94,24 @@ static void write_timings(const cdz_outcome *o, cdz_buf *out)
 
 /* --- what was recorded ------------------------------------------------------------------------------------ */
 
-typedef enum score_of { SCORE, LOGPROB, RAW_LOGPROB } score_of;
-
 /* Steps at which row r was still running: later entries mean nothing and are written as null. */
 static uint32_t live_steps(const cdz_result *result, uint32_t row)
 {
     return result->outcome->rows[row].n_new;
 }
 
-/* What is known of the token that a row took at a step: from the step, or from the sequence that was returned. */
-static float taken(const cdz_result *result, uint32_t step, uint32_t r, score_of what)
-{
-    const cdz_token_score *own = result->outcome->rows[r].scores;
-    const cdz_recorded_step *s = own ? NULL : &result->outcome->steps[step];
-    switch (what) {
-    case SCORE: return own ? own[step].score : s->chosen[r];
-    case LOGPROB: return own ? own[step].logprob : s->chosen_logprob[r];
-    case RAW_LOGPROB: return own ? own[step].raw_logprob : s->chosen_raw_logprob[r];
-    }
-    return 0;
-}
-
-/* A search's sequences end with the longest of them, which may be earlier than the search did. */
-static bool is_search(const cdz_result *result)
-{
-    const cdz_outcome *o = result->outcome;
-    return o->n_rows && o->rows[0].scores;
-}
-
-static uint32_t n_columns(const cdz_result *result)
-{
-    if (!is_search(result)) return result->outcome->n_steps;
-    uint32_t longest = 0;
-    for (uint32_t r = 0; r < result->outcome->n_rows; r++)
-        if (live_steps(result, r) > longest) longest = live_steps(result, r);
-    return longest;
-}
-
 /* [step][row] of one float, null once a row has ended. */
-static void step_floats(const cdz_result *result, score_of what, cdz_buf *out)
+static void step_floats(const cdz_result *result, cdz_token_value what, cdz_buf *out)
 {
     const cdz_outcome *o = result->outcome;
-    const uint32_t n = n_columns(result);
+    const uint32_t n = cdz_result_n_columns(result);
     cdz_buf_putc(out, '[');
     for (uint32_t s = 0; s < n; s++) {
         cdz_buf_puts(out, s ? ", [" : "[");
         for (uint32_t r = 0; r < o->n_rows; r++) {
             if (r) cdz_buf_puts(out, ", ");
             if (s < live_steps(result, r))
-                cdz_json_write_f32(out, taken(result, s, r, what));
+                cdz_json_write_f32(out, cdz_result_taken(result, r, s, what));
             else
                 cdz_buf_puts(out, "null");
         }
@@ -189,7 +158,7 @@ static void recorded_scores(const cdz_result *result, cdz_buf *out)
     key(out, "scores");
     cdz_buf_putc(out, '{');
     key(out, "chosen");
-    step_floats(result, SCORE, out);
+    step_floats(result, CDZ_TOKEN_SCORE, out);
     if (result->record.top && o->steps[0].top_ids) {
         key(out, "top_ids");
         write_top(result, false, out);
@@ -205,19 +174,19 @@ static void recorded_scores(const cdz_result *result, cdz_buf *out)
 
 /* transition_scores[row][step]: processed scores of the chosen tokens, raw or as log-probabilities. Past a row's end
  * null, in a search's sequences 0, as compute_transition_scores has it. */
-static void write_transition(const cdz_result *result, score_of what, cdz_buf *out)
+static void write_transition(const cdz_result *result, cdz_token_value what, cdz_buf *out)
 {
     const cdz_outcome *o = result->outcome;
-    const uint32_t n = n_columns(result);
+    const uint32_t n = cdz_result_n_columns(result);
     cdz_buf_putc(out, '[');
     for (uint32_t r = 0; r < o->n_rows; r++) {
         cdz_buf_puts(out, r ? ", [" : "[");
         for (uint32_t s = 0; s < n; s++) {
             if (s) cdz_buf_puts(out, ", ");
             if (s < live_steps(result, r))
-                cdz_json_write_f32(out, taken(result, s, r, what));
+                cdz_json_write_f32(out, cdz_result_taken(result, r, s, what));
             else
-                cdz_buf_puts(out, is_search(result) ? "0" : "null");
+                cdz_buf_puts(out, cdz_result_is_search(result) ? "0" : "null");
         }
         cdz_buf_putc(out, ']');
     }
@@ -279,8 +248,7 @@ static size_t write_dims(const cdz_named_result *res, uint32_t dim, size_t at, c
     return at;
 }
 
-/* Results that generate() gives as fields of its answer stand beside the sequences, all others in an object. */
-static bool is_field(const char *name)
+bool cdz_result_is_field(const char *name)
 {
     static const char *const fields[] = {"sequences_scores", "beam_indices",         "n_steps",
                                          "rounds",           "num_assistant_tokens", "layers"};
@@ -293,7 +261,7 @@ static uint32_t write_some(const cdz_outcome *o, bool fields, cdz_buf *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < o->n_results; i++) {
-        if (is_field(o->results[i].name) != fields) continue;
+        if (cdz_result_is_field(o->results[i].name) != fields) continue;
         if (n++ == 0 && !fields) {
             key(out, "results");
             cdz_buf_putc(out, '{');
@@ -459,12 +427,12 @@ static void recorded_form(const cdz_result *result, cdz_buf *out)
     const cdz_outcome *o = result->outcome;
     write_sequences(o, out);
     recorded_scores(result, out);
-    const bool transition = result->record.transition || is_search(result);
+    const bool transition = result->record.transition || cdz_result_is_search(result);
     if (transition && o->n_steps && o->steps[0].chosen_logprob) {
         key(out, "transition_scores");
-        write_transition(result, SCORE, out);
+        write_transition(result, CDZ_TOKEN_SCORE, out);
         key(out, "transition_scores_normalized");
-        write_transition(result, LOGPROB, out);
+        write_transition(result, CDZ_TOKEN_LOGPROB, out);
     }
     recorded_text(result, out);
     recorded_watermark(result, out);
@@ -482,16 +450,18 @@ static void user_form(const cdz_result *result, cdz_buf *out)
         stop_string |= o->rows[r].stop.reason == CDZ_STOP_STRING;
     if (stop_string) per_row(result, "stop_string", row_stop_text, out);
     write_sequences(o, out);
-    if (is_search(result)) {
+    const bool taken = o->n_steps && (o->steps[0].scores || result->logprobs);
+    if (cdz_result_is_search(result) || taken) {
         key(out, "transition_scores");
-        write_transition(result, SCORE, out);
+        write_transition(result, CDZ_TOKEN_SCORE, out);
     }
     write_outputs(result, out);
-    if (o->n_steps && o->steps[0].chosen_logprob && o->steps[0].chosen_raw_logprob) {
+    if (result->logprobs && o->n_steps && o->steps[0].chosen_logprob &&
+        o->steps[0].chosen_raw_logprob) {
         key(out, "logprobs");
-        step_floats(result, LOGPROB, out);
+        step_floats(result, CDZ_TOKEN_LOGPROB, out);
         key(out, "raw_logprobs");
-        step_floats(result, RAW_LOGPROB, out);
+        step_floats(result, CDZ_TOKEN_RAW_LOGPROB, out);
     }
 }
 

@@ -96,10 +96,11 @@ cdz_status cdz_npy_open(const char *path, cdz_npy *out, cdz_error *err)
     return status;
 }
 
-bool cdz_npy_write_header(FILE *file, const uint64_t *shape, uint32_t n_dims)
+bool cdz_npy_write_header(FILE *file, const char *type, const uint64_t *shape, uint32_t n_dims)
 {
     char text[256];
-    int len = snprintf(text, sizeof text, "{'descr': '<f4', 'fortran_order': False, 'shape': (");
+    int len =
+        snprintf(text, sizeof text, "{'descr': '%.8s', 'fortran_order': False, 'shape': (", type);
     for (uint32_t i = 0; i < n_dims && i < CDZ_NPY_MAX_DIMS; i++)
         len += snprintf(text + len, sizeof text - (size_t)len, "%" PRIu64 "%s", shape[i],
                         n_dims == 1      ? ","

@@ -1,4 +1,4 @@
-/* npy.h - arrays of float32 in NumPy's .npy format, version 1.0 to 3.0 in, 1.0 out; little-endian, C order. */
+/* npy.h - arrays in NumPy's .npy format, float32 of version 1.0 to 3.0 in, 1.0 out; little-endian, C order. */
 #ifndef CDZ_HOST_NPY_H
 #define CDZ_HOST_NPY_H
 
@@ -19,7 +19,7 @@ typedef struct cdz_npy {
 cdz_status cdz_npy_open(const char *path, cdz_npy *out, cdz_error *err);
 void cdz_npy_close(cdz_npy *npy); /* zeroed is fine */
 
-/* The header of an array; its values follow. False: the file cannot be written. */
-bool cdz_npy_write_header(FILE *file, const uint64_t *shape, uint32_t n_dims);
+/* The header of an array; its values follow. type: as the format spells it, "<f4". False: the file cannot be written. */
+bool cdz_npy_write_header(FILE *file, const char *type, const uint64_t *shape, uint32_t n_dims);
 
 #endif

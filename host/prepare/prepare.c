@@ -372,7 +372,7 @@ static void choose_records(preparation *p, const cdz_record_spec *record)
     p->job->keep_logits = g->output_logits && (!record->present || record->outputs);
     p->job->keep_hidden = g->output_hidden_states;
     p->job->keep_attentions = g->output_attentions;
-    p->job->keep_logprobs = g->output_logprobs || record->present;
+    p->job->keep_logprobs = g->output_logprobs || g->output_scores || record->present;
     /* A recorded answer counts finite scores even when it keeps none of the best. */
     uint32_t top = record->present && record->top == 0 ? 1 : record->top;
     p->job->keep_top = top < p->arch->n_vocab ? top : p->arch->n_vocab;

@@ -202,9 +202,21 @@ uint32_t cdz_result_calls(const cdz_result *result);
 const cdz_result *cdz_result_call(const cdz_result *result, uint32_t call);
 /* The whole result as `--json` prints it: ids, text, finish_reason, timings, sequences, and what was recorded. */
 const char *cdz_result_json(const cdz_result *result);
-/* Scores, logits, attentions and hidden states of every step (output_scores and the like) as float32 tensors named
- * "logits/0", "attentions/0/2": kind, step, layer. path: a .safetensors file, or a folder, ending in '/', for one .npy
- * file per tensor ("attentions.0.2.npy"). */
+
+typedef enum cdz_token_value {
+    CDZ_TOKEN_SCORE = 1,   /* after the processors; a search's is a processed log-probability */
+    CDZ_TOKEN_LOGPROB,     /* the log-softmax of those scores */
+    CDZ_TOKEN_RAW_LOGPROB, /* of the model's own logits */
+} cdz_token_value;
+
+/* What is known of the new ids of a row (cdz_result_ids), n of them to out. The first two are transformers'
+ * compute_transition_scores without and with normalize_logits. Kept are they with output_scores or output_logprobs, the
+ * score of a search always; without: CDZ_E_STATE. NAN where a strategy recorded none. */
+cdz_status cdz_result_token_values(const cdz_result *result, uint32_t row, cdz_token_value what,
+                                   float *out, uint32_t n, cdz_error *err) CDZ_MUST_CHECK;
+/* The sequences, and scores, logits, attentions and hidden states of every step (output_scores and the like), as tensors
+ * named "logits/0", "attentions/0/2": kind, step, layer. path: a .safetensors file, or a folder
+ * (which is made if its name ends in '/') for one .npy file per tensor, "attentions.0.2.npy". */
 cdz_status cdz_result_save(const cdz_result *result, const char *path, cdz_error *err);
 void cdz_result_free(cdz_result *result); /* NULL is fine */
 

@@ -1,0 +1,195 @@
+/* save.c - a result's tensors in files: one .safetensors, or a folder of .npy. Beside the tensors of steps there are
+ * the sequences and what the strategy itself put out, as int64 and under their names. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "base/json.h"
+#include "load/npy.h"
+
+/* A tensor to be written. */
+typedef struct item {
+    const char *name;
+    cdz_result_type type;
+    uint32_t n_dims;
+    const uint64_t *shape;
+    const void *data;
+} item;
+
+typedef struct saving {
+    const cdz_result *result;
+    int64_t *sequences; /* (rows, sequences_shape[1]) */
+    uint64_t sequences_shape[2];
+    const char *path;
+    FILE *file;
+    cdz_buf header;
+    uint64_t at; /* bytes of data so far */
+    bool (*put)(struct saving *s, const item *what);
+} saving;
+
+static const struct {
+    const char *safetensors, *npy;
+    size_t bytes;
+} types[] = {[CDZ_RESULT_I64] = {"I64", "<i8", 8},
+             [CDZ_RESULT_I32] = {"I32", "<i4", 4},
+             [CDZ_RESULT_F32] = {"F32", "<f4", 4},
+             [CDZ_RESULT_BOOL] = {"BOOL", "|b1", 1}};
+
+static size_t n_bytes(const item *it)
+{
+    size_t n = types[it->type].bytes;
+    for (uint32_t i = 0; i < it->n_dims; i++) n *= (size_t)it->shape[i];
+    return n;
+}
+
+/* --- what there is -------------------------------------------------------------------------------------------------- */
+
+/* Sequences of different lengths, which only rows without a pad can have, are filled up with -1. */
+static bool gather_sequences(saving *s)
+{
+    const cdz_outcome *o = s->result->outcome;
+    uint32_t longest = 0;
+    for (uint32_t r = 0; r < o->n_rows; r++)
+        if (o->rows[r].len > longest) longest = o->rows[r].len;
+    s->sequences_shape[0] = o->n_rows;
+    s->sequences_shape[1] = longest;
+    s->sequences = calloc((size_t)o->n_rows * longest + 1, sizeof *s->sequences);
+    if (!s->sequences) return false;
+    for (uint32_t r = 0; r < o->n_rows; r++)
+        for (uint32_t i = 0; i < longest; i++)
+            s->sequences[(size_t)r * longest + i] = i < o->rows[r].len ? o->rows[r].ids[i] : -1;
+    return true;
+}
+
+static bool put_output(void *user, const cdz_output *out)
+{
+    saving *s = user;
+    const item it = {out->name, CDZ_RESULT_F32, out->n_dims, out->shape, out->data};
+    return s->put(s, &it);
+}
+
+/* What transformers has no name for could have any: it stands under "results". */
+static bool put_result(saving *s, const cdz_named_result *res)
+{
+    cdz_buf name = {0};
+    cdz_buf_printf(&name, "%s%s", cdz_result_is_field(res->name) ? "" : "results/", res->name);
+    const item it = {name.data, res->type, res->n_dims, res->shape, res->data};
+    const bool good = !name.failed && s->put(s, &it);
+    cdz_buf_free(&name);
+    return good;
+}
+
+static bool each(saving *s)
+{
+    const cdz_outcome *o = s->result->outcome;
+    const item sequences = {"sequences", CDZ_RESULT_I64, 2, s->sequences_shape, s->sequences};
+    if (!s->put(s, &sequences)) return false;
+    for (uint32_t i = 0; i < o->n_results; i++)
+        if (!put_result(s, &o->results[i])) return false;
+    return cdz_result_each_output(s->result, put_output, s);
+}
+
+/* --- one file ------------------------------------------------------------------------------------------------------- */
+
+static bool put_header(saving *s, const item *it)
+{
+    if (s->header.len > 1) cdz_buf_puts(&s->header, ", ");
+    cdz_json_write_string(&s->header, it->name, strlen(it->name));
+    cdz_buf_printf(&s->header, ": {\"dtype\": \"%s\", \"shape\": [", types[it->type].safetensors);
+    for (uint32_t i = 0; i < it->n_dims; i++)
+        cdz_buf_printf(&s->header, "%s%" PRIu64, i ? ", " : "", it->shape[i]);
+    cdz_buf_printf(&s->header, "], \"data_offsets\": [%" PRIu64 ", ", s->at);
+    s->at += n_bytes(it);
+    cdz_buf_printf(&s->header, "%" PRIu64 "]}", s->at);
+    return !s->header.failed;
+}
+
+static bool put_values(saving *s, const item *it)
+{
+    const size_t n = n_bytes(it);
+    return n == 0 || fwrite(it->data, 1, n, s->file) == n;
+}
+
+static bool write_tensors(saving *s)
+{
+    cdz_buf_putc(&s->header, '{');
+    s->put = put_header;
+    if (!each(s)) return false;
+    cdz_buf_putc(&s->header, '}');
+    while (s->header.len % 8) cdz_buf_putc(&s->header, ' ');
+    if (s->header.failed) return false;
+    unsigned char size[8];
+    for (int i = 0; i < 8; i++) size[i] = (unsigned char)(s->header.len >> (8 * i) & 255);
+    s->put = put_values;
+    return fwrite(size, 1, 8, s->file) == 8 &&
+           fwrite(s->header.data, 1, s->header.len, s->file) == s->header.len && each(s);
+}
+
+/* Whole or not at all. */
+static bool save_file(saving *s)
+{
+    cdz_buf fresh = {0};
+    cdz_buf_printf(&fresh, "%s.%ld.part", s->path, (long)getpid());
+    bool good = !fresh.failed;
+    if (good) s->file = fopen(fresh.data, "wbe");
+    good = good && s->file && write_tensors(s);
+    if (s->file && fclose(s->file) != 0) good = false;
+    if (good) good = rename(fresh.data, s->path) == 0;
+    if (!good && s->file) {
+        const int reason = errno;
+        remove(fresh.data);
+        errno = reason;
+    }
+    cdz_buf_free(&fresh);
+    return good;
+}
+
+/* --- a folder of arrays --------------------------------------------------------------------------------------------- */
+
+static bool put_array(saving *s, const item *it)
+{
+    cdz_buf path = {0};
+    cdz_buf_printf(&path, "%s/", s->path);
+    for (const char *c = it->name; *c; c++) cdz_buf_putc(&path, *c == '/' ? '.' : *c);
+    cdz_buf_puts(&path, ".npy");
+    s->file = path.failed ? NULL : fopen(path.data, "wbe");
+    cdz_buf_free(&path);
+    if (!s->file) return false;
+    bool good = cdz_npy_write_header(s->file, types[it->type].npy, it->shape, it->n_dims) &&
+                put_values(s, it);
+    if (fclose(s->file) != 0) good = false;
+    return good;
+}
+
+static bool save_folder(saving *s)
+{
+    s->put = put_array;
+    if (mkdir(s->path, 0777) != 0 && errno != EEXIST) return false;
+    return each(s);
+}
+
+static bool names_folder(const char *path)
+{
+    struct stat st;
+    const size_t len = strlen(path);
+    return (len && path[len - 1] == '/') || (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
+cdz_status cdz_result_save(const cdz_result *result, const char *path, cdz_error *err)
+{
+    saving s = {.result = result, .path = path};
+    const bool folder = names_folder(path);
+    errno = 0;
+    const bool good = gather_sequences(&s) && (folder ? save_folder(&s) : save_file(&s));
+    const int reason = errno;
+    free(s.sequences);
+    cdz_buf_free(&s.header);
+    if (good) return CDZ_OK;
+    return cdz_err(err, CDZ_E_IO, "%s: cannot be written: %s", path,
+                   reason ? strerror(reason) : "out of memory");
+}
