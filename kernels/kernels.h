@@ -42,6 +42,11 @@ size_t cdz_dtype_block(cdz_dtype dtype);         /* elements of a block; 1 for a
 size_t cdz_row_bytes(cdz_dtype dtype, size_t n); /* n: a multiple of the block */
 const char *cdz_dtype_name(cdz_dtype dtype);     /* "F32", "Q4_K" */
 
+/* A whole row of n elements, a multiple of the block, to float32, exactly; and from it, rounded as
+ * the type's reference does (ref/quantise.c). Block types may lie anywhere, plain ones aligned. */
+void cdz_widen(cdz_dtype dtype, float *y, const void *x, size_t n);
+void cdz_quantise(cdz_dtype dtype, void *y, const float *x, size_t n);
+
 /* A weight matrix (n, k), row-major, one row per output, in memory that outlives the backend's
  * use of it (a mapped file). Vectors (norms, biases) are (1, n). data need only be aligned to
  * its element, and to a byte where it has blocks; k is a multiple of the block. */

@@ -173,6 +173,68 @@ static void dot_products_are_exact_to_rounding(void **state)
     cdz_gguf_close(&g);
 }
 
+/* ---- making blocks ---- */
+
+static void blocks_are_the_references(void **state)
+{
+    (void)state;
+    enum { ROWS = 8, K = 512 };
+    cdz_gguf g;
+    cdz_error err = {0};
+    if (cdz_gguf_open(CADENZA_TEST_DATA "/gguf/quantised.gguf", &g, &err) != CDZ_OK)
+        fail_msg("%s", err.text);
+    const float *rows = cdz_tensors_find(&g.tensors, "rows")->data;
+    for (int t = CDZ_F16; t < CDZ_N_DTYPES; t++) {
+        const char *name = cdz_dtype_name((cdz_dtype)t);
+        const cdz_tensor *expected = cdz_tensors_find(&g.tensors, name);
+        assert_non_null(expected);
+        const size_t stride = cdz_row_bytes((cdz_dtype)t, K);
+        uint8_t *made = must_alloc(stride);
+        for (size_t r = 0; r < ROWS; r++) {
+            cdz_quantise((cdz_dtype)t, made, rows + r * K, K);
+            if (memcmp(made, (const char *)expected->data + r * stride, stride) != 0)
+                fail_msg("%s: row %zu differs", name, r);
+        }
+        free(made);
+    }
+    cdz_gguf_close(&g);
+}
+
+/* Infinities and what is no number make blocks too, and no undefined conversion. */
+static void any_number_makes_a_block(void **state)
+{
+    (void)state;
+    static const float odd[] = {INFINITY, -INFINITY, NAN, 3e38f, -3e38f, 1e-45f, -0.0f, 1.0f};
+    float row[256];
+    uint8_t block[1024];
+    for (size_t first = 0; first < 8; first++)
+        for (int t = CDZ_F32; t < CDZ_N_DTYPES; t++) {
+            for (size_t i = 0; i < 256; i++) row[i] = odd[(first + i % 3) % 8];
+            memset(block, 0xAA, sizeof block);
+            cdz_quantise((cdz_dtype)t, block, row, 256);
+            const size_t n = cdz_row_bytes((cdz_dtype)t, 256);
+            for (size_t i = n; i < sizeof block; i++) assert_int_equal(block[i], 0xAA);
+        }
+}
+
+/* The plain types come back from a widened row bit by bit. */
+static void plain_types_come_back(void **state)
+{
+    (void)state;
+    static const cdz_dtype types[] = {CDZ_F16, CDZ_BF16};
+    for (size_t t = 0; t < 2; t++)
+        for (uint32_t bits = 0; bits < 0x10000; bits++) {
+            const uint16_t stored = (uint16_t)bits;
+            uint16_t back;
+            float wide;
+            cdz_widen(types[t], &wide, &stored, 1);
+            cdz_quantise(types[t], &back, &wide, 1);
+            if (!isnan(wide) && back != stored)
+                fail_msg("%s %04X: %04X", cdz_dtype_name(types[t]), (unsigned)stored,
+                         (unsigned)back);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +242,9 @@ int main(void)
         cmocka_unit_test(layouts_are_the_formats_own),
         cmocka_unit_test(products_are_those_of_the_widened),
         cmocka_unit_test(dot_products_are_exact_to_rounding),
+        cmocka_unit_test(blocks_are_the_references),
+        cmocka_unit_test(any_number_makes_a_block),
+        cmocka_unit_test(plain_types_come_back),
     };
     return cmocka_run_group_tests_name("kernels: quantised", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* cmd_model.c - cadenza model: info, what a careful user wants to know before running a model, and check. */
+/* cmd_model.c - cadenza model: its verbs, and info, what a careful user wants to know before running a model, and check. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,6 +6,7 @@
 #include "api/api.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/convert.h"
 #include "config/pipeline.h"
 #include "load/model_files.h"
 #include "token/tokenizer.h"
@@ -13,6 +14,8 @@
 static const char help[] =
     "usage: cadenza model info [MODEL] [--context N | --json]\n"
     "       cadenza model check [MODEL]\n"
+    "       cadenza model convert IN OUT      a folder to a GGUF file and back; see convert --help\n"
+    "       cadenza model quantize IN OUT --type TYPE      see quantize --help\n"
     "\n"
     "info describes a model folder or GGUF file: architecture, parameters, types, memory, "
     "tokenizer, generation defaults.\n"
@@ -213,6 +216,9 @@ int cdz_cmd_model(int argc, char **argv)
     uint64_t context = 0;
     bool json = false;
     int opt;
+    const char *verb = argc > 1 ? argv[1] : "";
+    if (strcmp(verb, "convert") == 0 || strcmp(verb, "quantize") == 0)
+        return cdz_cmd_model_convert(argc - 1, argv + 1, strcmp(verb, "quantize") == 0);
     while ((opt = cdz_cli_next_option("model", argc, argv, ":h", options)) != -1) {
         if (opt == 'h') {
             fputs(help, stdout);
@@ -228,7 +234,7 @@ int cdz_cmd_model(int argc, char **argv)
     }
     const bool check = optind < argc && strcmp(argv[optind], "check") == 0;
     if (optind >= argc || (!check && strcmp(argv[optind], "info") != 0))
-        return cdz_cli_misuse("model", "expected `info` or `check`%s%s",
+        return cdz_cli_misuse("model", "expected `info`, `check`, `convert` or `quantize`%s%s",
                               optind < argc ? ", found " : "", optind < argc ? argv[optind] : "");
     if (check && (json || context))
         return cdz_cli_misuse("model", "check takes no --json and no --context");

@@ -117,12 +117,6 @@ static cdz_status read_name(reader *r, size_t max, const char *what, const char 
 
 /* --- metadata ------------------------------------------------------------------------------ */
 
-static size_t type_bytes(cdz_gguf_type type)
-{
-    static const uint8_t bytes[CDZ_GGUF_N_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    return bytes[type];
-}
-
 static cdz_status read_type(reader *r, const cdz_gguf_value *v, cdz_gguf_type *out)
 {
     uint64_t type;
@@ -142,7 +136,7 @@ static cdz_status read_array(reader *r, cdz_gguf_value *v)
         return cdz_err(r->err, CDZ_E_UNSUPPORTED, "%s: %.100s is an array of arrays", r->file->path,
                        v->key);
     CDZ_TRY(read_number(r, 8, &v->n, v->key));
-    const size_t least = v->type == CDZ_GGUF_STRING ? 8 : type_bytes(v->type);
+    const size_t least = v->type == CDZ_GGUF_STRING ? 8 : cdz_gguf_type_bytes(v->type);
     if (v->n > left(r) / least)
         return cdz_err(r->err, CDZ_E_INPUT,
                        "%s: %.100s claims %" PRIu64 " elements, the file has %" PRIu64
@@ -170,9 +164,9 @@ static cdz_status read_value(reader *r, cdz_gguf_value *v)
     if (v->type == CDZ_GGUF_STRING) {
         for (uint64_t i = 0; i < v->n; i++) CDZ_TRY(skip_string(r, v->key));
     } else {
-        CDZ_TRY(need(r, v->n * type_bytes(v->type), v->key));
+        CDZ_TRY(need(r, v->n * cdz_gguf_type_bytes(v->type), v->key));
         if (v->type == CDZ_GGUF_BOOL) CDZ_TRY(check_bools(r, v));
-        r->at += (size_t)v->n * type_bytes(v->type);
+        r->at += (size_t)v->n * cdz_gguf_type_bytes(v->type);
     }
     v->data = (const uint8_t *)(uintptr_t)begin;
     return CDZ_OK;

@@ -84,5 +84,8 @@ typedef struct cdz_gguf_layout {
     uint32_t n_block, n_bytes;
 } cdz_gguf_layout;
 const cdz_gguf_layout *cdz_gguf_layout_number(uint32_t number);
+const cdz_gguf_layout *cdz_gguf_layout_name(const char *name);
+
+size_t cdz_gguf_type_bytes(cdz_gguf_type type); /* of a value; 0 for strings and arrays */
 
 #endif

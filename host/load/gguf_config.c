@@ -41,6 +41,14 @@ cdz_status cdz_gguf_find_arch(const cdz_gguf *g, const cdz_gguf_arch **out, cdz_
                    (int)(len < 80 ? len : 80), name, known);
 }
 
+const cdz_gguf_arch *cdz_gguf_arch_for(const char *model_type)
+{
+    const bool llama = strcmp(model_type, "mistral") == 0 || strcmp(model_type, "mixtral") == 0;
+    for (size_t i = 0; i < N_ARCHS; i++)
+        if (strcmp(archs[i].model_type, llama ? "llama" : model_type) == 0) return &archs[i];
+    return NULL;
+}
+
 const char *cdz_gguf_arch_key(const cdz_gguf_arch *arch, const char *rest,
                               char buf[CDZ_GGUF_KEY_BYTES])
 {

@@ -14,6 +14,9 @@ typedef struct cdz_gguf_arch {
 
 cdz_status cdz_gguf_find_arch(const cdz_gguf *gguf, const cdz_gguf_arch **out, cdz_error *err);
 
+/* The one that a family is written as; NULL: GGUF has none that is known here. */
+const cdz_gguf_arch *cdz_gguf_arch_for(const char *model_type);
+
 /* "llama.block_count" in buf, which it returns. */
 enum { CDZ_GGUF_KEY_BYTES = 96 };
 const char *cdz_gguf_arch_key(const cdz_gguf_arch *arch, const char *rest,

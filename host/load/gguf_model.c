@@ -41,6 +41,11 @@ static const char *const part_names[CDZ_N_PARTS] = {
     [CDZ_PART_EXPERT_DOWN] = "blk.#.ffn_down.@",
 };
 
+const char *const *cdz_gguf_part_names(void)
+{
+    return part_names;
+}
+
 /* The parts that the family has, by GGUF's names. */
 static const char *const *make_names(cdz_weights *w)
 {
@@ -211,6 +216,23 @@ static cdz_status read_arch(const cdz_gguf *g, const cdz_gguf_arch *ga, cdz_weig
     return st;
 }
 
+/* The generation_config.json of the folder that the file was made from; only our own converter
+ * writes this key. */
+static cdz_status read_generation(const cdz_gguf *g, cdz_weights *w, cdz_error *err)
+{
+    const char *key = "cadenza.generation_config", *text = NULL;
+    size_t len = 0;
+    CDZ_TRY(cdz_gguf_string(g, key, &text, &len, err));
+    if (!text) return CDZ_OK;
+    const char *name = cdz_arena_printf(&w->arena, "%s, %s", g->path, key);
+    char *kept = cdz_arena_strndup(&w->arena, text, len); /* strings stay where they lie */
+    if (!name || !kept) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", g->path);
+    CDZ_TRY(cdz_json_parse(kept, len, name, NULL, &w->arena, &w->generation_config, err));
+    if (w->generation_config.type == CDZ_JSON_OBJECT) return CDZ_OK;
+    return cdz_err(err, CDZ_E_INPUT, "%s: is %s, expected an object", name,
+                   cdz_json_type_name(&w->generation_config));
+}
+
 cdz_status cdz_gguf_to_weights(cdz_gguf *g, cdz_weights *w, cdz_error *err)
 {
     const cdz_gguf_arch *ga;
@@ -220,6 +242,7 @@ cdz_status cdz_gguf_to_weights(cdz_gguf *g, cdz_weights *w, cdz_error *err)
     CDZ_TRY(read_scale(g, ga, &w->arch, err));
     CDZ_TRY(read_sparse(g, w, err));
     as_stored(g, ga, &w->arch);
+    CDZ_TRY(read_generation(g, w, err));
     w->arch.names = make_names(w);
     if (!w->arch.names) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", g->path);
     CDZ_TRY(split_experts(g, err));

@@ -11,4 +11,7 @@
  * rotation in neighbouring pairs, gemma's norms with the 1 added, weights already transposed. */
 cdz_status cdz_gguf_to_weights(cdz_gguf *gguf, cdz_weights *w, cdz_error *err);
 
+/* What parts are called, [CDZ_N_PARTS]; '@' is an expert's number, after its tensor was split. */
+const char *const *cdz_gguf_part_names(void);
+
 #endif

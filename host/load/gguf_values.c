@@ -31,12 +31,25 @@ const cdz_gguf_layout *cdz_gguf_layout_number(uint32_t number)
     return NULL;
 }
 
+const cdz_gguf_layout *cdz_gguf_layout_name(const char *name)
+{
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+        if (strcmp(layouts[i].name, name) == 0) return &layouts[i];
+    return NULL;
+}
+
 /* --- values -------------------------------------------------------------------------------- */
 
 static const char *const type_names[CDZ_GGUF_N_TYPES] = {
     "uint8", "int8",     "uint16",   "int16",  "uint32", "int32",   "float32",
     "bool",  "a string", "an array", "uint64", "int64",  "float64",
 };
+
+size_t cdz_gguf_type_bytes(cdz_gguf_type type)
+{
+    static const uint8_t bytes[CDZ_GGUF_N_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    return bytes[type];
+}
 
 static int by_key(const void *key, const void *value)
 {

@@ -18,6 +18,10 @@ cdz_status cdz_chat_template_parse(const char *text, size_t len, const char *nam
                                    cdz_chat_template **out, cdz_error *err);
 void cdz_chat_template_free(cdz_chat_template *chat); /* NULL is fine */
 
+/* The text of template i and its name; NULL past the last one. */
+const char *cdz_chat_template_text(const cdz_chat_template *chat, uint32_t i, const char **name,
+                                   size_t *len);
+
 /* Compiles the template a request means: name, else "tool_use" where has_tools and there is one, else the only
  * one, else "default". Call it again for another choice; not while another thread renders. */
 cdz_status cdz_chat_template_choose(cdz_chat_template *chat, const char *name, bool has_tools,

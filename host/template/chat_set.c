@@ -252,6 +252,15 @@ void cdz_chat_template_free(cdz_chat_template *chat)
     free(chat);
 }
 
+const char *cdz_chat_template_text(const cdz_chat_template *chat, uint32_t i, const char **name,
+                                   size_t *len)
+{
+    if (i >= chat->n_entries) return NULL;
+    *name = chat->entries[i].name;
+    *len = chat->entries[i].len;
+    return chat->entries[i].text;
+}
+
 static const chat_entry *find_entry(const cdz_chat_template *chat, const char *name)
 {
     for (uint32_t i = 0; i < chat->n_entries; i++)

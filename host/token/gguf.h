@@ -12,7 +12,7 @@ cdz_status cdz_gguf_write_tokenizer(const cdz_gguf *gguf, cdz_buf *out, cdz_erro
 /* The special tokens by role and the chat templates. */
 cdz_status cdz_gguf_write_tokenizer_config(const cdz_gguf *gguf, cdz_buf *out, cdz_error *err);
 
-/* What `tokenizer.ggml.pre` names: how text is cut before BPE. Inside token/. */
+/* What `tokenizer.ggml.pre` names: how text is cut before BPE. */
 typedef struct cdz_gguf_pre {
     const char *patterns[4]; /* splits, in order, each match a piece; NULL: no more */
     bool digits;             /* then every digit alone */
@@ -24,5 +24,7 @@ typedef struct cdz_gguf_pre {
 
 /* len bytes of name; NULL: unknown. */
 const cdz_gguf_pre *cdz_gguf_find_pre(const char *name, size_t len);
+/* And back: a name for a way of cutting, whatever it says of BOS; NULL: it has none. */
+const char *cdz_gguf_name_pre(const cdz_gguf_pre *how, size_t *len);
 
 #endif

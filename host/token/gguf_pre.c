@@ -81,3 +81,25 @@ const cdz_gguf_pre *cdz_gguf_find_pre(const char *wanted, size_t wanted_len)
     }
     return NULL;
 }
+
+static bool same_patterns(const cdz_gguf_pre *a, const cdz_gguf_pre *b)
+{
+    for (size_t i = 0; i < 4; i++) {
+        if (!a->patterns[i] != !b->patterns[i]) return false;
+        if (a->patterns[i] && strcmp(a->patterns[i], b->patterns[i]) != 0) return false;
+    }
+    return true;
+}
+
+const char *cdz_gguf_name_pre(const cdz_gguf_pre *how, size_t *len)
+{
+    for (size_t i = 0; i < N_ROWS; i++) {
+        const cdz_gguf_pre *row = &table[i].how;
+        if (!same_patterns(row, how) || row->digits != how->digits || row->gpt2 != how->gpt2 ||
+            row->nfc != how->nfc || row->ignore_merges != how->ignore_merges)
+            continue;
+        *len = strcspn(table[i].names, " ");
+        return table[i].names;
+    }
+    return NULL;
+}

@@ -1,0 +1,186 @@
+/* cmd_convert.c - cadenza model convert and cadenza model quantize: the options, progress on a
+ * terminal, an end by Ctrl-C that leaves nothing behind. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/convert.h"
+#include "convert/convert.h"
+#include "load/gguf.h"
+
+static const char convert_help[] =
+    "usage: cadenza model convert IN OUT [--type f32|f16|bf16] [--no-tokenizer] [--force]\n"
+    "\n"
+    "A model folder IN becomes the GGUF file OUT; a GGUF file IN (of a split one, the first part) "
+    "becomes the\n"
+    "folder OUT. Weights keep their types, norms are float32 in GGUF; quantised ones are float32 "
+    "in a folder.\n"
+    "What came out is read again and compared before it gets its name: what the other format "
+    "cannot say is an error.\n"
+    "\n"
+    "      --type TYPE          store matrices as f32, f16 or bf16 instead\n"
+    "      --no-tokenizer       leave the tokenizer and chat templates out\n"
+    "      --force              replace a file, or an empty folder, that is there already\n"
+    "  -h, --help               this text\n"
+    "\n"
+    "Examples:\n"
+    "  cadenza model convert my-model my-model.gguf\n"
+    "  cadenza model convert my-model.gguf my-model --type bf16\n";
+
+static const char quantize_help[] =
+    "usage: cadenza model quantize IN OUT --type TYPE [--no-tokenizer] [--force]\n"
+    "\n"
+    "Writes the GGUF file OUT with the matrices of IN, a folder or a GGUF file of plain types, in "
+    "blocks of TYPE:\n"
+    "q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k or q6_k. Norms, biases, positions and "
+    "routers stay\n"
+    "plain; the head, or an embedding that serves as one, gets q6_k (q8_0 with q8_0). A matrix "
+    "whose rows are no\n"
+    "multiple of 256 gets the next larger type of 32, else stays as it is.\n"
+    "\n"
+    "      --type TYPE          the type of blocks\n"
+    "      --no-tokenizer       leave the tokenizer and chat templates out\n"
+    "      --force              replace a file that is there already\n"
+    "  -h, --help               this text\n"
+    "\n"
+    "Examples:\n"
+    "  cadenza model quantize my-model my-model-q4.gguf --type q4_k\n"
+    "  cadenza model quantize my-model.gguf my-model-q8.gguf --type q8_0\n";
+
+/* --- types --------------------------------------------------------------------------------- */
+
+static bool same_letters(const char *a, const char *b)
+{
+    while (*a && *b && tolower((unsigned char)*a) == tolower((unsigned char)*b)) a++, b++;
+    return *a == *b;
+}
+
+/* A type among [from, to) by name in any case; CDZ_N_DTYPES: none of them, which has been said. */
+static cdz_dtype type_named(const char *command, const char *name, cdz_dtype from, cdz_dtype to)
+{
+    char known[256];
+    size_t at = 0;
+    for (int t = (int)from; t < (int)to; t++) {
+        if (same_letters(cdz_dtype_name((cdz_dtype)t), name)) return (cdz_dtype)t;
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", t > (int)from ? ", " : "",
+                               cdz_dtype_name((cdz_dtype)t));
+    }
+    for (size_t i = 0; i < at; i++) known[i] = (char)tolower((unsigned char)known[i]);
+    cdz_cli_misuse(command, "--type %s: expected one of %s", name, known);
+    return CDZ_N_DTYPES;
+}
+
+/* --- progress ------------------------------------------------------------------------------ */
+
+typedef struct progress {
+    bool show;
+    unsigned percent; /* shown last */
+} progress;
+
+static bool tell(void *user, uint64_t done, uint64_t total)
+{
+    progress *p = user;
+    const unsigned percent = total ? (unsigned)((double)done / (double)total * 100) : 100;
+    if (p->show && percent != p->percent) {
+        fprintf(stderr, "\r%u %%", percent);
+        fflush(stderr);
+    }
+    p->percent = percent;
+    return !cdz_cli_interrupted();
+}
+
+/* An interrupt is asked for at the next write. */
+static void note_interrupt(void *user)
+{
+    (void)user;
+}
+
+/* --- what came out ------------------------------------------------------------------------- */
+
+static void print_report(const cdz_convert_options *o, const cdz_convert_report *r)
+{
+    const double mib = 1024 * 1024;
+    printf("%s: %u tensors, %.1f MiB (from %.1f MiB):", o->out, r->n_tensors,
+           (double)r->bytes_out / mib, (double)r->bytes_in / mib);
+    const char *comma = "";
+    for (int t = 0; t < CDZ_N_DTYPES; t++) {
+        if (r->n_by_type[t] == 0) continue;
+        printf("%s %u %s", comma, r->n_by_type[t], cdz_dtype_name((cdz_dtype)t));
+        comma = ",";
+    }
+    putchar('\n');
+    if (r->n_kept)
+        cdz_cli_say("%u matrices keep their type, as blocks do not divide their rows; the first: %s",
+                    r->n_kept, r->first_kept);
+    for (const char *at = r->notes; *at;) {
+        const size_t n = strcspn(at, "\n");
+        cdz_cli_say("%.*s", (int)n, at);
+        at += n + (at[n] == '\n');
+    }
+}
+
+static int work(cdz_convert_options *o)
+{
+    cdz_error err = {0};
+    cdz_convert_report report;
+    progress p = {.show = isatty(STDERR_FILENO) != 0, .percent = 101};
+    o->watch = (cdz_watch){tell, &p};
+    if (cdz_cli_catch_interrupts()) cdz_cli_on_interrupt(note_interrupt, NULL);
+    const cdz_status st = cdz_convert(o, &report, &err);
+    cdz_cli_on_interrupt(NULL, NULL);
+    if (p.show && p.percent <= 100) fputs("\r      \r", stderr);
+    if (st != CDZ_OK) return cdz_cli_fail(&err);
+    print_report(o, &report);
+    return CDZ_EXIT_OK;
+}
+
+/* --- options ------------------------------------------------------------------------------- */
+
+/* A folder on either side, and a file on the other. */
+static int check_sides(const cdz_convert_options *o, const char *command)
+{
+    const size_t n = strlen(o->out);
+    const bool names_file = n > 5 && strcmp(o->out + n - 5, ".gguf") == 0;
+    if (o->to_gguf || !names_file) return CDZ_EXIT_OK;
+    return cdz_cli_misuse(command,
+                          "%s is a GGUF file, so that %s becomes a folder; name it so, or use `model "
+                          "quantize` for another type",
+                          o->in, o->out);
+}
+
+int cdz_cmd_model_convert(int argc, char **argv, bool quantise)
+{
+    static const struct option options[] = {{"type", required_argument, NULL, 't'},
+                                            {"no-tokenizer", no_argument, NULL, 'n'},
+                                            {"force", no_argument, NULL, 'f'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
+    const char *command = quantise ? "model quantize" : "model convert";
+    cdz_convert_options o = {.type = CDZ_N_DTYPES};
+    int opt;
+    while ((opt = cdz_cli_next_option(command, argc, argv, ":h", options)) != -1) {
+        if (opt == 'h') {
+            fputs(quantise ? quantize_help : convert_help, stdout);
+            return CDZ_EXIT_OK;
+        }
+        if (opt == '?') return CDZ_EXIT_USAGE; /* it has been said why */
+        o.no_tokenizer |= opt == 'n';
+        o.force |= opt == 'f';
+        if (opt != 't') continue;
+        o.type = type_named(command, optarg, quantise ? CDZ_N_PLAIN : CDZ_F32,
+                            quantise ? CDZ_N_DTYPES : CDZ_N_PLAIN);
+        if (o.type == CDZ_N_DTYPES) return CDZ_EXIT_USAGE;
+    }
+    if (argc - optind != 2)
+        return cdz_cli_misuse(command, "expected IN and OUT, found %d arguments", argc - optind);
+    if (quantise && o.type == CDZ_N_DTYPES)
+        return cdz_cli_misuse(command, "expected --type, such as q4_k");
+    o.in = argv[optind];
+    o.out = argv[optind + 1];
+    o.to_gguf = quantise || !cdz_gguf_is(o.in);
+    const int status = check_sides(&o, command);
+    return status == CDZ_EXIT_OK ? work(&o) : status;
+}

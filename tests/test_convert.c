@@ -1,0 +1,441 @@
+/* test_convert.c - folders to GGUF files and back: the same logits bit by bit, for every golden
+ * model that GGUF has words for; the shipped pair, with tokenizer, template and defaults; what
+ * cannot be said is a sentence, and nothing is left half-written. */
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "run/run_support.h"
+
+#include "cadenza/cadenza.h"
+#include "convert/convert.h"
+#include "load/gguf.h"
+
+static const char shipped[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
+static const char shipped_draft[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary-draft";
+
+/* --- a folder for what is written ----------------------------------------------------------- */
+
+static char work_dir[64];
+
+static int make_work_dir(void **state)
+{
+    (void)state;
+    snprintf(work_dir, sizeof work_dir, "/tmp/cadenza-convert-XXXXXX");
+    return mkdtemp(work_dir) ? 0 : -1;
+}
+
+static void remove_tree(const char *path)
+{
+    struct stat info;
+    if (lstat(path, &info) != 0) return;
+    DIR *dir = S_ISDIR(info.st_mode) ? opendir(path) : NULL;
+    for (const struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
+        char inside[512];
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        snprintf(inside, sizeof inside, "%s/%s", path, e->d_name);
+        remove_tree(inside);
+    }
+    if (dir) closedir(dir);
+    remove(path);
+}
+
+static int remove_work_dir(void **state)
+{
+    (void)state;
+    remove_tree(work_dir);
+    return 0;
+}
+
+static uint32_t n_files(void)
+{
+    uint32_t n = 0;
+    DIR *dir = opendir(work_dir);
+    assert_non_null(dir);
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;) n += e->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+/* NAME in the folder, with an ending; in one of four buffers, in turn. */
+static const char *in_work_dir(const char *name, const char *ending)
+{
+    static char paths[4][256];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s%s", work_dir, name, ending);
+    return path;
+}
+
+static cdz_convert_report convert(const char *in, const char *out, cdz_dtype type)
+{
+    cdz_error err = {0};
+    cdz_convert_report report;
+    const bool blocks = type >= CDZ_N_PLAIN && type < CDZ_N_DTYPES;
+    const cdz_convert_options o = {
+        .in = in, .out = out, .type = type, .to_gguf = blocks || !cdz_gguf_is(in)};
+    must(cdz_convert(&o, &report, &err), &err);
+    return report;
+}
+
+/* --- logits --------------------------------------------------------------------------------- */
+
+static float *logits_of(const char *path, size_t *n)
+{
+    enum { LEN = 40 };
+    int32_t ids[LEN];
+    for (int i = 0; i < LEN; i++) ids[i] = (7 + 31 * i) % 256;
+    rig r = {0};
+    cdz_error err = {0};
+    const cdz_engine_options options = {.kv_bytes = 8 << 20};
+    cdz_weights *weights;
+    must(cdz_engine_create(&options, &r.engine, &err), &err);
+    must(cdz_weights_open(path, &weights, &err), &err);
+    must(cdz_run_model_create(r.engine, weights, NULL, &r.model, &err), &err);
+    answer a;
+    cdz_job *job = new_job(&r, NULL, ids, NULL, 1, LEN, 0, &a);
+    job->prompt_logits = true;
+    cdz_outcome *outcome = run_well(&r, &a);
+    *n = (size_t)LEN * outcome->n_vocab;
+    float *copy = malloc(*n * sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, outcome->prompt_logits, *n * sizeof *copy);
+    answer_free(&a);
+    rig_close(&r);
+    return copy;
+}
+
+static void same_logits(const char *what, const char *path, const float *expected, size_t n,
+                        float tolerance)
+{
+    size_t n_got;
+    float *got = logits_of(path, &n_got);
+    assert_int_equal(n, n_got);
+    for (size_t i = 0; i < n; i++)
+        if (tolerance > 0 ? !(fabsf(got[i] - expected[i]) <= tolerance)
+                          : memcmp(&got[i], &expected[i], sizeof *got) != 0)
+            fail_msg("%s: logit %zu is %.9g, the folder's %.9g", what, i, (double)got[i],
+                     (double)expected[i]);
+    free(got);
+}
+
+/* tolerance: llama3's divisors do not all give the very frequencies back. */
+static const struct {
+    const char *name;
+    float tolerance;
+} models[] = {{"llama_gqa", 0},         {"llama_bf16", 0},    {"llama_f16", 0},  {"llama_bias", 0},
+              {"llama_tied_l3", 1e-4f}, {"llama_sharded", 0}, {"mistral_sw", 0}, {"mixtral", 0},
+              {"qwen2_tied", 0},        {"qwen2_sw", 0},      {"qwen3", 0},      {"qwen3_moe", 0},
+              {"qwen3_yarn", 0},        {"gemma2", 0},        {"gemma3", 0},     {"phi3", 0},
+              {"phi3_longrope", 0},     {"gpt2", 0},          {"gpt_neox", 0},   {"olmo2", 0}};
+
+static void goldens_keep_their_logits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        size_t n;
+        char folder[256];
+        const char *name = models[i].name, *file = in_work_dir(name, ".gguf"),
+                   *back = in_work_dir(name, "-back"), *again = in_work_dir(name, "-again.gguf");
+        snprintf(folder, sizeof folder, "%s%s", golden_folder, name);
+        float *expected = logits_of(folder, &n);
+        convert(folder, file, CDZ_N_DTYPES);
+        same_logits(name, file, expected, n, models[i].tolerance);
+        convert(file, back, CDZ_N_DTYPES);
+        same_logits(back, back, expected, n, models[i].tolerance);
+        convert(back, again, CDZ_N_DTYPES);
+        same_logits(again, again, expected, n, models[i].tolerance);
+        free(expected);
+    }
+}
+
+/* --- the shipped pair ----------------------------------------------------------------------- */
+
+static const char *const chats[] = {
+    "{\"prompt\": \"<|user|>What does river mean?<|end|><|assistant|>\", \"seed\": 5}",
+    "{\"prompt\": \"lighthouse (noun):\", \"seed\": 6}",
+    "{\"prompt\": \"caf\xC3\xA9  1234567 it's\\n\", \"seed\": 7}",
+};
+
+/* All ids, with the model's own defaults (it samples), and with drafts. */
+static void generate(const char *target, const char *draft, cdz_buf *out)
+{
+    cdz_runtime *rt;
+    cdz_model *model, *assistant;
+    cdz_pipeline *drafts;
+    cdz_error err = {0};
+    static const char ini[] = "[generation]\ndo_sample = no\nmax_new_tokens = 30\n";
+    must(cdz_open(NULL, &rt, &err), &err);
+    must(cdz_model_open(rt, target, NULL, &model, &err), &err);
+    must(cdz_model_open(rt, draft, NULL, &assistant, &err), &err);
+    must(cdz_pipeline_parse(rt, ini, strlen(ini), "drafts.ini", &drafts, &err), &err);
+    for (size_t i = 0; i < 2 * sizeof chats / sizeof *chats; i++) {
+        const bool drafted = i % 2;
+        const cdz_request request = {.size = sizeof request,
+                                     .model = model,
+                                     .pipeline = drafted ? drafts : NULL,
+                                     .assistant = drafted ? assistant : NULL,
+                                     .json = chats[i / 2]};
+        cdz_result *result;
+        uint32_t n;
+        must(cdz_generate(rt, &request, &result, &err), &err);
+        const int32_t *ids = cdz_result_sequence(result, 0, &n);
+        for (uint32_t j = 0; j < n; j++) cdz_buf_printf(out, "%d ", (int)ids[j]);
+        cdz_buf_printf(out, "%s\n", cdz_result_text(result, 0));
+        cdz_result_free(result);
+    }
+    cdz_pipeline_free(drafts);
+    cdz_model_close(assistant);
+    cdz_model_close(model);
+    cdz_close(rt);
+}
+
+static void the_shipped_pair_writes_the_same(void **state)
+{
+    (void)state;
+    cdz_buf folder = {0}, file = {0}, back = {0};
+    const char *target = in_work_dir("pair", ".gguf"), *draft = in_work_dir("pair-draft", ".gguf"),
+               *target_back = in_work_dir("pair", ""), *draft_back = in_work_dir("pair-draft", "");
+    convert(shipped, target, CDZ_N_DTYPES);
+    convert(shipped_draft, draft, CDZ_N_DTYPES);
+    convert(target, target_back, CDZ_N_DTYPES);
+    convert(draft, draft_back, CDZ_N_DTYPES);
+    generate(shipped, shipped_draft, &folder);
+    generate(target, draft, &file);
+    generate(target_back, draft_back, &back);
+    assert_string_equal(folder.data, file.data);
+    assert_string_equal(folder.data, back.data);
+    cdz_buf_free(&folder);
+    cdz_buf_free(&file);
+    cdz_buf_free(&back);
+}
+
+static void templates_come_along(void **state)
+{
+    (void)state;
+    char *was, *is;
+    size_t n_was, n_is;
+    cdz_error err = {0};
+    char path[512];
+    convert(shipped, in_work_dir("template", ".gguf"), CDZ_N_DTYPES);
+    convert(in_work_dir("template", ".gguf"), in_work_dir("template", ""), CDZ_N_DTYPES);
+    snprintf(path, sizeof path, "%s/chat_template.jinja", shipped);
+    must(cdz_file_read(path, 1 << 16, &was, &n_was, &err), &err);
+    snprintf(path, sizeof path, "%s/chat_template.jinja", in_work_dir("template", ""));
+    must(cdz_file_read(path, 1 << 16, &is, &n_is, &err), &err);
+    assert_string_equal(was, is);
+    free(was);
+    free(is);
+}
+
+/* --- types ---------------------------------------------------------------------------------- */
+
+static const cdz_weight *some_matrix(const cdz_weights *w)
+{
+    return &w->layers[0].q.w;
+}
+
+/* Every block type: what is in the file is what cdz_quantise makes of the folder's rows. */
+static void blocks_are_of_the_folders_rows(void **state)
+{
+    (void)state;
+    cdz_error err = {0};
+    cdz_weights *folder;
+    must(cdz_weights_open(shipped, &folder, &err), &err);
+    for (int t = CDZ_Q8_0; t <= CDZ_Q6_K; t++) {
+        char name[32];
+        cdz_weights *made;
+        snprintf(name, sizeof name, "q%d", t);
+        const cdz_convert_report r = convert(shipped, in_work_dir(name, ".gguf"), (cdz_dtype)t);
+        assert_int_equal(r.n_kept, 6); /* feed-forwards of 688 */
+        assert_non_null(strstr(r.first_kept, "blk.0.ffn_down.weight has rows of 688"));
+        must(cdz_weights_open(in_work_dir(name, ".gguf"), &made, &err), &err);
+        assert_int_equal(made->embed.dtype, t == CDZ_Q8_0 ? CDZ_Q8_0 : CDZ_Q6_K);
+        const cdz_weight *was = &folder->layers[0].v.w, *is = &made->layers[0].v.w;
+        assert_int_equal(is->dtype, t);
+        assert_int_equal(some_matrix(made)->dtype, t);
+        const size_t stride = cdz_row_bytes(is->dtype, is->k);
+        float *row = malloc(was->k * sizeof *row);
+        uint8_t *block = malloc(stride);
+        assert_true(row && block);
+        for (size_t i = 0; i < was->n; i++) {
+            cdz_widen(was->dtype, row, (const char *)was->data + i * was->k * 2, was->k);
+            cdz_quantise((cdz_dtype)t, block, row, was->k);
+            assert_memory_equal(block, (const char *)is->data + i * stride, stride);
+        }
+        free(row);
+        free(block);
+        cdz_weights_close(made);
+    }
+    cdz_weights_close(folder);
+}
+
+static void same_weight(const cdz_weight *a, const cdz_weight *b)
+{
+    assert_int_equal(a->dtype, b->dtype);
+    assert_memory_equal(a->data, b->data, cdz_row_bytes(a->dtype, a->k) * a->n);
+}
+
+/* A folder and its file give the same blocks. */
+static void a_file_gives_the_blocks_of_its_folder(void **state)
+{
+    (void)state;
+    cdz_error err = {0};
+    cdz_weights *a, *b;
+    convert(shipped, in_work_dir("plain", ".gguf"), CDZ_N_DTYPES);
+    convert(shipped, in_work_dir("one", ".gguf"), CDZ_Q4_K);
+    convert(in_work_dir("plain", ".gguf"), in_work_dir("two", ".gguf"), CDZ_Q4_K);
+    must(cdz_weights_open(in_work_dir("one", ".gguf"), &a, &err), &err);
+    must(cdz_weights_open(in_work_dir("two", ".gguf"), &b, &err), &err);
+    same_weight(&a->embed, &b->embed);
+    same_weight(&a->layers[3].q.w, &b->layers[3].q.w);
+    same_weight(&a->layers[5].mlp.down.w, &b->layers[5].mlp.down.w);
+    cdz_weights_close(a);
+    cdz_weights_close(b);
+}
+
+/* A quantised file becomes a folder of the numbers that its blocks stand for. */
+static void quantised_files_are_widened(void **state)
+{
+    (void)state;
+    const char *file = in_work_dir("wide", ".gguf"), *folder = in_work_dir("wide", "");
+    size_t n;
+    convert(CADENZA_TEST_DATA "/golden/llama_bf16", file, CDZ_Q5_1);
+    float *expected = logits_of(file, &n);
+    convert(file, folder, CDZ_N_DTYPES);
+    same_logits("widened", folder, expected, n, 0);
+    free(expected);
+}
+
+static void plain_types_are_stored(void **state)
+{
+    (void)state;
+    cdz_error err = {0};
+    cdz_weights *w;
+    convert(CADENZA_TEST_DATA "/golden/llama_gqa", in_work_dir("half", ".gguf"), CDZ_F16);
+    must(cdz_weights_open(in_work_dir("half", ".gguf"), &w, &err), &err);
+    assert_int_equal(some_matrix(w)->dtype, CDZ_F16);
+    assert_int_equal(w->layers[0].attn_norm.w.dtype, CDZ_F32);
+    cdz_weights_close(w);
+    convert(in_work_dir("half", ".gguf"), in_work_dir("brain", ""), CDZ_BF16);
+    must(cdz_weights_open(in_work_dir("brain", ""), &w, &err), &err);
+    assert_int_equal(some_matrix(w)->dtype, CDZ_BF16);
+    assert_string_equal(w->arch.dtype, "bfloat16");
+    cdz_weights_close(w);
+}
+
+/* --- refusals ------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *model, *sentence;
+} refused[] = {
+    {"golden/bart", "models of type bart are not supported as GGUF"},
+    {"golden/stablelm", "models of type stablelm are not supported as GGUF"},
+    {"golden/gpt2_scaled", "the activation cannot be said in GGUF"},
+    {"golden/llama_dynamic", "rope type dynamic is not supported"},
+    {"golden/smollm3", "which layers rotate cannot be said in GGUF"},
+    {"golden/nowhere", "no such model folder"},
+};
+
+static void what_cannot_be_said_is_refused(void **state)
+{
+    (void)state;
+    const uint32_t before = n_files();
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char in[256];
+        cdz_error err = {0};
+        cdz_convert_report report;
+        snprintf(in, sizeof in, "%s/%s", CADENZA_TEST_DATA, refused[i].model);
+        const cdz_convert_options o = {
+            .in = in, .out = in_work_dir("refused", ".gguf"), .to_gguf = true, .type = CDZ_N_DTYPES};
+        assert_int_not_equal(cdz_convert(&o, &report, &err), CDZ_OK);
+        if (!strstr(err.text, refused[i].sentence)) fail_msg("%s: %s", refused[i].model, err.text);
+        assert_int_equal(n_files(), before);
+    }
+}
+
+static void blocks_are_not_made_of_blocks(void **state)
+{
+    (void)state;
+    cdz_error err = {0};
+    cdz_convert_report report;
+    const cdz_convert_options o = {.in = CADENZA_TEST_DATA "/gguf/llama_bf16_q4_0.gguf",
+                                   .out = in_work_dir("twice", ".gguf"),
+                                   .to_gguf = true,
+                                   .type = CDZ_Q8_0};
+    assert_int_equal(cdz_convert(&o, &report, &err), CDZ_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "is Q4_0 already"));
+}
+
+static void what_is_there_stays(void **state)
+{
+    (void)state;
+    const char *out = in_work_dir("there", ".gguf");
+    cdz_error err = {0};
+    cdz_convert_report report;
+    FILE *file = fopen(out, "w");
+    assert_non_null(file);
+    fclose(file);
+    cdz_convert_options o = {.in = CADENZA_TEST_DATA "/golden/llama_bf16",
+                             .out = out,
+                             .to_gguf = true,
+                             .type = CDZ_N_DTYPES};
+    assert_int_equal(cdz_convert(&o, &report, &err), CDZ_E_INPUT);
+    assert_non_null(strstr(err.text, "exists already"));
+    assert_false(cdz_gguf_is(out));
+    o.force = true;
+    must(cdz_convert(&o, &report, &err), &err);
+    assert_true(cdz_gguf_is(out));
+}
+
+/* --- giving up ------------------------------------------------------------------------------ */
+
+typedef struct impatience {
+    uint64_t after, total, n_calls;
+} impatience;
+
+static bool give_up(void *user, uint64_t done, uint64_t total)
+{
+    impatience *i = user;
+    i->n_calls++;
+    i->total = total;
+    return done < i->after;
+}
+
+static void giving_up_leaves_nothing(void **state)
+{
+    (void)state;
+    const uint32_t before = n_files();
+    for (int folder = 0; folder < 2; folder++) {
+        impatience i = {.after = 30000};
+        cdz_error err = {0};
+        cdz_convert_report report;
+        const cdz_convert_options o = {.in = folder ? CADENZA_TEST_DATA "/gguf/llama_bf16.gguf"
+                                                    : CADENZA_TEST_DATA "/golden/llama_bf16",
+                                       .out = in_work_dir("given-up", ""),
+                                       .to_gguf = !folder,
+                                       .type = CDZ_N_DTYPES,
+                                       .watch = {give_up, &i}};
+        assert_int_equal(cdz_convert(&o, &report, &err), CDZ_E_CANCELLED);
+        assert_int_equal(n_files(), before);
+        assert_true(i.n_calls > 1 && i.total > 30000);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(goldens_keep_their_logits),
+        cmocka_unit_test(the_shipped_pair_writes_the_same),
+        cmocka_unit_test(templates_come_along),
+        cmocka_unit_test(blocks_are_of_the_folders_rows),
+        cmocka_unit_test(a_file_gives_the_blocks_of_its_folder),
+        cmocka_unit_test(quantised_files_are_widened),
+        cmocka_unit_test(plain_types_are_stored),
+        cmocka_unit_test(what_cannot_be_said_is_refused),
+        cmocka_unit_test(blocks_are_not_made_of_blocks),
+        cmocka_unit_test(what_is_there_stays),
+        cmocka_unit_test(giving_up_leaves_nothing),
+    };
+    return cmocka_run_group_tests_name("convert", tests, make_work_dir, remove_work_dir);
+}
