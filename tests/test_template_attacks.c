@@ -159,6 +159,20 @@ static void depth(void **state)
     }
 }
 
+/* Short pieces of a long template, each of them many bytes when compiled. */
+static void little_pieces(void **state)
+{
+    (void)state;
+    static const char *const pieces[][3] = {
+        {"", "{{a}}", ""}, {"{{[0", ",0", "]}}"}, {"{{a", "<a", "}}"}};
+    for (size_t i = 0; i < COUNT(pieces); i++) {
+        char *text = nested(pieces[i][0], pieces[i][1], "", "", pieces[i][2],
+                            (size_t)900000 / strlen(pieces[i][1]));
+        expect_error(pieces[i][1], text, CDZ_E_LIMIT, "t: compiled, the template needs more than");
+        free(text);
+    }
+}
+
 /* Whatever a message looks like, it is printed and not read. */
 static void content_is_data(void **state)
 {
@@ -226,9 +240,13 @@ static void shipped_template(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits),       cmocka_unit_test(refusals),
-        cmocka_unit_test(depth),        cmocka_unit_test(content_is_data),
-        cmocka_unit_test(every_prefix), cmocka_unit_test(shipped_template),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(depth),
+        cmocka_unit_test(content_is_data),
+        cmocka_unit_test(little_pieces),
+        cmocka_unit_test(every_prefix),
+        cmocka_unit_test(shipped_template),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ void *cdz_arena_alloc_aligned(cdz_arena *arena, size_t bytes, size_t align)
             size_t need = (size_t)(aligned - at) + bytes;
             if (need <= block->size - block->used) {
                 block->used += need;
-                arena->used += bytes;
+                arena->used += need;
                 return memset((void *)aligned, 0, bytes);
             }
         }

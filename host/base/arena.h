@@ -10,7 +10,7 @@ typedef struct cdz_arena_block cdz_arena_block;
 
 typedef struct cdz_arena {
     cdz_arena_block *head; /* newest block first */
-    size_t used;           /* bytes handed out */
+    size_t used;           /* bytes handed out, and what aligning them took */
     size_t limit;          /* bytes that may be handed out; 0 is no limit */
 } cdz_arena;
 

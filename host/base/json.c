@@ -20,6 +20,7 @@
 enum {
     DEFAULT_DEPTH = 64,
     LARGEST_DEPTH = 1000, /* the reader recurses: this bounds its stack */
+    BIG_STACK = 1 << 20,  /* bytes from which it no longer doubles */
     SMALL_OBJECT = 16,    /* members up to which comparing each with each is quicker than hashing */
 };
 static const uint64_t DEFAULT_NODES = 50000000;
@@ -63,7 +64,7 @@ static cdz_status no_memory(reader *r)
     if (r->arena->limit)
         return cdz_err(r->err, CDZ_E_LIMIT,
                        "%s:%u: the document needs more than the %zu bytes it may have in memory",
-                       r->name, (unsigned)r->line, r->arena->limit);
+                       r->name, (unsigned)r->line, r->arena->limit + r->stack_cap);
     return cdz_err(r->err, CDZ_E_NOMEM, "%s: out of memory", r->name);
 }
 
@@ -84,17 +85,23 @@ static cdz_status expected(reader *r, const char *what)
 
 /* --- the stack of open containers ---------------------------------------------------------- */
 
+/* What the stack takes, the arena may not: both are there until the document is read. */
+static bool grow_stack(reader *r)
+{
+    const size_t more = r->stack_cap < BIG_STACK ? r->stack_cap + 4096 : r->stack_cap / 2;
+    size_t *limit = &r->arena->limit;
+    if (*limit && (more >= *limit || r->arena->used > *limit - more)) return false;
+    char *grown = realloc(r->stack, r->stack_cap + more);
+    if (!grown) return false;
+    r->stack = grown;
+    r->stack_cap += more;
+    if (*limit) *limit -= more;
+    return true;
+}
+
 static void *push(reader *r, size_t bytes)
 {
-    if (r->stack_cap - r->stack_len < bytes) {
-        size_t cap = r->stack_cap ? r->stack_cap * 2 : 4096;
-        size_t limit = r->arena->limit;
-        if (limit && (cap > limit || r->arena->used > limit - cap)) return NULL;
-        char *grown = realloc(r->stack, cap);
-        if (!grown) return NULL;
-        r->stack = grown;
-        r->stack_cap = cap;
-    }
+    if (r->stack_cap - r->stack_len < bytes && !grow_stack(r)) return NULL;
     void *slot = r->stack + r->stack_len;
     r->stack_len += bytes;
     return slot;
@@ -375,7 +382,7 @@ static cdz_status read_array(reader *r, cdz_json *out)
     r->depth_left++;
 
     size_t bytes = r->stack_len - base;
-    cdz_json *items = cdz_arena_alloc(r->arena, bytes);
+    cdz_json *items = cdz_arena_alloc_aligned(r->arena, bytes, _Alignof(cdz_json));
     if (!items) return no_memory(r);
     if (bytes) memcpy(items, r->stack + base, bytes);
     r->stack_len = base;
@@ -402,9 +409,15 @@ static cdz_status keep(reader *r, cdz_json_member *kept, uint32_t *n, cdz_json_m
     return CDZ_OK;
 }
 
+/* n is of members that the stack holds. */
+static cdz_json_member *room_for(cdz_arena *arena, size_t n)
+{
+    return cdz_arena_alloc_aligned(arena, n * sizeof(cdz_json_member), _Alignof(cdz_json_member));
+}
+
 static cdz_status close_small(reader *r, const cdz_json_member *from, size_t n, cdz_json *out)
 {
-    cdz_json_member *kept = cdz_arena_array(r->arena, n, sizeof *kept);
+    cdz_json_member *kept = room_for(r->arena, n);
     if (!kept) return no_memory(r);
     for (size_t i = 0; i < n; i++) {
         cdz_json_member *same = NULL;
@@ -435,7 +448,7 @@ static cdz_status close_large(reader *r, const cdz_json_member *from, size_t n, 
 
 static cdz_status close_unchecked(reader *r, const cdz_json_member *from, size_t n, cdz_json *out)
 {
-    cdz_json_member *kept = cdz_arena_array(r->arena, n, sizeof *kept);
+    cdz_json_member *kept = room_for(r->arena, n);
     if (!kept) return no_memory(r);
     memcpy(kept, from, n * sizeof *kept);
     out->members = kept;
@@ -553,7 +566,15 @@ cdz_status cdz_json_parse(const char *text, size_t len, const char *name,
     if (r.depth_left > LARGEST_DEPTH) r.depth_left = LARGEST_DEPTH;
     cdz_status st = read_document(&r, out);
     free(r.stack);
+    if (arena->limit) arena->limit += r.stack_cap;
     return st;
+}
+
+size_t cdz_json_allowance(size_t file_bytes, size_t taken)
+{
+    if (file_bytes > SIZE_MAX / 8) return SIZE_MAX / 2;
+    const size_t all = 4 * file_bytes + ((size_t)60 << 20);
+    return all > taken ? all - taken : 1;
 }
 
 cdz_status cdz_json_read_file(const char *path, size_t max_bytes, const cdz_json_limits *limits,
@@ -562,7 +583,10 @@ cdz_status cdz_json_read_file(const char *path, size_t max_bytes, const cdz_json
     char *text;
     size_t len;
     CDZ_TRY(cdz_file_read(path, max_bytes ? max_bytes : DEFAULT_FILE_BYTES, &text, &len, err));
+    const bool limited = arena->limit;
+    if (!limited) arena->limit = arena->used + cdz_json_allowance(len, len);
     cdz_status st = cdz_json_parse(text, len, path, limits, arena, out, err);
+    if (!limited) arena->limit = 0;
     free(text);
     return st;
 }

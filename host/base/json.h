@@ -58,7 +58,12 @@ cdz_status cdz_json_parse(const char *text, size_t len, const char *name,
                           const cdz_json_limits *limits, cdz_arena *arena, cdz_json *out,
                           cdz_error *err);
 
-/* Reads and parses a regular file of at most max_bytes (0: 256 MiB). */
+/* What reading a file may cost beside the `taken` bytes that it costs already: together at most 4 times its size and
+ * 64 MiB, a little kept back for blocks that are not filled. For arena limits; never 0. */
+size_t cdz_json_allowance(size_t file_bytes, size_t taken);
+
+/* Reads and parses a regular file of at most max_bytes (0: 256 MiB). The document may have the allowance, or what the
+ * arena's own limit says. */
 cdz_status cdz_json_read_file(const char *path, size_t max_bytes, const cdz_json_limits *limits,
                               cdz_arena *arena, cdz_json *out, cdz_error *err);
 

@@ -13,7 +13,7 @@
 #include "base/json.h"
 
 static const uint64_t MAX_HEADER = 100000000; /* as the reference implementation */
-static const size_t HEADER_SLACK = (size_t)24 << 20;
+static const size_t HEADER_SLACK = (size_t)48 << 20;
 
 static const struct type_bits {
     const char *name;
@@ -251,7 +251,7 @@ static cdz_status parse_header(const cdz_file *file, size_t length, cdz_arena *a
     static const cdz_json_limits limits = {.depth = 4};
     char *text = malloc(length);
     if (!text) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", file->path);
-    arena->limit = file->size > SIZE_MAX / 2 ? SIZE_MAX / 2 : (size_t)file->size + HEADER_SLACK;
+    arena->limit = file->size > SIZE_MAX / 4 ? SIZE_MAX / 2 : (size_t)file->size * 2 + HEADER_SLACK;
     cdz_status st = cdz_file_read_at(file, 8, text, length, err);
     if (st == CDZ_OK && text[0] != '{')
         st = cdz_err(err, CDZ_E_INPUT, "%s: the header begins with byte 0x%02X, expected '{'",

@@ -98,6 +98,7 @@ enum {
     PARSE_DEPTH = 100, /* brackets and blocks inside each other */
     NODE_DEPTH = 1000, /* links of one expression: what the evaluator recurses into */
     SOURCE_BYTES = 1 << 20,
+    COMPILED_BYTES = 56 << 20, /* and 4 times the source's length */
 };
 
 #endif

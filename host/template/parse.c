@@ -27,7 +27,9 @@ node *parse_fail(parser *p, const token *at, const char *fmt, ...)
 
 static void no_memory(parser *p)
 {
+    if (p->status != CDZ_OK) return;
     parse_fail(p, p->at, "out of memory");
+    p->status = cdz_err(p->err, CDZ_E_NOMEM, "%s: out of memory", p->tpl->name);
 }
 
 node *new_node(parser *p, node_kind kind, const token *at)
@@ -585,7 +587,7 @@ static void check_names(parser *p, const node *n, bool soft)
 
 /* --- compiling --------------------------------------------------------------------------------------------- */
 
-static cdz_status compile(cdz_template *tpl, const char *text, size_t len, cdz_error *err)
+static cdz_status parse_template(cdz_template *tpl, const char *text, size_t len, cdz_error *err)
 {
     token_list list = {0};
     CDZ_TRY(cdz_template_lex(text, len, tpl->name, &tpl->arena, &list, err));
@@ -593,6 +595,20 @@ static cdz_status compile(cdz_template *tpl, const char *text, size_t len, cdz_e
     tpl->root = parse_body(&p, list.at, NULL);
     check_names(&p, tpl->root, false);
     return p.status;
+}
+
+/* Short pieces of text become nodes: what they may take is bounded by the text's length. */
+static cdz_status compile(cdz_template *tpl, const char *text, size_t len, cdz_error *err)
+{
+    tpl->arena.limit = 4 * len + COMPILED_BYTES;
+    cdz_status status = parse_template(tpl, text, len, err);
+    if (status == CDZ_E_NOMEM && tpl->arena.used > COMPILED_BYTES / 2)
+        status = cdz_err(err, CDZ_E_LIMIT,
+                         "%s: compiled, the template needs more than the %zu bytes it may have in "
+                         "memory",
+                         tpl->name, tpl->arena.limit);
+    tpl->arena.limit = 0;
+    return status;
 }
 
 cdz_status cdz_template_compile(const char *text, size_t len, const char *name, cdz_template **out,

@@ -244,7 +244,7 @@ static int by_score(const void *a, const void *b)
 static bool add_halves(halves_list *list, const halves *h)
 {
     if (list->n == list->cap) {
-        const size_t cap = list->cap ? list->cap * 2 : 4096;
+        const size_t cap = list->cap + list->cap / 2 + 4096;
         halves *grown = realloc(list->at, cap * sizeof *grown);
         if (!grown) return false;
         list->at = grown;

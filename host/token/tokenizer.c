@@ -92,17 +92,24 @@ static cdz_status read_parts(cdz_tokenizer *tok, const cdz_json *root, cdz_error
     return cdz_tokenizer_read_stop_base(tok, err);
 }
 
-static cdz_status read_tokenizer(cdz_tokenizer *tok, const char *json, size_t len, const char *name,
-                                 cdz_error *err)
+/* allowed: bytes that the document and what is made of it may take together. */
+static cdz_status read_tokenizer(cdz_tokenizer *tok, const char *json, size_t len, size_t allowed,
+                                 const char *name, cdz_error *err)
 {
     /* Reading a vocabulary finds a token that is there twice by itself. */
     const cdz_json_limits limits = {.unchecked = 1000};
-    cdz_arena arena = {0};
+    cdz_arena arena = {.limit = allowed};
     cdz_json root;
     cdz_status st = cdz_json_parse(json, len, name, &limits, &arena, &root, err);
     if (st == CDZ_OK) {
+        tok->arena.limit = allowed > arena.used ? allowed - arena.used : 1;
         st = read_parts(tok, &root, err);
+        if (st == CDZ_E_NOMEM && tok->arena.used > tok->arena.limit / 4)
+            st = cdz_err(err, CDZ_E_LIMIT,
+                         "the tokenizer needs more than the %zu bytes it may have in memory",
+                         allowed);
         if (st != CDZ_OK) cdz_err_prefix(err, "%s", name);
+        tok->arena.limit = 0;
     }
     cdz_arena_free(&arena);
     return st;
@@ -110,13 +117,14 @@ static cdz_status read_tokenizer(cdz_tokenizer *tok, const char *json, size_t le
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-cdz_status cdz_tokenizer_parse(const char *json, size_t len, const char *config, size_t config_len,
-                               const char *name, cdz_tokenizer **out, cdz_error *err)
+static cdz_status parse_within(size_t allowed, const char *json, size_t len, const char *config,
+                               size_t config_len, const char *name, cdz_tokenizer **out,
+                               cdz_error *err)
 {
     *out = NULL;
     cdz_tokenizer *tok = calloc(1, sizeof *tok);
     if (!tok) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
-    cdz_status st = read_tokenizer(tok, json, len, name, err);
+    cdz_status st = read_tokenizer(tok, json, len, allowed, name, err);
     if (st == CDZ_OK) st = cdz_tokenizer_read_config(tok, config, config_len, name, err);
     if (st != CDZ_OK) {
         cdz_tokenizer_free(tok);
@@ -124,6 +132,12 @@ cdz_status cdz_tokenizer_parse(const char *json, size_t len, const char *config,
     }
     *out = tok;
     return CDZ_OK;
+}
+
+cdz_status cdz_tokenizer_parse(const char *json, size_t len, const char *config, size_t config_len,
+                               const char *name, cdz_tokenizer **out, cdz_error *err)
+{
+    return parse_within(cdz_json_allowance(len, len), json, len, config, config_len, name, out, err);
 }
 
 static char *join_path(const char *folder, const char *file)
@@ -162,13 +176,17 @@ static cdz_status open_gguf(const char *path, cdz_tokenizer **out, cdz_error *er
     cdz_gguf gguf;
     cdz_buf json = {0}, config = {0}, name = {0};
     CDZ_TRY(cdz_gguf_open(path, &gguf, err));
+    const uint64_t size = gguf.tensors.files[0].size;
     cdz_status st = cdz_gguf_write_tokenizer(&gguf, &json, err);
     if (st == CDZ_OK) st = cdz_gguf_write_tokenizer_config(&gguf, &config, err);
     cdz_gguf_close(&gguf);
+    const size_t allowed = cdz_json_allowance(size < SIZE_MAX / 8 ? (size_t)size : SIZE_MAX / 8,
+                                              json.cap + config.cap);
     cdz_buf_printf(&name, "%s, its tokenizer as JSON", path);
     if (st == CDZ_OK && name.failed) st = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
     if (st == CDZ_OK)
-        st = cdz_tokenizer_parse(json.data, json.len, config.data, config.len, name.data, out, err);
+        st = parse_within(allowed, json.data, json.len, config.data, config.len, name.data, out,
+                          err);
     cdz_buf_free(&json);
     cdz_buf_free(&config);
     cdz_buf_free(&name);

@@ -85,7 +85,7 @@ cdz_status cdz_tokenizer_read_config(cdz_tokenizer *tok, const char *json, size_
     cdz_tokenizer_config *c = &tok->config;
     c->bos_id = c->eos_id = c->pad_id = c->unk_id = -1;
     if (!json) return CDZ_OK;
-    cdz_arena arena = {0};
+    cdz_arena arena = {.limit = cdz_json_allowance(len, len)};
     cdz_json root;
     const char *own_name = config_name(&arena, name);
     cdz_status st = own_name ? cdz_json_parse(json, len, own_name, NULL, &arena, &root, err)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the hostile inputs in the folders beside it: tests/attacks/{json,safetensors,gguf,config}/.
+"""Writes the hostile inputs in the folders beside it: tests/attacks/{json,safetensors,gguf,config,npy,manifest}/.
 
 They are committed; this says how each was made. The replay_* tests run the readers on them and expect no crash; the
 sentences they must end in are asserted by test_json, test_safetensors, test_gguf and test_load, which make larger ones themselves.
@@ -220,7 +220,67 @@ def config_attacks():
             write("config", "%s_%s.json" % (family, name), '{"model_type":"%s",%s,%s}' % (family, sizes, keys))
 
 
+def npy(name, shape, data=b"", descr="'<f4'", order="False", version=1, length=None, folder="npy", magic=b"\x93NUMPY"):
+    head = ("{'descr': %s, 'fortran_order': %s, 'shape': %s, }" % (descr, order, shape)).encode()
+    n = len(head) if length is None else length
+    write(folder, name + ".npy", magic + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", n) + head + data)
+
+
+def npy_attacks():
+    npy("magic", "(1,)", bytes(4), magic=b"\x93NUMPX")
+    npy("version_0", "(1,)", bytes(4), version=0)
+    npy("version_9", "(1,)", bytes(4), version=9)
+    npy("length_past_end", "(1,)", bytes(4), length=65535)
+    npy("length_0", "(1,)", bytes(4), length=0)
+    npy("length_max", "(1,)", bytes(4), version=2, length=2**32 - 1)
+    npy("product_wraps", "(4294967296, 4294967296)")
+    npy("product_wraps_by_type", "(4611686018427387905,)", bytes(4))
+    npy("size_wraps", "(18446744073709551617,)", bytes(4))
+    npy("negative", "(-1,)", bytes(4))
+    npy("nothing_of_much", "(0, 18446744073709551615)")
+    npy("nine_dimensions", "(1, 1, 1, 1, 1, 1, 1, 1, 1)", bytes(4))
+    npy("open_shape", "(1, 1", bytes(4))
+    npy("no_shape", "None", bytes(4))
+    npy("too_few", "(2, 3)", bytes(23))
+    npy("too_many", "(2, 3)", bytes(25))
+    npy("doubles", "(1,)", bytes(8), descr="'<f8'")
+    npy("objects", "(1,)", bytes(8), descr="'|O'")
+    npy("columns", "(2, 3)", bytes(24), order="True")
+    whole = b"\x93NUMPY\x01\0\x10\0{'descr': '<f4'}"
+    for cut in (0, 5, 6, 8, 9, 10, 11, len(whole)):
+        write("npy", "cut_at_%02d.npy" % cut, whole[:cut])
+    npy("two", "(2, 3)", struct.pack("<6f", *range(6)), folder="../fuzz/corpus/npy")
+    npy("version_2", "(4,)", struct.pack("<4f", *range(4)), version=2, folder="../fuzz/corpus/npy")
+    npy("one", "()", struct.pack("<f", 1), folder="../fuzz/corpus/npy")
+
+
+def manifest_attacks():
+    good = "[plugin]\nid = org.example.x\nversion = 1.0.0\nkind = processor\n"
+    for name, rest in (
+        ("entry_up", "entry = ../../x.so\n"),
+        ("entry_absolute", "entry = /bin/true\n"),
+        ("entry_folder", "entry = sub/x.so\n"),
+        ("entry_empty", "entry =\n"),
+        ("entry_dots", "entry = ..\n"),
+        ("entry_itself", "entry = plugin.ini\n"),
+        ("entry_absent", "entry = x.so\n"),
+        ("key_twice", "entry = x.so\nentry = y.so\n"),
+        ("key_unknown", "entrée = x.so\n"),
+        ("hash_short", "entry = x.so\nsha256 = 00\n"),
+        ("section_open", "[plugin\nentry = x.so\n"),
+        ("param_max_below_min", "entry = x.lua\n[param.a]\ntype = int\nmin = 5\nmax = 1\n"),
+    ):
+        write("manifest", name + ".ini", good + rest)
+    write("manifest", "id_nul.ini", "[plugin]\nid = a\0b\n")
+    write("manifest", "id_slash.ini", "[plugin]\nid = a/b\nversion = 1\nkind = processor\nentry = x.so\n")
+    write("manifest", "id_long.ini", "[plugin]\nid = %s\n" % ("a" * 10000))
+    write("manifest", "long.ini", good + "; x\n" * 20000)
+    write("manifest", "none.ini", "")
+
+
 json_attacks()
 safetensors_attacks()
 gguf_attacks()
 config_attacks()
+npy_attacks()
+manifest_attacks()

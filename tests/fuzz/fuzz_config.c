@@ -4,6 +4,7 @@
 
 #include "fuzz.h"
 #include "load/arch.h"
+#include "memory_meter.h"
 
 static void check(const cdz_arch *a)
 {
@@ -25,9 +26,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cdz_arch arch;
     cdz_error err;
     const char *text = (const char *)data;
+    meter_begin();
     if (cdz_json_parse(text, size, "config.json", NULL, &arena, &config, &err) == CDZ_OK &&
         cdz_arch_read(&config, "config.json", &arena, &arch, &err) == CDZ_OK)
         check(&arch);
+    FUZZ_CHECK(meter_most() + size <= meter_allowed(size));
     cdz_arena_free(&arena);
     return 0;
 }

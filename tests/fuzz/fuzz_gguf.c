@@ -6,6 +6,7 @@
 #include "fuzz.h"
 #include "load/gguf.h"
 #include "load/model_files.h"
+#include "memory_meter.h"
 #include "template/chat.h"
 #include "token/tokenizer.h"
 
@@ -49,6 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cdz_chat_template *chat;
     cdz_error err;
     int fd = fuzz_file(data, size, path);
+    meter_begin();
     if (cdz_gguf_open(path, &gguf, &err) == CDZ_OK) {
         check_tensors(&gguf, size);
         read_values(&gguf);
@@ -57,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (cdz_weights_open(path, &weights, &err) == CDZ_OK) cdz_weights_close(weights);
     if (cdz_tokenizer_open(path, &tok, &err) == CDZ_OK) cdz_tokenizer_free(tok);
     if (cdz_chat_template_open(path, &chat, &err) == CDZ_OK) cdz_chat_template_free(chat);
+    FUZZ_CHECK(meter_most() <= meter_allowed(size));
     close(fd);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "config/ini.h"
 #include "config/sources.h"
 #include "fuzz.h"
+#include "memory_meter.h"
 
 /* The start of a line, from 1; a byte order mark is no part of the first. */
 static const char *line_at(const char *text, size_t len, uint32_t line)
@@ -43,6 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cdz_ini ini;
     cdz_error err = {0};
     const char *text = (const char *)data;
+    meter_begin();
     if (cdz_ini_read(text, size, "fuzz", &arena, &ini, &err) == CDZ_OK) {
         for (uint32_t i = 0; i < ini.n_settings; i++) check_setting(&ini.settings[i], text, size);
         cdz_sources sources = {.arena = &arena};
@@ -51,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         FUZZ_CHECK(err.code == CDZ_E_INPUT && strncmp(err.text, "fuzz:", 5) == 0);
     }
+    FUZZ_CHECK(meter_most() + size <= meter_allowed(size));
     cdz_arena_free(&arena);
     return 0;
 }

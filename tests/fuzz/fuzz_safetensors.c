@@ -4,6 +4,7 @@
 
 #include "fuzz.h"
 #include "load/safetensors.h"
+#include "memory_meter.h"
 
 static void check(const cdz_tensors *set, size_t size)
 {
@@ -25,9 +26,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cdz_tensors set;
     cdz_error err;
     int fd = fuzz_file(data, size, path);
+    meter_begin();
     if (cdz_tensors_open(path, &set, &err) == CDZ_OK) check(&set, size);
     cdz_tensors_close(&set);
     FUZZ_CHECK(cdz_tensors_open_shards(path, &set, &err) != CDZ_OK); /* no shard is beside it */
+    FUZZ_CHECK(meter_most() <= meter_allowed(size));
     close(fd);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "memory_meter.h"
 #include "template/chat.h"
 
 static const char before[] = "before";
@@ -48,8 +49,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t len = end ? (size_t)(end - text) : size;
     cdz_chat_template *chat;
     cdz_error err;
+    meter_begin();
     if (cdz_chat_template_parse(text, len, "fuzz", &chat, &err) != CDZ_OK) return 0;
-    if (cdz_chat_template_choose(chat, NULL, false, &err) != CDZ_OK)
+    const cdz_status st = cdz_chat_template_choose(chat, NULL, false, &err);
+    FUZZ_CHECK(meter_most() + len <= meter_allowed(len));
+    if (st != CDZ_OK)
         FUZZ_CHECK(err.code == CDZ_E_NOMEM || strncmp(err.text, "fuzz", 4) == 0);
     else if (end)
         check_render(chat, end + 1, size - len - 1);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "memory_meter.h"
 #include "token/parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -68,7 +69,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t json_len = end ? (size_t)(end - json) : size;
     cdz_tokenizer *tok;
     cdz_error err;
-    if (cdz_tokenizer_parse(json, json_len, NULL, 0, "fuzz", &tok, &err) != CDZ_OK) return 0;
+    meter_begin();
+    const cdz_status st = cdz_tokenizer_parse(json, json_len, NULL, 0, "fuzz", &tok, &err);
+    require(meter_most() + json_len <= meter_allowed(json_len));
+    if (st != CDZ_OK) return 0;
     if (end) check_text(tok, end + 1, size - json_len - 1);
     cdz_tokenizer_free(tok);
     return 0;
