@@ -177,9 +177,10 @@ static cdz_status bring(cdz_loop *loop, const cdz_companion *is, cdz_seq *seq, c
 /* Makes room for the pass and notes the sequence in the want. */
 static cdz_status add(cdz_loop *loop, cdz_seq *seq, uint32_t to)
 {
+    if (!loop->config.use_cache) cdz_seq_forget(seq);
     cdz_seq_rotate_for(seq, loop->want.length);
     CDZ_TRY(cdz_seq_prepare(seq, &loop->error));
-    loop->want_seqs[loop->want.n_seqs++] = (cdz_want_seq){.seq = seq, .row0 = to};
+    loop->want_seqs[loop->want.n_seqs++] = (cdz_want_seq){.seq = seq, .row0 = to, .no_hidden = true};
     return CDZ_OK;
 }
 

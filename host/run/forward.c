@@ -180,7 +180,7 @@ static void want_hidden(cdz_layers *f, const cdz_want *want, const cdz_want_seq 
                         uint32_t visible)
 {
     const bool all = want->hidden_positions == CDZ_POSITIONS_ALL;
-    if (want->n_hidden == 0 || (all ? p < ws->from : p + 1 != visible)) return;
+    if (want->n_hidden == 0 || ws->no_hidden || (all ? p < ws->from : p + 1 != visible)) return;
     f->kept[f->n_kept++] = (kept_row){f->m, want, all ? ws->hidden0 + p : ws->hidden0};
 }
 

@@ -21,6 +21,7 @@ typedef struct cdz_want_seq {
     uint32_t from;              /* ALL: the first position whose scores are wanted */
     int64_t hidden0;            /* the row of hidden states, by the same rule */
     const cdz_capture *capture; /* or NULL */
+    bool no_hidden;             /* a companion: only its scores are asked for */
 } cdz_want_seq;
 
 typedef struct cdz_want {

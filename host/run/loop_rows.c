@@ -98,7 +98,8 @@ static cdz_status want_rows(cdz_loop *loop, const uint32_t *leaders)
         if (!loop->config.use_cache) cdz_seq_forget(loop->rows[r].seq);
         cdz_seq_rotate_for(loop->rows[r].seq, loop->want.length);
         CDZ_TRY(cdz_seq_prepare(loop->rows[r].seq, &loop->error));
-        loop->want_seqs[loop->want.n_seqs++] = (cdz_want_seq){loop->rows[r].seq, r, 0, r, NULL};
+        loop->want_seqs[loop->want.n_seqs++] =
+            (cdz_want_seq){.seq = loop->rows[r].seq, .row0 = r, .hidden0 = r};
     }
     if (loop->hidden.n && loop->hidden.positions != CDZ_POSITIONS_LAST)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,

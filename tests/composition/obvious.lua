@@ -1,5 +1,5 @@
 -- obvious.lua - decoding the slow, obvious way: every step feeds whole sequences to an empty cache, one at a time, and
--- asks the processors as if for the first time. Greedy search, sampling and beam search for one prompt.
+-- asks the processors as if for the first time. Greedy search, sampling, beam search and contrastive search for one prompt.
 local function scores_of(ctx, ids, normalise)
   local seq = ctx:seq_new()
   seq:append(ids)
@@ -34,8 +34,8 @@ local function beam_scores(ctx, beams, room)
   end
 end
 
-local function extended(beam, token)
-  local ids = copy(beam.ids)
+local function extended(ids, token)
+  ids = copy(ids)
   ids[#ids + 1] = token
   return ids
 end
@@ -52,20 +52,23 @@ local function beams_of(ctx, width)
   local room = ctx:scratch_scores(width)
   repeat
     beam_scores(ctx, live, room)
-    local addends, next_live, ending = {}, {}, 0
+    local addends, next_live, ended = {}, {}, {}
     for k, beam in ipairs(live) do addends[k] = beam.score end
     local many = math.max(2, 1 + #ctx.eos) * width
     new = new + 1
     for rank, c in ipairs(ctx:topk_flat(room, 1, width, addends, many)) do
-      local ids = extended(live[c.row], c.token)
+      local ids = extended(live[c.row].ids, c.token)
       local reason = ctx:stop_test({ suffix(ctx, ids) }, { 1 })[1]
       if reason and rank <= width then
         best[#best + 1] = { ids = ids, score = c.score / new, reason = reason, order = #best }
-        ending = ending + 1
-      elseif not reason and #next_live < width then
+      end
+      if reason then
+        ended[#ended + 1] = { ids = ids, score = c.score - 1e9 } -- runs on where too few others do, but cannot win
+      elseif #next_live < width then
         next_live[#next_live + 1] = { ids = ids, score = c.score }
       end
     end
+    for k = 1, width - #next_live do next_live[#next_live + 1] = ended[k] end
     table.sort(best, function(a, b)
       if a.score ~= b.score then return a.score > b.score end
       return a.order < b.order
@@ -73,16 +76,51 @@ local function beams_of(ctx, width)
     for k = #best, width + 1, -1 do best[k] = nil end
     live = next_live
     local full = #best == width
-  until #live < width or (full and live[1].score / new <= best[width].score)
+  until full and live[1].score / new <= best[width].score
   local answer = best[1] or live[1]
   local ids = suffix(ctx, answer.ids)
   ctx:return_rows { { row = 1, ids = ids, reason = answer.reason or "length" } }
 end
 
+-- How much the last position of these ids is like the one among those before it that it is most like.
+local function likeness(ctx, ids)
+  local seq, last, most = ctx:seq_new(), nil, -1
+  seq:append(ids)
+  ctx:keep_hidden("all", { ctx:facts().n_layers })
+  ctx:seq_forward({ seq }, "last")
+  local states = ctx:hidden_states()[1]
+  ctx:keep_hidden("all", {})
+  seq:free()
+  last = states[#states]
+  for i = 1, #states - 1 do
+    most = math.max(most, last:dot(states[i]) / math.sqrt(last:dot(last) * states[i]:dot(states[i])))
+  end
+  return most
+end
+
+local function contrastive(ctx, alpha, k)
+  while not ctx:done() do
+    local ids, best, token = copy(ctx:input_ids(1)), -math.huge, nil
+    local scores, seq = scores_of(ctx, ids)
+    seq:free()
+    ctx:softmax(scores)
+    for _, c in ipairs(ctx:topk_flat(scores, 1, 1, { 0 }, k)) do
+      local value = (1 - alpha) * c.score - alpha * likeness(ctx, extended(ids, c.token))
+      if value > best then best, token = value, c.token end
+    end
+    ctx:append(token)
+  end
+end
+
 return cadenza.strategy {
   id = "test.obvious", version = "1.0.0",
-  params = { width = { 0, 0, 16, "beams; 0: a row at a time", integer = true } },
+  params = { width = { 0, 0, 16, "beams; 0: a row at a time", integer = true },
+             alpha = { 0, 0, 1, "of contrastive search; 0: none" },
+             tried = { 4, 1, 100, "candidates of contrastive search", integer = true } },
   run = function(ctx)
-    if ctx.params.width > 0 then beams_of(ctx, ctx.params.width) else one_row(ctx) end
+    local p = ctx.params
+    if p.alpha > 0 then contrastive(ctx, p.alpha, p.tried)
+    elseif p.width > 0 then beams_of(ctx, p.width)
+    else one_row(ctx) end
   end,
 }

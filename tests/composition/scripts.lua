@@ -1,8 +1,21 @@
--- scripts.lua - a processor without state, one with state, and a stopping rule with state, for every mode.
+-- scripts.lua - a processor without state, one with state, and a stopping rule with state, for every mode. The last two also
+-- as functions of the ids alone, for the slow way: what has no state cannot lose it.
 local function begin() return { n = 0, last = -1 } end
 local function accept(_, state, token)
   state.n = state.n + 1
   state.last = token
+end
+
+local function stateful(row, n_vocab, n, last)
+  if last < 0 then return end
+  for id = (last + n) % 4, n_vocab - 1, 4 do row[id] = row[id] - 9.0 end
+end
+
+local function enough(n, last) return n >= 9 and last % 3 == 0 and "enough" end
+
+local function seen(ids, ctx)
+  local n = #ids - ctx.prompt_len
+  return n, n > 0 and ids[#ids] or -1
 end
 
 return {
@@ -14,13 +27,18 @@ return {
   },
   cadenza.processor {
     id = "test.stateful", version = "1.0.0", begin = begin, accept = accept,
-    apply = function(_, _, row, ctx)
-      if ctx.state.last < 0 then return end
-      for id = (ctx.state.last + ctx.state.n) % 4, ctx.n_vocab - 1, 4 do row[id] = row[id] - 9.0 end
-    end,
+    apply = function(_, _, row, ctx) stateful(row, ctx.n_vocab, ctx.state.n, ctx.state.last) end,
+  },
+  cadenza.processor {
+    id = "test.counting", version = "1.0.0",
+    apply = function(_, ids, row, ctx) stateful(row, ctx.n_vocab, seen(ids, ctx)) end,
   },
   cadenza.criterion {
     id = "test.enough", version = "1.0.0", begin = begin, accept = accept,
-    test = function(_, _, ctx) return ctx.state.n >= 9 and ctx.state.last % 3 == 0 and "enough" end,
+    test = function(_, _, ctx) return enough(ctx.state.n, ctx.state.last) end,
+  },
+  cadenza.criterion {
+    id = "test.enough_by_ids", version = "1.0.0",
+    test = function(_, ids, ctx) return enough(seen(ids, ctx)) end,
   },
 }
