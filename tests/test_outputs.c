@@ -354,6 +354,147 @@ static void values_that_were_not_kept_are_refused(void **state)
     cdz_result_free(r);
 }
 
+/* The function on arrays says the same of the saved tensors. */
+static void saved_tensors_give_transition_scores(void **state)
+{
+    enum { STEPS = 4 };
+    world *w = *state;
+    cdz_error err = {0};
+    cdz_result *r =
+        run(w, w->llama, NULL,
+            "{\"prompt_ids\": [[5, 6, 7]], \"kwargs\": {\"num_beams\": 3, "
+            "\"num_return_sequences\": 2, \"max_new_tokens\": 4, \"output_scores\": true, "
+            "\"eos_token_id\": null}}");
+    saved s = save(r);
+    const float *scores[STEPS];
+    float wanted[STEPS], got[2 * STEPS];
+    uint32_t n = 0;
+    for (unsigned i = 0; i < STEPS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "scores/%u", i);
+        scores[i] = values(&s, name, "F32 [3, 384]");
+    }
+    cdz_transition in = {.size = sizeof in,
+                         .n_rows = 2,
+                         .len = 7,
+                         .sequences = values(&s, "sequences", "I64 [2, 7]"),
+                         .n_steps = STEPS,
+                         .n_score_rows = 3,
+                         .n_vocab = 384,
+                         .scores = scores,
+                         .beam_indices = values(&s, "beam_indices", "I32 [2, 4]"),
+                         .n_columns = 4};
+    for (int normalize = 0; normalize < 2; normalize++) {
+        in.normalize = normalize != 0;
+        must(cdz_transition_scores(&in, got, &n, &err), &err);
+        assert_int_equal(n, STEPS);
+        for (uint32_t row = 0; row < 2; row++) {
+            must(cdz_result_token_values(r, row, normalize ? CDZ_TOKEN_LOGPROB : CDZ_TOKEN_SCORE,
+                                         wanted, STEPS, &err),
+                 &err);
+            assert_memory_equal(wanted, got + (size_t)row * STEPS, sizeof wanted);
+        }
+    }
+    static const int32_t ended[] = {0, 1, -1, -1, 0, 0, 0, -1};
+    in.beam_indices = ended;
+    must(cdz_transition_scores(&in, got, &n, &err), &err);
+    assert_int_equal(n, 3);
+    assert_true(got[2] == 0.0f && got[5] != 0.0f);
+
+    in.n_score_rows = 1;
+    assert_int_equal(cdz_transition_scores(&in, got, &n, &err), CDZ_E_INPUT);
+    assert_non_null(strstr(err.text, "beam index 1"));
+    in.beam_indices = NULL;
+    assert_int_equal(cdz_transition_scores(&in, got, &n, &err), CDZ_E_INPUT);
+    assert_non_null(strstr(err.text, "beam_indices"));
+    in.n_score_rows = 2;
+    in.n_vocab = 3;
+    assert_int_equal(cdz_transition_scores(&in, got, &n, &err), CDZ_E_INPUT);
+    assert_non_null(strstr(err.text, "outside"));
+    in.n_vocab = 384;
+    in.len = 3;
+    assert_int_equal(cdz_transition_scores(&in, got, &n, &err), CDZ_E_INPUT);
+    in.n_steps = 0;
+    assert_int_equal(cdz_transition_scores(&in, got, &n, &err), CDZ_E_INPUT);
+    drop(&s);
+    cdz_result_free(r);
+}
+
+/* --- texts ---------------------------------------------------------------------------------------------------------- */
+
+/* log_softmax of transformers 5.3.0's logits at the next token. */
+static void a_text_is_as_probable_as_the_reference_says(void **state)
+{
+    world *w = *state;
+    static const int32_t ids[] = {5, 6, 7, 8}, target[] = {9, 8, 7};
+    static const float llama[] = {NAN, -5.93873f, -12.27473f, -23.43825f};
+    static const float t5[] = {-7.64384f, -5.92198f, -4.74073f};
+    float got[4];
+    cdz_error err = {0};
+    must(cdz_score(w->rt, w->llama, NULL, 0, ids, 4, got, &err), &err);
+    assert_true(isnan(got[0]));
+    for (size_t i = 1; i < 4; i++) assert_true(fabsf(got[i] - llama[i]) < 1e-4f);
+    must(cdz_score(w->rt, w->t5, ids, 4, target, 3, got, &err), &err);
+    for (size_t i = 0; i < 3; i++) assert_true(fabsf(got[i] - t5[i]) < 1e-4f);
+
+    assert_int_equal(cdz_score(w->rt, w->t5, NULL, 0, target, 3, got, &err), CDZ_E_USAGE);
+    assert_int_equal(cdz_score(w->rt, w->llama, ids, 4, target, 3, got, &err), CDZ_E_USAGE);
+    assert_int_equal(cdz_score(w->rt, w->llama, NULL, 0, (const int32_t[]){5, -1}, 2, got, &err),
+                     CDZ_E_USAGE);
+}
+
+/* Read at once or written token by token, alone or with others, longer than a chunk or not: the same bits. */
+static void reading_is_as_writing(void **state)
+{
+    enum { NEW = 90, PROMPT = 5, ROWS = 70 };
+    world *w = *state;
+    cdz_error err = {0};
+    uint32_t n;
+    float raw[NEW], read[PROMPT + NEW];
+    cdz_result *r = run(w, w->llama, NULL,
+                        "{\"prompt_ids\": [[5, 6, 7, 5, 6]], \"kwargs\": {\"max_new_tokens\": 90, "
+                        "\"eos_token_id\": null, \"output_logprobs\": true}}");
+    must(cdz_result_token_values(r, 0, CDZ_TOKEN_RAW_LOGPROB, raw, NEW, &err), &err);
+    const int32_t *ids = cdz_result_sequence(r, 0, &n);
+    assert_int_equal(n, PROMPT + NEW);
+    must(cdz_score(w->rt, w->llama, NULL, 0, ids, n, read, &err), &err);
+    assert_memory_equal(read + PROMPT, raw, sizeof raw);
+    assert_null(cdz_result_prompt_logprobs(r, 0, &n));
+    assert_int_equal(n, 0);
+
+    /* Rows of a batch with pads in front; row i is the text's first 2 + i tokens. */
+    cdz_buf json = {0};
+    cdz_buf_puts(&json, "{\"mode\": \"score\", \"prompt_ids\": [");
+    for (uint32_t i = 0; i < ROWS; i++) {
+        cdz_buf_puts(&json, i ? ", [" : "[");
+        for (uint32_t k = 0; k < ROWS + 1; k++) {
+            const uint32_t pads = ROWS - 1 - i;
+            cdz_buf_printf(&json, "%s%d", k ? ", " : "", k < pads ? 0 : (int)ids[k - pads]);
+        }
+        cdz_buf_putc(&json, ']');
+    }
+    cdz_buf_puts(&json, "], \"attention_mask\": [");
+    for (uint32_t i = 0; i < ROWS; i++) {
+        cdz_buf_puts(&json, i ? ", [" : "[");
+        for (uint32_t k = 0; k < ROWS + 1; k++)
+            cdz_buf_printf(&json, "%s%d", k ? ", " : "", k >= ROWS - 1 - i);
+        cdz_buf_putc(&json, ']');
+    }
+    cdz_buf_puts(&json, "]}");
+    assert_false(json.failed);
+    cdz_result *batch = run(w, w->llama, NULL, json.data);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        const float *row = cdz_result_prompt_logprobs(batch, i, &n);
+        const uint32_t pads = ROWS - 1 - i;
+        assert_int_equal(n, ROWS + 1);
+        for (uint32_t k = 0; k <= pads; k++) assert_true(isnan(row[k]));
+        assert_memory_equal(row + pads + 1, read + 1, (i + 1) * sizeof *row);
+    }
+    cdz_result_free(batch);
+    cdz_buf_free(&json);
+    cdz_result_free(r);
+}
+
 /* --- drafts of a pair ----------------------------------------------------------------------------------------------- */
 
 static uint32_t accepted(const cdz_result *r)
@@ -402,6 +543,9 @@ int main(void)
         cmocka_unit_test(weights_sum_to_one),
         cmocka_unit_test(tokens_are_known_in_every_mode),
         cmocka_unit_test(values_that_were_not_kept_are_refused),
+        cmocka_unit_test(saved_tensors_give_transition_scores),
+        cmocka_unit_test(a_text_is_as_probable_as_the_reference_says),
+        cmocka_unit_test(reading_is_as_writing),
         cmocka_unit_test(a_pair_drafts_for_a_pair),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

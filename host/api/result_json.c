@@ -2,6 +2,7 @@
  *
  * User form: "text", "ids" and "finish_reason" are plain for one row and lists for several. Recorded form (the request
  * had "record"): the fields of a golden case's "expect", rows always as lists, "text" with special tokens. */
+#include <math.h>
 #include <string.h>
 
 #include "api/api.h"
@@ -296,6 +297,68 @@ static void write_prompt_argmax(const cdz_result *result, cdz_buf *out)
     cdz_buf_putc(out, ']');
 }
 
+/* Sum and number of the log-probabilities that a row has. */
+static uint32_t sum_logprobs(const cdz_result *result, uint32_t r, double *sum)
+{
+    uint32_t n_ids, n = 0;
+    const float *values = cdz_result_prompt_logprobs(result, r, &n_ids);
+    *sum = 0;
+    for (uint32_t i = 0; i < n_ids; i++)
+        if (!isnan(values[i])) {
+            *sum += (double)values[i];
+            n++;
+        }
+    return n;
+}
+
+static void row_logprobs(const cdz_result *result, uint32_t r, cdz_buf *out)
+{
+    uint32_t n;
+    const float *values = cdz_result_prompt_logprobs(result, r, &n);
+    cdz_buf_putc(out, '[');
+    for (uint32_t i = 0; i < n; i++) {
+        if (i) cdz_buf_puts(out, ", ");
+        if (isnan(values[i]))
+            cdz_buf_puts(out, "null");
+        else
+            cdz_json_write_f32(out, values[i]);
+    }
+    cdz_buf_putc(out, ']');
+}
+
+static void row_n_scored(const cdz_result *result, uint32_t r, cdz_buf *out)
+{
+    double sum;
+    cdz_buf_printf(out, "%u", sum_logprobs(result, r, &sum));
+}
+
+static void row_likelihood(const cdz_result *result, uint32_t r, cdz_buf *out)
+{
+    double sum;
+    sum_logprobs(result, r, &sum);
+    cdz_json_write_real(out, sum);
+}
+
+static void row_perplexity(const cdz_result *result, uint32_t r, cdz_buf *out)
+{
+    double sum;
+    const uint32_t n = sum_logprobs(result, r, &sum);
+    if (n)
+        cdz_json_write_real(out, exp(-sum / n));
+    else
+        cdz_buf_puts(out, "null");
+}
+
+/* Mode `score`. */
+static void score_form(const cdz_result *result, cdz_buf *out)
+{
+    write_sequences(result->outcome, out);
+    per_row(result, "logprobs", row_logprobs, out);
+    per_row(result, "n_scored", row_n_scored, out);
+    per_row(result, "log_likelihood", row_likelihood, out);
+    per_row(result, "perplexity", row_perplexity, out);
+}
+
 static void recorded_text(const cdz_result *result, cdz_buf *out)
 {
     const cdz_tokenizer *tok = cdz_run_model_tokenizer(result->model);
@@ -471,6 +534,8 @@ void cdz_result_write_json(const cdz_result *result, cdz_buf *out)
     cdz_buf_putc(out, '{');
     if (o->prompt_logits)
         write_prompt_argmax(result, out);
+    else if (o->prompt_logprobs)
+        score_form(result, out);
     else if (result->record.present)
         recorded_form(result, out);
     else

@@ -169,6 +169,11 @@ uint32_t cdz_model_context(const cdz_model *model)
     return (uint32_t)cdz_weights_arch(cdz_run_model_weights(model->run))->context;
 }
 
+bool cdz_model_has_encoder(const cdz_model *model)
+{
+    return cdz_weights_arch(cdz_run_model_weights(model->run))->encoder != NULL;
+}
+
 uint32_t cdz_model_hidden_size(const cdz_model *model)
 {
     return cdz_weights_arch(cdz_run_model_weights(model->run))->hidden;

@@ -2,6 +2,7 @@
  * recorded or from the sequences that a search returned. */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "api/api.h"
 
@@ -72,4 +73,65 @@ cdz_status cdz_result_token_values(const cdz_result *result, uint32_t row, cdz_t
                        "the tokens' scores were not kept: set output_scores or output_logprobs");
     for (uint32_t i = 0; i < n; i++) out[i] = cdz_result_taken(result, row, i, what);
     return CDZ_OK;
+}
+
+const float *cdz_result_prompt_logprobs(const cdz_result *result, uint32_t row, uint32_t *n_ids)
+{
+    const cdz_outcome *o = result->outcome;
+    const bool there = o->prompt_logprobs && row < o->n_rows;
+    *n_ids = there ? result->prompt_len : 0;
+    return there ? o->prompt_logprobs + (size_t)row * result->prompt_len : NULL;
+}
+
+/* --- a text on its own ---------------------------------------------------------------------------------------------- */
+
+static void write_row(cdz_buf *out, const char *name, const int32_t *ids, size_t n)
+{
+    cdz_buf_printf(out, "\"%s\": [[", name);
+    for (size_t i = 0; i < n; i++) cdz_buf_printf(out, "%s%" PRId32, i ? ", " : "", ids[i]);
+    cdz_buf_puts(out, "]]");
+}
+
+static void write_document(cdz_buf *out, const int32_t *source, size_t n_source, const int32_t *ids,
+                           size_t n_ids, bool pair)
+{
+    cdz_buf_puts(out, "{\"mode\": \"score\", ");
+    if (pair) {
+        write_row(out, "prompt_ids", source, n_source);
+        cdz_buf_puts(out, ", \"kwargs\": {");
+        write_row(out, "decoder_input_ids", ids, n_ids);
+        cdz_buf_puts(out, "}}");
+        return;
+    }
+    /* No mask is to be found for pads in a text: they are what they are. */
+    write_row(out, "prompt_ids", ids, n_ids);
+    cdz_buf_puts(out, ", \"attention_mask\": [[");
+    for (size_t i = 0; i < n_ids; i++) cdz_buf_puts(out, i ? ", 1" : "1");
+    cdz_buf_puts(out, "]]}");
+}
+
+cdz_status cdz_score(cdz_runtime *runtime, cdz_model *model, const int32_t *source, size_t n_source,
+                     const int32_t *ids, size_t n_ids, float *logprobs, cdz_error *err)
+{
+    const bool pair = cdz_model_has_encoder(model);
+    cdz_buf json = {0};
+    cdz_result *result = NULL;
+    if (n_ids == 0) return CDZ_OK;
+    if (!pair && n_source)
+        return cdz_err(err, CDZ_E_USAGE, "the model has no encoder to read a source text");
+    if (pair && !n_source)
+        return cdz_err(err, CDZ_E_USAGE, "the model's encoder needs a source text");
+    write_document(&json, source, n_source, ids, n_ids, pair);
+    cdz_request request = {.size = sizeof request, .model = model, .json = json.data};
+    cdz_status status = json.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory for the request")
+                                    : cdz_generate(runtime, &request, &result, err);
+    if (status == CDZ_OK) {
+        uint32_t n = 0;
+        const float *values = cdz_result_prompt_logprobs(result, 0, &n);
+        /* A start token may stand before the text. */
+        if (values && n >= n_ids) memcpy(logprobs, values + (n - n_ids), n_ids * sizeof *values);
+    }
+    cdz_result_free(result);
+    cdz_buf_free(&json);
+    return status;
 }

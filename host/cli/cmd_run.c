@@ -99,6 +99,10 @@ static bool take_options(int argc, char **argv, cdz_run_options *o, int *status)
         cdz_cli_misuse("run", "give only one of -p, --messages, --ids, --request and --input");
         return false;
     }
+    if (o->outputs && o->input) {
+        cdz_cli_misuse("run", "--outputs holds one answer's tensors; it does not go with --input");
+        return false;
+    }
     if (o->output && !o->input) {
         cdz_cli_misuse("run", "--output goes with --input");
         return false;
@@ -301,15 +305,29 @@ static cdz_status open_draft(const cdz_run_options *o, cdz_session *session, con
     return status;
 }
 
+/* Will the outputs have a place? Better said before the answer than after it. */
+static bool has_place(const char *path, cdz_arena *arena)
+{
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/') len--;
+    const char *bare = cdz_arena_strndup(arena, path, len);
+    const char *folder = bare ? cdz_cli_folder_of(bare, arena) : NULL;
+    if (folder && access(folder, W_OK) == 0) return true;
+    cdz_cli_say("%s: cannot be written: %s", path, folder ? strerror(errno) : "out of memory");
+    return false;
+}
+
 static int run_one(const cdz_run_options *o, cdz_session *session)
 {
     prompt p = {0};
     stream out = {0};
     cdz_drafts drafts = {0};
     cdz_arena arena = {0};
-    int status = read_prompt(o, &p);
+    int status =
+        o->outputs && !has_place(o->outputs, &arena) ? CDZ_EXIT_FAILURE : read_prompt(o, &p);
     if (status != CDZ_EXIT_OK) {
         free_prompt(&p);
+        cdz_arena_free(&arena);
         return status;
     }
     cdz_request request = {

@@ -129,7 +129,7 @@ static cdz_status read_given(const pair *p, cdz_prompt_rows *rows)
 static bool needs_start(const pair *p, const cdz_prompt_rows *given)
 {
     if (given->n == 0) return true;
-    if (p->job->prompt_logits) return false;
+    if (p->job->prompt_logits && !p->job->prompt_logprobs) return false;
     for (uint32_t r = 0; r < given->n; r++)
         if (given->ids[r][0] == start_of(p, r)) return false;
     return true;
@@ -163,7 +163,7 @@ static cdz_status make_rows(const pair *p)
     cdz_job *job = p->job;
     cdz_prompt_rows given = {0};
     CDZ_TRY(read_given(p, &given));
-    const bool logits = job->prompt_logits && given.n;
+    const bool logits = job->prompt_logits && !job->prompt_logprobs && given.n;
     if (!logits) CDZ_TRY(check_start(p));
     const bool start = needs_start(p, &given);
     job->prompt_len = (given.n ? given.lens[0] : 0) + (start ? 1 : 0);

@@ -423,13 +423,16 @@ static cdz_status prepare(preparation *p, cdz_record_spec *record)
     CDZ_TRY(choose_seed(p));
     CDZ_TRY(special_tokens(p));
     CDZ_TRY(check_encoders(p));
-    p->job->prompt_logits = doc && cdz_json_eq(cdz_json_get(doc, "mode"), "logits");
+    p->job->prompt_logprobs = doc && cdz_json_eq(cdz_json_get(doc, "mode"), "score");
+    p->job->prompt_logits =
+        p->job->prompt_logprobs || (doc && cdz_json_eq(cdz_json_get(doc, "mode"), "logits"));
     CDZ_TRY(make_rows(p));
     if (p->job->plan->generation.token_healing.value)
         CDZ_TRY(cdz_heal_rows(cdz_run_model_tokenizer(p->in->model), p->job, p->err));
     if (p->job->prompt_logits && p->job->n_embeds)
         return cdz_err(p->err, CDZ_E_UNSUPPORTED,
-                       "request: mode \"logits\" takes ids, not \"inputs_embeds\"");
+                       "request: mode \"%s\" takes ids, not \"inputs_embeds\"",
+                       p->job->prompt_logprobs ? "score" : "logits");
     if (p->job->prompt_logits) {
         p->job->n_rows = p->job->n_prompts;
         p->job->max_length = p->job->prompt_len;

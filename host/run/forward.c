@@ -145,13 +145,21 @@ void cdz_layers_free(cdz_layers *f)
 
 /* --- gathering ------------------------------------------------------------------------------------------ */
 
+/* Positions of a sequence that the want is for. */
+static uint32_t end_of(const cdz_want *want, const cdz_seq *seq)
+{
+    const uint32_t visible = cdz_seq_visible(seq);
+    return want->until && want->until < visible ? want->until : visible;
+}
+
 void cdz_want_begin(cdz_want *want)
 {
     want->at = 0;
     want->rows_left = 0;
     for (uint32_t i = 0; i < want->n_seqs; i++) {
         const cdz_seq *seq = want->seqs[i].seq;
-        want->rows_left += cdz_seq_visible(seq) - seq->computed;
+        const uint32_t end = end_of(want, seq);
+        if (end > seq->computed) want->rows_left += end - seq->computed;
     }
 }
 
@@ -191,8 +199,10 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
     cdz_seq *seq = ws->seq;
     const uint32_t visible = cdz_seq_visible(seq);
     uint32_t slot = seq->computed < visible ? cdz_seq_slot(seq, seq->computed) : 0;
-    uint32_t end = visible;
-    if (want->chunk && visible - seq->computed > want->chunk) end = seq->computed + want->chunk;
+    const uint32_t whole = end_of(want, seq);
+    uint32_t end = whole;
+    if (want->chunk && whole > seq->computed && whole - seq->computed > want->chunk)
+        end = seq->computed + want->chunk;
     while (seq->computed < end && f->m < CDZ_PASS_ROWS) {
         const uint32_t p = seq->computed++;
         while (slot < seq->mask_len && !seq->mask[slot]) slot++;
@@ -206,7 +216,7 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
         f->m++;
         want->rows_left--;
     }
-    return seq->computed == visible;
+    return seq->computed >= whole;
 }
 
 static void note_span(cdz_layers *f, const cdz_want *want, uint32_t row)

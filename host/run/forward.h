@@ -39,6 +39,7 @@ typedef struct cdz_want {
     cdz_positions hidden_positions;
     float *hidden;
     size_t hidden_stride; /* floats between layers */
+    uint32_t until;       /* runs positions below this alone; 0: all */
     uint32_t length; /* positions of the request's longest row, for frequencies that depend on it */
     uint32_t chunk;  /* at most so many positions of one sequence in one pass; 0: no limit */
     bool served;     /* has rows in the pass that is being put together */

@@ -55,6 +55,7 @@ typedef struct cdz_job {
     cdz_kept *past;     /* held by the job: KV state that prompts may continue, or NULL */
     bool keep_cache;    /* the outcome holds the rows' KV state */
     bool prompt_logits; /* mode `logits`: one pass over rows, logits of every position, no strategy */
+    bool prompt_logprobs; /* mode `score`: the same, but only the log-probability of each token is kept */
 
     const char *
         detect; /* an order to look for a watermark (detect.h), or NULL; the engine does not look */
@@ -121,7 +122,8 @@ struct cdz_outcome {
     uint32_t n_sources, source_len;
     cdz_named_result *results;
     uint32_t n_results;
-    const float *prompt_logits;             /* (n_prompts, prompt_len, n_vocab) when asked for */
+    const float *prompt_logits; /* (n_prompts, prompt_len, n_vocab) when asked for */
+    const float *prompt_logprobs; /* (n_prompts, prompt_len) when asked for; NAN: nothing predicts it */
     double queued_s, prefill_s, decode_s;   /* durations */
     uint32_t n_prompt_tokens, n_new_tokens; /* computed prompt positions; sum over rows */
     uint32_t n_reused_tokens; /* prompt positions taken over from the past, not in n_prompt_tokens */

@@ -408,33 +408,8 @@ static cdz_status decode(cdz_loop *loop)
     return status;
 }
 
-/* Mode `logits`: one pass over the prompts, scores of every position; hidden positions stay zero. */
-static cdz_status score_prompts(cdz_loop *loop)
-{
-    const size_t n_logits = (size_t)loop->job->prompt_len * loop->n_vocab;
-    float *out = cdz_arena_array(&loop->task->outcome->arena, loop->n_rows, n_logits * sizeof *out);
-    if (!out || !cdz_loop_want(loop, loop->n_rows)) return cdz_loop_nomem(loop);
-    loop->want = (cdz_want){.model = loop->model,
-                            .seqs = loop->want_seqs,
-                            .n_seqs = loop->n_rows,
-                            .positions = CDZ_POSITIONS_ALL,
-                            .by_index = true,
-                            .out = out,
-                            .stride = loop->n_vocab};
-    for (uint32_t r = 0; r < loop->n_rows; r++) {
-        const uint32_t visible = cdz_seq_visible(loop->rows[r].seq);
-        if (visible > loop->want.length) loop->want.length = visible;
-        CDZ_TRY(cdz_seq_prepare(loop->rows[r].seq, &loop->error));
-        loop->want_seqs[r] =
-            (cdz_want_seq){.seq = loop->rows[r].seq, .row0 = (int64_t)r * loop->job->prompt_len};
-    }
-    CDZ_TRY(cdz_loop_await(loop));
-    loop->task->outcome->prompt_logits = out;
-    return CDZ_OK;
-}
-
 void cdz_loop_main(void *arg)
 {
     cdz_loop *loop = arg;
-    loop->status = loop->job->prompt_logits ? score_prompts(loop) : decode(loop);
+    loop->status = loop->job->prompt_logits ? cdz_loop_read_prompts(loop) : decode(loop);
 }

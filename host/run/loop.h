@@ -268,6 +268,9 @@ cdz_status cdz_states_note(cdz_loop *loop, cdz_recorded_step *step); /* what the
 cdz_status cdz_states_replay(cdz_loop *loop);                        /* once the strategy is done */
 cdz_status cdz_states_of_sources(cdz_task *task);                    /* before they are encoded */
 
+/* --- prompts without a strategy: loop_prompt.c --- */
+cdz_status cdz_loop_read_prompts(cdz_loop *loop); /* modes logits and score */
+
 /* --- the host table: host_table.c --- */
 extern const cdz_host cdz_run_host;
 double cdz_now_s(void);

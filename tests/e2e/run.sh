@@ -218,7 +218,7 @@ same "tokenize" "$(cadenza tokenize "$model" -p 'river (noun): a' | tr -d ' ')" 
 same "tokenize back" "$(echo '[360,336,292,305,299,261]' | cadenza tokenize "$model" --decode)" '"river (noun): a"'
 check "model info" bash -c "cadenza model info | grep -q '5.4 million'"
 check "model info as JSON" bash -c "cadenza model info --json | grep -q '\"parameters\": 5401856'"
-for command in run chat explain plugin model tokenize template detect config parity version; do
+for command in run chat explain plugin model tokenize template detect config score parity version; do
     check "help of $command" bash -c "cadenza $command --help | grep -q '^Examples:'"
 done
 check "help" bash -c 'cadenza --help | grep -q CADENZA_CPU'
@@ -284,7 +284,7 @@ refused "a value that is not taken" 2 "model: --json takes no value" cadenza mod
 refused "a context to check at" 2 "check takes no --json and no --context" cadenza model check --context 5
 refused "a model verb that is none" 2 "found inspect" cadenza model inspect
 refused "the beginning of two flags" 2 "run: --p may be --pipeline or --plugin" cadenza run --p a
-for command in run chat explain plugin model tokenize template detect config parity version; do
+for command in run chat explain plugin model tokenize template detect config score parity version; do
     refused "a misspelt flag of $command" 2 "$command: --hepl is not an option; did you mean --help?" cadenza $command --hepl
 done
 refused "a config that cannot be" 2 "max_new_tokens = 0" cadenza config validate -s max_new_tokens=0
@@ -292,6 +292,22 @@ refused "a config verb that is none" 2 "expected show, validate or save" cadenza
 refused "a misspelt parameter of a config" 2 "did you mean 'top_k'?" cadenza config show -s topk=3
 refused "a config that would do nothing" 2 "not saved: top_p" cadenza config save -s top_p=0.5 -o saved.json
 same "a config shows what is set" "$(cadenza config show -s top_k=3 | tr -d ' \n')" '{"top_k":3}'
+refused "nothing to score" 2 "give --text, --file, --ids, -p or --outputs" cadenza score
+refused "two things to score" 2 "give one of" cadenza score --text a --ids 5
+refused "an empty text" 2 "nothing to score" cadenza score --text ''
+refused "ids that are none" 2 "--ids 1,,2" cadenza score --ids 1,,2
+refused "an id that there is not" 2 "vocabulary" cadenza score --ids 999999
+refused "a text that is nowhere" 1 "cannot be opened" cadenza score --file nowhere
+refused "tensors that are nowhere" 1 "no such file" cadenza score --outputs nowhere
+refused "a window of one" 2 "at least 2" cadenza score --text a --window 1
+refused "a window beyond the context" 2 "context" cadenza score --text a --window 99999
+refused "a stride that skips" 2 "less than the window" cadenza score --text a --window 8 --stride 8
+refused "a file for outputs that cannot be" 1 "cannot be written" cadenza run -p a -s max_new_tokens=1 --outputs no/such/file
+cadenza run -p 'music is' -s max_new_tokens=3 --outputs unscored.safetensors >/dev/null
+refused "tensors without scores" 1 "output_scores" cadenza score --outputs unscored.safetensors
+cadenza run -p 'music is' -s num_beams=3 -s max_new_tokens=3 -s output_scores=yes --outputs scored.safetensors --json >scored.json
+same "scores of saved beams are those of the answer" "$(cadenza score --outputs scored.safetensors --json | tr -d '{} ')" "$(grep -o '"transition_scores": [^a-z]*\]\]' scored.json | tr -d ' ')"
+same "a window as long as the text" "$(cadenza score --text 'music is a river' --window 500 --json)" "$(cadenza score --text 'music is a river' --json)"
 refused "nothing to look for" 2 "watermarking_config" cadenza detect -p hello
 refused "a misspelt watermark setting" 2 "did you mean 'bias'?" cadenza detect -w '{"bais": 4.0}' -p hello
 refused "too little to look at" 1 "too few" cadenza detect -w '{"bias": 4.0}' --ids 5

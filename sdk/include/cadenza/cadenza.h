@@ -84,6 +84,7 @@ void cdz_model_close(cdz_model *model); /* requests that use it keep it alive; N
 uint32_t cdz_model_vocab_size(const cdz_model *model);
 uint32_t cdz_model_context(const cdz_model *model);     /* positions the model was made for */
 uint32_t cdz_model_hidden_size(const cdz_model *model); /* floats of an embedding */
+bool cdz_model_has_encoder(const cdz_model *model);     /* which reads the prompt */
 /* Facts of `cadenza model info` as a JSON object; free with cdz_free. */
 char *cdz_model_info_json(const cdz_model *model);
 
@@ -187,6 +188,13 @@ cdz_status cdz_evict(cdz_runtime *runtime, uint64_t id, cdz_error *err);
 cdz_status cdz_generate(cdz_runtime *runtime, const cdz_request *request, cdz_result **out,
                         cdz_error *err) CDZ_MUST_CHECK;
 
+/* How probable a text is, given as ids: logprobs[i], the log-probability of ids[i] under the ids before it. NAN for the
+ * first, unless the model has an encoder: then it reads source, and its decoder's start token stands before the first.
+ * Waits; the ids must fit the context. */
+cdz_status cdz_score(cdz_runtime *runtime, cdz_model *model, const int32_t *source, size_t n_source,
+                     const int32_t *ids, size_t n_ids, float *logprobs,
+                     cdz_error *err) CDZ_MUST_CHECK;
+
 /* --- results: borrowed pointers, valid until cdz_result_free ------------------------------------------ */
 
 uint32_t cdz_result_rows(const cdz_result *result);
@@ -214,6 +222,24 @@ typedef enum cdz_token_value {
  * score of a search always; without: CDZ_E_STATE. NAN where a strategy recorded none. */
 cdz_status cdz_result_token_values(const cdz_result *result, uint32_t row, cdz_token_value what,
                                    float *out, uint32_t n, cdz_error *err) CDZ_MUST_CHECK;
+/* What transformers' compute_transition_scores is given: sequences, the scores of every step, a search's beam_indices. */
+typedef struct cdz_transition {
+    uint32_t size;
+    uint32_t n_rows, len;
+    const int64_t *sequences; /* (n_rows, len) */
+    uint32_t n_steps, n_score_rows, n_vocab;
+    const float *const *scores; /* (n_steps) of (n_score_rows, n_vocab) */
+    const int32_t
+        *beam_indices; /* (n_rows, n_columns), -1 behind a sequence's end; NULL: not a search's */
+    uint32_t n_columns;
+    bool normalize; /* log-softmax of the scores first */
+} cdz_transition;
+/* The score of each generated token, (n_rows, *n_columns), into out, which has room for n_rows * n_steps. */
+cdz_status cdz_transition_scores(const cdz_transition *in, float *out, uint32_t *n_columns,
+                                 cdz_error *err) CDZ_MUST_CHECK;
+/* Of a request in mode "score": the log-probability of each id of cdz_result_sequence under what stands before it, NAN
+ * where nothing does. NULL: another mode. */
+const float *cdz_result_prompt_logprobs(const cdz_result *result, uint32_t row, uint32_t *n_ids);
 /* The sequences, and scores, logits, attentions and hidden states of every step (output_scores and the like), as tensors
  * named "logits/0", "attentions/0/2": kind, step, layer. path: a .safetensors file, or a folder
  * (which is made if its name ends in '/') for one .npy file per tensor, "attentions.0.2.npy". */

@@ -1,0 +1,113 @@
+/* loop_prompt.c - requests that only read their prompts: the logits of every position (mode `logits`), or how probable
+ * each token was (mode `score`). There is no strategy and no processor. */
+#include <math.h>
+#include <string.h>
+
+#include "run/task.h"
+#include "vec/vec.h"
+
+enum { SCORE_ROWS = 64 }; /* score rows made at a time, whatever the prompt's length */
+
+static uint32_t longest(const cdz_loop *loop)
+{
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        const uint32_t visible = cdz_seq_visible(loop->rows[r].seq);
+        if (visible > most) most = visible;
+    }
+    return most;
+}
+
+/* One pass over the prompts; hidden positions stay zero. */
+static cdz_status read_logits(cdz_loop *loop)
+{
+    const size_t n_logits = (size_t)loop->job->prompt_len * loop->n_vocab;
+    float *out = cdz_arena_array(&loop->task->outcome->arena, loop->n_rows, n_logits * sizeof *out);
+    if (!out || !cdz_loop_want(loop, loop->n_rows)) return cdz_loop_nomem(loop);
+    loop->want = (cdz_want){.model = loop->model,
+                            .seqs = loop->want_seqs,
+                            .n_seqs = loop->n_rows,
+                            .positions = CDZ_POSITIONS_ALL,
+                            .by_index = true,
+                            .out = out,
+                            .stride = loop->n_vocab,
+                            .length = longest(loop)};
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        CDZ_TRY(cdz_seq_prepare(loop->rows[r].seq, &loop->error));
+        loop->want_seqs[r] =
+            (cdz_want_seq){.seq = loop->rows[r].seq, .row0 = (int64_t)r * loop->job->prompt_len};
+    }
+    CDZ_TRY(cdz_loop_await(loop));
+    loop->task->outcome->prompt_logits = out;
+    return CDZ_OK;
+}
+
+/* Rows [first, first + n) of the request go together, `chunk` positions of each at a time. */
+typedef struct group {
+    uint32_t first, n, chunk, length; /* length: for frequencies that depend on it */
+} group;
+
+/* Positions [done, done + chunk) of every row that has more than those: each tells of the token after it. */
+static cdz_status want_chunk(cdz_loop *loop, const group *g, uint32_t done)
+{
+    loop->want = (cdz_want){.model = loop->model,
+                            .seqs = loop->want_seqs,
+                            .positions = CDZ_POSITIONS_ALL,
+                            .out = loop->seq_scores.data,
+                            .stride = loop->n_vocab,
+                            .until = done + g->chunk,
+                            .length = g->length};
+    for (uint32_t r = g->first; r < g->first + g->n; r++) {
+        cdz_seq *seq = loop->rows[r].seq;
+        if (done + 1 >= cdz_seq_visible(seq)) continue;
+        cdz_seq_rotate_for(seq, g->length);
+        CDZ_TRY(cdz_seq_prepare(seq, &loop->error));
+        const int64_t row0 = (int64_t)loop->want.n_seqs * g->chunk - done;
+        loop->want_seqs[loop->want.n_seqs++] =
+            (cdz_want_seq){.seq = seq, .row0 = row0, .from = done};
+    }
+    return cdz_loop_await(loop);
+}
+
+static void take_chunk(cdz_loop *loop, const group *g, uint32_t done, float *out)
+{
+    const float *rows = loop->seq_scores.data;
+    for (uint32_t r = g->first; r < g->first + g->n; r++) {
+        const cdz_seq *seq = loop->rows[r].seq;
+        const uint32_t visible = cdz_seq_visible(seq);
+        if (done + 1 >= visible) continue;
+        for (uint32_t i = 0; i < g->chunk && done + i + 1 < visible; i++) {
+            const float *row = rows + (size_t)i * loop->n_vocab;
+            const uint32_t slot = cdz_seq_slot(seq, done + i + 1);
+            out[(size_t)r * loop->job->prompt_len + slot] =
+                row[seq->ids[slot]] - cdz_vec_table()->logsumexp(row, loop->n_vocab);
+        }
+        rows += (size_t)g->chunk * loop->n_vocab;
+    }
+}
+
+static cdz_status read_logprobs(cdz_loop *loop)
+{
+    const size_t n = (size_t)loop->n_rows * loop->job->prompt_len;
+    float *out = cdz_arena_array(&loop->task->outcome->arena, n, sizeof *out);
+    if (!out || !cdz_loop_want(loop, SCORE_ROWS)) return cdz_loop_nomem(loop);
+    for (size_t i = 0; i < n; i++) out[i] = NAN;
+    CDZ_TRY(cdz_matrix_fit(loop, &loop->seq_scores, SCORE_ROWS, loop->n_vocab));
+    group g = {.length = longest(loop)};
+    for (; g.first < loop->n_rows; g.first += g.n) {
+        const uint32_t left = loop->n_rows - g.first;
+        g.n = left < SCORE_ROWS ? left : SCORE_ROWS;
+        g.chunk = SCORE_ROWS / g.n;
+        for (uint32_t done = 0; done + 1 < g.length; done += g.chunk) {
+            CDZ_TRY(want_chunk(loop, &g, done));
+            take_chunk(loop, &g, done, out);
+        }
+    }
+    loop->task->outcome->prompt_logprobs = out;
+    return CDZ_OK;
+}
+
+cdz_status cdz_loop_read_prompts(cdz_loop *loop)
+{
+    return loop->job->prompt_logprobs ? read_logprobs(loop) : read_logits(loop);
+}
