@@ -22,22 +22,41 @@ static void fill(float *row, size_t n, uint32_t seed)
 
 static const struct {
     const char *name, *value, *extra, *extra_value;
+    uint32_t n_ids; /* of the 4 there are; 0: all */
 } twins[] = {
-    {"temperature", "0.7", NULL, NULL},
-    {"temperature", "1.9", NULL, NULL},
-    {"top_k", "50", NULL, NULL},
-    {"top_k", "1", "min_tokens_to_keep", "7"},
-    {"top_p", "0.9", NULL, NULL},
-    {"top_p", "0.1", "min_tokens_to_keep", "3"},
-    {"min_p", "0.05", NULL, NULL},
-    {"repetition_penalty", "1.3", NULL, NULL},
-    {"repetition_penalty", "0.8", "prompt_ignore_length", "2"},
-    {"no_repeat_ngram_size", "2", NULL, NULL},
-    {"no_repeat_ngram_size", "1", NULL, NULL},
-    {"min_new_tokens", "3", NULL, NULL},
-    {"min_new_tokens", "1", NULL, NULL},
+    {"temperature", "0.7", NULL, NULL, 0},
+    {"temperature", "1.9", NULL, NULL, 0},
+    {"top_k", "50", NULL, NULL, 0},
+    {"top_k", "1", "min_tokens_to_keep", "7", 0},
+    {"top_p", "0.9", NULL, NULL, 0},
+    {"top_p", "0.1", "min_tokens_to_keep", "3", 0},
+    {"min_p", "0.05", NULL, NULL, 0},
+    {"repetition_penalty", "1.3", NULL, NULL, 0},
+    {"repetition_penalty", "0.8", "prompt_ignore_length", "2", 0},
+    {"no_repeat_ngram_size", "2", NULL, NULL, 0},
+    {"no_repeat_ngram_size", "1", NULL, NULL, 0},
+    {"min_length", "5", NULL, NULL, 0},
+    {"min_length", "4", NULL, NULL, 0},
+    {"min_new_tokens", "3", NULL, NULL, 0},
+    {"min_new_tokens", "1", NULL, NULL, 0},
+    {"epsilon_cutoff", "0.0003", NULL, NULL, 0},
+    {"epsilon_cutoff", "0.9", "min_tokens_to_keep", "3", 0},
+    {"eta_cutoff", "0.0006", NULL, NULL, 0},
+    {"typical_p", "0.5", NULL, NULL, 0},
+    {"typical_p", "0.01", "min_tokens_to_keep", "4", 0},
+    {"suppress_tokens", "[3, 5002, 17]", NULL, NULL, 0},
+    {"begin_suppress_tokens", "[3, 5002, 17]", NULL, NULL, 2},
+    {"begin_suppress_tokens", "[3, 5002, 17]", NULL, NULL, 3},
+    {"renormalize_logits", "true", NULL, NULL, 0},
+    {"forced_bos_token_id", "4", NULL, NULL, 1},
+    {"forced_eos_token_id", "[4, 9]", NULL, NULL, 0},
+    {"encoder_repetition_penalty", "1.7", NULL, NULL, 0},
+    {"encoder_no_repeat_ngram_size", "1", NULL, NULL, 0},
+    {"encoder_no_repeat_ngram_size", "2", NULL, NULL, 0},
+    {"bad_words_ids", "[[5], [3, 9], [5, 3, 9], [7, 7]]", NULL, NULL, 0},
+    {"exponential_decay_length_penalty", "[1, 1.3]", NULL, NULL, 0},
     {"sequence_bias", "[[[5], 0.7], [[3, 9], -1.3], [[5, 3, 9], 0.4], [[5], 0.9], [[7, 7], 2.5]]",
-     NULL, NULL},
+     NULL, NULL, 0},
 };
 
 static const cdz_plugin_base *open_native(const char *name, void **library)
@@ -58,6 +77,8 @@ static void run(fake *f, size_t i, float *rows)
     const cdz_processor *p = fake_processor(f);
     cdz_scores scores = {rows, f->step.n_rows, VOCAB, VOCAB, 0};
 
+    f->request.max_length = 5; /* the next token is the last */
+    for (uint32_t r = 0; r < f->step.n_rows && twins[i].n_ids; r++) f->ids[r].len = twins[i].n_ids;
     fake_set(f, twins[i].name, twins[i].value);
     if (twins[i].extra) fake_set(f, twins[i].extra, twins[i].extra_value);
     if (p->create && p->create(&f->step) != CDZ_OK) fail_msg("%s", f->err.text);
