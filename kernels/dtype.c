@@ -11,7 +11,8 @@ static const struct {
     [CDZ_Q5_0] = {"Q5_0", 32, 22},   [CDZ_Q5_1] = {"Q5_1", 32, 24},
     [CDZ_Q2_K] = {"Q2_K", 256, 84},  [CDZ_Q3_K] = {"Q3_K", 256, 110},
     [CDZ_Q4_K] = {"Q4_K", 256, 144}, [CDZ_Q5_K] = {"Q5_K", 256, 176},
-    [CDZ_Q6_K] = {"Q6_K", 256, 210},
+    [CDZ_Q6_K] = {"Q6_K", 256, 210}, [CDZ_NF4] = {"NF4", 64, 36},
+    [CDZ_FP4] = {"FP4", 64, 36},     [CDZ_INT8] = {"INT8", 64, 68},
 };
 
 size_t cdz_dtype_bytes(cdz_dtype dtype)

@@ -18,7 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The plain types, then GGUF's block-quantised ones: blocks of 32, then of 256. */
+/* The plain types, then GGUF's block-quantised ones: blocks of 32, then of 256; then blocks of 64 of
+ * bitsandbytes' types, laid out by us (ref/quant_rows.h). */
 typedef enum cdz_dtype {
     CDZ_F32,
     CDZ_F16,
@@ -34,6 +35,10 @@ typedef enum cdz_dtype {
     CDZ_Q4_K,
     CDZ_Q5_K,
     CDZ_Q6_K,
+    CDZ_N_GGUF,
+    CDZ_NF4 = CDZ_N_GGUF,
+    CDZ_FP4,
+    CDZ_INT8,
     CDZ_N_DTYPES,
 } cdz_dtype;
 

@@ -6,6 +6,7 @@
 #include "base/guard.h"
 #include "config/environment.h"
 #include "load/model_files.h"
+#include "load/quant_types.h"
 #include "lua/lua_loader.h"
 
 const char *cdz_version(void)
@@ -106,10 +107,23 @@ static cdz_status open_tokenizer(const char *folder, cdz_tokenizer **out, cdz_er
     return status;
 }
 
+/* type NULL: as they are stored. */
+static cdz_status open_weights(const char *folder, const char *type, cdz_weights **out,
+                               cdz_error *err)
+{
+    cdz_dtype dtype = CDZ_N_DTYPES;
+    if (type && cdz_type_named(type, CDZ_N_PLAIN, CDZ_N_DTYPES, &dtype, err) != CDZ_OK)
+        return cdz_err_prefix(err, "quantize");
+    CDZ_TRY(cdz_weights_open(folder, out, err));
+    return type ? cdz_weights_quantise(*out, dtype, err) : CDZ_OK;
+}
+
 cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
                           const cdz_model_options *options, cdz_model **out, cdz_error *err)
 {
-    bool no_tokenizer = options && options->size >= sizeof *options && options->no_tokenizer;
+    cdz_model_options given = {0};
+    if (options)
+        memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
     cdz_weights *weights = NULL;
     cdz_tokenizer *tokenizer = NULL;
     cdz_model *model = calloc(1, sizeof *model);
@@ -122,12 +136,12 @@ cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
 
     cdz_status status =
         model->folder ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
-    if (status == CDZ_OK) status = cdz_weights_open(folder, &weights, err);
+    if (status == CDZ_OK) status = open_weights(folder, given.quantize, &weights, err);
     if (status == CDZ_OK)
         status = cdz_model_generation(cdz_weights_generation_config(weights),
                                       cdz_weights_config(weights), &model->arena,
                                       &model->generation, err);
-    if (status == CDZ_OK && !no_tokenizer) status = open_tokenizer(folder, &tokenizer, err);
+    if (status == CDZ_OK && !given.no_tokenizer) status = open_tokenizer(folder, &tokenizer, err);
     if (status != CDZ_OK) {
         cdz_weights_close(weights);
         cdz_model_close(model);

@@ -113,6 +113,8 @@ const char cdz_cli_common_help[] =
     "  --safe-mode              built-in plugins only\n"
     "  --timeout SECONDS        end each request after that time, with what it has\n"
     "Machine:\n"
+    "  --quantize TYPE          the model's weights in blocks, made at load: q8_0, q4_0, q4_1, q5_0,\n"
+    "                           q5_1, q2_k to q6_k, nf4, fp4 or int8\n"
     "  --threads N              threads for the kernels; default: the physical cores\n"
     "  --kv-memory SIZE         memory for KV caches, as 512M or 2G; default: a quarter of all\n";
 
@@ -172,6 +174,7 @@ bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const c
     case CDZ_OPT_PIPELINE: o->pipeline = value; return true;
     case CDZ_OPT_CUSTOM_GENERATE: o->custom_generate = value; return true;
     case CDZ_OPT_ASSISTANT: o->assistant = value; return true;
+    case CDZ_OPT_QUANTIZE: o->quantize = value; return true;
     case CDZ_OPT_SAFE_MODE: o->safe_mode = true; return true;
     case CDZ_OPT_PLUGIN: return push(&o->plugins, &o->n_plugins, value);
     case CDZ_OPT_SEED:

@@ -36,6 +36,7 @@ int cdz_cli_misuse(const char *command, const char *fmt, ...) CDZ_PRINTF(2, 3);
 typedef struct cdz_cli_options {
     const char *model;     /* NULL: the shipped one */
     const char *assistant; /* NULL: none */
+    const char *quantize;  /* type of blocks for the model's weights; NULL: as stored */
     const char *pipeline;  /* ini file or NULL */
     const char *custom_generate;
     const char **settings; /* "name=value" */
@@ -61,6 +62,7 @@ enum {
     CDZ_OPT_TIMEOUT,
     CDZ_OPT_SAFE_MODE,
     CDZ_OPT_ASSISTANT,
+    CDZ_OPT_QUANTIZE,
     CDZ_OPT_OWN = 512, /* a command's own options start here */
 };
 #define CDZ_CLI_COMMON_OPTIONS                                                                     \
@@ -74,6 +76,7 @@ enum {
         {"timeout", required_argument, NULL, CDZ_OPT_TIMEOUT},                                     \
         {"safe-mode", no_argument, NULL, CDZ_OPT_SAFE_MODE},                                       \
         {"assistant", required_argument, NULL, CDZ_OPT_ASSISTANT},                                 \
+        {"quantize", required_argument, NULL, CDZ_OPT_QUANTIZE},                                   \
     {                                                                                              \
         "help", no_argument, NULL, 'h'                                                             \
     }

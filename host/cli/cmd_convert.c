@@ -1,6 +1,5 @@
 /* cmd_convert.c - cadenza model convert and cadenza model quantize: the options, progress on a
  * terminal, an end by Ctrl-C that leaves nothing behind. */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +9,7 @@
 #include "cli/convert.h"
 #include "convert/convert.h"
 #include "load/gguf.h"
+#include "load/quant_types.h"
 
 static const char convert_help[] =
     "usage: cadenza model convert IN OUT [--type f32|f16|bf16] [--no-tokenizer] [--force]\n"
@@ -49,29 +49,6 @@ static const char quantize_help[] =
     "Examples:\n"
     "  cadenza model quantize my-model my-model-q4.gguf --type q4_k\n"
     "  cadenza model quantize my-model.gguf my-model-q8.gguf --type q8_0\n";
-
-/* --- types --------------------------------------------------------------------------------- */
-
-static bool same_letters(const char *a, const char *b)
-{
-    while (*a && *b && tolower((unsigned char)*a) == tolower((unsigned char)*b)) a++, b++;
-    return *a == *b;
-}
-
-/* A type among [from, to) by name in any case; CDZ_N_DTYPES: none of them, which has been said. */
-static cdz_dtype type_named(const char *command, const char *name, cdz_dtype from, cdz_dtype to)
-{
-    char known[256];
-    size_t at = 0;
-    for (int t = (int)from; t < (int)to; t++) {
-        if (same_letters(cdz_dtype_name((cdz_dtype)t), name)) return (cdz_dtype)t;
-        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", t > (int)from ? ", " : "",
-                               cdz_dtype_name((cdz_dtype)t));
-    }
-    for (size_t i = 0; i < at; i++) known[i] = (char)tolower((unsigned char)known[i]);
-    cdz_cli_misuse(command, "--type %s: expected one of %s", name, known);
-    return CDZ_N_DTYPES;
-}
 
 /* --- progress ------------------------------------------------------------------------------ */
 
@@ -170,9 +147,10 @@ int cdz_cmd_model_convert(int argc, char **argv, bool quantise)
         o.no_tokenizer |= opt == 'n';
         o.force |= opt == 'f';
         if (opt != 't') continue;
-        o.type = type_named(command, optarg, quantise ? CDZ_N_PLAIN : CDZ_F32,
-                            quantise ? CDZ_N_DTYPES : CDZ_N_PLAIN);
-        if (o.type == CDZ_N_DTYPES) return CDZ_EXIT_USAGE;
+        cdz_error err = {0};
+        if (cdz_type_named(optarg, quantise ? CDZ_N_PLAIN : CDZ_F32,
+                           quantise ? CDZ_N_GGUF : CDZ_N_PLAIN, &o.type, &err) != CDZ_OK)
+            return cdz_cli_misuse(command, "--type: %s", err.text);
     }
     if (argc - optind != 2)
         return cdz_cli_misuse(command, "expected IN and OUT, found %d arguments", argc - optind);

@@ -310,7 +310,8 @@ static cdz_status open_folder(parity *p, folder *f, cdz_error *err)
     if (access(path, F_OK) == 0) CDZ_TRY(cdz_tensors_open(path, &f->logits, err));
     snprintf(path, sizeof path, "%s/outputs.safetensors", f->path);
     if (access(path, F_OK) == 0) CDZ_TRY(cdz_tensors_open(path, &f->outputs, err));
-    return cdz_model_open(p->runtime, f->path, NULL, &f->model, err);
+    const cdz_model_options how = {.size = sizeof how, .quantize = p->options.quantize};
+    return cdz_model_open(p->runtime, f->path, &how, &f->model, err);
 }
 
 static void print_row(const char *name, const cdz_parity_count *c)

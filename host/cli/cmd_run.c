@@ -49,6 +49,7 @@ static const char examples[] =
     "top_p=0.9 --seed 1 -p 'music is'\n"
     "  echo 'dog (noun):' | cadenza run --pipeline story.ini\n"
     "  cadenza run --custom-generate org.cadenza.simple-sample -s max_new_tokens=20 -p 'A dog is a kind of' --json\n"
+    "  cadenza run my-model --quantize q4_k -p 'Once upon a time'\n"
     "  cadenza run --messages talk.json\n"
     "  cadenza run --input prompts.jsonl --output answers.jsonl\n";
 

@@ -123,7 +123,7 @@ static cdz_dtype type_of(const collector *c, cdz_role role, const cdz_weight *w,
     const cdz_dtype wanted = c->how->type;
     cdz_dtype own = w->dtype;
     if (c->how->gguf && role == CDZ_ROLE_KEPT) own = CDZ_F32;
-    if (!c->how->gguf && own >= CDZ_N_PLAIN) own = CDZ_F32;
+    if (own >= (c->how->gguf ? CDZ_N_GGUF : CDZ_N_PLAIN)) own = CDZ_F32; /* it has no such blocks */
     const cdz_dtype type = cdz_type_for(wanted, role, w->k, own);
     const bool fits = wanted == CDZ_N_DTYPES || wanted < CDZ_N_PLAIN || type >= CDZ_N_PLAIN;
     if (!fits && role != CDZ_ROLE_KEPT && c->report->n_kept++ == 0)

@@ -1,5 +1,5 @@
 /* tensors.c - the bytes of a tensor that is written: rows in another order, numbers in another
- * type; and which type. */
+ * type. */
 #include "convert/tensors.h"
 
 #include <stdlib.h>
@@ -116,28 +116,4 @@ cdz_status cdz_out_tensor_write(const cdz_out_tensor *t, cdz_out *out)
     free(row);
     free(encoded);
     return st;
-}
-
-/* --- types --------------------------------------------------------------------------------- */
-
-/* What llama.cpp takes where rows are no multiple of 256. */
-static cdz_dtype smaller_blocks(cdz_dtype type)
-{
-    switch (type) {
-    case CDZ_Q2_K:
-    case CDZ_Q3_K: return CDZ_Q4_0;
-    case CDZ_Q4_K: return CDZ_Q5_0;
-    case CDZ_Q5_K: return CDZ_Q5_1;
-    case CDZ_Q6_K: return CDZ_Q8_0;
-    default: return type;
-    }
-}
-
-cdz_dtype cdz_type_for(cdz_dtype wanted, cdz_role role, size_t k, cdz_dtype own)
-{
-    if (wanted == CDZ_N_DTYPES || role == CDZ_ROLE_KEPT) return own;
-    if (wanted < CDZ_N_PLAIN) return wanted;
-    cdz_dtype type = role == CDZ_ROLE_HEAD && wanted != CDZ_Q8_0 ? CDZ_Q6_K : wanted;
-    if (k % cdz_dtype_block(type)) type = smaller_blocks(type);
-    return k % cdz_dtype_block(type) ? own : type;
 }

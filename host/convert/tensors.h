@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "convert/out.h"
 #include "load/model_files.h"
+#include "load/quant_types.h"
 
 /* Which row of the source is row i of what is written. */
 typedef enum cdz_row_order {
@@ -42,18 +43,6 @@ void cdz_out_tensors_free(cdz_out_tensors *set);
  * type is CDZ_N_DTYPES. */
 bool cdz_out_tensors_add(cdz_out_tensors *set, const cdz_out_tensor *tensor);
 cdz_status cdz_out_tensor_write(const cdz_out_tensor *tensor, cdz_out *out);
-
-/* What a tensor is for the choice of its type. */
-typedef enum cdz_role {
-    CDZ_ROLE_MATRIX,
-    CDZ_ROLE_EMBED, /* looked up only */
-    CDZ_ROLE_HEAD,  /* the head, or the embedding that is one */
-    CDZ_ROLE_KEPT,  /* norms, biases, positions, routers */
-} cdz_role;
-
-/* The type of a matrix with rows of k where `wanted` was asked for: larger for the head, another
- * where blocks do not fit, `own` where none does. */
-cdz_dtype cdz_type_for(cdz_dtype wanted, cdz_role role, size_t k, cdz_dtype own);
 
 /* How another format has a model's tensors. */
 typedef struct cdz_naming {

@@ -387,9 +387,11 @@ static cdz_status refuse_quantised(const cdz_keys *k)
     const cdz_json *q = cdz_key(k, "quantization_config");
     if (!q) return CDZ_OK;
     const cdz_json *method = cdz_json_get(q, "quant_method");
+    if (cdz_json_eq(method, "bitsandbytes")) return CDZ_OK; /* bnb.c */
     return cdz_err(
         k->err, CDZ_E_UNSUPPORTED,
-        "%s: quantization_config (%.40s) is not supported; weights must be f32, f16 or bf16",
+        "%s: quantization_config (%.40s) is not supported; weights must be f32, f16, bf16 or "
+        "bitsandbytes'",
         k->path, cdz_json_is(method, CDZ_JSON_STRING) ? method->string : "of no method");
 }
 

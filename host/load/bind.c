@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "load/bnb.h"
 #include "load/families.h"
 
 enum { NAME_BYTES = 256, MOST_POSITIONS_BYTES = 32 << 20 };
@@ -122,6 +123,24 @@ static const cdz_tensor *find(const binder *b, const char *name)
     return cdz_tensors_find(&b->w->tensors, name + length);
 }
 
+/* A weight of bitsandbytes', laid as rows of outputs whatever the family does. */
+static cdz_status bind_bnb(binder *b, const cdz_tensor *t, size_t n, size_t k, layout how,
+                           cdz_weight *out)
+{
+    const cdz_bnb bnb = {&b->w->tensors, b->used, &b->w->tensors.arena, b->err};
+    CDZ_TRY(cdz_bnb_read(&bnb, t, n, k, out));
+    const size_t bytes = cdz_row_bytes(out->dtype, k) * n, heads = b->arch->n_heads;
+    b->w->facts.n_parameters += (uint64_t)n * k;
+    b->w->facts.bytes[out->dtype] += bytes;
+    b->w->facts.n_copied++;
+    if (how != HEAD_BY_HEAD) return CDZ_OK;
+    char *parted = cdz_arena_alloc_aligned(&b->w->tensors.arena, bytes, 64);
+    if (!parted) return no_memory(b->source, b->err);
+    part_heads(parted, out->data, heads, bytes / heads / 3);
+    out->data = parted;
+    return CDZ_OK;
+}
+
 /* Ties out to the tensor of that name, of shape (n, k), or (n) when k is 0; (k, n) when it lies
  * transposed. */
 static cdz_status bind_laid(binder *b, const char *name, size_t n, size_t k, layout how,
@@ -129,6 +148,7 @@ static cdz_status bind_laid(binder *b, const char *name, size_t n, size_t k, lay
 {
     const cdz_tensor *t = find(b, name);
     if (!t) return cdz_err(b->err, CDZ_E_INPUT, "%s: tensor %s is missing", b->source, name);
+    if (k && cdz_bnb_is(&b->w->tensors, t)) return bind_bnb(b, t, n, k, how, out);
     const size_t rows = how == TRANSPOSED ? k : n, columns = how == TRANSPOSED ? n : k;
     if (t->n_dims != (k ? 2 : 1) || t->shape[0] != rows || (k && t->shape[1] != columns))
         return wrong_shape(b, t, rows, columns);

@@ -76,6 +76,9 @@ typedef struct cdz_weights {
 /* Opens a folder, or a GGUF file. On failure *out is NULL and err says which file, key or tensor is wrong, and
  * how. */
 cdz_status cdz_weights_open(const char *folder, cdz_weights **out, cdz_error *err);
+/* The matrices in blocks of a type from CDZ_N_PLAIN on, which one by cdz_type_for. The weights must
+ * be plain and in nobody's use. CDZ_E_NOMEM leaves some as they were. */
+cdz_status cdz_weights_quantise(cdz_weights *weights, cdz_dtype type, cdz_error *err);
 void cdz_weights_close(cdz_weights *weights); /* NULL is fine */
 
 const cdz_arch *cdz_weights_arch(const cdz_weights *weights);

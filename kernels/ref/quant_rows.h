@@ -11,7 +11,7 @@
 #include "kernel_set.h"
 #include "ref/scalar_math.h"
 
-enum { QUANT_SMALL = 32, QUANT_LARGE = 256 };
+enum { QUANT_SMALL = 32, QUANT_64 = 64, QUANT_LARGE = 256 };
 
 static inline float half_at(const uint8_t *at)
 {
@@ -197,9 +197,73 @@ static void widen_q6_k(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
+/* ---- blocks of 64: bitsandbytes' numbers, each block with its factor, a float32, before them ---- */
+
+/* What a nibble stands for: quantiles of the normal distribution (QLoRA, appendix E), and floats
+ * of a sign, two exponent and one mantissa bits; both up to 1. */
+static const float cdz_nf4_levels[16] = {-1.0f,
+                                         -0.6961928009986877f,
+                                         -0.5250730514526367f,
+                                         -0.39491748809814453f,
+                                         -0.28444138169288635f,
+                                         -0.18477343022823334f,
+                                         -0.09105003625154495f,
+                                         0.0f,
+                                         0.07958029955625534f,
+                                         0.16093020141124725f,
+                                         0.24611230194568634f,
+                                         0.33791524171829224f,
+                                         0.44070982933044434f,
+                                         0.5626170039176941f,
+                                         0.7229568362236023f,
+                                         1.0f};
+static const float cdz_fp4_levels[16] = {
+    0.0f,  0.0625f / 12,  8.0f / 12,  1.0f,  4.0f / 12,  0.5f,  2.0f / 12,  0.25f,
+    -0.0f, -0.0625f / 12, -8.0f / 12, -1.0f, -4.0f / 12, -0.5f, -2.0f / 12, -0.25f};
+
+static inline float float_at(const uint8_t *at)
+{
+    return cdz_float_of_bits((uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
+                             (uint32_t)at[3] << 24);
+}
+
+/* f32 d, 32 bytes of nibbles: a pair of neighbours each, the first one high */
+static inline void widen_levels(float *restrict y, const uint8_t *restrict b, size_t n,
+                                const float levels[16])
+{
+    for (; n; n -= QUANT_64, b += 36, y += QUANT_64) {
+        const float d = float_at(b);
+        for (size_t i = 0; i < 32; i++) {
+            y[2 * i] = levels[b[4 + i] >> 4] * d;
+            y[2 * i + 1] = levels[b[4 + i] & 15] * d;
+        }
+    }
+}
+
+static void widen_nf4(float *restrict y, const void *restrict x, size_t n)
+{
+    widen_levels(y, x, n, cdz_nf4_levels);
+}
+
+static void widen_fp4(float *restrict y, const void *restrict x, size_t n)
+{
+    widen_levels(y, x, n, cdz_fp4_levels);
+}
+
+/* f32 largest magnitude of the row, 64 int8 of which 127 is that */
+static void widen_int8(float *restrict y, const void *restrict x, size_t n)
+{
+    const float share = 1.0f / 127.0f;
+    const uint8_t *b = x;
+    for (; n; n -= QUANT_64, b += 68, y += QUANT_64) {
+        const float d = float_at(b);
+        for (size_t i = 0; i < 64; i++) y[i] = (float)(int8_t)b[4 + i] * d * share;
+    }
+}
+
 /* In the order of cdz_dtype. */
 #define CDZ_QUANT_ROWS                                                                             \
     widen_q8_0, widen_q4_0, widen_q4_1, widen_q5_0, widen_q5_1, widen_q2_k, widen_q3_k,            \
-        widen_q4_k, widen_q5_k, widen_q6_k
+        widen_q4_k, widen_q5_k, widen_q6_k, widen_nf4, widen_fp4, widen_int8
 
 #endif

@@ -1,5 +1,5 @@
 /* quantise.c - rows of float32 to the types that weights are stored in. Widening them again is
- * quant_rows.h's; blocks of 256 are made in quantise_k.c.
+ * quant_rows.h's; blocks of 256 are made in quantise_k.c, those of 64 in quantise_64.c.
  *
  * The numbers are those of the formats' own reference: the same factors, the same rounding. What
  * is no number becomes the lowest level, so that no conversion is undefined. */
@@ -138,6 +138,10 @@ void cdz_quantise(cdz_dtype dtype, void *y, const float *x, size_t n)
         return;
     }
     uint8_t *b = y;
+    if (dtype >= CDZ_N_GGUF) {
+        cdz_to_blocks_64(dtype, b, x, n);
+        return;
+    }
     for (size_t i = 0; i + block <= n; i += block, b += bytes)
         if (block == BLOCK)
             to_small_block(dtype, b, x + i);

@@ -28,6 +28,9 @@ static inline int cdz_nearest(float v, int low, int high)
     return v >= (float)high ? high : (int)cdz_round_even(v);
 }
 
+/* A row, a multiple of 64, to blocks of CDZ_NF4, CDZ_FP4 or CDZ_INT8. */
+void cdz_to_blocks_64(cdz_dtype dtype, uint8_t *b, const float *x, size_t n);
+
 /* 256 numbers to a block of Q2_K to Q6_K. */
 void cdz_to_large_block(cdz_dtype dtype, uint8_t *b, const float *x);
 

@@ -75,6 +75,8 @@ void cdz_close(cdz_runtime *runtime);
 typedef struct cdz_model_options {
     uint32_t size;
     bool no_tokenizer; /* do not load tokenizer.json; prompts are ids then */
+    /* Weights in blocks, made at load: q8_0, q4_0, q4_1, q5_0, q5_1, q2_k to q6_k, nf4, fp4 or int8; NULL: as stored. */
+    const char *quantize;
 } cdz_model_options;
 
 /* Opens a Hugging Face model folder or a GGUF file. Weights are mapped from the file, not copied. The folder must not change while open. */

@@ -1,0 +1,53 @@
+/* quant_types.c - which type a matrix gets, after ggml's practice; names of types. */
+#include "load/quant_types.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+static bool same_letters(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++)
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return false;
+    return *a == *b;
+}
+
+cdz_status cdz_type_named(const char *name, cdz_dtype from, cdz_dtype to, cdz_dtype *out,
+                          cdz_error *err)
+{
+    char known[256];
+    size_t at = 0;
+    for (cdz_dtype t = from; t < to; t++) {
+        const char *type = cdz_dtype_name(t);
+        if (same_letters(type, name)) {
+            *out = t;
+            return CDZ_OK;
+        }
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", type);
+    }
+    for (size_t i = 0; i < at; i++) known[i] = (char)tolower((unsigned char)known[i]);
+    return cdz_err(err, CDZ_E_USAGE, "there is no type '%.40s' here, expected one of %s", name,
+                   known);
+}
+
+/* What llama.cpp takes where rows are no multiple of 256. */
+static cdz_dtype smaller_blocks(cdz_dtype type)
+{
+    switch (type) {
+    case CDZ_Q2_K:
+    case CDZ_Q3_K: return CDZ_Q4_0;
+    case CDZ_Q4_K: return CDZ_Q5_0;
+    case CDZ_Q5_K: return CDZ_Q5_1;
+    case CDZ_Q6_K: return CDZ_Q8_0;
+    default: return type;
+    }
+}
+
+cdz_dtype cdz_type_for(cdz_dtype wanted, cdz_role role, size_t k, cdz_dtype own)
+{
+    if (wanted == CDZ_N_DTYPES || role == CDZ_ROLE_KEPT) return own;
+    if (wanted < CDZ_N_PLAIN) return wanted;
+    if (wanted >= CDZ_N_GGUF && role != CDZ_ROLE_MATRIX) return own;
+    cdz_dtype type = role == CDZ_ROLE_HEAD && wanted != CDZ_Q8_0 ? CDZ_Q6_K : wanted;
+    if (k % cdz_dtype_block(type)) type = smaller_blocks(type);
+    return k % cdz_dtype_block(type) ? own : type;
+}
