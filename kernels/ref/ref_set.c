@@ -3,8 +3,8 @@
  * compiler's baseline: where the machine has no fused multiply-add, libm's fmaf still rounds
  * once. */
 #include "kernel_set.h"
-#include "ref/ref.h"
 #include "ref/quant_rows.h"
+#include "ref/ref.h"
 #include "ref/rows.h"
 
 static float load_f32(const void *w, size_t i)
