@@ -1,5 +1,5 @@
 /* aligned.h - zeroed memory on 64-byte boundaries. Large pieces come as untouched pages and cost
- * nothing until they are written, which aligned_alloc and a memset would not give. */
+ * nothing until they are written. */
 #ifndef CDZ_ALIGNED_H
 #define CDZ_ALIGNED_H
 
