@@ -20,6 +20,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
 extra_cflags=${CADENZA_DOC_CFLAGS:-}
+cc=${CADENZA_DOC_CC:-cc}
 
 # AddressSanitizer says once per process that it does not fully support swapcontext; we tell it of every switch
 # ourselves (host/run/fibre_ucontext.c), so that line is no part of what the program says.
@@ -43,11 +44,11 @@ split() {
 compile() { # file
     local flags="-std=c17 -Wall -Wextra -Wpedantic -Wshadow -Werror -I$root/sdk/include $extra_cflags"
     if grep -q CDZ_EXPORT_PLUGINS "$1"; then
-        cc $flags -shared -fPIC "$1" -o "${1%.c}.so" -lm
+        "$cc" $flags -shared -fPIC "$1" -o "${1%.c}.so" -lm
     elif grep -q 'int main' "$1"; then
-        cc $flags "$1" -o "${1%.c}" -L"$build/lib" -Wl,-rpath,"$build/lib" -lcadenza
+        "$cc" $flags "$1" -o "${1%.c}" -L"$build/lib" -Wl,-rpath,"$build/lib" -lcadenza
     else
-        cc $flags -fsyntax-only "$1"
+        "$cc" $flags -fsyntax-only "$1"
     fi
 }
 
