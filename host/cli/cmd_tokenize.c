@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/tokenize_pair.h"
 #include "token/tokenizer.h"
 
 static const char help[] =
@@ -20,17 +21,26 @@ static const char help[] =
     "  --decode                 the reverse: a JSON array of ids in, a JSON string out\n"
     "  --skip-special           with --decode: leave special tokens out of the text\n"
     "  --jsonl                  one JSON value a line, one answer a line\n"
+    "  --json                   a JSON object: ids, type_ids, attention_mask, special_tokens_mask,\n"
+    "                           sequence_ids, offsets, and what was cut off: overflowing\n"
+    "  --pair TEXT              a second text; with --jsonl lines are [\"first\", \"second\"]\n"
+    "  --max-length N           at most so many ids; --stride N: windows that share N ids;\n"
+    "                           --truncation longest_first, only_first or only_second;\n"
+    "                           --truncation-side left or right\n"
+    "  --pad-to N               at least so many ids; --pad-multiple N; --pad-side left or right\n"
     "  -h, --help               this text\n"
     "\n"
     "Examples:\n"
     "  cadenza tokenize -p 'river (noun):'\n"
     "  cadenza tokenize my-model --no-special < chapter.txt\n"
     "  printf '\"one\"\\n\"two\"\\n' | cadenza tokenize my-model --jsonl\n"
+    "  cadenza tokenize my-model -p 'A question?' --pair 'Its answer.' --max-length 128\n"
     "  cadenza tokenize my-model --decode -p '[72, 480, 292]'\n";
 
 typedef struct tokenize_job {
     const char *folder, *text; /* text NULL: standard input */
     bool jsonl, decode, skip_special, no_special;
+    cdz_cli_pair pair;
     cdz_tokenizer *tok;
     cdz_token_scratch *scratch;
     cdz_encoding encoding;
@@ -87,6 +97,28 @@ static cdz_status write_text(tokenize_job *job, const cdz_json *list, cdz_error 
     return st;
 }
 
+/* A text, or two of them in a list, as JSON or as they are. */
+static cdz_status write_pair(tokenize_job *job, const cdz_json *parsed, const char *value,
+                             size_t len, cdz_error *err)
+{
+    const char *second = job->pair.second;
+    size_t second_len = second ? strlen(second) : 0;
+    if (cdz_json_is(parsed, CDZ_JSON_ARRAY)) {
+        const cdz_json *texts = parsed->items;
+        if (parsed->len != 2 || !cdz_json_is(&texts[0], CDZ_JSON_STRING) ||
+            !cdz_json_is(&texts[1], CDZ_JSON_STRING))
+            return cdz_err(err, CDZ_E_INPUT, "expected a JSON string, or a list of two");
+        second = texts[1].string;
+        second_len = texts[1].len;
+        parsed = &texts[0];
+    }
+    if (parsed) {
+        value = parsed->string;
+        len = parsed->len;
+    }
+    return cdz_cli_pair_write(&job->pair, job->tok, value, len, second, second_len, &job->line, err);
+}
+
 /* Answers one value on a line of its own. json: the value is written as JSON, else it is the
  * text itself. */
 static cdz_status answer(tokenize_job *job, const char *value, size_t len, bool json, cdz_error *err)
@@ -95,11 +127,14 @@ static cdz_status answer(tokenize_job *job, const char *value, size_t len, bool 
     cdz_buf_clear(&job->line);
     cdz_arena_reset(&job->arena);
     if (json) CDZ_TRY(cdz_json_parse(value, len, "", NULL, &job->arena, &parsed, err));
-    if (json && !job->decode && !cdz_json_is(&parsed, CDZ_JSON_STRING))
+    const bool two = job->pair.asked && cdz_json_is(&parsed, CDZ_JSON_ARRAY);
+    if (json && !job->decode && !two && !cdz_json_is(&parsed, CDZ_JSON_STRING))
         return cdz_err(err, CDZ_E_INPUT, "expected a JSON string, found %s",
                        cdz_json_type_name(&parsed));
     if (job->decode)
         CDZ_TRY(write_text(job, &parsed, err));
+    else if (job->pair.asked)
+        CDZ_TRY(write_pair(job, json ? &parsed : NULL, value, len, err));
     else
         CDZ_TRY(write_ids(job, json ? parsed.string : value, json ? parsed.len : len, err));
     cdz_buf_putc(&job->line, '\n');
@@ -194,6 +229,15 @@ static const struct option options[] = {
     {"decode", no_argument, NULL, OPT_DECODE},
     {"skip-special", no_argument, NULL, OPT_SKIP_SPECIAL},
     {"no-special", no_argument, NULL, OPT_NO_SPECIAL},
+    {"json", no_argument, NULL, CDZ_OPT_JSON},
+    {"pair", required_argument, NULL, CDZ_OPT_PAIR},
+    {"max-length", required_argument, NULL, CDZ_OPT_MAX_LENGTH},
+    {"stride", required_argument, NULL, CDZ_OPT_STRIDE},
+    {"truncation", required_argument, NULL, CDZ_OPT_TRUNCATION},
+    {"truncation-side", required_argument, NULL, CDZ_OPT_TRUNCATION_SIDE},
+    {"pad-to", required_argument, NULL, CDZ_OPT_PAD_TO},
+    {"pad-multiple", required_argument, NULL, CDZ_OPT_PAD_MULTIPLE},
+    {"pad-side", required_argument, NULL, CDZ_OPT_PAD_SIDE},
     {"help", no_argument, NULL, 'h'},
     {0},
 };
@@ -201,7 +245,7 @@ static const struct option options[] = {
 /* Reads the options; returns an exit status, or -1 to go on. */
 static int read_options(tokenize_job *job, int argc, char **argv)
 {
-    int opt;
+    int opt, status;
     while ((opt = cdz_cli_next_option("tokenize", argc, argv, ":p:h", options)) != -1) {
         switch (opt) {
         case 'p': job->text = optarg; break;
@@ -210,9 +254,15 @@ static int read_options(tokenize_job *job, int argc, char **argv)
         case OPT_SKIP_SPECIAL: job->skip_special = true; break;
         case OPT_NO_SPECIAL: job->no_special = true; break;
         case 'h': fputs(help, stdout); return CDZ_EXIT_OK;
-        default: return CDZ_EXIT_USAGE;
+        default:
+            if (opt < CDZ_OPT_PAIR) return CDZ_EXIT_USAGE;
+            if (!cdz_cli_pair_option(&job->pair, opt, optarg, &status)) return status;
         }
     }
+    job->pair.options.special = !job->no_special;
+    if (job->pair.asked && job->decode)
+        return cdz_cli_misuse("tokenize", "--decode gives text: it takes no --json, --pair, "
+                                          "truncation or padding");
     if (argc - optind > 1)
         return cdz_cli_misuse("tokenize", "unexpected argument '%s'", argv[optind + 1]);
     if (job->skip_special && !job->decode)

@@ -9,16 +9,20 @@
 #include "token/tokenizer.h"
 #include "token/vocab.h"
 
-/* One element of a template: ids of a special token, or the text. */
+/* One element of a template: ids of a special token, or a text. */
 typedef struct cdz_template_part {
-    const int32_t *ids; /* NULL: the text goes here */
+    const int32_t *ids; /* NULL: a text goes here */
     uint32_t n_ids;
+    uint32_t type; /* what type_ids say of it */
+    bool second;   /* the second text of a pair */
 } cdz_template_part;
 
 typedef struct cdz_postproc {
     cdz_template_part *parts; /* NULL: the text alone */
     uint32_t n_parts;
-    uint32_t n_special;    /* ids the template adds to one text */
+    uint32_t n_special;            /* ids the template adds to one text */
+    cdz_template_part *pair_parts; /* for two texts; NULL: one after the other */
+    uint32_t n_pair_parts, n_pair_special;
     bool trim_offsets;     /* offsets leave out the whitespace of a token */
     bool add_prefix_space; /* one space that begins the first token stays in its offsets */
 } cdz_postproc;

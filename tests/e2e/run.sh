@@ -279,6 +279,11 @@ refused "a chat flag that is none" 2 "chat: --format is not an option; see" cade
 refused "a misspelt flag" 2 "did you mean --system?" cadenza chat --sytem=short
 refused "a flag without its value" 2 "run: --pipeline needs a value" cadenza run -p a --pipeline
 refused "a letter without its value" 2 "run: -p needs a value" cadenza run -p
+same "two texts, cut and filled up" "$(cadenza tokenize -p 'river' --pair 'a large river' --max-length 3 --pad-multiple 4 | tr -d ' ' | cut -d: -f1-4)" "$(cadenza tokenize -p 'river' --pair 'a large river' --max-length 3 --pad-to 4 | tr -d ' ' | cut -d: -f1-4)"
+check "an encoding is JSON with offsets" grep -q '"offsets": \[\[0, 2\]' <(cadenza tokenize -p 'river' --json)
+check "pairs come a line each" grep -q '"sequence_ids": \[0, 1\]' <(printf '["a", "b"]\n' | cadenza tokenize --jsonl --json)
+refused "a truncation that is none" 2 "expected longest_first, only_first or only_second" cadenza tokenize -p a --truncation middle
+refused "a length that is none" 2 "--max-length many" cadenza tokenize -p a --max-length many
 refused "a letter that is none" 2 "tokenize: -z is not an option" cadenza tokenize -z
 refused "a value that is not taken" 2 "model: --json takes no value" cadenza model info --json=yes
 refused "a context to check at" 2 "check takes no --json and no --context" cadenza model check --context 5
