@@ -47,8 +47,9 @@ void cdz_result_output(const cdz_result *result, const cdz_output_kind *kind, ui
 {
     const cdz_outcome *o = result->outcome;
     const cdz_arch *a = arch_of(result), *enc = a->encoder;
-    const cdz_recorded_step *step = kind->n_steps ? &o->steps[s] : NULL;
-    const uint64_t R = o->n_step_rows, Q = step ? step->n_queries : 0, H = a->n_heads;
+    static const cdz_recorded_step none = {0};
+    const cdz_recorded_step *step = kind->n_steps ? &o->steps[s] : &none;
+    const uint64_t R = o->n_step_rows, Q = step->n_queries, H = a->n_heads;
     const uint64_t P = o->n_sources, T = o->source_len;
     switch (kind->id) {
     case LOGITS: *out = (cdz_output){"", 2, {R, o->n_vocab}, step->logits}; break;

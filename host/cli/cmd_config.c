@@ -120,7 +120,7 @@ static int check_words(int argc, char **argv, config_job *job)
 
 int cdz_cmd_config(int argc, char **argv)
 {
-    config_job job = {0};
+    config_job job = {.verb = ""};
     cdz_error err = {0};
     int status = CDZ_EXIT_USAGE;
     if (take_options(argc, argv, &job, &status)) {

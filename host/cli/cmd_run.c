@@ -201,7 +201,7 @@ static int read_messages(const char *path, prompt *p)
         wrap_messages(text, strcmp(path, "-") == 0 ? "standard input" : path, &request, &err) !=
             CDZ_OK)
         status = cdz_cli_fail(&err);
-    if (status == CDZ_EXIT_OK && !request.failed) p->json = strdup(request.data);
+    if (status == CDZ_EXIT_OK && !request.failed && request.data) p->json = strdup(request.data);
     if (status == CDZ_EXIT_OK && !p->json) {
         cdz_cli_say("out of memory for the conversation");
         status = CDZ_EXIT_FAILURE;

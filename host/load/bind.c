@@ -369,7 +369,7 @@ static cdz_status make_positions(binder *b, cdz_weight *out)
     for (size_t j = 0; j < dim; j++) {
         const bool sine = j < half;
         const size_t k = sine ? 2 * j : 2 * (j - half) + 1;
-        const double wave = pow(10000.0, (double)(2 * (k / 2)) / (double)dim);
+        const double wave = pow(10000.0, (double)(k - k % 2) / (double)dim);
         for (size_t p = 0; p < n; p++) {
             const double angle = (double)p / wave;
             table[p * dim + j] = (float)(sine ? sin(angle) : cos(angle));

@@ -16,6 +16,7 @@ enum {
     MAX_SUMS = 1 << 20, /* bytes of a list of hashes */
     WIDTH = 256,        /* values that count as a row: the longest block */
     ROWS = 1024,        /* widened at once */
+    WIDEST = 4,         /* bytes of a value as stored */
 };
 
 /* --- hashes -------------------------------------------------------------------------------- */
@@ -153,7 +154,7 @@ cdz_value_scan *cdz_value_scan_new(cdz_backend *backend)
     if (!scan) return NULL;
     scan->backend = backend;
     scan->values = malloc(sizeof *scan->values * ROWS * WIDTH);
-    scan->bytes = malloc(sizeof(float) * ROWS * WIDTH); /* no type takes more */
+    scan->bytes = malloc((size_t)WIDEST * ROWS * WIDTH);
     for (int32_t i = 0; i < ROWS; i++) scan->ids[i] = i;
     if (scan->values && scan->bytes) return scan;
     cdz_value_scan_free(scan);

@@ -34,9 +34,8 @@ static bool fill_row(const cdz_task *task, uint32_t r, uint32_t len, cdz_outcome
     cdz_arena *arena = &task->outcome->arena;
     const cdz_loop *loop = loop_of_row(task, r);
     const cdz_loop_row *row = loop ? &loop->rows[r - loop->first_row] : NULL;
-    const uint32_t per_prompt = job->prompt_logits ? 1 : job->n_rows / job->n_prompts;
-    const cdz_ids ids =
-        row ? cdz_row_ids(row) : (cdz_ids){job->rows[r / per_prompt].ids, job->prompt_len};
+    const uint64_t prompt = (uint64_t)r * job->n_prompts / task->outcome->n_step_rows;
+    const cdz_ids ids = row ? cdz_row_ids(row) : (cdz_ids){job->rows[prompt].ids, job->prompt_len};
     out->len = job->pad >= 0 && ids.len < len ? len : ids.len;
     out->ids = cdz_arena_array(arena, out->len, sizeof *out->ids);
     if (!out->ids) return false;

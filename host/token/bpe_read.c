@@ -142,7 +142,7 @@ static cdz_status add_merge(merge_reader *r, const merge *m, uint32_t line, uint
     const cdz_strmap *tokens = &r->vocab->model;
     const cdz_strmap_entry *left = cdz_strmap_find(tokens, m->left, m->n_left, m->left_hash);
     const cdz_strmap_entry *right = cdz_strmap_find(tokens, m->right, m->n_right, m->right_hash);
-    int32_t made;
+    int32_t made = -1;
     if (!left) return unknown_token(m->left, m->n_left, line, err);
     if (!right) return unknown_token(m->right, m->n_right, line, err);
     if (m->n_right < r->prefix_len)
