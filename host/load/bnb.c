@@ -216,7 +216,8 @@ static void put_numbers(float *to, const state *s, const uint8_t *run, const flo
         uint8_t block[4 + BLOCK / 2] = {0};
         float wide[BLOCK];
         memcpy(block, &factors[at / s->block], sizeof *factors);
-        block[4] = at % 2 ? (uint8_t)(run[at / 2] << 4) : run[at / 2];
+        const unsigned pair = run[at / 2];
+        block[4] = (uint8_t)(at % 2 ? pair << 4 : pair);
         cdz_widen(s->type, wide, block, BLOCK);
         to[at] = wide[0];
     }

@@ -25,9 +25,10 @@ static uint8_t nf4_code(float v)
 
 static uint8_t fp4_code(float v)
 {
-    unsigned rank = 0;
-    for (size_t i = 0; i < 7; i++) rank += fabsf(v) > fp4_middles[i];
-    return (uint8_t)(fp4_codes[rank] | (v < 0.0f ? 8 : 0));
+    size_t rank = 0;
+    for (size_t i = 0; i < 7; i++) rank += fabsf(v) > fp4_middles[i] ? 1 : 0;
+    const unsigned sign = v < 0.0f ? 8 : 0;
+    return (uint8_t)(fp4_codes[rank] | sign);
 }
 
 static float largest(const float *x, size_t n)
@@ -44,8 +45,9 @@ static void put_nibbles(cdz_dtype dtype, uint8_t *b, const float *x)
     memcpy(b, &most, sizeof most);
     for (size_t i = 0; i < BLOCK / 2; i++) {
         const float first = x[2 * i] * inverse, second = x[2 * i + 1] * inverse;
-        b[4 + i] = dtype == CDZ_NF4 ? (uint8_t)(nf4_code(first) << 4 | nf4_code(second))
-                                    : (uint8_t)(fp4_code(first) << 4 | fp4_code(second));
+        const unsigned high = dtype == CDZ_NF4 ? nf4_code(first) : fp4_code(first);
+        const unsigned low = dtype == CDZ_NF4 ? nf4_code(second) : fp4_code(second);
+        b[4 + i] = (uint8_t)(high << 4 | low);
     }
 }
 

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""What each quantised type costs: logit error and perplexity against the plain model, beside llama.cpp's.
+
+    quality.py [MODEL] [--cadenza PROGRAM] [--types q8_0,q4_k,...]
+
+Text: the model's own, sampled with fixed seeds at temperature 1, so that the plain model's perplexity is about its entropy
+and what a type adds is its divergence. It is cut into chunks; each is scored from its start. Logit error: of the next
+token after each chunk, over the whole vocabulary, root mean square. llama.cpp runs the very files that `cadenza model
+quantize` writes, if llama_cpp can be imported; it has no file for nf4, fp4 and int8.
+"""
+import argparse
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HEADS = ["river (noun):", "music (noun):", "to walk (verb):", "house (noun):", "red (adjective):", "king (noun):",
+         "water (noun):", "school (noun):", "tree (noun):", "fast (adjective):", "city (noun):", "light (noun):"]
+GGUF_TYPES = ["q8_0", "q6_k", "q5_k", "q5_1", "q5_0", "q4_k", "q4_1", "q4_0", "q3_k", "q2_k"]
+OTHER_TYPES = ["int8", "nf4", "fp4"]
+
+
+def run(program, *args, text=None):
+    done = subprocess.run([program, *args], input=text, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit("%s %s: %s" % (program, " ".join(args)[:200], done.stderr.strip()))
+    return done.stdout
+
+
+def make_chunks(program, model, n_chunks):
+    """Each chunk: sampled answers to the heads, one after the other, up to 200 tokens."""
+    chunks = []
+    for c in range(n_chunks):
+        lines = [json.dumps({"prompt": head, "seed": 1000 * c + i}) for i, head in enumerate(HEADS)]
+        out = run(program, "run", model, "--input", "-", "-s", "do_sample=yes", "-s", "temperature=1", "-s", "top_p=1",
+                  "-s", "top_k=0", "-s", "max_new_tokens=40", text="\n".join(lines) + "\n")
+        ids = [i for line in out.splitlines() for i in json.loads(line)["sequences"][0]]
+        chunks.append(ids[:200])
+    return chunks
+
+
+def ours(program, model, chunks, *options):
+    """Log-probabilities of the chunks' tokens but the first, and logits of what follows."""
+    logprobs, logits = [], []
+    for ids in chunks:
+        listed = ",".join(map(str, ids))
+        scored = json.loads(run(program, "score", model, "--ids", listed, "--json", *options))
+        logprobs += [p for p in scored["logprobs"] if p is not None]
+        answer = json.loads(run(program, "run", model, "--ids", listed, "-s", "do_sample=no", "-s", "max_new_tokens=1",
+                                "-s", "output_logits=yes", "--json", *options))
+        logits += answer["logits"][0][0]
+    return logprobs, logits
+
+
+def theirs(path, chunks):
+    import llama_cpp
+    import numpy as np
+
+    model = llama_cpp.Llama(str(path), n_ctx=512, verbose=False, logits_all=True)
+    logprobs, logits = [], []
+    for ids in chunks:
+        model.reset()
+        model.eval(ids)
+        rows = np.array(model.scores[:len(ids)], dtype=np.float64)
+        rows_max = rows.max(1, keepdims=True)
+        log_sum = np.log(np.exp(rows - rows_max).sum(1)) + rows_max[:, 0]
+        logprobs += [float(rows[i, ids[i + 1]] - log_sum[i]) for i in range(len(ids) - 1)]
+        logits += [float(x) for x in rows[-1]]
+    return logprobs, logits
+
+
+def summary(base, got):
+    mean = -sum(got[0]) / len(got[0])
+    error = math.sqrt(sum((a - b) ** 2 for a, b in zip(base[1], got[1])) / len(base[1]))
+    moved = sum(abs(a - b) for a, b in zip(base[0], got[0])) / len(base[0])
+    return "%.3f | %.4f | %.3f" % (math.exp(mean), moved, error)
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    ap.add_argument("model", nargs="?", default=str(root / "models" / "pocket-dictionary"))
+    ap.add_argument("--cadenza", default=str(root / "build" / "bin" / "cadenza"))
+    ap.add_argument("--types", default=",".join(GGUF_TYPES + OTHER_TYPES))
+    ap.add_argument("--chunks", type=int, default=8)
+    a = ap.parse_args()
+    try:
+        import llama_cpp  # noqa: F401
+        peer = True
+    except ImportError:
+        peer = False
+    chunks = make_chunks(a.cadenza, a.model, a.chunks)
+    base = ours(a.cadenza, a.model, chunks)
+    print("%d tokens in %d chunks" % (len(base[0]), len(chunks)))
+    print("type | MiB | perplexity | mean change of a token's log-probability | logit error | the same three in llama.cpp")
+    with tempfile.TemporaryDirectory() as folder:
+        plain = pathlib.Path(folder) / "plain.gguf"
+        run(a.cadenza, "model", "convert", a.model, str(plain))
+        print("as stored | %.2f | %s%s" % (plain.stat().st_size / 2**20, summary(base, base),
+                                            " | " + summary(base, theirs(plain, chunks)) if peer else ""), flush=True)
+        for kind in a.types.split(","):
+            path = pathlib.Path(folder) / (kind + ".gguf")
+            line = "%s | " % kind
+            if kind in GGUF_TYPES:
+                run(a.cadenza, "model", "quantize", a.model, str(path), "--type", kind)
+                line += "%.2f | %s" % (path.stat().st_size / 2**20, summary(base, ours(a.cadenza, str(path), chunks)))
+                line += " | " + summary(base, theirs(path, chunks)) if peer else ""
+            else:
+                line += "- | " + summary(base, ours(a.cadenza, a.model, chunks, "--quantize", kind))
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
