@@ -185,6 +185,8 @@ static const struct {
      false},
     {"healing", "{\"inputs_embeds\": \"alone\", \"kwargs\": {\"token_healing\": true}}",
      "cannot heal a prompt of embeddings", false},
+    {"drafts", "{\"inputs_embeds\": \"alone\", \"kwargs\": {\"prompt_lookup_num_tokens\": 3}}",
+     "drafters read tokens", false},
     {"mode logits", "{\"inputs_embeds\": \"alone\", \"mode\": \"logits\"}", "takes ids", false},
 };
 

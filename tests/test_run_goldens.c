@@ -151,11 +151,48 @@ static void test_greedy(void **state)
     }
 }
 
+/* Does the case draw from a seed, in this mode, with so many prompts and sequences of each? */
+static bool draws(const cdz_json *one, const char *mode, uint32_t n_prompts, int64_t n_sequences)
+{
+    const cdz_json *kwargs = cdz_json_get(one, "kwargs"), *prompts = cdz_json_get(one, "prompt_ids");
+    const cdz_json *sample = kwargs ? cdz_json_get(kwargs, "do_sample") : NULL;
+    const cdz_json *several = kwargs ? cdz_json_get(kwargs, "num_return_sequences") : NULL;
+    return cdz_json_eq(cdz_json_get(one, "mode"), mode) && cdz_json_get(one, "seed") && sample &&
+           sample->type == CDZ_JSON_BOOL && sample->boolean && prompts &&
+           prompts->len == n_prompts && (several ? several->integer : 1) == n_sequences;
+}
+
+/* The program's own replay runs every recorded case; here, that the seeds' promise is among them. */
+static void test_seeds_are_recorded(void **state)
+{
+    static const struct {
+        const char *mode;
+        uint32_t n_prompts;
+        int64_t n_sequences;
+        uint32_t least;
+    } kinds[] = {
+        {"sample", 1, 1, 20},     {"sample", 3, 1, 3},   {"sample", 1, 4, 1},
+        {"beam_sample", 1, 2, 1}, {"assisted", 1, 1, 5}, {"prompt_lookup", 1, 1, 1},
+    };
+    golden g = golden_open("llama_gqa");
+    (void)state;
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < g.cases.len; i++)
+            n += draws(&g.cases.items[i], kinds[k].mode, kinds[k].n_prompts, kinds[k].n_sequences);
+        if (n < kinds[k].least)
+            fail_msg("%s of %u prompts, %lld sequences: %u cases", kinds[k].mode,
+                     kinds[k].n_prompts, (long long)kinds[k].n_sequences, n);
+    }
+    cdz_arena_free(&g.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prompt_logits),
         cmocka_unit_test(test_greedy),
+        cmocka_unit_test(test_seeds_are_recorded),
     };
     return cmocka_run_group_tests_name("run goldens", tests, NULL, NULL);
 }
