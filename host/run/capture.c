@@ -29,51 +29,53 @@ void cdz_layers_see_hidden(cdz_layers *f, uint32_t index, const float *x)
     }
 }
 
-/* From positions to slots: the p-th visible slot takes weights[p]. */
-static void spread(float *to, const float *weights, const uint8_t *mask, uint32_t n_masked,
-                   uint32_t n_slots)
+/* What the rows of a pass are looked at with; a task for each row, on the backend's threads. */
+typedef struct looking {
+    cdz_layers *f;
+    const cdz_attention *how;
+    uint32_t layer, store_layer;
+    bool cross;
+} looking;
+
+/* From positions to slots, in place: the p-th visible slot takes to[p], the others 0. n: visible ones. */
+static void spread(float *to, size_t n, const uint8_t *mask, uint32_t n_masked, uint32_t n_slots)
 {
-    for (uint32_t slot = 0, p = 0; slot < n_slots; slot++)
-        if (!mask || slot >= n_masked || mask[slot]) to[slot] = weights[p++];
+    for (uint32_t slot = n_slots; slot-- > 0;)
+        to[slot] = !mask || slot >= n_masked || mask[slot] ? to[--n] : 0.0f;
 }
 
-/* The place of a row's head in (rows, heads, n_queries, n_keys). */
-static float *place_of(const seen_row *seen, float *tensor, size_t n_heads, size_t head,
-                       size_t n_keys)
+/* Weights of a row's heads, into (rows, heads, n_queries, n_keys). */
+static void look(void *arg, size_t r)
 {
+    const looking *l = arg;
+    const cdz_layers *f = l->f;
+    const seen_row *seen = &f->seen[r];
     const cdz_capture *c = seen->capture;
-    return tensor + ((c->row * n_heads + head) * c->n_queries + seen->query) * n_keys;
+    if (!c || !(l->cross ? c->cross : c->attentions)) return;
+    const cdz_encoded *source = seen->source;
+    const cdz_kv_row *row = l->cross ? &f->sources[r] : &f->rows[r];
+    const size_t n_keys = l->cross ? source->n : c->n_keys, heads = l->how->n_heads;
+    const size_t ld = c->n_queries * n_keys, n_visible = (size_t)row->position + 1 + row->ahead;
+    float *tensor = (l->cross ? c->cross : c->attentions)[l->layer];
+    float *to = tensor + (c->row * heads * c->n_queries + seen->query) * n_keys;
+    f->backend->api->attention_weights(f->backend, to, ld,
+                                       f->q + r * heads * f->stack.arch->head_dim, f->stack.store,
+                                       l->store_layer, row, l->how);
+    for (size_t h = 0; h < heads; h++)
+        if (l->cross)
+            spread(to + h * ld, n_visible, source->mask, source->n, source->n);
+        else
+            spread(to + h * ld, n_visible, seen->mask, seen->n_masked, seen->n_slots);
 }
 
 void cdz_layers_see_attention(cdz_layers *f, uint32_t layer, const cdz_attention *how)
 {
-    const size_t wide = how->n_heads * f->stack.arch->head_dim;
-    for (uint32_t r = 0; r < f->m; r++) {
-        const seen_row *seen = &f->seen[r];
-        const cdz_capture *c = seen->capture;
-        if (!c || !c->attentions) continue;
-        const size_t ld = (size_t)f->rows[r].position + 1 + f->rows[r].ahead;
-        f->backend->api->attention_weights(f->backend, c->room, ld, f->q + r * wide, f->stack.store,
-                                           f->stack.one_layer ? 0 : layer, &f->rows[r], how);
-        for (size_t h = 0; h < how->n_heads; h++)
-            spread(place_of(seen, c->attentions[layer], how->n_heads, h, c->n_keys),
-                   c->room + h * ld, seen->mask, seen->n_masked, seen->n_slots);
-    }
+    looking l = {f, how, layer, f->stack.one_layer ? 0 : layer, false};
+    f->backend->api->parallel(f->backend, look, &l, f->m);
 }
 
 void cdz_layers_see_cross(cdz_layers *f, uint32_t layer, const cdz_attention *how)
 {
-    const size_t wide = how->n_heads * f->stack.arch->head_dim;
-    for (uint32_t r = 0; r < f->m; r++) {
-        const seen_row *seen = &f->seen[r];
-        const cdz_capture *c = seen->capture;
-        if (!c || !c->cross) continue;
-        const cdz_encoded *source = seen->source;
-        const size_t ld = source->n_visible;
-        f->backend->api->attention_weights(f->backend, c->room, ld, f->q + r * wide, f->stack.store,
-                                           layer, &f->sources[r], how);
-        for (size_t h = 0; h < how->n_heads; h++)
-            spread(place_of(seen, c->cross[layer], how->n_heads, h, source->n), c->room + h * ld,
-                   source->mask, source->n, source->n);
-    }
+    looking l = {f, how, layer, layer, true};
+    f->backend->api->parallel(f->backend, look, &l, f->m);
 }

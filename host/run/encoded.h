@@ -15,7 +15,6 @@
  * its source, (rows, heads, n_queries, source slots). Each may be NULL. */
 typedef struct cdz_capture {
     float *const *hidden, *const *attentions, *const *cross;
-    float *room; /* (heads, most slots that a row sees), for attentions */
     uint32_t row, first, n_queries, n_keys; /* n_keys: slots of the row */
 } cdz_capture;
 

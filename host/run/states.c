@@ -5,6 +5,7 @@
  * changed, and this time what the layers give is written down. Shapes are transformers': the first step has the whole
  * prompt, later ones a position each; places that a mask hides are zeros. The encoder runs once, and is watched then. */
 #include <string.h>
+#include <unistd.h>
 
 #include "run/task.h"
 #include "run/verbs.h"
@@ -47,12 +48,36 @@ static bool make_tensors(cdz_arena *arena, uint32_t n, const uint64_t *shape, si
     return all != NULL;
 }
 
-static cdz_status make_room(cdz_loop *loop, cdz_recorded_step *step, bool first)
+/* What a step's tensors measure: sets n_keys and n_queries, returns bytes. */
+static double measure(const cdz_loop *loop, cdz_recorded_step *step, bool first)
 {
     const cdz_arch *a = &loop->model->weights->arch;
     const cdz_job *job = loop->job;
     step->n_keys = cdz_job_slots(job) + (step->n_ids - job->prompt_len);
     step->n_queries = first ? step->n_keys : 1;
+    const double rows = (double)loop->n_rows * step->n_queries * sizeof(float);
+    double bytes = 0;
+    if (job->keep_hidden) bytes += rows * a->hidden * (a->n_layers + 1.0);
+    if (job->keep_attentions)
+        bytes += rows * a->n_heads * a->n_layers * ((double)step->n_keys + job->source_len);
+    return bytes;
+}
+
+/* Attentions grow with the square of the prompt: more than half of the machine's memory is refused, not tried. */
+static cdz_status allow(double bytes, cdz_error *err)
+{
+    const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (memory <= 0 || bytes <= memory / 2) return CDZ_OK;
+    return cdz_err(err, CDZ_E_LIMIT,
+                   "output_attentions and output_hidden_states come to %.1f GiB; at most half of "
+                   "this machine's %.1f GiB is taken",
+                   bytes / (1u << 30), memory / (1u << 30));
+}
+
+static cdz_status make_room(cdz_loop *loop, cdz_recorded_step *step)
+{
+    const cdz_arch *a = &loop->model->weights->arch;
+    const cdz_job *job = loop->job;
     const uint64_t R = loop->n_rows, Q = step->n_queries, H = a->n_heads;
     const uint64_t hidden[] = {R, Q, a->hidden}, own[] = {R, H, Q, step->n_keys},
                    cross[] = {R, H, Q, job->source_len};
@@ -71,7 +96,6 @@ static cdz_status make_room(cdz_loop *loop, cdz_recorded_step *step, bool first)
 typedef struct replay {
     cdz_seq **work;        /* (n_rows) */
     cdz_capture *captures; /* (n_rows) */
-    float *room;           /* (n_heads, most slots or source slots) */
 } replay;
 
 /* The work sequence of row r, holding what the row held at the step. */
@@ -104,7 +128,6 @@ static cdz_status replay_step(cdz_loop *loop, const replay *again, uint32_t s)
         again->captures[r] = (cdz_capture){.hidden = step->hidden,
                                            .attentions = step->attentions,
                                            .cross = step->cross,
-                                           .room = again->room,
                                            .row = r,
                                            .first = first,
                                            .n_queries = step->n_queries,
@@ -120,14 +143,9 @@ static cdz_status replay_step(cdz_loop *loop, const replay *again, uint32_t s)
 /* Sequences like the rows, with nothing in their caches. */
 static cdz_status make_work(cdz_loop *loop, replay *again)
 {
-    const cdz_job *job = loop->job;
-    const size_t slots = (size_t)cdz_job_slots(job) + loop->info.max_length;
-    const size_t most = slots > job->source_len ? slots : job->source_len;
-    const size_t heads = loop->model->weights->arch.n_heads;
     again->work = cdz_arena_array(&loop->arena, loop->n_rows, sizeof(cdz_seq *));
     again->captures = cdz_arena_array(&loop->arena, loop->n_rows, sizeof(cdz_capture));
-    again->room = cdz_arena_array(&loop->arena, most, heads * sizeof(float));
-    if (!again->work || !again->captures || !again->room) return cdz_loop_nomem(loop);
+    if (!again->work || !again->captures) return cdz_loop_nomem(loop);
     for (uint32_t r = 0; r < loop->n_rows; r++) {
         CDZ_TRY(cdz_verb_seq_fork(&loop->base, loop->rows[r].seq, &again->work[r]));
         cdz_seq_forget(again->work[r]);
@@ -139,9 +157,12 @@ static cdz_status replay_all(cdz_loop *loop)
 {
     cdz_recorder *rec = &loop->recorder;
     replay again = {0};
+    double bytes = 0;
+    for (uint32_t s = 0; s < rec->n; s++) bytes += measure(loop, &rec->steps[s], s == 0);
+    CDZ_TRY(allow(bytes, &loop->error));
     CDZ_TRY(make_work(loop, &again));
     for (uint32_t s = 0; s < rec->n; s++) {
-        CDZ_TRY(make_room(loop, &rec->steps[s], s == 0));
+        CDZ_TRY(make_room(loop, &rec->steps[s]));
         CDZ_TRY(replay_step(loop, &again, s));
     }
     return CDZ_OK;
@@ -166,9 +187,10 @@ cdz_status cdz_states_of_sources(cdz_task *task)
     const cdz_arch *a = job->model->weights->arch.encoder;
     const uint64_t P = job->n_prompts, T = job->source_len;
     const uint64_t hidden[] = {P, T, a->hidden}, own[] = {P, a->n_heads, T, T};
+    const double wide = job->keep_attentions ? (double)a->n_heads * a->n_layers * (double)T : 0;
+    CDZ_TRY(allow((double)(P * T) * (wide + (double)a->hidden * a->n_layers) * 4, &task->error));
     cdz_capture *captures = cdz_arena_array(&o->arena, P, sizeof *captures);
-    float *room = cdz_arena_array(&o->arena, T, a->n_heads * sizeof *room);
-    bool good = captures && room;
+    bool good = captures != NULL;
     if (good && job->keep_hidden)
         good = make_tensors(&o->arena, a->n_layers + 1, hidden, 3, &o->encoder_hidden);
     if (good && job->keep_attentions)
@@ -179,7 +201,6 @@ cdz_status cdz_states_of_sources(cdz_task *task)
     for (uint32_t i = 0; i < job->n_prompts; i++) {
         captures[i] = (cdz_capture){.hidden = o->encoder_hidden,
                                     .attentions = o->encoder_attentions,
-                                    .room = room,
                                     .row = i,
                                     .n_queries = job->source_len,
                                     .n_keys = job->source_len};
