@@ -27,8 +27,13 @@ for name in "${names[@]}"; do
             --cadenza "$build/bin/cadenza"
         continue
         ;;
+    quantise)
+        echo "== quantise"
+        "${PYTHON:-python3}" bench/quantise/quality.py --cadenza "$build/bin/cadenza"
+        continue
+        ;;
     *)
-        echo "bench: no benchmark '$name'; there are kernels, sampling, lua, tokenizer and decode" >&2
+        echo "bench: no benchmark '$name'; there are kernels, sampling, lua, tokenizer, decode and quantise" >&2
         exit 2
         ;;
     esac

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/guard.h"
 #include "cli/cli.h"
 #include "cli/convert.h"
 #include "convert/convert.h"
@@ -106,8 +107,13 @@ static int work(cdz_convert_options *o)
     progress p = {.show = isatty(STDERR_FILENO) != 0, .percent = 101};
     o->watch = (cdz_watch){tell, &p};
     if (cdz_cli_catch_interrupts()) cdz_cli_on_interrupt(note_interrupt, NULL);
-    const cdz_status st = cdz_convert(o, &report, &err);
+    cdz_status st = cdz_guard_begin(&err);
+    if (st == CDZ_OK) {
+        st = cdz_convert(o, &report, &err);
+        cdz_guard_end();
+    }
     cdz_cli_on_interrupt(NULL, NULL);
+    o->watch = (cdz_watch){0};
     if (p.show && p.percent <= 100) fputs("\r      \r", stderr);
     if (st != CDZ_OK) return cdz_cli_fail(&err);
     print_report(o, &report);

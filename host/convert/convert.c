@@ -151,6 +151,7 @@ static cdz_status folder_to_gguf(conversion *c)
     CDZ_TRY(put_generation(c));
     CDZ_TRY(cdz_describe_tokens(c->w, c->tok, &c->meta, c->report, c->err));
     CDZ_TRY(write_gguf(c));
+    CDZ_TRY(cdz_weights_check(c->w, c->err)); /* still the files that were read? */
     CDZ_TRY(compare_models(c));
     return compare_tokenizers(c);
 }
@@ -187,6 +188,7 @@ static cdz_status gguf_to_folder(conversion *c)
     if (!c->o->no_tokenizer) CDZ_TRY(cdz_folder_tokenizer(&c->target, &c->gguf, c->err));
     cdz_out out = {.watch = &c->o->watch, .err = c->err};
     CDZ_TRY(cdz_safetensors_write(&c->target, &c->tensors, &out));
+    CDZ_TRY(cdz_weights_check(c->w, c->err));
     return compare_models(c);
 }
 
@@ -269,6 +271,8 @@ static cdz_status gguf_to_gguf(conversion *c)
     c->report->n_tensors = (uint32_t)c->tensors.n;
     cdz_describe_types(&c->tensors, &c->meta);
     CDZ_TRY(write_gguf(c));
+    for (uint32_t i = 0; i < c->gguf.tensors.n_files; i++)
+        CDZ_TRY(cdz_file_check(&c->gguf.tensors.files[i], c->err));
     return compare_models(c);
 }
 

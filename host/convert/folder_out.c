@@ -228,7 +228,7 @@ static cdz_status write_tokenizer_config(const cdz_target *target, const cdz_buf
     const bool alone = only && cdz_json_eq(cdz_json_get(only, "name"), "default");
     for (uint32_t i = 0; st == CDZ_OK && i < root.len; i++) {
         const cdz_json_member *m = &root.members[i];
-        if (&m->value == list && (alone || list->len == 0)) continue;
+        if (list && &m->value == list && (alone || list->len == 0)) continue;
         put_key(&o, m->key);
         cdz_json_write(&o.text, &m->value);
     }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 1 << 20 }; /* bytes written at once */
+enum { PIECE = 1 << 20, WIDEST = 4 }; /* bytes written at once; of a number in any type */
 
 void cdz_out_tensors_free(cdz_out_tensors *set)
 {
@@ -107,7 +107,7 @@ cdz_status cdz_out_tensor_write(const cdz_out_tensor *t, cdz_out *out)
     if (t->type == CDZ_N_DTYPES) return write_bytes(out, t->parts->data, t->n_bytes);
     const size_t longest = t->parts->n > t->parts->k ? t->parts->n : t->parts->k;
     float *row = calloc(longest ? longest : 1, sizeof *row);
-    char *encoded = calloc(longest ? longest : 1, sizeof *row); /* no type is wider */
+    char *encoded = calloc(longest ? longest : 1, WIDEST);
     cdz_status st =
         row && encoded ? CDZ_OK : cdz_err(out->err, CDZ_E_NOMEM, "%s: out of memory", out->path);
     for (size_t p = 0; st == CDZ_OK && p < t->n_parts; p++)
