@@ -108,6 +108,11 @@ void cdz_session_close(cdz_session *session);
 cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_options *options,
                                 const char *file, cdz_pipeline **out, cdz_error *err);
 
+/* Bytes that this process may come to have: the machine's, or fewer where a control group says so; and what of the
+ * machine's is free now (0: unknown). machine_memory.c */
+double cdz_cli_memory_limit(void);
+double cdz_cli_memory_free(void);
+
 /* The folder share/cadenza/NAME beside the program, into path; false when it is not there. */
 bool cdz_cli_shared(const char *name, char *path, size_t bytes);
 /* The folder of the shipped model into path; false when it is not there. */

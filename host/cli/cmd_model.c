@@ -38,6 +38,9 @@ static const char help[] =
 /* Positions to show KV memory for where a model has no limit. */
 enum { NO_CONTEXT = 1024 };
 
+/* What a run takes beside the files and the KV cache: activations, tokenizer, plugins. */
+static const double OVERHEAD_BYTES = 64.0 * 1024 * 1024;
+
 static void print_bytes(const char *label, double bytes)
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -131,10 +134,12 @@ static void print_memory(const cdz_weights *w, uint64_t context)
     snprintf(label, sizeof label, "KV at %llu", (unsigned long long)context);
     double kv = (double)w->facts.kv_bytes_per_token * (double)context;
     print_bytes(label, kv);
-    double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
-    double need = (double)w->facts.file_bytes + kv;
-    printf("%-18s %s (%.1f of %.1f GiB)\n", "runs here",
-           need < 0.9 * have ? "yes" : "memory is short", need / 1073741824.0, have / 1073741824.0);
+    static const double GIB = 1024.0 * 1024 * 1024;
+    const double have = cdz_cli_memory_limit(), available = cdz_cli_memory_free(),
+                 need = (double)w->facts.file_bytes + kv + OVERHEAD_BYTES;
+    printf("%-18s %s (needs %.1f of %.1f GiB", "runs here",
+           need < 0.9 * have ? "yes" : "memory is short", need / GIB, have / GIB);
+    printf(available > 0 ? ", %.1f are free now)\n" : ")\n", available / GIB);
     if (w->facts.n_unexpected)
         printf("%-18s %u tensors the architecture does not have, first %s\n", "ignored",
                w->facts.n_unexpected, w->facts.first_unexpected);
@@ -197,7 +202,7 @@ static int info(const char *folder, uint64_t context, bool json)
         cdz_weights_close(weights);
         return status;
     }
-    printf("%-18s %s\n", "folder", folder);
+    printf("%-18s %s\n", "model", folder);
     print_arch(weights);
     if (!context) context = cdz_weights_arch(weights)->context;
     print_memory(weights, context ? context : NO_CONTEXT);

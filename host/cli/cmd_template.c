@@ -8,12 +8,12 @@
 #include "template/chat.h"
 
 static const char help[] =
-    "usage: cadenza template render [FOLDER|FILE.jinja] --context FILE.json [options]\n"
+    "usage: cadenza template render [MODEL|FILE.jinja] --context FILE.json [options]\n"
     "\n"
-    "Prints a chat template's text exactly, with no newline added. FOLDER is a model; without it: the\n"
-    "shipped one. The context is a JSON object: \"messages\" and everything else by name (\"tools\",\n"
+    "Prints a chat template's text exactly, with no newline added. MODEL is a folder or a GGUF file;\n"
+    "without it: the shipped one. The context is a JSON object: \"messages\" and everything else by name (\"tools\",\n"
     "\"documents\", \"add_generation_prompt\", \"continue_final_message\", ...). \"clock\" in it, such as\n"
-    "\"2026-01-15T12:34:56\", is what the template sees as now. A folder's special tokens are there\n"
+    "\"2026-01-15T12:34:56\", is what the template sees as now. A model's special tokens are there\n"
     "unless the context names its own.\n"
     "\n"
     "  --context FILE.json      the context; - is standard input\n"

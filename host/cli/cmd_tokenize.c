@@ -9,12 +9,12 @@
 #include "token/tokenizer.h"
 
 static const char help[] =
-    "usage: cadenza tokenize [FOLDER] [-p TEXT] [options]\n"
+    "usage: cadenza tokenize [MODEL] [-p TEXT] [options]\n"
     "\n"
     "Prints the token ids of a text as a JSON array. The text is TEXT, or standard input exactly "
     "as\n"
-    "it is, a newline at its end included. FOLDER holds a tokenizer.json; without it: the shipped "
-    "model.\n"
+    "it is, a newline at its end included. MODEL is a folder with a tokenizer.json, or a GGUF file;\n"
+    "without it: the shipped one.\n"
     "\n"
     "  -p, --prompt TEXT        the text, or with --decode the array of ids\n"
     "  --no-special             add no special tokens (BOS and the like)\n"
@@ -103,9 +103,9 @@ static cdz_status write_pair(tokenize_job *job, const cdz_json *parsed, const ch
 {
     const char *second = job->pair.second;
     size_t second_len = second ? strlen(second) : 0;
-    if (cdz_json_is(parsed, CDZ_JSON_ARRAY)) {
+    if (parsed && parsed->type == CDZ_JSON_ARRAY) {
         const cdz_json *texts = parsed->items;
-        if (parsed->len != 2 || !cdz_json_is(&texts[0], CDZ_JSON_STRING) ||
+        if (!texts || parsed->len != 2 || !cdz_json_is(&texts[0], CDZ_JSON_STRING) ||
             !cdz_json_is(&texts[1], CDZ_JSON_STRING))
             return cdz_err(err, CDZ_E_INPUT, "expected a JSON string, or a list of two");
         second = texts[1].string;

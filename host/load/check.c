@@ -143,7 +143,7 @@ cdz_status cdz_check_known_hash(const char *path, cdz_arena *arena, cdz_known_ha
 
 struct cdz_value_scan {
     cdz_backend *backend;
-    char *bytes;   /* as they are stored */
+    void *bytes;   /* as they are stored */
     float *values; /* (ROWS, WIDTH) */
     int32_t ids[ROWS];
 };

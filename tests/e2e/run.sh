@@ -260,6 +260,14 @@ same "a model with a NaN and another hash, checked" "$?" 1
 check "the hash is named" grep -q '^cadenza: pinned/model.safetensors: its SHA-256 is .* expected' err
 check "the NaN is named" grep -q '^cadenza: .* has 1 NaN among .* values, the first at' err
 same "no progress where there is no terminal" "$(wc -l <err)" 2
+check "a folder becomes a GGUF file" cadenza model convert "$model" talking.gguf
+echo '{"messages": [{"role": "user", "content": "What does river mean?"}], "add_generation_prompt": true}' >talk.json
+talk=$(cadenza run --messages talk.json "${greedy[@]}")
+same "a GGUF file answers messages" "$(cadenza run talking.gguf --messages talk.json "${greedy[@]}")" "$talk"
+same "a GGUF file chats" "$(echo 'What does river mean?' | cadenza chat talking.gguf "${greedy[@]}")" "$talk"
+same "a GGUF file's template" "$(cadenza template render talking.gguf --context talk.json)" "$(cadenza template render --context talk.json)"
+same "a good GGUF file, checked" "$(cadenza model check talking.gguf 2>&1 | tail -1)" "nothing wrong was found"
+check "a GGUF file is described" grep -q 'chat template *yes' <(cadenza model info talking.gguf)
 cp -r "$model" shrinking
 {
     echo 'What does river mean?'
