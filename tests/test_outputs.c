@@ -143,6 +143,11 @@ static const struct {
      "{\"prompt_ids\": [[5, 6, 7]], \"kwargs\": {\"max_new_tokens\": 4, \"output_attentions\": true, "
      "\"eos_token_id\": null}}",
      "cross_attentions/3/1", "F32 [1, 4, 1, 3]", 22},
+    {"calls", 0, 0,
+     "{\"prompt_ids\": [[5, 6]], \"kwargs\": {\"max_new_tokens\": 2, \"eos_token_id\": null}, "
+     "\"calls\": [{\"append_ids\": [[7]], \"kwargs\": {\"max_new_tokens\": 3, \"eos_token_id\": "
+     "null, \"output_scores\": true}}]}",
+     "calls/0/sequences", "I64 [1, 8]", 5},
 };
 
 static void files_hold_every_tensor(void **state)

@@ -22,8 +22,9 @@ typedef struct item {
 } item;
 
 typedef struct saving {
-    const cdz_result *result;
-    int64_t *sequences; /* (rows, sequences_shape[1]) */
+    const cdz_result *whole, *result; /* the one whose turn it is */
+    char prefix[32];                  /* of its names: "", or "calls/0/" */
+    int64_t *sequences;               /* (rows, sequences_shape[1]) */
     uint64_t sequences_shape[2];
     const char *path;
     FILE *file;
@@ -66,32 +67,52 @@ static bool gather_sequences(saving *s)
     return true;
 }
 
-static bool put_output(void *user, const cdz_output *out)
-{
-    saving *s = user;
-    const item it = {out->name, CDZ_RESULT_F32, out->n_dims, out->shape, out->data};
-    return s->put(s, &it);
-}
-
-/* What transformers has no name for could have any: it stands under "results". */
-static bool put_result(saving *s, const cdz_named_result *res)
+/* Hands a tensor on under its full name; `under` is "" or ends in '/'. */
+static bool put_named(saving *s, const char *under, item it)
 {
     cdz_buf name = {0};
-    cdz_buf_printf(&name, "%s%s", cdz_result_is_field(res->name) ? "" : "results/", res->name);
-    const item it = {name.data, res->type, res->n_dims, res->shape, res->data};
+    cdz_buf_printf(&name, "%s%s%s", s->prefix, under, it.name);
+    it.name = name.data;
     const bool good = !name.failed && s->put(s, &it);
     cdz_buf_free(&name);
     return good;
 }
 
+static bool put_output(void *user, const cdz_output *out)
+{
+    return put_named(user, "",
+                     (item){out->name, CDZ_RESULT_F32, out->n_dims, out->shape, out->data});
+}
+
+/* What transformers has no name for could have any: it stands under "results". */
+static bool put_result(saving *s, const cdz_named_result *res)
+{
+    return put_named(s, cdz_result_is_field(res->name) ? "" : "results/",
+                     (item){res->name, res->type, res->n_dims, res->shape, res->data});
+}
+
+static bool each_of(saving *s, const cdz_result *result)
+{
+    const cdz_outcome *o = result->outcome;
+    s->result = result;
+    if (!gather_sequences(s)) return false;
+    bool good =
+        put_named(s, "", (item){"sequences", CDZ_RESULT_I64, 2, s->sequences_shape, s->sequences});
+    free(s->sequences);
+    for (uint32_t i = 0; good && i < o->n_results; i++) good = put_result(s, &o->results[i]);
+    return good && cdz_result_each_output(result, put_output, s);
+}
+
+/* The request's own tensors, then those of its later calls. */
 static bool each(saving *s)
 {
-    const cdz_outcome *o = s->result->outcome;
-    const item sequences = {"sequences", CDZ_RESULT_I64, 2, s->sequences_shape, s->sequences};
-    if (!s->put(s, &sequences)) return false;
-    for (uint32_t i = 0; i < o->n_results; i++)
-        if (!put_result(s, &o->results[i])) return false;
-    return cdz_result_each_output(s->result, put_output, s);
+    s->prefix[0] = '\0';
+    if (!each_of(s, s->whole)) return false;
+    for (uint32_t i = 0; i < s->whole->n_calls; i++) {
+        snprintf(s->prefix, sizeof s->prefix, "calls/%" PRIu32 "/", i);
+        if (!each_of(s, s->whole->calls[i])) return false;
+    }
+    return true;
 }
 
 /* --- one file ------------------------------------------------------------------------------------------------------- */
@@ -170,6 +191,7 @@ static bool save_folder(saving *s)
 {
     s->put = put_array;
     if (mkdir(s->path, 0777) != 0 && errno != EEXIST) return false;
+    errno = 0;
     return each(s);
 }
 
@@ -182,12 +204,11 @@ static bool names_folder(const char *path)
 
 cdz_status cdz_result_save(const cdz_result *result, const char *path, cdz_error *err)
 {
-    saving s = {.result = result, .path = path};
+    saving s = {.whole = result, .path = path};
     const bool folder = names_folder(path);
     errno = 0;
-    const bool good = gather_sequences(&s) && (folder ? save_folder(&s) : save_file(&s));
+    const bool good = folder ? save_folder(&s) : save_file(&s);
     const int reason = errno;
-    free(s.sequences);
     cdz_buf_free(&s.header);
     if (good) return CDZ_OK;
     return cdz_err(err, CDZ_E_IO, "%s: cannot be written: %s", path,
