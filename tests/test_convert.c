@@ -84,7 +84,7 @@ static float *logits_of(const char *path, size_t *n)
 {
     enum { LEN = 40 };
     int32_t ids[LEN];
-    for (int i = 0; i < LEN; i++) ids[i] = (7 + 31 * i) % 256;
+    for (int i = 0; i < LEN; i++) ids[i] = (7 + 31 * i) % 128;
     rig r = {0};
     cdz_error err = {0};
     const cdz_engine_options options = {.kv_bytes = 8 << 20};
@@ -307,6 +307,23 @@ static void quantised_files_are_widened(void **state)
     free(expected);
 }
 
+/* bitsandbytes' weights are float32 of the same numbers in GGUF, which has no such blocks. */
+static void bitsandbytes_weights_are_widened(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"nf4", "int8"};
+    for (size_t i = 0; i < 2; i++) {
+        size_t n;
+        char folder[256];
+        const char *file = in_work_dir(names[i], "-bnb.gguf");
+        snprintf(folder, sizeof folder, "%s/bnb/%s", CADENZA_TEST_DATA, names[i]);
+        float *expected = logits_of(folder, &n);
+        convert(folder, file, CDZ_N_DTYPES);
+        same_logits(names[i], file, expected, n, 0);
+        free(expected);
+    }
+}
+
 static void plain_types_are_stored(void **state)
 {
     (void)state;
@@ -365,6 +382,12 @@ static void blocks_are_not_made_of_blocks(void **state)
                                    .type = CDZ_Q8_0};
     assert_int_equal(cdz_convert(&o, &report, &err), CDZ_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "is Q4_0 already"));
+    const cdz_convert_options folder = {.in = CADENZA_TEST_DATA "/bnb/nf4",
+                                        .out = in_work_dir("twice", ".gguf"),
+                                        .to_gguf = true,
+                                        .type = CDZ_Q8_0};
+    assert_int_equal(cdz_convert(&folder, &report, &err), CDZ_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "are NF4 already"));
 }
 
 static void what_is_there_stays(void **state)
@@ -431,6 +454,7 @@ int main(void)
         cmocka_unit_test(blocks_are_of_the_folders_rows),
         cmocka_unit_test(a_file_gives_the_blocks_of_its_folder),
         cmocka_unit_test(quantised_files_are_widened),
+        cmocka_unit_test(bitsandbytes_weights_are_widened),
         cmocka_unit_test(plain_types_are_stored),
         cmocka_unit_test(what_cannot_be_said_is_refused),
         cmocka_unit_test(blocks_are_not_made_of_blocks),

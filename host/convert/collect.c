@@ -167,7 +167,12 @@ static cdz_status add_matrix(const collector *c, cdz_part part, const char *name
     const cdz_role role = role_of(c, part);
     cdz_out_tensor t = {.name = name, .n_parts = n_parts, .order = order_of(c, part, role)};
     const bool turned = t.order == CDZ_ROWS_TRANSPOSED;
+    const bool to_blocks = c->how->type >= CDZ_N_PLAIN && c->how->type < CDZ_N_DTYPES;
     if (!name) return no_memory(c);
+    if (to_blocks && w->dtype >= CDZ_N_PLAIN && role != CDZ_ROLE_KEPT)
+        return cdz_err(c->err, CDZ_E_UNSUPPORTED,
+                       "%s: its weights are %s already; quantise from F32, F16 or BF16",
+                       c->w->folder, cdz_dtype_name(w->dtype));
     t.heads = part == CDZ_PART_K ? c->w->arch.n_kv_heads : c->w->arch.n_heads;
     t.type = type_of(c, role, w, name);
     t.n_dims = stacked ? 3 : 2;

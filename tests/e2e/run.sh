@@ -329,6 +329,23 @@ refused "a detector that is none" 1 "config.json" cadenza detect -w '{"type": "s
 refused "a watermark with a typo" 2 "did you mean 'bias'?" cadenza run -s 'watermarking_config={"bais": 4.0}' -p a
 refused "a variant this build lacks" 2 "avx2" env CADENZA_CPU=avx3 cadenza run -p a
 
+# --- converting
+shipped=$(cadenza model info | sed -n 's/^folder *//p')
+cadenza model convert "$shipped" shipped.gguf >/dev/null 2>&1 && good || bad "a folder to a file: status $?"
+same "a file continues as its folder" "$(cadenza run shipped.gguf -p 'music is' --seed 3)" "$(cadenza run -p 'music is' --seed 3)"
+cadenza model quantize shipped.gguf shipped-q4.gguf --type Q4_K >quantized.out 2>quantized.err && good || bad "quantizing: status $?"
+grep -q '36 Q4_K, 1 Q6_K' quantized.out && good || bad "what quantize reports: $(cat quantized.out)"
+grep -q '6 matrices keep their type' quantized.err && good || bad "what quantize keeps: $(cat quantized.err)"
+same "at load as stored" "$(cadenza run shipped-q4.gguf -p 'music is' --seed 3)" "$(cadenza run --quantize q4_k -p 'music is' --seed 3)"
+refused "a file that is there" 1 "--force" cadenza model convert "$shipped" shipped.gguf
+refused "a file from a file" 2 "becomes a folder" cadenza model convert shipped.gguf other.gguf
+refused "a type that is none" 2 "expected one of q8_0" cadenza model quantize shipped.gguf other.gguf --type q4_9
+refused "no type" 2 "expected --type" cadenza model quantize shipped.gguf other.gguf
+refused "a type of blocks for convert" 2 "expected one of f32, f16, bf16" cadenza model convert "$shipped" other.gguf --type q8_0
+refused "a type at load that is none" 2 "quantize: there is no type" cadenza run --quantize q4_9 -p a
+refused "blocks of blocks at load" 1 "already" cadenza run shipped-q4.gguf --quantize q8_0 -p a
+refused "a misspelt verb" 2 "expected \`info\`" cadenza model convrt
+
 # --- Ctrl-C
 env --default-signal=INT cadenza run -s eos_token_id=none -s max_new_tokens=400 --input <(for i in $(seq 1 400); do echo '{"prompt": "music is"}'; done) >interrupted.out 2>err &
 sleep 1
