@@ -10,6 +10,7 @@
 #include "cadenza/cadenza.h"
 #include "convert/convert.h"
 #include "load/gguf.h"
+#include "token/tokenizer.h"
 
 static const char shipped[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 static const char shipped_draft[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary-draft";
@@ -226,6 +227,151 @@ static void templates_come_along(void **state)
     assert_string_equal(was, is);
     free(was);
     free(is);
+}
+
+/* --- tokenizers ----------------------------------------------------------------------------- */
+
+static void copy_file(const char *from, const char *to)
+{
+    char *text;
+    size_t len;
+    cdz_error err = {0};
+    must(cdz_file_read(from, 4 << 20, &text, &len, &err), &err);
+    FILE *file = fopen(to, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, len, file), len);
+    fclose(file);
+    free(text);
+}
+
+/* A model of nothing with that many tokens, and the tokenizer of tests/tokenizers/NAME. */
+static const char *empty_model(const char *name, unsigned n_vocab)
+{
+    static const struct {
+        const char *name;
+        unsigned rows;
+    } tensors[] = {{"model.norm.weight", 0},
+                   {"model.layers.0.input_layernorm.weight", 0},
+                   {"model.layers.0.post_attention_layernorm.weight", 0},
+                   {"model.layers.0.self_attn.q_proj.weight", 2},
+                   {"model.layers.0.self_attn.k_proj.weight", 2},
+                   {"model.layers.0.self_attn.v_proj.weight", 2},
+                   {"model.layers.0.self_attn.o_proj.weight", 2},
+                   {"model.layers.0.mlp.gate_proj.weight", 2},
+                   {"model.layers.0.mlp.up_proj.weight", 2},
+                   {"model.layers.0.mlp.down_proj.weight", 2}};
+    const char *folder = in_work_dir(name, "-tokens");
+    static const char *const files[] = {"tokenizer.json", "tokenizer_config.json"};
+    char from[512], to[512];
+    cdz_buf head = {0};
+    unsigned at = n_vocab * 8;
+    assert_int_equal(mkdir(folder, 0777), 0);
+    for (size_t f = 0; f < 2; f++) {
+        snprintf(from, sizeof from, "%s/tokenizers/%s/%s", CADENZA_TEST_DATA, name, files[f]);
+        snprintf(to, sizeof to, "%s/%s", folder, files[f]);
+        copy_file(from, to);
+    }
+    snprintf(to, sizeof to, "%s/config.json", folder);
+    FILE *file = fopen(to, "w");
+    assert_non_null(file);
+    fprintf(file,
+            "{\"model_type\":\"llama\",\"hidden_size\":2,\"num_hidden_layers\":1,"
+            "\"num_attention_heads\":1,\"intermediate_size\":2,\"vocab_size\":%u,"
+            "\"tie_word_embeddings\":true}",
+            n_vocab);
+    fclose(file);
+    cdz_buf_printf(&head,
+                   "{\"model.embed_tokens.weight\":{\"dtype\":\"F32\",\"shape\":[%u,2],"
+                   "\"data_offsets\":[0,%u]}",
+                   n_vocab, at);
+    for (size_t t = 0; t < sizeof tensors / sizeof *tensors; t++) {
+        const unsigned bytes = tensors[t].rows ? 16 : 8;
+        cdz_buf_printf(&head, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[2%s],\"data_offsets\":[%u,%u]}",
+                       tensors[t].name, tensors[t].rows ? ",2" : "", at, at + bytes);
+        at += bytes;
+    }
+    cdz_buf_putc(&head, '}');
+    snprintf(to, sizeof to, "%s/model.safetensors", folder);
+    file = fopen(to, "wb");
+    assert_non_null(file);
+    for (int b = 0; b < 8; b++) fputc((int)(head.len >> 8 * b & 255), file);
+    fwrite(head.data, 1, head.len, file);
+    for (unsigned b = 0; b < at; b++) fputc(0, file);
+    fclose(file);
+    cdz_buf_free(&head);
+    return folder;
+}
+
+/* Every recorded text gives the same ids through the file, and through the folder made of it. */
+static void compare_ids(const char *name, const char *folder, const char *made)
+{
+    char path[512];
+    cdz_arena arena = {0};
+    cdz_json cases;
+    cdz_error err = {0};
+    cdz_tokenizer *was, *is;
+    cdz_encoding a = {0}, b = {0};
+    snprintf(path, sizeof path, "%s/tokenizers/%s/cases.json", CADENZA_TEST_DATA, name);
+    must(cdz_json_read_file(path, 0, NULL, &arena, &cases, &err), &err);
+    must(cdz_tokenizer_open(folder, &was, &err), &err);
+    must(cdz_tokenizer_open(made, &is, &err), &err);
+    assert_true(cases.len > 100);
+    for (uint32_t i = 0; i < cases.len; i++) {
+        const cdz_json *text = cdz_json_get(&cases.items[i], "text");
+        must(cdz_tokenizer_encode(was, NULL, text->string, text->len, CDZ_ENCODE_SPECIAL, &a, &err),
+             &err);
+        must(cdz_tokenizer_encode(is, NULL, text->string, text->len, CDZ_ENCODE_SPECIAL, &b, &err),
+             &err);
+        if (a.n != b.n || (a.n && memcmp(a.ids, b.ids, a.n * sizeof *a.ids) != 0))
+            fail_msg("%s: other ids for \"%.60s\"", made, text->string);
+    }
+    cdz_encoding_free(&a);
+    cdz_encoding_free(&b);
+    cdz_tokenizer_free(was);
+    cdz_tokenizer_free(is);
+    cdz_arena_free(&arena);
+}
+
+static void tokenizers_come_along(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        unsigned n_vocab;
+    } all[] = {
+        {"gpt2", 1003}, {"llama2", 1161}, {"qwen2", 1509}, {"deepseek", 1206}, {"o200k", 1206}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char folder[256], file[256], back[256];
+        snprintf(folder, sizeof folder, "%s", empty_model(all[i].name, all[i].n_vocab));
+        snprintf(file, sizeof file, "%s", in_work_dir(all[i].name, "-tokens.gguf"));
+        snprintf(back, sizeof back, "%s", in_work_dir(all[i].name, "-tokens-back"));
+        convert(folder, file, CDZ_N_DTYPES);
+        convert(file, back, CDZ_N_DTYPES);
+        compare_ids(all[i].name, folder, file);
+        compare_ids(all[i].name, folder, back);
+    }
+}
+
+/* What GGUF has no words for is refused, or said. */
+static void tokenizers_without_words(void **state)
+{
+    (void)state;
+    cdz_error err = {0};
+    cdz_convert_report report;
+    cdz_convert_options o = {.in = empty_model("bert", 2003),
+                             .out = in_work_dir("words", ".gguf"),
+                             .to_gguf = true,
+                             .type = CDZ_N_DTYPES};
+    assert_int_equal(cdz_convert(&o, &report, &err), CDZ_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "a tokenizer that is no BPE has no word in GGUF"));
+    o.no_tokenizer = true;
+    must(cdz_convert(&o, &report, &err), &err);
+    o = (cdz_convert_options){.in = empty_model("phi3", 1169),
+                              .out = in_work_dir("strips", ".gguf"),
+                              .to_gguf = true,
+                              .type = CDZ_N_DTYPES};
+    must(cdz_convert(&o, &report, &err), &err);
+    assert_non_null(strstr(report.notes, "7 added tokens take spaces"));
 }
 
 /* --- types ---------------------------------------------------------------------------------- */
@@ -451,6 +597,8 @@ int main(void)
         cmocka_unit_test(goldens_keep_their_logits),
         cmocka_unit_test(the_shipped_pair_writes_the_same),
         cmocka_unit_test(templates_come_along),
+        cmocka_unit_test(tokenizers_come_along),
+        cmocka_unit_test(tokenizers_without_words),
         cmocka_unit_test(blocks_are_of_the_folders_rows),
         cmocka_unit_test(a_file_gives_the_blocks_of_its_folder),
         cmocka_unit_test(quantised_files_are_widened),

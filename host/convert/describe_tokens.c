@@ -32,6 +32,7 @@ typedef struct writer {
     token *tokens;
     uint32_t n;
     bool scored, prefix_space;
+    const char *scheme; /* of a Metaspace that puts spaces before texts; NULL: none */
     cdz_gguf_pre pre;
     cdz_error *err;
 } writer;
@@ -134,9 +135,10 @@ static cdz_status read_spaces(writer *w)
     }
     for (uint32_t i = 0; i < n_pre; i++) {
         const cdz_json *scheme = cdz_json_get(&pre[i], "prepend_scheme");
-        if (has_type(&pre[i], "Metaspace"))
+        if (has_type(&pre[i], "Metaspace")) {
             w->prefix_space = !cdz_json_eq(scheme, "never");
-        else if (!has_type(&pre[i], "Split"))
+            w->scheme = cdz_json_eq(scheme, "first") ? "first" : w->prefix_space ? "always" : NULL;
+        } else if (!has_type(&pre[i], "Split"))
             return unsupported(w, "its way of cutting text");
     }
     return CDZ_OK;
@@ -371,6 +373,7 @@ static cdz_status put_kind(writer *w)
     if (w->scored) {
         CDZ_TRY(read_spaces(w));
         cdz_meta_bool(w->meta, KEY("add_space_prefix"), w->prefix_space);
+        if (w->scheme) cdz_meta_text(w->meta, "cadenza.tokenizer.prepend_scheme", w->scheme);
         return CDZ_OK;
     }
     CDZ_TRY(read_cutting(w));
