@@ -330,7 +330,7 @@ refused "a watermark with a typo" 2 "did you mean 'bias'?" cadenza run -s 'water
 refused "a variant this build lacks" 2 "avx2" env CADENZA_CPU=avx3 cadenza run -p a
 
 # --- converting
-shipped=$(cadenza model info | sed -n 's/^folder *//p')
+shipped=$model
 cadenza model convert "$shipped" shipped.gguf >/dev/null 2>&1 && good || bad "a folder to a file: status $?"
 same "a file continues as its folder" "$(cadenza run shipped.gguf -p 'music is' --seed 3)" "$(cadenza run -p 'music is' --seed 3)"
 cadenza model quantize shipped.gguf shipped-q4.gguf --type Q4_K >quantized.out 2>quantized.err && good || bad "quantizing: status $?"
