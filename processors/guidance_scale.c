@@ -148,7 +148,7 @@ static const void *extension(const char *id)
     return cdz_is_companion(id) ? &companion : NULL;
 }
 
-/* scale * (c - u) + u, of log-probabilities with (c) and without (u) the prompt. */
+/* Guidance of log-probabilities with (row) and without (other) the prompt. */
 static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 {
     const float scale = (float)((const guidance *)step->params)->guidance_scale.value;
@@ -162,7 +162,7 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
         vec->log_softmax(row, row, n);
         if (!logits) continue;
         vec->log_softmax(other, logits, n);
-        for (uint32_t v = 0; v < n; v++) row[v] = scale * (row[v] - other[v]) + other[v];
+        cdz_companion_guide(row, other, n, scale);
     }
     return CDZ_OK;
 }

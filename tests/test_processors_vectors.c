@@ -38,6 +38,8 @@ static const struct {
     {"SuppressTokensAtBegin", "begin_suppress_tokens", NULL, NULL},
     {"Watermark", "watermarking_config", NULL, NULL},
     {"SynthIDTextWatermark", "watermarking_config", NULL, NULL},
+    {"AlternatingCodebooks", "alternating_codebooks", NULL, NULL},
+    {"BarkEosPrioritizer", "bark_eos_prioritizer", NULL, NULL},
     {"MaxLength", "max_length", NULL, NULL},
     {"MaxTime", "max_time", NULL, NULL},
     {"EosToken", "eos_token_id", NULL, NULL},

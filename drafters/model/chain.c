@@ -101,7 +101,8 @@ cdz_status chain_write(cdz_decoder *dec, const cdz_step *step, chain *c, uint32_
         CDZ_TRY(choose(dec, step, c, *written, &scores, &prob));
         const int32_t token = c->tokens[(*written)++];
         CDZ_TRY(cdz_seq_append(dec, c->seq, &token, 1));
-        if (is_eos(step->request, c->params, token) || prob < (float)threshold) return CDZ_OK;
+        if (is_eos(step->request, c->params, token) || cdz_draft_doubted(prob, threshold))
+            return CDZ_OK;
     }
     return CDZ_OK;
 }

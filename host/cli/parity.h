@@ -24,4 +24,22 @@ typedef struct cdz_parity_count {
 int cdz_parity_vectors(const char *path, cdz_registry *registry, bool verbose,
                        cdz_parity_count *count);
 
+/* --- parts of that: parity_vectors.c --- */
+enum { CDZ_PARITY_ROWS = 64 }; /* of a case, at most */
+
+/* A score of a case: a number or the name of none. */
+float cdz_parity_float(const cdz_json *value);
+/* To the bit, or to 1e-5. */
+bool cdz_parity_same_score(float got, float want, bool exact);
+/* Asks the plugin of the case's one criterion. stopped: (CDZ_PARITY_ROWS), of which *n are set. */
+cdz_status cdz_parity_stops(cdz_registry *registry, const cdz_json *c, bool *stopped, uint32_t *n,
+                            cdz_error *err);
+
+/* --- cases of the loop rather than of one plugin: parity_loop.c --- */
+/* Why the case is not for the command to replay; NULL: it is. */
+const char *cdz_parity_optional(const cdz_json *c);
+/* Replays the case if it is one of these; false if not. */
+bool cdz_parity_loop_case(cdz_registry *registry, const cdz_json *c, cdz_status *replayed,
+                          cdz_error *err);
+
 #endif

@@ -19,10 +19,17 @@ settings() { # TEXT with ';' between: one a line, no spaces round
     tr ';' '\n' <<<"$1" | sed 's/^ *//; s/ *$//'
 }
 
-ini_example() { # id prompt settings assistant
-    printf '\n## In a pipeline\n\n```ini %s.ini\n' "$1"
+# A pipeline; with settings of the plugin's own it has to be named.
+pipeline() { # id settings own
+    [ -z "$3" ] || printf '[pipeline]\nprocessors = %s\n\n' "$1"
     printf '[generation]\n'
-    settings "$3" | sed 's/=/ = /'
+    settings "$2" | sed 's/=/ = /'
+    [ -z "$3" ] || { printf '\n[%s]\n' "$1" && settings "$3" | sed 's/=/ = /'; }
+}
+
+ini_example() { # id prompt settings assistant own
+    printf '\n## In a pipeline\n\n```ini %s.ini\n' "$1"
+    pipeline "$1" "$3" "$5"
     printf '```\n\n```console\n$ cadenza run --pipeline %s.ini%s -p '\''%s'\''\n```\n' "$1" \
         "${4:+ --assistant $4}" "$2"
 }
@@ -35,12 +42,20 @@ with_draft() {
         -e 's/^    cdz_model_close(model);/    cdz_model_close(draft);\n    cdz_model_close(model);/'
 }
 
-c_example() { # id prompt settings assistant
+# The program with a pipeline file, which names the plugin.
+with_pipeline() { # id
+    sed -e 's/cdz_model \*model = NULL;/cdz_model *model = NULL;\n    cdz_pipeline *pipeline = NULL;/' \
+        -e 's/&model, &err) == CDZ_OK) {/\&model, \&err) == CDZ_OK \&\&/' \
+        -e "s/^        cdz_request request = {.size = sizeof request, .model = model, .json = request_json};/        cdz_pipeline_load(runtime, \"$1.ini\", \&pipeline, \&err) == CDZ_OK) {\n        cdz_request request = {\n            .size = sizeof request, .model = model, .pipeline = pipeline, .json = request_json};/" \
+        -e 's/^    cdz_model_close(model);/    cdz_pipeline_free(pipeline);\n    cdz_model_close(model);/'
+}
+
+c_example() { # id prompt settings assistant own
     local kwargs models=MODEL
     kwargs=$(settings "$3" | sed 's/^\([a-z_]*\)=\(.*\)$/"\1": \2/' | paste -sd, | sed 's/,"/, "/g; s/"/\\"/g')
     printf '\n## From C\n\n```c %s.c\n' "$1"
     [ -n "$4" ] && models="MODEL DRAFT"
-    cat <<C | if [ -n "$4" ]; then with_draft; else cat; fi
+    cat <<C | if [ -n "$4" ]; then with_draft; elif [ -n "$5" ]; then with_pipeline "$1"; else cat; fi
 #include <cadenza/cadenza.h>
 #include <stdio.h>
 
@@ -100,11 +115,11 @@ for id in $ids; do
         echo "plugin-pages: $id has no example: add a line to tools/docs/examples.txt" >&2
         exit 1
     }
-    IFS='|' read -r _ prompt set assistant <<<"$line"
+    IFS='|' read -r _ prompt set assistant own <<<"$line"
     {
         "$cadenza" plugin page "$id"
-        ini_example "$id" "$prompt" "$set" "$assistant"
-        c_example "$id" "$prompt" "$set" "$assistant"
+        ini_example "$id" "$prompt" "$set" "$assistant" "$own"
+        c_example "$id" "$prompt" "$set" "$assistant" "$own"
         lua_example "$id" "$prompt" "$set"
         source_of "$id"
     } >"$out/$id.md"

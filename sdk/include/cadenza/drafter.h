@@ -35,6 +35,12 @@ typedef struct cdz_drafter {
     void (*end)(const cdz_step *step); /* Optional. */
 } cdz_drafter;
 
+/* transformers' ConfidenceCriteria: does a draft end behind a token that the draft model gave this probability? */
+static inline bool cdz_draft_doubted(float prob, double threshold)
+{
+    return prob < (float)threshold;
+}
+
 #define CDZ_DRAFTER_BASE .size = sizeof(cdz_drafter), .kind = CDZ_KIND_DRAFTER
 
 #endif

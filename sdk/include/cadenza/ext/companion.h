@@ -74,4 +74,10 @@ static inline const float *cdz_companion_logits(const cdz_step *step, uint32_t r
     return host ? host->logits(step, r) : NULL;
 }
 
+/* Guidance in place: away from `other`, what is said without the prompt, by scale; both (n). */
+static inline void cdz_companion_guide(float *row, const float *other, uint32_t n, float scale)
+{
+    for (uint32_t v = 0; v < n; v++) row[v] = scale * (row[v] - other[v]) + other[v];
+}
+
 #endif
