@@ -1,4 +1,5 @@
-/* test_generation.c - generation parameters: sources, validation, mode, order and lengths as transformers 5.3.0 has them. */
+/* test_generation.c - generation parameters: sources, sentences, mode and lengths, beyond what the recorded cases of
+ * validation, lengths and order say (`cadenza parity`, e2e/parity.sh). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,85 +11,8 @@
 #include <cmocka.h>
 
 #include "config/generation.h"
-#include "config/profile.h"
 
-/* --- vectors of the reference ---------------------------------------------------------------------------- */
-
-typedef struct vectors {
-    cdz_arena arena;
-    cdz_json cases;
-} vectors;
-
-static int read_vectors(void **state)
-{
-    vectors *v = calloc(1, sizeof *v);
-    cdz_error err = {0};
-    if (!v) return -1;
-    if (cdz_json_read_file(CADENZA_TEST_DATA "/pipelines/generation_vectors.json", 0, NULL,
-                           &v->arena, &v->cases, &err) != CDZ_OK) {
-        print_error("%s\n", err.text);
-        free(v);
-        return -1;
-    }
-    *state = v;
-    return 0;
-}
-
-static int free_vectors(void **state)
-{
-    vectors *v = *state;
-    cdz_arena_free(&v->arena);
-    free(v);
-    return 0;
-}
-
-static long long id_of(const cdz_json *c)
-{
-    return (long long)cdz_json_get(c, "id")->integer;
-}
-
-/* Unset fields of a fresh config stay unset until generate() fills them: for validate() both look alike. */
-static cdz_status resolve_model(cdz_resolution *res, cdz_arena *arena, const cdz_json *model,
-                                cdz_error *err)
-{
-    CDZ_TRY(cdz_resolution_begin(res, arena, err));
-    CDZ_TRY(cdz_resolution_put_model(res, model, err));
-    return cdz_resolution_finish(res, err);
-}
-
-static bool listed(const cdz_resolution *res, const cdz_json *name)
-{
-    for (uint32_t i = 0; i < res->n_minor; i++)
-        if (cdz_json_eq(name, res->minor[i])) return true;
-    return false;
-}
-
-static void config_vectors(void **state)
-{
-    const vectors *v = *state;
-    unsigned n = 0;
-    for (uint32_t i = 0; i < v->cases.len; i++) {
-        const cdz_json *c = &v->cases.items[i];
-        if (!cdz_json_eq(cdz_json_get(c, "kind"), "config")) continue;
-        /* A null among the forbidden names still counts; elsewhere it is absent. */
-        cdz_arena arena = {0};
-        cdz_error err = {0};
-        cdz_resolution res;
-        cdz_status st = resolve_model(&res, &arena, cdz_json_get(c, "params"), &err);
-        bool fails = cdz_json_get(c, "error")->boolean;
-        if (fails != (st != CDZ_OK)) fail_msg("case %lld: got %d %s", id_of(c), (int)st, err.text);
-        const cdz_json *minor = cdz_json_get(c, "minor_issues");
-        if (!fails) {
-            if (res.n_minor != minor->len)
-                fail_msg("case %lld: %u minor issues", id_of(c), res.n_minor);
-            for (uint32_t k = 0; k < minor->len; k++)
-                if (!listed(&res, &minor->items[k])) fail_msg("case %lld: issue missing", id_of(c));
-        }
-        cdz_arena_free(&arena);
-        n++;
-    }
-    assert_int_equal(n, 50);
-}
+/* --- sources --------------------------------------------------------------------------------------------- */
 
 static void put_all(cdz_resolution *res, const cdz_json *object, cdz_source source)
 {
@@ -99,70 +23,6 @@ static void put_all(cdz_resolution *res, const cdz_json *object, cdz_source sour
         cdz_resolution_put(res, (uint32_t)slot, &object->members[i].value, &origin);
     }
 }
-
-static void length_vectors(void **state)
-{
-    const vectors *v = *state;
-    unsigned n = 0;
-    for (uint32_t i = 0; i < v->cases.len; i++) {
-        const cdz_json *c = &v->cases.items[i];
-        if (!cdz_json_eq(cdz_json_get(c, "kind"), "lengths")) continue;
-        cdz_arena arena = {0};
-        cdz_error err = {0};
-        cdz_resolution res;
-        cdz_lengths lengths;
-        assert_int_equal(cdz_resolution_begin(&res, &arena, &err), CDZ_OK);
-        put_all(&res, cdz_json_get(c, "model_generation_config"), CDZ_SOURCE_MODEL);
-        put_all(&res, cdz_json_get(c, "user_generation_config"), CDZ_SOURCE_FILE);
-        put_all(&res, cdz_json_get(c, "params"), CDZ_SOURCE_REQUEST);
-        assert_int_equal(cdz_resolution_finish(&res, &err), CDZ_OK);
-        cdz_status st = cdz_resolve_lengths(
-            &res.generation, (uint32_t)cdz_json_get(c, "prompt_len")->integer,
-            (uint32_t)cdz_json_get(c, "max_position_embeddings")->integer, 0, &lengths, &err);
-        const cdz_json *fails = cdz_json_get(c, "error"), *warned = cdz_json_get(c, "warnings");
-        if ((fails != NULL) != (st != CDZ_OK)) fail_msg("case %lld: got %d", id_of(c), (int)st);
-        if (lengths.max_length != cdz_json_get(c, "max_length")->integer ||
-            lengths.min_length != cdz_json_get(c, "min_length")->integer)
-            fail_msg("case %lld: max %lld, min %lld", id_of(c), (long long)lengths.max_length,
-                     (long long)lengths.min_length);
-        if (warned && lengths.n_warnings != warned->integer)
-            fail_msg("case %lld: %u warnings", id_of(c), lengths.n_warnings);
-        cdz_arena_free(&arena);
-        n++;
-    }
-    assert_int_equal(n, 24);
-}
-
-static void order_vectors(void **state)
-{
-    const vectors *v = *state;
-    unsigned n = 0;
-    for (uint32_t i = 0; i < v->cases.len; i++) {
-        const cdz_json *c = &v->cases.items[i];
-        if (!cdz_json_eq(cdz_json_get(c, "kind"), "pipeline")) continue;
-        cdz_arena arena = {0};
-        cdz_error err = {0};
-        cdz_resolution res;
-        const cdz_json *order = cdz_json_get(c, "order");
-        uint32_t at = 0;
-        assert_int_equal(cdz_resolution_begin(&res, &arena, &err), CDZ_OK);
-        put_all(&res, cdz_json_get(c, "params"), CDZ_SOURCE_REQUEST);
-        assert_int_equal(cdz_resolution_finish(&res, &err), CDZ_OK);
-        for (uint32_t k = 0; k < cdz_profile_n_processors; k++) {
-            const char *id = cdz_profile_processors[k].id;
-            if (!cdz_profile_active(&res, id)) continue;
-            if (at == order->len || !cdz_json_eq(&order->items[at], id))
-                fail_msg("case %lld: %s at place %u", id_of(c), id, at);
-            at++;
-        }
-        if (at != order->len) fail_msg("case %lld: %u of %u", id_of(c), at, order->len);
-        cdz_arena_free(&arena);
-        n++;
-    }
-    assert_int_equal(n, 28);
-}
-
-/* --- sources --------------------------------------------------------------------------------------------- */
 
 typedef struct request {
     cdz_arena arena;
@@ -474,6 +334,14 @@ static void model_files(void **state)
     }
 }
 
+static cdz_status resolve_model(cdz_resolution *res, cdz_arena *arena, const cdz_json *model,
+                                cdz_error *err)
+{
+    CDZ_TRY(cdz_resolution_begin(res, arena, err));
+    CDZ_TRY(cdz_resolution_put_model(res, model, err));
+    return cdz_resolution_finish(res, err);
+}
+
 static void sentences_name_config_json(void **state)
 {
     (void)state;
@@ -566,9 +434,6 @@ static void the_table_is_sane(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(config_vectors, read_vectors, free_vectors),
-        cmocka_unit_test_setup_teardown(length_vectors, read_vectors, free_vectors),
-        cmocka_unit_test_setup_teardown(order_vectors, read_vectors, free_vectors),
         cmocka_unit_test(sources_in_order),
         cmocka_unit_test(errors_say_where),
         cmocka_unit_test(warnings_speak_to_the_user),

@@ -822,78 +822,6 @@ static void chains(void **state)
     PLAY(chain_scenes);
 }
 
-/* --- the vector of the reference ---------------------------------------------------------------------------------- */
-
-/* [["temperature", 0.9], ...] as instances c0, c1, ... of a pipeline. */
-static void ini_of(const cdz_json *custom, cdz_buf *out)
-{
-    cdz_buf_puts(out, "[pipeline]\nprocessors = ");
-    for (uint32_t i = 0; i < custom->len; i++) cdz_buf_printf(out, "%sc%u", i ? ", " : "", i);
-    for (uint32_t i = 0; i < custom->len; i++) {
-        const cdz_json *pair = custom->items[i].items;
-        cdz_buf_printf(out, "\n[c%u]\nid = %s\n%s = ", i, pair[0].string, pair[0].string);
-        cdz_json_write(out, &pair[1]);
-    }
-    cdz_buf_putc(out, '\n');
-}
-
-/* The parameters beside "custom". */
-static cdz_json without_custom(cdz_arena *arena, const cdz_json *params)
-{
-    cdz_json_member *members = cdz_arena_array(arena, params->len, sizeof *members);
-    cdz_json out = {.type = CDZ_JSON_OBJECT, .members = members};
-    assert_non_null(members);
-    for (uint32_t i = 0; i < params->len; i++)
-        if (strcmp(params->members[i].key, "custom") != 0) members[out.len++] = params->members[i];
-    return out;
-}
-
-static double first_param(const cdz_instance *instance)
-{
-    cdz_buf text = {0};
-    cdz_param_table table = cdz_params_of(instance->plugin.base);
-    cdz_param_write(cdz_param_at(&table, 0), instance->params, &text);
-    double value = strtod(text.data, NULL);
-    cdz_buf_free(&text);
-    return value;
-}
-
-static void order_of_the_reference(void **state)
-{
-    cdz_arena arena = {0};
-    cdz_error err = {0};
-    cdz_json cases;
-    unsigned n = 0;
-    assert_int_equal(
-        cdz_json_read_file(HERE "/generation_vectors.json", 0, NULL, &arena, &cases, &err), CDZ_OK);
-    for (uint32_t i = 0; i < cases.len; i++) {
-        const cdz_json *c = &cases.items[i], *params = cdz_json_get(c, "params");
-        if (!cdz_json_eq(cdz_json_get(c, "kind"), "pipeline_order")) continue;
-        const cdz_json kwargs = without_custom(&arena, params), *order = cdz_json_get(c, "order");
-        cdz_buf ini = {0};
-        cdz_pipeline *pipeline = NULL;
-        cdz_plan *plan = NULL;
-        ini_of(cdz_json_get(params, "custom"), &ini);
-        if (cdz_pipeline_create(*state, ini.data, ini.len, "v.ini", &pipeline, &err) != CDZ_OK ||
-            cdz_pipeline_plan(pipeline, NULL, &kwargs, NULL, &plan, &err) != CDZ_OK)
-            fail_msg("%s", err.text);
-        assert_int_equal(plan->n_processors, order->len);
-        for (uint32_t k = 0; k < order->len; k++) {
-            const cdz_json *pair = order->items[k].items;
-            double value;
-            assert_string_equal(plan->processors[k].plugin.base->id, pair[0].string);
-            if (cdz_json_number(&pair[1], &value))
-                assert_true(first_param(&plan->processors[k]) == value);
-        }
-        cdz_plan_free(plan);
-        cdz_pipeline_release(pipeline);
-        cdz_buf_free(&ini);
-        n++;
-    }
-    assert_int_equal(n, 1);
-    cdz_arena_free(&arena);
-}
-
 /* --- files ------------------------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -1215,7 +1143,6 @@ int main(void)
         cmocka_unit_test(instances_get_their_settings),
         cmocka_unit_test(strategies_and_their_flags),
         cmocka_unit_test(chains),
-        cmocka_unit_test(order_of_the_reference),
         cmocka_unit_test(files_that_use_files),
         cmocka_unit_test(a_strategy_from_outside),
         cmocka_unit_test(an_unknown_strategy_from_outside),

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
+#include "config/pipeline.h"
 #include "plug/registry.h"
 
 /* Floats agree when |a - b| <= tolerance + tolerance * |b|. */
@@ -41,5 +42,18 @@ const char *cdz_parity_optional(const cdz_json *c);
 /* Replays the case if it is one of these; false if not. */
 bool cdz_parity_loop_case(cdz_registry *registry, const cdz_json *c, cdz_status *replayed,
                           cdz_error *err);
+
+/* --- cases of configuration: parity_config.c; what it asks of parity_vectors.c --- */
+/* Replays the case if it is one of these; false if not. */
+bool cdz_parity_config_case(cdz_registry *registry, const cdz_json *c, cdz_status *replayed,
+                            cdz_error *err);
+
+/* The plugin of a class that is named in full, "TopKLogitsWarper"; NULL: there is none. */
+const char *cdz_parity_plugin(const cdz_json *name);
+
+/* Applies a plan's processors, those that are not idle, to the case's scores_in in their order and compares with
+ * scores_out. request: rows, vocabulary and prompts are the case's. */
+cdz_status cdz_parity_chain(const cdz_json *c, const cdz_plan *plan,
+                            const cdz_request_info *request, cdz_error *err);
 
 #endif

@@ -84,8 +84,9 @@ typedef struct trial {
     uint32_t row_index[MAX_ROWS];
     const cdz_json *token_texts;
     double now;
-    bool begun;   /* between the steps of one case */
-    float *other; /* (n_rows, n_vocab) what the model says in a companion; NULL: nothing */
+    uint32_t width; /* of every row of scores in the case; 0: none read yet */
+    bool begun;     /* between the steps of one case */
+    float *other;   /* (n_rows, n_vocab) what the model says in a companion; NULL: nothing */
     char sentence[CDZ_ERROR_TEXT];
 } trial;
 
@@ -295,6 +296,7 @@ static cdz_status read_matrix(trial *t, const cdz_json *of, const char *key, flo
         rows->items[0].type != CDZ_JSON_ARRAY)
         return malformed("expected 1 to 64 rows of scores", err);
     uint32_t width = rows->items[0].len;
+    if (t->width && t->width != width) return malformed("rows of scores differ in length", err);
     float *at = cdz_arena_array(&t->memory, (size_t)rows->len * width, sizeof *at);
     if (!at) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     for (uint32_t r = 0; r < rows->len; r++) {
@@ -303,7 +305,7 @@ static cdz_status read_matrix(trial *t, const cdz_json *of, const char *key, flo
         for (uint32_t v = 0; v < width; v++)
             at[(size_t)r * width + v] = cdz_parity_float(&rows->items[r].items[v]);
     }
-    t->request.n_vocab = width;
+    t->request.n_vocab = t->width = width;
     *n = rows->len;
     *out = at;
     return CDZ_OK;
@@ -592,6 +594,68 @@ cdz_status cdz_parity_stops(cdz_registry *registry, const cdz_json *c, bool *sto
     return status;
 }
 
+/* --- a whole chain -------------------------------------------------------------------------------------------------------- */
+
+const char *cdz_parity_plugin(const cdz_json *name)
+{
+    static const char *const ends[] = {"", "LogitsProcessor", "LogitsWarper",
+                                       "TokenLogitsProcessor"};
+    if (!cdz_json_is(name, CDZ_JSON_STRING)) return NULL;
+    for (size_t i = 0; i < N_CLASSES; i++) {
+        const size_t n = strlen(classes[i].name);
+        if (strncmp(name->string, classes[i].name, n) != 0) continue;
+        for (size_t k = 0; k < sizeof ends / sizeof ends[0]; k++)
+            if (strcmp(name->string + n, ends[k]) == 0) return classes[i].id;
+    }
+    return NULL;
+}
+
+static cdz_status apply_instance(trial *t, const cdz_instance *instance, float *scores, uint32_t n)
+{
+    t->plugin = instance->plugin;
+    t->step.plugin = instance->plugin.base;
+    t->step.params = instance->params;
+    t->step.shared = NULL;
+    if (call_idle(t)) return CDZ_OK;
+    CDZ_TRY(call_begin(t));
+    return call_apply(t, scores, n);
+}
+
+static cdz_status replay_chain(trial *t, const cdz_plan *plan, cdz_error *err)
+{
+    const cdz_json *prompts = cdz_json_get(t->document, "prompt_ids");
+    cdz_ids *rows;
+    float *scores, *want;
+    uint32_t n, n_want;
+    CDZ_TRY(read_matrix(t, t->document, "scores_in", &scores, &n, err));
+    CDZ_TRY(read_matrix(t, t->document, "scores_out", &want, &n_want, err));
+    if (!scores || !want || n != n_want) return malformed("scores_in and scores_out differ", err);
+    CDZ_TRY(take_ids(t, t->document, n, err));
+    CDZ_TRY(read_rows(t, prompts, &rows, &t->request.n_prompts, err));
+    t->request.prompts = rows;
+    for (uint32_t i = 0; i < plan->n_processors; i++)
+        CDZ_TRY(said(t, apply_instance(t, &plan->processors[i], scores, n), err));
+    return compare_scores(t, scores, want, n, err);
+}
+
+cdz_status cdz_parity_chain(const cdz_json *c, const cdz_plan *plan,
+                            const cdz_request_info *request, cdz_error *err)
+{
+    trial *t = malloc(sizeof *t);
+    if (!t) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    *t = (trial){.document = c, .request = *request};
+    t->step = (cdz_step){.size = sizeof t->step,
+                         .request = &t->request,
+                         .row_index = t->row_index,
+                         .host = &the_host,
+                         .scope = t};
+    for (uint32_t r = 0; r < MAX_ROWS; r++) t->row_index[r] = r;
+    const cdz_status status = replay_chain(t, plan, err);
+    cdz_arena_free(&t->memory);
+    free(t);
+    return status;
+}
+
 /* --- the file ------------------------------------------------------------------------------------------------------------- */
 
 static cdz_status replay_case(cdz_registry *registry, const cdz_json *c, cdz_error *err)
@@ -602,7 +666,9 @@ static cdz_status replay_case(cdz_registry *registry, const cdz_json *c, cdz_err
                                                  : cdz_json_eq(kind, "stateful") ? replay_stateful
                                                                                  : NULL;
     cdz_status known;
-    if (cdz_parity_loop_case(registry, c, &known, err)) return known;
+    if (cdz_parity_config_case(registry, c, &known, err) ||
+        cdz_parity_loop_case(registry, c, &known, err))
+        return known;
     size_t class = class_of(c);
     if (!replay || class == N_CLASSES) return unsupported(err);
     trial *t = malloc(sizeof *t);
