@@ -24,6 +24,11 @@
 #endif
 #endif
 
+#ifdef TAKEN
+static const bool taken = true;
+#else
+static const bool taken = false;
+#endif
 static atomic_long n_asked, refused_at = -1, n_held;
 static atomic_bool ever_after; /* everything from refused_at on is refused, not that one alone */
 
@@ -187,6 +192,7 @@ static long leaves(const scenario *s, long n, const answer *whole, bool *met)
 
 static void sweep(const scenario *s, bool all_after)
 {
+    if (taken) skip();
     const char *every = getenv("CADENZA_SWEEP_STRIDE");
     const long stride = every ? strtol(every, NULL, 10) : 101;
     answer whole;
@@ -228,10 +234,5 @@ int main(void)
             };
         }
     }
-#ifdef TAKEN
-    puts("skipped: a sanitizer has malloc's place");
-    return 77;
-#else
     return cmocka_run_group_tests_name("allocation failures", tests, NULL, NULL);
-#endif
 }
