@@ -9,7 +9,10 @@
 cdz_status cdz_scorer_take(cdz_scorer *s, size_t n, size_t bytes, void *out)
 {
     void *at = n < SIZE_MAX / bytes ? cdz_scratch(s->step, (n + 1) * bytes) : NULL;
-    if (!at) return cdz_fail(s->step, CDZ_E_NOMEM, "%s: out of memory", s->step->plugin->id);
+    if (!at) {
+        (void)cdz_fail(s->step, CDZ_E_NOMEM, "%s: out of memory", s->step->plugin->id);
+        return CDZ_E_NOMEM; /* and not what cdz_fail gives: *out is unset, as the analyzer can see now */
+    }
     memset(at, 0, (n + 1) * bytes);
     memcpy(out, &at, sizeof at);
     return CDZ_OK;
