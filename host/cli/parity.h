@@ -25,7 +25,7 @@ typedef struct cdz_parity_count {
 int cdz_parity_vectors(const char *path, cdz_registry *registry, bool verbose,
                        cdz_parity_count *count);
 
-/* --- parts of that: parity_vectors.c --- */
+/* --- parts of that: parity_vectors.c, parity_trial.c --- */
 enum { CDZ_PARITY_ROWS = 64 }; /* of a case, at most */
 
 /* A score of a case: a number or the name of none. */
@@ -43,7 +43,7 @@ const char *cdz_parity_optional(const cdz_json *c);
 bool cdz_parity_loop_case(cdz_registry *registry, const cdz_json *c, cdz_status *replayed,
                           cdz_error *err);
 
-/* --- cases of configuration: parity_config.c; what it asks of parity_vectors.c --- */
+/* --- cases of configuration: parity_config.c; what it asks of the other two --- */
 /* Replays the case if it is one of these; false if not. */
 bool cdz_parity_config_case(cdz_registry *registry, const cdz_json *c, cdz_status *replayed,
                             cdz_error *err);
