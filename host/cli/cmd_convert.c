@@ -106,7 +106,7 @@ static int work(cdz_convert_options *o)
     cdz_convert_report report;
     progress p = {.show = isatty(STDERR_FILENO) != 0, .percent = 101};
     o->watch = (cdz_watch){tell, &p};
-    if (cdz_cli_catch_interrupts()) cdz_cli_on_interrupt(note_interrupt, NULL);
+    cdz_cli_on_interrupt(note_interrupt, NULL);
     cdz_status st = cdz_guard_begin(&err);
     if (st == CDZ_OK) {
         st = cdz_convert(o, &report, &err);
