@@ -7,7 +7,7 @@
 
 #include "run/engine_parts.h"
 
-enum { DEFAULT_RUNNING = 256 };
+enum { DEFAULT_RUNNING = 256, FEW_WANTS = 16 };
 
 cdz_backend *cdz_engine_backend(const cdz_engine *engine)
 {
@@ -132,6 +132,10 @@ static cdz_status start_parts(cdz_engine *engine, const cdz_engine_options *opti
 {
     char why[256] = "";
     const cdz_cpu_options cpu = {options->cpu_variant, options->n_threads};
+    /* However short memory gets, a pass has room for some wants: a tick in which nothing goes on would be the last. */
+    engine->wants = malloc(FEW_WANTS * sizeof *engine->wants);
+    if (!engine->wants) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the engine");
+    engine->want_cap = FEW_WANTS;
     engine->backend = cdz_cpu_backend_create(&cpu, why, sizeof why);
     if (!engine->backend) return cdz_err(err, CDZ_E_USAGE, "%s", why);
     CDZ_TRY(cdz_fibres_create(options->fibres, &engine->fibres, err));
