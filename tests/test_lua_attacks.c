@@ -163,7 +163,7 @@ static const attack attacks[] = {
     {"a float loop that never ends", "for i = 1.0, math.huge, 1e-300 do end", SPENT},
     /* --- ways out ------------------------------------------------------------------------------------------------------ */
     {"nothing of the system",
-     "for _, n in ipairs { 'io', 'os', 'package', 'require', 'debug', 'load', 'loadstring', "
+     "for _, n in ipairs { 'io', 'os', 'package', 'debug', 'load', 'loadstring', "
      "'loadfile',\n"
      "'dofile', 'collectgarbage', '_G', 'next', 'rawget', 'rawset', 'newproxy', 'setfenv', "
      "'getfenv' } do\n"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/utf8.h"
 #include "lua/script.h"
 
@@ -172,32 +171,12 @@ static void unload(void *state)
     if (!m) return;
     for (uint32_t i = 0; i < m->n_reasons; i++) free(m->reasons[i]);
     free(m->reasons);
+    cdz_lua_free_files(m);
     cdz_arena_free(&m->arena);
     pthread_mutex_destroy(&m->lock);
     free(m->source);
     free(m->name);
     free(m);
-}
-
-static size_t line_of(const char *text, size_t at)
-{
-    size_t line = 1;
-
-    for (size_t i = 0; i < at; i++) line += text[i] == '\n';
-    return line;
-}
-
-static cdz_status read_source(cdz_lua_module *m, const char *path, cdz_error *err)
-{
-    CDZ_TRY(cdz_file_read(path, CDZ_LUA_MAX_SOURCE, &m->source, &m->source_len, err));
-    const size_t valid = cdz_utf8_valid_prefix(m->source, m->source_len);
-
-    if (m->source_len > 0 && m->source[0] == 0x1b)
-        return cdz_err(err, CDZ_E_INPUT, "%s: is compiled Lua; only source text is accepted", path);
-    if (valid < m->source_len)
-        return cdz_err(err, CDZ_E_INPUT, "%s:%zu: is not valid UTF-8", path,
-                       line_of(m->source, valid));
-    return CDZ_OK;
 }
 
 static cdz_status open_module(const char *path, cdz_lua_module **out, cdz_error *err)
@@ -210,8 +189,10 @@ static cdz_status open_module(const char *path, cdz_lua_module **out, cdz_error 
     m->arena.limit = MAX_DECLARED;
     m->name = strdup(slash ? slash + 1 : path);
     m->reasons = calloc(MAX_REASONS, sizeof *m->reasons);
-    cdz_status st = m->name && m->reasons ? read_source(m, path, err)
-                                          : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    cdz_status st = m->name && m->reasons
+                        ? cdz_lua_read_source(path, &m->source, &m->source_len, err)
+                        : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (st == CDZ_OK) st = cdz_lua_read_files(m, path, err);
     if (st != CDZ_OK) {
         unload(m);
         return st;

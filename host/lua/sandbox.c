@@ -392,6 +392,8 @@ static void push_library(lua_State *L)
     add_sealed(L, "vec");
     cdz_lua_push_bitset_lib(L);
     add_sealed(L, "bitset");
+    cdz_lua_push_require(L);
+    lua_setfield(L, -2, "require");
 }
 
 /* Upvalue: the globals. */

@@ -30,10 +30,19 @@ typedef struct cdz_lua_def {
     uint32_t instructions_at, ms_at, memory_at;
 } cdz_lua_def;
 
+/* Another file of the package, for require. */
+typedef struct cdz_lua_file {
+    const char *name; /* the arena's */
+    char *source;     /* its own */
+    size_t len;
+} cdz_lua_file;
+
 struct cdz_lua_module {
     char *name; /* of the file, without folders */
     char *source;
     size_t source_len;
+    cdz_lua_file *files; /* what plugin.ini lists */
+    uint32_t n_files;
     cdz_arena arena; /* descriptors, parameter tables and their texts */
     cdz_lua_def *defs;
     const cdz_plugin_base **plugins;
@@ -46,6 +55,13 @@ struct cdz_lua_module {
 const char *cdz_lua_module_name(const cdz_lua_module *module);
 /* A lasting copy of a stop reason; when too many different ones came, the constant "custom". [any] */
 const char *cdz_lua_module_reason(cdz_lua_module *module, const char *text, size_t len);
+
+/* require.c: a script's text, or a refusal of what is none. */
+cdz_status cdz_lua_read_source(const char *path, char **text, size_t *len, cdz_error *err);
+/* The other files of the package that path is the entry of. */
+cdz_status cdz_lua_read_files(cdz_lua_module *m, const char *path, cdz_error *err);
+void cdz_lua_free_files(cdz_lua_module *m);
+void cdz_lua_push_require(lua_State *L); /* [protected] the function */
 
 /* A session of def's plugin for a request (step->request may be NULL: create): file run, functions found, p made. */
 cdz_status cdz_lua_start(const cdz_lua_def *def, const cdz_step *step, cdz_lua_session **out);

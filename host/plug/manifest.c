@@ -18,6 +18,7 @@ typedef enum key {
     KEY_VERSION,
     KEY_KIND,
     KEY_ENTRY,
+    KEY_FILES,
     KEY_ABI,
     KEY_LICENSE,
     KEY_NEEDS,
@@ -26,8 +27,8 @@ typedef enum key {
     N_KEYS
 } key;
 
-static const char *const key_names[N_KEYS] = {"id",      "version", "kind",   "entry",  "abi",
-                                              "license", "needs",   "sha256", "summary"};
+static const char *const key_names[N_KEYS] = {"id",  "version", "kind",  "entry",  "files",
+                                              "abi", "license", "needs", "sha256", "summary"};
 
 typedef struct reader {
     cdz_manifest *out;
@@ -124,29 +125,55 @@ static cdz_status check_abi(const cdz_manifest *m, cdz_error *err)
     return cdz_abi_refusal(m->path, major, minor, err);
 }
 
-/* The entry is a plain name of a regular file; a symbolic link may not lead out of the folder. */
-static cdz_status check_entry(const char *folder, const cdz_manifest *m, cdz_error *err)
+/* A plain name of a regular file; a symbolic link may not lead out of the folder. */
+static cdz_status check_file(const char *folder, const cdz_manifest *m, const char *what,
+                             const char *name, const char *path, cdz_error *err)
 {
     struct stat s;
-    if (strchr(m->entry, '/') || strcmp(m->entry, ".") == 0 || strcmp(m->entry, "..") == 0)
+    if (strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return cdz_err(err, CDZ_E_DENIED,
-                       "%s: entry = %s: expected a plain file name in the same folder", m->path,
-                       m->entry);
-    if (stat(m->entry_path, &s) != 0)
-        return cdz_err(err, CDZ_E_NOT_FOUND, "%s: entry = %s: %s", m->path, m->entry,
+                       "%s: %s = %s: expected a plain file name in the same folder", m->path, what,
+                       name);
+    if (stat(path, &s) != 0)
+        return cdz_err(err, CDZ_E_NOT_FOUND, "%s: %s = %s: %s", m->path, what, name,
                        errno == ENOENT ? "no such file in the folder; has it been built?"
                                        : strerror(errno));
     if (!S_ISREG(s.st_mode))
-        return cdz_err(err, CDZ_E_DENIED, "%s: entry = %s: not a regular file", m->path, m->entry);
-    char *home = realpath(folder, NULL), *file = realpath(m->entry_path, NULL);
+        return cdz_err(err, CDZ_E_DENIED, "%s: %s = %s: not a regular file", m->path, what, name);
+    char *home = realpath(folder, NULL), *file = realpath(path, NULL);
     size_t n = home ? strlen(home) : 0;
     bool within = home && file && strncmp(file, home, n) == 0 && file[n] == '/';
     free(home);
     free(file);
     if (!within)
         return cdz_err(err, CDZ_E_DENIED,
-                       "%s: entry = %s: a symbolic link that leads out of the folder", m->path,
-                       m->entry);
+                       "%s: %s = %s: a symbolic link that leads out of the folder", m->path, what,
+                       name);
+    return CDZ_OK;
+}
+
+/* files = a.lua, b.lua: names apart by commas or spaces. */
+static cdz_status read_files(const char *folder, cdz_manifest *m, const char *list, cdz_error *err)
+{
+    static const char between[] = ", \t";
+    const char **names = cdz_arena_array(&m->arena, CDZ_MANIFEST_FILES, sizeof *names);
+    const char **paths = cdz_arena_array(&m->arena, CDZ_MANIFEST_FILES, sizeof *paths);
+    if (!names || !paths) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->path);
+    m->files = names;
+    m->file_paths = paths;
+    for (const char *p = list; p && *(p += strspn(p, between));) {
+        const size_t len = strcspn(p, between);
+        if (m->n_files == CDZ_MANIFEST_FILES)
+            return cdz_err(err, CDZ_E_INPUT, "%s: files: at most %u names", m->path,
+                           CDZ_MANIFEST_FILES);
+        const char *name = cdz_arena_strndup(&m->arena, p, len);
+        const char *path = cdz_arena_printf(&m->arena, "%s/%.*s", folder, (int)len, p);
+        if (!name || !path) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->path);
+        CDZ_TRY(check_file(folder, m, "files", name, path, err));
+        names[m->n_files] = name;
+        paths[m->n_files++] = path;
+        p += len;
+    }
     return CDZ_OK;
 }
 
@@ -183,7 +210,8 @@ static cdz_status read_manifest(const char *folder, reader *r)
     m->entry_path = cdz_arena_printf(&m->arena, "%s/%s", folder, m->entry);
     if (!m->entry_path) return cdz_err(r->err, CDZ_E_NOMEM, "%s: out of memory", m->path);
     CDZ_TRY(check_abi(m, r->err));
-    return check_entry(folder, m, r->err);
+    CDZ_TRY(check_file(folder, m, "entry", m->entry, m->entry_path, r->err));
+    return read_files(folder, m, value(r, KEY_FILES), r->err);
 }
 
 cdz_status cdz_manifest_read(const char *folder, cdz_manifest *out, cdz_error *err)

@@ -8,6 +8,7 @@
 
 #define CDZ_MANIFEST_FILE  "plugin.ini"
 #define CDZ_MANIFEST_BYTES 65536u
+#define CDZ_MANIFEST_FILES 32u /* names in files */
 
 /* Strings are the arena's. Optional ones are NULL when the file does not give them. */
 typedef struct cdz_manifest {
@@ -17,6 +18,8 @@ typedef struct cdz_manifest {
     uint32_t kind;
     const char *entry_path; /* folder/entry: a regular file that does not lead out of the folder */
     const char *abi, *license, *needs, *sha256, *summary;
+    const char *const *files, *const *file_paths; /* what else the package has: checked as the entry is */
+    uint32_t n_files;
 } cdz_manifest;
 
 /* Whether the folder has a plugin.ini at all. */

@@ -91,6 +91,12 @@ function cadenza.strategy(declaration) end
 ---@param declaration cadenza.DrafterTable
 function cadenza.drafter(declaration) end
 
+---Another file of the package, one that plugin.ini lists: files = words.lua. It runs once per request; what it returned
+---is what every require of it gives.
+---@param name string "words" or "words.lua"
+---@return any
+function require(name) end
+
 ---@class veclib
 vec = {}
 

@@ -1,0 +1,163 @@
+/* require.c - require "name": the other .lua files of a package, and nothing else.
+ *
+ * A package names them in its plugin.ini (files = tables.lua, words.lua). They are read when the script is loaded, by
+ * name and never by a path that the script makes up, so what runs later is what was there then. Each runs once per state,
+ * in the script's own sandbox, and what it returned is what every later require of it gives. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/utf8.h"
+#include "lua/script.h"
+#include "plug/manifest.h"
+
+#define MAX_FILES_BYTES (1u << 20) /* of all files together */
+
+/* --- reading ----------------------------------------------------------------------------------------------------- */
+
+static size_t line_of(const char *text, size_t at)
+{
+    size_t line = 1;
+
+    for (size_t i = 0; i < at; i++) line += text[i] == '\n';
+    return line;
+}
+
+cdz_status cdz_lua_read_source(const char *path, char **text, size_t *len, cdz_error *err)
+{
+    CDZ_TRY(cdz_file_read(path, CDZ_LUA_MAX_SOURCE, text, len, err));
+    const size_t valid = cdz_utf8_valid_prefix(*text, *len);
+    cdz_status st = CDZ_OK;
+
+    if (*len > 0 && (*text)[0] == 0x1b)
+        st = cdz_err(err, CDZ_E_INPUT, "%s: is compiled Lua; only source text is accepted", path);
+    else if (valid < *len)
+        st = cdz_err(err, CDZ_E_INPUT, "%s:%zu: is not valid UTF-8", path, line_of(*text, valid));
+    if (st == CDZ_OK) return st;
+    free(*text);
+    *text = NULL;
+    return st;
+}
+
+static bool is_lua(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    return dot && strcmp(dot, ".lua") == 0;
+}
+
+static cdz_status read_files(cdz_lua_module *m, const cdz_manifest *manifest, cdz_error *err)
+{
+    size_t total = 0;
+
+    m->files = cdz_arena_array(&m->arena, manifest->n_files, sizeof *m->files);
+    if (manifest->n_files > 0 && !m->files)
+        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->name);
+    for (uint32_t i = 0; i < manifest->n_files; i++) {
+        if (!is_lua(manifest->files[i])) continue;
+        cdz_lua_file *f = &m->files[m->n_files];
+        *f = (cdz_lua_file){.name = cdz_arena_strdup(&m->arena, manifest->files[i])};
+        if (!f->name) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->name);
+        CDZ_TRY(cdz_lua_read_source(manifest->file_paths[i], &f->source, &f->len, err));
+        m->n_files++;
+        total += f->len;
+        if (total > MAX_FILES_BYTES)
+            return cdz_err(err, CDZ_E_LIMIT, "%s: its files have more than %u bytes together",
+                           manifest->path, MAX_FILES_BYTES);
+    }
+    return CDZ_OK;
+}
+
+/* A manifest that is about another file, or none, leaves the script without files. */
+cdz_status cdz_lua_read_files(cdz_lua_module *m, const char *path, cdz_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    cdz_manifest manifest = {0};
+    cdz_error other = {0};
+    cdz_status st = CDZ_OK;
+
+    if (!folder) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (cdz_manifest_present(folder) && cdz_manifest_read(folder, &manifest, &other) == CDZ_OK &&
+        strcmp(manifest.entry, m->name) == 0)
+        st = read_files(m, &manifest, err);
+    cdz_manifest_free(&manifest);
+    free(folder);
+    return st;
+}
+
+void cdz_lua_free_files(cdz_lua_module *m)
+{
+    for (uint32_t i = 0; i < m->n_files; i++) free(m->files[i].source);
+}
+
+/* --- require ------------------------------------------------------------------------------------------------------ */
+
+/* "words" and "words.lua" are the same file. */
+static const cdz_lua_file *find(const cdz_lua_module *m, const char *name, size_t len)
+{
+    for (uint32_t i = 0; i < m->n_files; i++) {
+        const char *file = m->files[i].name;
+        const size_t n = strlen(file);
+        if ((n == len || n == len + 4) && memcmp(file, name, len) == 0) return &m->files[i];
+    }
+    return NULL;
+}
+
+static int refuse(lua_State *L, const cdz_lua_module *m, const char *name)
+{
+    const char *names[CDZ_MANIFEST_FILES];
+
+    if (m->n_files == 0)
+        return luaL_error(L,
+                          "require '%s': this script has no other files; a package names them in "
+                          "its plugin.ini (files = NAME.lua)",
+                          name);
+    luaL_checkstack(L, (int)m->n_files + 4, NULL);
+    for (uint32_t i = 0; i < m->n_files; i++)
+        names[i] = lua_pushlstring(L, m->files[i].name, strlen(m->files[i].name) - 4);
+    const char *near = cdz_nearest_name(name, names, m->n_files);
+    lua_pushliteral(L, "");
+    if (near) lua_pushfstring(L, ": did you mean '%s'?", near);
+    return luaL_error(L, "require '%s': not among the files of plugin.ini%s", name,
+                      lua_tostring(L, -1));
+}
+
+/* Upvalue: what is loaded, by file name; false while its file runs. */
+static int l_require(lua_State *L)
+{
+    const cdz_lua_module *m = cdz_lua_of(L)->module;
+    size_t len;
+    const char *name = luaL_checklstring(L, 1, &len);
+    const cdz_lua_file *f = strlen(name) == len ? find(m, name, len) : NULL;
+
+    lua_settop(L, 1);
+    if (!f) return refuse(L, m, name);
+    if (lua_getfield(L, lua_upvalueindex(1), f->name) == LUA_TBOOLEAN && !lua_toboolean(L, -1))
+        return luaL_error(L, "require '%s': %s requires itself, or failed when it ran", name,
+                          f->name);
+    if (!lua_isnil(L, -1)) return 1;
+    cdz_lua_guard_stack(L);
+    cdz_lua_charge(L, (int64_t)(f->len / 4 + 1));
+    lua_pushfstring(L, "@%s", f->name);
+    if (luaL_loadbufferx(L, f->source, f->len, lua_tostring(L, -1), "t") != LUA_OK)
+        return lua_error(L);
+    cdz_lua_get(L, CDZ_LUA_SLOT_ENV);
+    lua_setupvalue(L, -2, 1);
+    lua_pushboolean(L, 0);
+    lua_setfield(L, lua_upvalueindex(1), f->name);
+    lua_call(L, 0, 1);
+    if (lua_isnil(L, -1) || (lua_isboolean(L, -1) && !lua_toboolean(L, -1))) {
+        lua_pop(L, 1);
+        lua_pushboolean(L, 1);
+    }
+    lua_pushvalue(L, -1);
+    lua_setfield(L, lua_upvalueindex(1), f->name);
+    return 1;
+}
+
+void cdz_lua_push_require(lua_State *L)
+{
+    lua_newtable(L);
+    lua_pushcclosure(L, l_require, 1);
+}
