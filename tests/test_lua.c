@@ -242,6 +242,29 @@ static const struct {
      "for i = 0, 15 do row[i] = i end; row:keep_topp(0.5); assert(row:count_above(-1e30) == 1)\n"
      "for i = 0, 15 do row[i] = i end; row:keep_minp(0.1); assert(row:count_above(-1e30) == 3)\n"
      "row:temperature(2):keep_typical(0.9):keep_epsilon(0.0003):keep_eta(0.0003)"},
+    {"formulas",
+     "local f = vec.expr('x > t ? x*a : x - b', { 't', 'a', 'b' })\n"
+     "for i = 0, 15 do row[i] = i end; local b = row:copy():fill(2)\n"
+     "assert(row:apply(f, 7, 0.5, b) == row and row[8] == 4 and row[7] == 5)\n"
+     "local a, c = row:copy(), row:copy(); f(a, 1, 2, 3); c:apply(f, 1, 2, 3); assert(a[9] == c[9])\n"
+     "assert(vec.expr('abs(-x)')(vec.from { -3 })[0] == 3 and tostring(f) == 'formula')\n"
+     "assert(#vec.new(0):apply(f, 1, 2, 3) == 0)"},
+    {"formulas are the chain",
+     "for i = 0, 15 do row[i] = i * 0.37 - 2 end; local a = row:copy()\n"
+     "a:apply(vec.expr('exp(x / 0.7 + 0.1) * -3'))\n"
+     "row:div(0.7):add(0.1):exp():mul(-3); for i = 0, 15 do assert(row[i] == a[i]) end"},
+    {"formulas that are none",
+     "local function no(e, ...) local ok, m = pcall(...)\n"
+     "assert(not ok and m:find(e, 1, true), m) end\n"
+     "no(\"vec.expr: column 5: unknown name 'y'\", vec.expr, 'x + y')\n"
+     "no('name 1 is a number', vec.expr, 'x', { 1 })\n"
+     "no(\"name 'x' has a meaning already\", vec.expr, 'x', { 'x' })\n"
+     "local f = vec.expr('x + a', { 'a' })\n"
+     "no('has 1 arguments, 0 were given', f, row)\n"
+     "no('has 1 arguments, 2 were given', f, row, 1, 2)\n"
+     "no(\"argument 'a' is a table, expected a number or a vector\", f, row, {})\n"
+     "no('different length: 16 and 3', f, row, vec.new(3))\n"
+     "no('vec or scores expected, got number', f, 1, 2)"},
     {"cumsum", "row:fill(1):cumsum(); assert(row[15] == 16)"},
     {"penalties",
      "row:fill(2):penalize(ids, 'repetition', 2); assert(row[3] == 1 and row[2] == 2)\n"

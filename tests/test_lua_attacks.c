@@ -150,6 +150,12 @@ static const attack attacks[] = {
     {"a bitset of all memory", "bitset.new(1 << 30)", "memory budget spent"},
     /* --- time by other ways ------------------------------------------------------------------------------------------- */
     {"a loop of bulk operations", "local v = vec.new(100) while true do v:add(1) end", SPENT},
+    {"a loop of formulas",
+     "local f, v = vec.expr('pow(x, 2) + pow(x, 3)'), vec.new(1000) while true do f(v) end", SPENT},
+    {"formulas read for ever", "local s = '-x' .. ('+x'):rep(100) while true do vec.expr(s) end",
+     SPENT},
+    {"a formula of deep nesting", "vec.expr(('('):rep(4000))", "nested more than 64 deep"},
+    {"a formula without end", "vec.expr(('x+'):rep(2000) .. 'x')", "more than 128 operations"},
     {"long strings compared",
      "local a = ('x'):rep(1 << 20) local b = ('x'):rep(1 << 20) while a == b do end",
      "budget spent"},

@@ -10,9 +10,9 @@ typedef struct face {
 } face;
 
 static const face faces[] = {
-    {"Vec", CDZ_LUA_VEC},           {"Ids", CDZ_LUA_IDS}, {"Bitset", CDZ_LUA_BITSET},
-    {"Rng", CDZ_LUA_RNG},           {"Seq", CDZ_LUA_SEQ}, {"Context", "cadenza.context"},
-    {"Decoder", "cadenza.decoder"},
+    {"Vec", CDZ_LUA_VEC},           {"Ids", CDZ_LUA_IDS},   {"Bitset", CDZ_LUA_BITSET},
+    {"Rng", CDZ_LUA_RNG},           {"Seq", CDZ_LUA_SEQ},   {"Context", "cadenza.context"},
+    {"Decoder", "cadenza.decoder"}, {"Expr", CDZ_LUA_EXPR},
 };
 
 typedef struct stub {
@@ -61,9 +61,62 @@ static void check_existing(lua_State *L, stub *s, const char *class_name)
     }
 }
 
+/* A library of functions, vec and its like: both ways too. Its table is behind a read-only face. */
+static void check_library(lua_State *L, stub *s, const char *name)
+{
+    char start[64], line[128];
+
+    cdz_lua_get(L, CDZ_LUA_SLOT_ENV);
+    lua_getfield(L, -1, name);
+    assert_true(lua_getmetatable(L, -1));
+    lua_getfield(L, -1, "__index");
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+        const bool function = lua_isfunction(L, -1);
+        lua_pop(L, 1);
+        snprintf(line, sizeof line, "\nfunction %s.%s(", name, lua_tostring(L, -1));
+        if (function && !strstr(s->text, line))
+            complain(s, "not in the stub:", name, lua_tostring(L, -1), lua_rawlen(L, -1));
+        s->n_methods += function;
+    }
+    snprintf(start, sizeof start, "\nfunction %s.", name);
+    for (const char *p = s->text; (p = strstr(p, start)) != NULL;) {
+        p += strlen(start);
+        const size_t len = strcspn(p, "(");
+        lua_pushlstring(L, p, len);
+        if (lua_rawget(L, -2) != LUA_TFUNCTION) complain(s, "does not exist:", name, p, len);
+        lua_pop(L, 1);
+    }
+    lua_settop(L, 1);
+}
+
+/* Functions of no library; Lua's own need no stub. */
+static void check_globals(lua_State *L, stub *s)
+{
+    int n = 0;
+
+    cdz_lua_get(L, CDZ_LUA_SLOT_ENV);
+    for (const char *p = s->text; (p = strstr(p, "\nfunction ")) != NULL;) {
+        p += 10;
+        const size_t len = strcspn(p, "(");
+        if (memchr(p, '.', len) || memchr(p, ':', len)) continue;
+        lua_pushlstring(L, p, len);
+        if (lua_gettable(L, -2) != LUA_TFUNCTION) complain(s, "does not exist:", "_ENV", p, len);
+        lua_pop(L, 1);
+        n++;
+    }
+    assert_true(n > 0);
+    lua_settop(L, 1);
+}
+
 static int compare(lua_State *L)
 {
+    static const char *const libraries[] = {"cadenza", "vec", "bitset"};
     stub *s = lua_touserdata(L, 1);
+
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+        check_library(L, s, libraries[i]);
+    check_globals(L, s);
 
     cdz_lua_push_ctx(L);
     cdz_lua_push_decoder_ctx(L);

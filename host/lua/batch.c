@@ -146,6 +146,7 @@ void cdz_lua_open_batch(lua_State *L)
     add_methods(L, cdz_lua_vec_reduce);
     add_methods(L, cdz_lua_vec_dist);
     add_methods(L, cdz_lua_vec_history);
+    add_methods(L, cdz_lua_vec_formula);
     /* The decoder's own where the scores are the decoder's; upvalue: what else. */
     for (const luaL_Reg *f = cdz_lua_vec_dist; f->name; f++) {
         const bool log = strcmp(f->name, "log_softmax") == 0;

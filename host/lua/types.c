@@ -82,6 +82,8 @@ void cdz_lua_describe_object(lua_State *L, int index)
         lua_pushfstring(L, "scores(%d, %d)", (int)b->scores.n_rows, (int)b->scores.n_vocab);
     else if (bits)
         lua_pushfstring(L, "bitset(%d)", (int)bits->n);
+    else if (luaL_testudata(L, index, CDZ_LUA_EXPR))
+        lua_pushliteral(L, "formula");
     else
         lua_pushliteral(L, "object");
 }
@@ -406,4 +408,5 @@ void cdz_lua_open_types(lua_State *L)
     cdz_lua_open_batch(L);
     cdz_lua_open_bitset(L);
     cdz_lua_open_rng(L);
+    cdz_lua_open_expr(L);
 }

@@ -17,6 +17,7 @@
 #define CDZ_LUA_BATCH  "cadenza.batch"
 #define CDZ_LUA_BITSET "cadenza.bitset"
 #define CDZ_LUA_RNG    "cadenza.rng"
+#define CDZ_LUA_EXPR   "cadenza.expr"
 
 /* Valid for ever when clock is NULL. */
 typedef struct cdz_lua_stamp {
@@ -93,9 +94,11 @@ void cdz_lua_open_vec(lua_State *L);
 void cdz_lua_open_batch(lua_State *L);
 void cdz_lua_open_bitset(lua_State *L);
 void cdz_lua_open_rng(lua_State *L);
+void cdz_lua_open_expr(lua_State *L);
+int cdz_lua_vec_expr(lua_State *L); /* vec.expr */
 /* Methods of vectors by file; each list ends with a NULL name. */
 extern const luaL_Reg cdz_lua_vec_access[], cdz_lua_vec_arith[], cdz_lua_vec_reduce[],
-    cdz_lua_vec_dist[], cdz_lua_vec_history[];
+    cdz_lua_vec_dist[], cdz_lua_vec_history[], cdz_lua_vec_formula[];
 
 /* rng.c: the generator of the present call. */
 uint32_t cdz_lua_rng_word(lua_State *L);

@@ -216,7 +216,8 @@ static int vec_from(lua_State *L)
 
 void cdz_lua_push_vec_lib(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"new", vec_new}, {"from", vec_from}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"new", vec_new}, {"from", vec_from}, {"expr", cdz_lua_vec_expr}, {NULL, NULL}};
 
     luaL_newlib(L, functions);
 }
@@ -489,7 +490,7 @@ void cdz_lua_open_vec(lua_State *L)
     static const luaL_Reg meta[] = {
         {"__newindex", vec_newindex}, {"__len", vec_len}, {"__gc", vec_gc}, {NULL, NULL}};
     const luaL_Reg *const more[] = {cdz_lua_vec_arith, cdz_lua_vec_reduce, cdz_lua_vec_dist,
-                                    cdz_lua_vec_history};
+                                    cdz_lua_vec_history, cdz_lua_vec_formula};
     luaL_Reg all[96] = {{NULL, NULL}};
     size_t n = 0;
 

@@ -3,14 +3,25 @@
 
 #if defined(__AVX2__) && defined(__FMA__)
 #define CDZ_VEC_AVX2
+#include "vec/body_expr.h"
 #include "vec/table.h"
 
 const cdz_vec *cdz_vec_avx2(void)
 {
     return &table;
 }
+
+cdz_expr_runner cdz_expr_avx2(void)
+{
+    return run_expr;
+}
 #else
 const cdz_vec *cdz_vec_avx2(void)
+{
+    return NULL;
+}
+
+cdz_expr_runner cdz_expr_avx2(void)
 {
     return NULL;
 }

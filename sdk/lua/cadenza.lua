@@ -110,6 +110,18 @@ function vec.new(n, x) end
 ---@return cadenza.Vec
 function vec.from(values) end
 
+---A formula over every element x: "x > t ? x*a : x - b". names: its arguments, in the order apply takes them. Operators, from
+---the tightest: ^, - not !, * /, + -, < <= > >= == != ~=, and &&, or ||, ? :. Functions: abs clamp(v, low, high) exp floor log
+---max min pow sqrt. A comparison is 1 or 0; what is not 0 holds. inf and nan are numbers.
+---@param text string
+---@param names? string[]
+---@return cadenza.Expr
+function vec.expr(text, names) end
+
+---A formula; f(v, ...) is v:apply(f, ...).
+---@class cadenza.Expr
+---@overload fun(v: cadenza.Vec, ...: number|cadenza.Vec): cadenza.Vec
+
 ---@class bitsetlib
 bitset = {}
 
@@ -209,6 +221,12 @@ function Vec:neg() end
 ---@param x number|cadenza.Vec
 ---@return cadenza.Vec self
 function Vec:where(mask, x) end
+
+---A formula in place: one pass over memory, the bits of the single operations.
+---@param formula cadenza.Expr
+---@param ... number|cadenza.Vec one for each name
+---@return cadenza.Vec self
+function Vec:apply(formula, ...) end
 
 ---Masked elements are -inf. Ids the vector does not have are ignored.
 ---@param ids cadenza.IdList
