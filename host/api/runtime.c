@@ -55,6 +55,8 @@ static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_
         .kv_bytes = options->kv_bytes,
         .max_queue = options->max_queue,
         .max_running = options->max_running,
+        .log = options->log,
+        .log_user = options->log_user,
     };
     return cdz_engine_create(&want, out, err);
 }

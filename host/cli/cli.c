@@ -111,6 +111,8 @@ const char cdz_cli_common_help[] =
     "  --assistant FOLDER       a draft model for strategies that use one\n"
     "  --plugin PATH            load a plugin file or package folder; may be repeated\n"
     "  --safe-mode              built-in plugins only\n"
+    "  --log LEVEL              what plugins log, to stderr: debug, info (the default; print() of a\n"
+    "                           Lua script is info), warning or none\n"
     "  --timeout SECONDS        end each request after that time, with what it has\n"
     "Machine:\n"
     "  --quantize TYPE          the model's weights in blocks, made at load: q8_0, q4_0, q4_1, q5_0,\n"
@@ -165,6 +167,45 @@ static bool take_number(const char *value, double low, double high, double *out)
     return end != value && !*end && isfinite(*out) && *out >= low && *out <= high;
 }
 
+/* --- what plugins log ---------------------------------------------------------------------------------- */
+
+/* "debug", "info" and "warning" are numbered as cdz_log_level; "none" is above all. */
+static const char *const log_levels[] = {"debug", "info", "warning", "none"};
+enum { N_LOG_LEVELS = sizeof log_levels / sizeof log_levels[0] };
+
+static bool is_log_level(const char *word)
+{
+    for (size_t i = 0; i < N_LOG_LEVELS; i++)
+        if (strcmp(word, log_levels[i]) == 0) return true;
+    return false;
+}
+
+static void log_all(void *user, cdz_log_level level, const char *plugin, const char *text)
+{
+    static const char *const marks[] = {"debug: ", "", "warning: "};
+    cdz_session *session = user;
+    if (session && atomic_exchange(&session->mid_line, false)) fputc('\n', stderr);
+    cdz_cli_say("%s: %s%s", plugin, marks[level <= CDZ_LOG_WARNING ? level : CDZ_LOG_WARNING], text);
+}
+
+static void log_info(void *user, cdz_log_level level, const char *plugin, const char *text)
+{
+    if (level >= CDZ_LOG_INFO) log_all(user, level, plugin, text);
+}
+
+static void log_warnings(void *user, cdz_log_level level, const char *plugin, const char *text)
+{
+    if (level >= CDZ_LOG_WARNING) log_all(user, level, plugin, text);
+}
+
+cdz_cli_log *cdz_cli_log_for(const cdz_cli_options *options)
+{
+    static cdz_cli_log *const by_level[] = {log_all, log_info, log_warnings, NULL};
+    for (size_t i = 0; options->log && i < N_LOG_LEVELS; i++)
+        if (strcmp(options->log, log_levels[i]) == 0) return by_level[i];
+    return log_info;
+}
+
 bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const char *command,
                          int *status)
 {
@@ -176,6 +217,13 @@ bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const c
     case CDZ_OPT_ASSISTANT: o->assistant = value; return true;
     case CDZ_OPT_QUANTIZE: o->quantize = value; return true;
     case CDZ_OPT_SAFE_MODE: o->safe_mode = true; return true;
+    case CDZ_OPT_LOG:
+        if (is_log_level(value)) {
+            o->log = value;
+            return true;
+        }
+        *status = cdz_cli_misuse(command, "--log %s: expected debug, info, warning or none", value);
+        return false;
     case CDZ_OPT_PLUGIN: return push(&o->plugins, &o->n_plugins, value);
     case CDZ_OPT_SEED:
         value = cdz_arena_printf(&o->kept, "seed=%s", value);

@@ -3,6 +3,7 @@
 #define CDZ_HOST_CLI_H
 
 #include <getopt.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/arena.h"
@@ -47,7 +48,8 @@ typedef struct cdz_cli_options {
     uint64_t kv_bytes;
     double timeout_s;
     bool safe_mode;
-    cdz_arena kept; /* texts made on the way, alive as long as the options */
+    const char *log; /* lowest level of plugins' lines that is shown, or "none"; NULL: info */
+    cdz_arena kept;  /* texts made on the way, alive as long as the options */
 } cdz_cli_options;
 
 /* The getopt_long rows and letters of the common options; val from 256 on. Terminate your own table with
@@ -63,6 +65,7 @@ enum {
     CDZ_OPT_SAFE_MODE,
     CDZ_OPT_ASSISTANT,
     CDZ_OPT_QUANTIZE,
+    CDZ_OPT_LOG,
     CDZ_OPT_OWN = 512, /* a command's own options start here */
 };
 #define CDZ_CLI_COMMON_OPTIONS                                                                     \
@@ -77,6 +80,7 @@ enum {
         {"safe-mode", no_argument, NULL, CDZ_OPT_SAFE_MODE},                                       \
         {"assistant", required_argument, NULL, CDZ_OPT_ASSISTANT},                                 \
         {"quantize", required_argument, NULL, CDZ_OPT_QUANTIZE},                                   \
+        {"log", required_argument, NULL, CDZ_OPT_LOG},                                             \
     {                                                                                              \
         "help", no_argument, NULL, 'h'                                                             \
     }
@@ -99,7 +103,17 @@ typedef struct cdz_session {
     cdz_runtime *runtime;
     cdz_model *model, *assistant;
     cdz_pipeline *pipeline;
+    atomic_bool
+        mid_line; /* stderr stands behind a piece of the answer: what is said now begins on a new line */
 } cdz_session;
+
+/* A piece of the answer to stdout, at once. */
+void cdz_session_put_text(cdz_session *session, const char *text);
+
+/* What cdz_options.log takes: a plugin's line to stderr, from options->log on; NULL when none is wanted. log_user: the
+ * session, or NULL. */
+typedef void cdz_cli_log(void *user, cdz_log_level level, const char *plugin, const char *text);
+cdz_cli_log *cdz_cli_log_for(const cdz_cli_options *options);
 
 /* Opens all three with progress on a terminal; on failure says why and returns the exit status, else 0. */
 int cdz_session_open(const cdz_cli_options *options, cdz_session *session);

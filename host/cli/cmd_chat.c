@@ -49,8 +49,7 @@ static void on_event(void *user, const cdz_event *event)
     chat *c = user;
     if (event->kind != CDZ_EVENT_TOKENS || event->row != 0) return;
     cdz_buf_puts(&c->answer, event->text);
-    fputs(event->text, stdout);
-    fflush(stdout);
+    cdz_session_put_text(&c->session, event->text);
 }
 
 static void cancel(void *user)

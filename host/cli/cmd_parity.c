@@ -384,7 +384,8 @@ static int replay_all(parity *p, char **paths, int n)
                            .kv_bytes = p->options.kv_bytes,
                            .plugins = p->options.plugins,
                            .n_plugins = p->options.n_plugins,
-                           .guard_files = true};
+                           .guard_files = true,
+                           .log = cdz_cli_log_for(&p->options)};
     cdz_status opened = cdz_open(&options, &p->runtime, &err);
     cdz_session session = {.runtime = p->runtime};
     if (opened == CDZ_OK)

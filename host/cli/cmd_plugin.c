@@ -21,7 +21,8 @@ static const char help[] =
     "       cadenza plugin page ID|PATH\n"
     "       cadenza plugin new PATH [--kind KIND] [--lang lua|c] [--id ID]\n"
     "\n"
-    "Shows the strategies, processors and stopping criteria that pipelines can use.\n"
+    "Shows the strategies, processors, stopping criteria, drafters and observers that pipelines\n"
+    "can use.\n"
     "\n"
     "  list           every plugin: id, kind, version and what it does\n"
     "  info ID|PATH   one plugin: its parameters with ranges, its capabilities, its file;\n"
@@ -115,11 +116,9 @@ static cdz_status list_all(cdz_registry *registry, lister *l, cdz_error *err)
     static const struct {
         uint32_t kind;
         const char *title;
-    } groups[] = {{CDZ_KIND_STRATEGY, "strategies"},
-                  {CDZ_KIND_PROCESSOR, "processors"},
-                  {CDZ_KIND_CRITERION, "stopping criteria"},
-                  {CDZ_KIND_DRAFTER, "drafters"},
-                  {0, "refused"}};
+    } groups[] = {{CDZ_KIND_STRATEGY, "strategies"},         {CDZ_KIND_PROCESSOR, "processors"},
+                  {CDZ_KIND_CRITERION, "stopping criteria"}, {CDZ_KIND_DRAFTER, "drafters"},
+                  {CDZ_KIND_OBSERVER, "observers"},          {0, "refused"}};
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         l->title = groups[i].title;
         l->kind = groups[i].kind;
@@ -244,7 +243,7 @@ static cdz_status info_of_path(cdz_registry *registry, const char *path, bool as
 static cdz_status info_of_id(cdz_registry *registry, const char *id, bool as_page, cdz_error *err)
 {
     unsigned shown = 0;
-    for (uint32_t kind = CDZ_KIND_PROCESSOR; kind <= CDZ_KIND_DRAFTER; kind++) {
+    for (uint32_t kind = CDZ_KIND_PROCESSOR; kind <= CDZ_KIND_OBSERVER; kind++) {
         cdz_plugin_ref ref;
         if (cdz_registry_find(registry, kind, id, &ref, NULL) != CDZ_OK) continue;
         if (shown++) printf("\n");

@@ -239,6 +239,7 @@ static void free_prompt(prompt *p)
 
 /* What the callback writes to. Rows after the first are printed at the end: two streams in one terminal are none. */
 typedef struct stream {
+    cdz_session *session;
     bool wrote, newline;
 } stream;
 
@@ -246,8 +247,7 @@ static void on_event(void *user, const cdz_event *event)
 {
     stream *out = user;
     if (event->kind != CDZ_EVENT_TOKENS || event->row != 0 || !event->text[0]) return;
-    fputs(event->text, stdout);
-    fflush(stdout);
+    cdz_session_put_text(out->session, event->text);
     out->wrote = true;
     out->newline = event->text[strlen(event->text) - 1] == '\n';
 }
@@ -265,7 +265,7 @@ static void cancel(void *user)
 
 static void print_rows(const cdz_result *result, const stream *out)
 {
-    if (out->wrote && !out->newline) putchar('\n');
+    if (out->wrote && !out->newline) cdz_session_put_text(out->session, "\n");
     for (uint32_t r = 1; r < cdz_result_rows(result); r++)
         printf("---\n%s\n", cdz_result_text(result, r));
 }
@@ -321,7 +321,7 @@ static bool has_place(const char *path, cdz_arena *arena)
 static int run_one(const cdz_run_options *o, cdz_session *session)
 {
     prompt p = {0};
-    stream out = {0};
+    stream out = {.session = session};
     cdz_drafts drafts = {0};
     cdz_arena arena = {0};
     int status =

@@ -77,6 +77,8 @@ static cdz_status open_all(const cdz_cli_options *o, const char *folder, cdz_ses
         .n_plugins = o->n_plugins,
         .safe_mode = o->safe_mode,
         .guard_files = true,
+        .log = cdz_cli_log_for(o),
+        .log_user = s,
     };
     CDZ_TRY(cdz_open(&options, &s->runtime, err));
     /* The pipeline first: its mistakes are the likelier ones, and quicker to find than a model is to load. */
@@ -97,6 +99,22 @@ int cdz_session_open(const cdz_cli_options *options, cdz_session *session)
     if (open_all(options, folder, session, &err) == CDZ_OK) return CDZ_EXIT_OK;
     cdz_session_close(session);
     return cdz_cli_fail(&err);
+}
+
+/* Do stdout and stderr end in one place, a terminal as a rule? */
+static bool one_stream(void)
+{
+    struct stat out, err;
+    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+           out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+}
+
+void cdz_session_put_text(cdz_session *session, const char *text)
+{
+    if (!text[0]) return;
+    fputs(text, stdout);
+    fflush(stdout);
+    atomic_store(&session->mid_line, one_stream() && text[strlen(text) - 1] != '\n');
 }
 
 void cdz_session_close(cdz_session *session)

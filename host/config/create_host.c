@@ -8,6 +8,7 @@
 
 #include "cadenza/criterion.h"
 #include "cadenza/drafter.h"
+#include "cadenza/observer.h"
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
 
@@ -91,6 +92,7 @@ static create_fn *create_of(const cdz_plugin_base *plugin)
     case CDZ_KIND_CRITERION: return ((const cdz_criterion *)whole)->create;
     case CDZ_KIND_STRATEGY: return ((const cdz_strategy *)whole)->create;
     case CDZ_KIND_DRAFTER: return ((const cdz_drafter *)whole)->create;
+    case CDZ_KIND_OBSERVER: return ((const cdz_observer *)whole)->create;
     default: return NULL;
     }
 }

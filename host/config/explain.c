@@ -301,6 +301,8 @@ cdz_status cdz_pipeline_explain_text(cdz_pipeline *pipeline, const cdz_json *mod
     write_instances(arena, plan, "Processors, in order", plan->processors, plan->n_processors, true,
                     out);
     write_instances(arena, plan, "Stopping criteria", plan->criteria, plan->n_criteria, false, out);
+    if (plan->n_observers)
+        write_instances(arena, plan, "Observers", plan->observers, plan->n_observers, false, out);
     write_parameters(arena, plan, out);
     write_warnings(arena, plan, out);
     cdz_plan_free(plan);

@@ -290,7 +290,8 @@ static cdz_status all_entries(linker *l, entry_list *out)
 {
     cdz_link *link = l->link;
     size_t room = CDZ_N_RECIPES + 9 + (size_t)link->processors.n + link->stopping.n +
-                  link->chain.n + cdz_profile_n_processors + cdz_profile_n_criteria;
+                  link->observers.n + link->chain.n + cdz_profile_n_processors +
+                  cdz_profile_n_criteria;
     *out = (entry_list){cdz_arena_array(&link->arena, room, sizeof *out->at), 0};
     if (!out->at) return no_memory(l);
     add_entries(out, &link->strategy, 1);
@@ -306,6 +307,7 @@ static cdz_status all_entries(linker *l, entry_list *out)
     add_entries(out, link->chain.at, link->chain.n);
     if (!link->chain.given) add_entries(out, link->processors.at, link->processors.n);
     add_entries(out, link->stopping.at, link->stopping.n);
+    add_entries(out, link->observers.at, link->observers.n);
     add_entries(out, link->stages, cdz_profile_n_processors);
     add_entries(out, link->criteria, cdz_profile_n_criteria);
     return CDZ_OK;
@@ -502,6 +504,7 @@ static cdz_status link_all(linker *l, const char *strategy)
     CDZ_TRY(link_generation(l));
     CDZ_TRY(link_list(l, "processors", CDZ_KIND_PROCESSOR, &l->link->processors));
     CDZ_TRY(link_list(l, "stopping", CDZ_KIND_CRITERION, &l->link->stopping));
+    CDZ_TRY(link_list(l, "observers", CDZ_KIND_OBSERVER, &l->link->observers));
     CDZ_TRY(link_list(l, "chain", CDZ_KIND_PROCESSOR, &l->link->chain));
     CDZ_TRY(check_chain(l));
     CDZ_TRY(link_profile(l));
@@ -544,6 +547,7 @@ void cdz_link_free(cdz_link *link)
     release_all(&link->early_exit, 1);
     release_all(link->processors.at, link->processors.n);
     release_all(link->stopping.at, link->stopping.n);
+    release_all(link->observers.at, link->observers.n);
     release_all(link->chain.at, link->chain.n);
     release_all(link->stages, cdz_profile_n_processors);
     release_all(link->criteria, cdz_profile_n_criteria);

@@ -26,6 +26,8 @@ typedef struct cdz_plan {
     uint32_t n_processors;
     cdz_instance *criteria;
     uint32_t n_criteria;
+    cdz_instance *observers;
+    uint32_t n_observers;
     const char **warnings; /* sentences for the user */
     uint32_t n_warnings;
     struct cdz_pipeline *pipeline; /* retained: plugins, names and origins are its */

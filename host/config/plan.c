@@ -521,6 +521,15 @@ static cdz_status plan_criteria(planner *p)
     return instantiate_all(p, places, n, &p->plan->criteria, &p->plan->n_criteria);
 }
 
+static cdz_status plan_observers(planner *p)
+{
+    const cdz_parts *observers = &p->link->observers;
+    place *places = cdz_arena_array(&p->plan->arena, observers->n, sizeof *places);
+    if (!places) return no_memory(p);
+    for (uint32_t i = 0; i < observers->n; i++) places[i] = (place){&observers->at[i], 0, true};
+    return instantiate_all(p, places, observers->n, &p->plan->observers, &p->plan->n_observers);
+}
+
 /* --- the whole ------------------------------------------------------------------------------------------- */
 
 static cdz_status finish(planner *p)
@@ -548,6 +557,7 @@ static cdz_status build(planner *p)
         CDZ_TRY(instantiate(p, p->drafter, 0, p->link->drafter_named, &p->plan->drafter));
     CDZ_TRY(plan_processors(p));
     CDZ_TRY(plan_criteria(p));
+    CDZ_TRY(plan_observers(p));
     return finish(p);
 }
 

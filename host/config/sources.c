@@ -56,7 +56,8 @@ static cdz_status add_section(cdz_sources *s, cdz_written_section section, cdz_e
 
 /* --- checking -------------------------------------------------------------------------------------------- */
 
-static const char *const keys[] = {"use", "strategy", "drafter", "processors", "stopping", "chain"};
+static const char *const keys[] = {"use",      "strategy",  "drafter", "processors",
+                                   "stopping", "observers", "chain"};
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 
 static bool pipeline_key(const char *name)
@@ -72,7 +73,8 @@ static cdz_status check_pipeline_key(const cdz_written *w, cdz_error *err)
     const char *nearest = cdz_nearest_name(w->name, keys, N_KEYS);
     return cdz_err(err, CDZ_E_USAGE, "%s: no such key%s%s%s", w->name,
                    nearest ? ": did you mean '"
-                           : "; it has use, strategy, drafter, processors, stopping, chain",
+                           : "; it has use, strategy, drafter, processors, stopping, observers, "
+                             "chain",
                    nearest ? nearest : "", nearest ? "'?" : "");
 }
 

@@ -33,15 +33,14 @@ static const cap_name strategy_caps[] = {{"one_row", CDZ_ONE_ROW}, {"rewinds", C
                                          {"samples", CDZ_SAMPLES}, {"greedy", CDZ_GREEDY},
                                          {"beams", CDZ_BEAMS},     {NULL, 0}};
 
-static const cap_name drafter_caps[] = {{NULL, 0}};
+static const cap_name no_caps[] = {{NULL, 0}};
 
 static const char *const common_fields[] = {"id", "version", "summary", "params", "create"};
 static const char *const row_fields[] = {"idle", "begin", "accept", "needs_ids"};
 static const char *const own_fields[][2] = {
-    [CDZ_KIND_PROCESSOR] = {"apply", "batched"},
-    [CDZ_KIND_CRITERION] = {"test", NULL},
-    [CDZ_KIND_STRATEGY] = {"run", "generate"},
-    [CDZ_KIND_DRAFTER] = {"propose", "judged"},
+    [CDZ_KIND_PROCESSOR] = {"apply", "batched"}, [CDZ_KIND_CRITERION] = {"test", NULL},
+    [CDZ_KIND_STRATEGY] = {"run", "generate"},   [CDZ_KIND_DRAFTER] = {"propose", "judged"},
+    [CDZ_KIND_OBSERVER] = {NULL, NULL}, /* cdz_lua_observer_functions */
 };
 
 /* Whether rows of the request have something of the plugin's: state, idleness. */
@@ -55,7 +54,7 @@ static const cap_name *caps_of(uint32_t kind)
     return kind == CDZ_KIND_PROCESSOR   ? processor_caps
            : kind == CDZ_KIND_CRITERION ? criterion_caps
            : kind == CDZ_KIND_STRATEGY  ? strategy_caps
-                                        : drafter_caps;
+                                        : no_caps;
 }
 
 /* --- fields ---------------------------------------------------------------------------------------------------- */
@@ -68,7 +67,8 @@ static size_t known_fields(uint32_t kind, const char **out)
         out[n++] = common_fields[i];
     for (size_t i = 0; watches_rows(kind) && i < sizeof row_fields / sizeof *row_fields; i++)
         out[n++] = row_fields[i];
-    if (kind == CDZ_KIND_DRAFTER) out[n++] = "begin";
+    if (kind == CDZ_KIND_DRAFTER || kind == CDZ_KIND_OBSERVER) out[n++] = "begin";
+    if (kind == CDZ_KIND_OBSERVER) n += cdz_lua_observer_functions(out + n);
     for (size_t i = 0; i < 2; i++)
         if (own_fields[kind][i]) out[n++] = own_fields[kind][i];
     for (const cap_name *c = caps_of(kind); c->name; c++) out[n++] = c->name;
@@ -231,8 +231,13 @@ static uint32_t read_caps(lua_State *L, uint32_t kind)
     return caps;
 }
 
+static bool declares(void *L, const char *name)
+{
+    return has_function(L, name);
+}
+
 /* The functions of the host's side; what the script lacks is left out of the descriptor. */
-static void fill_kind(cdz_lua_def *def, uint32_t kind, uint32_t caps)
+static void fill_kind(lua_State *L, cdz_lua_def *def, uint32_t kind, uint32_t caps)
 {
     const cdz_plugin_base base = def->as.base;
     const uint32_t state = def->has_accept ? sizeof(cdz_lua_row_state) : 0;
@@ -255,6 +260,8 @@ static void fill_kind(cdz_lua_def *def, uint32_t kind, uint32_t caps)
         def->as.drafter = cdz_lua_drafter;
         if (!def->has_create) def->as.drafter.create = NULL;
         if (!def->has_judged) def->as.drafter.judged = NULL;
+    } else if (kind == CDZ_KIND_OBSERVER) {
+        cdz_lua_hear(def, declares, L);
     } else {
         def->as.strategy = cdz_lua_strategy;
         def->as.strategy.caps = caps;
@@ -274,7 +281,7 @@ static cdz_lua_def *make_def(lua_State *L, cdz_lua_module *m, uint32_t kind)
 
     if (!def) luaL_error(L, "out of memory");
     check_fields(L, kind);
-    if (!has_function(L, own_fields[kind][0]) &&
+    if (own_fields[kind][0] && !has_function(L, own_fields[kind][0]) &&
         !(kind == CDZ_KIND_STRATEGY && has_function(L, "generate")))
         luaL_error(L, "field '%s' is missing: the function to call", own_fields[kind][0]);
     def->module = m;
@@ -288,7 +295,7 @@ static cdz_lua_def *make_def(lua_State *L, cdz_lua_module *m, uint32_t kind)
     def->as.base.version = text_field(L, &m->arena, "version", "0.0.0");
     def->as.base.summary = text_field(L, &m->arena, "summary", "");
     declare_params(L, m, def);
-    fill_kind(def, kind, read_caps(L, kind));
+    fill_kind(L, def, kind, read_caps(L, kind));
     return def;
 }
 
@@ -332,13 +339,17 @@ static int declare_drafter(lua_State *L)
     return declare(L, CDZ_KIND_DRAFTER);
 }
 
+static int declare_observer(lua_State *L)
+{
+    return declare(L, CDZ_KIND_OBSERVER);
+}
+
 void cdz_lua_push_cadenza(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"processor", declare_processor},
-                                         {"criterion", declare_criterion},
-                                         {"strategy", declare_strategy},
-                                         {"drafter", declare_drafter},
-                                         {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"processor", declare_processor}, {"criterion", declare_criterion},
+        {"strategy", declare_strategy},   {"drafter", declare_drafter},
+        {"observer", declare_observer},   {NULL, NULL}};
 
     luaL_newlib(L, functions);
     lua_pushstring(L, CDZ_VERSION);
@@ -398,6 +409,7 @@ void cdz_lua_declare(lua_State *L, cdz_lua_module *m)
     if (m->n_plugins == 0)
         luaL_error(L,
                    "%s: returned %s, expected cadenza.processor{...}, cadenza.criterion{...}, "
-                   "cadenza.strategy{...}, cadenza.drafter{...} or a list of them",
+                   "cadenza.strategy{...}, cadenza.drafter{...}, cadenza.observer{...} or a list of "
+                   "them",
                    m->name, luaL_typename(L, result));
 }

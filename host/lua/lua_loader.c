@@ -76,11 +76,11 @@ static int bind_plugin(lua_State *L)
 {
     cdz_lua_session *S = cdz_lua_of(L);
     const cdz_lua_def *def = lua_touserdata(L, 1);
-    static const char *const call[] = {NULL, "apply", "test", "run", "propose"};
+    static const char *const call[] = {NULL, "apply", "test", "run", "propose", NULL};
 
     cdz_lua_get(L, CDZ_LUA_SLOT_RESULT);
     cdz_lua_push_def(L, lua_gettop(L), def->index, S->kind);
-    keep_field(L, call[S->kind], CDZ_LUA_SLOT_CALL);
+    if (call[S->kind]) keep_field(L, call[S->kind], CDZ_LUA_SLOT_CALL); /* observers have several */
     if (S->kind == CDZ_KIND_STRATEGY && lua_getfield(L, -1, "generate") != LUA_TNIL)
         cdz_lua_set(L, CDZ_LUA_SLOT_CALL);
     else if (S->kind == CDZ_KIND_STRATEGY)

@@ -201,13 +201,18 @@ const cdz_processor cdz_lua_processor = {
 
 /* --- test ---------------------------------------------------------------------------------------------------------- */
 
+static const char *const reason_names[] = {"", "eos", "length", "time", "string"};
+
 cdz_stop_reason cdz_lua_stop_reason(const char *text)
 {
-    static const char *const names[] = {"", "eos", "length", "time", "string"};
-
     for (uint32_t i = CDZ_STOP_EOS; i <= CDZ_STOP_STRING; i++)
-        if (strcmp(text, names[i]) == 0) return (cdz_stop_reason)i;
+        if (strcmp(text, reason_names[i]) == 0) return (cdz_stop_reason)i;
     return CDZ_STOP_CUSTOM;
+}
+
+const char *cdz_lua_reason_name(uint32_t reason)
+{
+    return reason <= CDZ_STOP_STRING ? reason_names[reason] : "custom";
 }
 
 /* What test returned, at index: nothing, true, a reason, or a reason and a text. */

@@ -284,7 +284,7 @@ int cdz_lua_print(lua_State *L)
          i++) /* the checker does not see that memcpy has written all before at */
         if ((unsigned char)line[i] < 0x20) line[i] = ' '; /* NOLINT(clang-analyzer-core.*) */
     line[at] = '\0';
-    cdz_log(S->step, CDZ_LOG_INFO, "%s: %s", cdz_lua_module_name(S->module), line);
+    cdz_log(S->step, CDZ_LOG_INFO, "%s", line);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "cadenza/drafter.h"
+#include "cadenza/observer.h"
 #include "cadenza/processor.h"
 #include "lua/session.h"
 
@@ -22,10 +23,11 @@ typedef struct cdz_lua_def {
         cdz_criterion criterion;
         cdz_strategy strategy;
         cdz_drafter drafter;
+        cdz_observer observer;
     } as;
     cdz_lua_module *module;
     uint32_t index; /* from 1, in the list the script returned */
-    bool batched, has_create, has_begin, has_accept, has_idle, has_judged;
+    bool batched, has_create, has_begin, has_accept, has_idle, has_judged, has_finish;
     /* Offsets of the reserved parameters in the parameter struct. */
     uint32_t instructions_at, ms_at, memory_at;
 } cdz_lua_def;
@@ -72,7 +74,7 @@ static inline const cdz_lua_def *cdz_lua_def_of(const cdz_step *step)
 /* Puts S's sentence on the request and returns st; for CDZ_LUA_SPENT_STATUS it is there already. */
 cdz_status cdz_lua_report(const cdz_lua_session *S, const cdz_step *step, cdz_status st);
 
-/* declare.c: [protected] cadenza.processor, .criterion, .strategy, .drafter as a table on the stack; and what they returned,
+/* declare.c: [protected] cadenza.processor, .criterion, .strategy, .drafter, .observer as a table on the stack; and what they returned,
  * at the top of the stack, into module->defs. */
 void cdz_lua_push_cadenza(lua_State *L);
 void cdz_lua_declare(lua_State *L, cdz_lua_module *module);
@@ -120,5 +122,11 @@ cdz_status cdz_lua_accept(const cdz_step *step, uint32_t r, int32_t token);
 void cdz_lua_end(const cdz_step *step);
 /* "eos", "length", "time", "string" or any other text: CDZ_STOP_CUSTOM. */
 cdz_stop_reason cdz_lua_stop_reason(const char *text);
+const char *cdz_lua_reason_name(uint32_t reason); /* the reverse */
+
+/* observer.c: the names of an observer's own functions into out; and def's descriptor, with those that are declared. */
+enum { CDZ_LUA_OBSERVER_FUNCTIONS = 7 };
+size_t cdz_lua_observer_functions(const char **out);
+void cdz_lua_hear(cdz_lua_def *def, bool (*declares)(void *user, const char *name), void *user);
 
 #endif

@@ -199,8 +199,10 @@ cdz_lua_vec *cdz_lua_check_vec(lua_State *L, int index)
 
 void cdz_lua_check_writable(lua_State *L, bool of_state)
 {
-    if (of_state && !cdz_lua_of(L)->state_writable)
-        luaL_error(L, "a row's state is written by accept only (copy it to work on it)");
+    if (!of_state || cdz_lua_of(L)->state_writable) return;
+    if (cdz_lua_of(L)->kind == CDZ_KIND_OBSERVER)
+        luaL_error(L, "an observer writes no scores (copy the row to work on it)");
+    luaL_error(L, "a row's state is written by accept only (copy it to work on it)");
 }
 
 cdz_lua_vec *cdz_lua_check_target(lua_State *L)

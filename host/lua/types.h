@@ -31,7 +31,7 @@ typedef struct cdz_lua_vec {
     size_t n, owned; /* owned: bytes of the pool; 0: a view */
     cdz_lua_stamp stamp;
     uint32_t base; /* index of the first element */
-    bool of_state; /* belongs to a row's state: written by accept only */
+    bool of_state; /* belongs to a row's state, written by accept only; or is shown to an observer */
 } cdz_lua_vec;
 
 /* Read-only token ids, indexed from 1. */

@@ -9,10 +9,9 @@
 #define MAX_TEXT   4096u /* bytes of a name, help or summary */
 
 static const char *const kind_names[] = {
-    [CDZ_KIND_PROCESSOR] = "processor",
-    [CDZ_KIND_CRITERION] = "criterion",
-    [CDZ_KIND_STRATEGY] = "strategy",
-    [CDZ_KIND_DRAFTER] = "drafter",
+    [CDZ_KIND_PROCESSOR] = "processor", [CDZ_KIND_CRITERION] = "criterion",
+    [CDZ_KIND_STRATEGY] = "strategy",   [CDZ_KIND_DRAFTER] = "drafter",
+    [CDZ_KIND_OBSERVER] = "observer",
 };
 
 const char *cdz_kind_name(uint32_t kind)
@@ -125,6 +124,10 @@ static bool kind_sizes(uint32_t kind, size_t *least, size_t *ours)
         *least = offsetof(cdz_drafter, propose) + sizeof(((cdz_drafter *)0)->propose);
         *ours = sizeof(cdz_drafter);
         return true;
+    case CDZ_KIND_OBSERVER:
+        *least = offsetof(cdz_observer, begin) + sizeof(((cdz_observer *)0)->begin);
+        *ours = sizeof(cdz_observer);
+        return true;
     default: return false;
     }
 }
@@ -148,10 +151,10 @@ static cdz_status copy_descriptor(const char *path, const cdz_plugin_base *from,
     if (!kind_sizes(out->base.kind, &least, &ours))
         return cdz_err(err, CDZ_E_PLUGIN,
                        "%s: has a plugin of kind %u; this host knows %u (processor), %u "
-                       "(criterion), %u (strategy) and %u (drafter)",
+                       "(criterion), %u (strategy), %u (drafter) and %u (observer)",
                        path, out->base.kind, (unsigned)CDZ_KIND_PROCESSOR,
                        (unsigned)CDZ_KIND_CRITERION, (unsigned)CDZ_KIND_STRATEGY,
-                       (unsigned)CDZ_KIND_DRAFTER);
+                       (unsigned)CDZ_KIND_DRAFTER, (unsigned)CDZ_KIND_OBSERVER);
     if (size < least || (native && !cdz_native_holds(native, from, size)))
         return cdz_err(err, CDZ_E_PLUGIN,
                        "%s: a %s's descriptor has %zu bytes, expected at least %zu; rebuild it with "
@@ -222,6 +225,7 @@ static cdz_status check_calls(const char *path, const cdz_descriptor *d, cdz_err
     case CDZ_KIND_DRAFTER:
         if (!d->drafter.propose) missing = "propose";
         break;
+    case CDZ_KIND_OBSERVER: break; /* hears what it wants to */
     default:
         if (!d->strategy.run) missing = "run";
         break;

@@ -4,6 +4,7 @@
 
 #include "cadenza/criterion.h"
 #include "cadenza/drafter.h"
+#include "cadenza/observer.h"
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
 #include "plug/native.h"
@@ -15,13 +16,14 @@ typedef union cdz_descriptor {
     cdz_criterion criterion;
     cdz_strategy strategy;
     cdz_drafter drafter;
+    cdz_observer observer;
 } cdz_descriptor;
 
 #define CDZ_MAX_PLUGINS    256u       /* plugins in one file */
 #define CDZ_MAX_STATE_SIZE (1u << 20) /* bytes of state per row */
 #define CDZ_MAX_ID         64u
 
-/* "processor", "criterion", "strategy", "drafter"; NULL for anything else. */
+/* "processor", "criterion", "strategy", "drafter", "observer"; NULL for anything else. */
 const char *cdz_kind_name(uint32_t kind);
 uint32_t cdz_kind_of_name(const char *name); /* 0: no such kind */
 bool cdz_plugin_id_ok(const char *id);       /* [a-z0-9._-]{1,64} */

@@ -11,6 +11,7 @@
 #include "run/engine_parts.h"
 #include "run/task.h"
 #include "run/verbs.h"
+#include "run/watch.h"
 
 /* What plugins may take in begin and a strategy in run, in all. */
 static const size_t ARENA_LIMIT = (size_t)1 << 30;
@@ -325,6 +326,7 @@ void cdz_loop_free(cdz_loop *loop)
     if (!loop) return;
     cdz_fibre_free(loop->fibre);
     cdz_companions_free(loop);
+    cdz_watch_free(loop);
     while (loop->seqs) cdz_verb_seq_free(&loop->base, loop->seqs);
     for (uint32_t r = 0; loop->rows && r < loop->n_rows; r++) {
         cdz_seq_clear(loop->rows[r].seq);
@@ -396,9 +398,11 @@ static cdz_status decode(cdz_loop *loop)
     cdz_status status = cdz_stages_begin(loop);
     if (status == CDZ_OK) status = make_states(loop);
     if (status == CDZ_OK) status = cdz_drafter_begin(loop);
+    if (status == CDZ_OK) status = cdz_watch_begin(loop);
     if (status == CDZ_OK) status = run_strategy(loop);
     if (status == CDZ_OK && (loop->job->keep_hidden || loop->job->keep_attentions))
         status = cdz_states_replay(loop);
+    cdz_watch_end(loop);
     cdz_drafter_end(loop);
     cdz_stages_end(loop);
     if (loop->returned)

@@ -42,6 +42,7 @@ typedef struct cdz_scope {
 } cdz_scope;
 
 typedef struct cdz_companions cdz_companions; /* companion.c */
+typedef struct cdz_watcher cdz_watcher;       /* watch.c */
 
 enum { CDZ_LOOP_WORKERS = 16 }; /* at most; row-wise stages run on as many threads */
 
@@ -134,6 +135,12 @@ struct cdz_loop {
     bool accepts;               /* some stage wants to be told of tokens */
     cdz_companions *companions; /* NULL: no stage has any */
 
+    cdz_watcher *watchers; /* (n_watchers) observers */
+    uint32_t n_watchers;
+    cdz_matrix logits_seen,
+        stage_seen; /* rows as they were before the processors, before one of them */
+    cdz_scratch_mem watch_scratch;
+
     cdz_derived *derived; /* (n_derived) what pipeline_derive made */
     uint32_t n_derived;
     cdz_drafting drafting;
@@ -224,6 +231,8 @@ void cdz_loop_emit_returned(cdz_loop *loop);         /* loop_return.c */
 /* --- stages.c --- */
 cdz_status cdz_stages_begin(cdz_loop *loop);
 void cdz_stages_end(cdz_loop *loop);
+/* View row i has ended and is filled with pad: nothing is computed for it. */
+bool cdz_view_skips(const cdz_loop *loop, const cdz_view *view, uint32_t i);
 /* Runs the processors on view rows; score row of view row i is scores row i. */
 cdz_status cdz_stages_process(cdz_loop *loop, const cdz_view *view, cdz_scores *scores);
 /* Tells every stage of a token; ids already hold it. state: the row's. */

@@ -5,6 +5,7 @@
 #include "run/companion.h"
 #include "run/task.h"
 #include "run/verbs.h"
+#include "run/watch.h"
 
 static uint32_t n_generated(const cdz_loop *loop, uint32_t r)
 {
@@ -32,6 +33,7 @@ void cdz_loop_end_row(cdz_loop *loop, uint32_t r)
     loop->n_open--;
     /* Held rows are given out when the loop ends: until then the strategy may still change them. */
     if (!loop->holds_text) cdz_loop_emit(loop, r, true);
+    cdz_watch_stop(loop, r, cdz_row_ids(row), &row->stop);
 }
 
 /* --- append --------------------------------------------------------------------------------------------------- */
@@ -59,6 +61,7 @@ static cdz_status append_one(cdz_loop *loop, uint32_t r, int32_t token)
     if (row->skip) return CDZ_OK;
     CDZ_TRY(cdz_stages_accept(loop, cdz_row_ids(row), r, row->state, token));
     CDZ_TRY(cdz_row_state_mark(loop, row));
+    cdz_watch_token(loop, r, token);
     if (!row->done) cdz_loop_emit(loop, r, false);
     return CDZ_OK;
 }
@@ -207,7 +210,9 @@ cdz_status cdz_verb_rewind(cdz_decoder *dec, uint32_t r, uint32_t n)
     row->done = row->skip = false;
     row->stop = (cdz_stop){0};
     if (loop->n_rows == 1) cdz_record_rewind(loop, n);
-    return cdz_row_state_rewind(loop, r);
+    CDZ_TRY(cdz_row_state_rewind(loop, r));
+    cdz_watch_rewind(loop, r, n);
+    return CDZ_OK;
 }
 
 /* --- reorder -------------------------------------------------------------------------------------------------- */
@@ -272,7 +277,7 @@ cdz_status cdz_verb_reorder(cdz_decoder *dec, const uint32_t *parents)
         if (parents[r] != r) swap_in(&loop->rows[r], &old[parents[r]]);
         loop->n_open += !loop->rows[r].done;
     }
-    return CDZ_OK;
+    return cdz_watch_reorder(loop, parents);
 }
 
 cdz_status cdz_verb_extend_rows(cdz_decoder *dec, const uint32_t *parents, const int32_t *tokens)
@@ -292,6 +297,7 @@ cdz_status cdz_verb_extend_rows(cdz_decoder *dec, const uint32_t *parents, const
         CDZ_TRY(cdz_seq_push(row->seq, &tokens[r], 1, &loop->error));
         CDZ_TRY(cdz_stages_accept(loop, cdz_row_ids(row), r, row->state, tokens[r]));
         CDZ_TRY(cdz_row_state_mark(loop, row));
+        cdz_watch_token(loop, r, tokens[r]);
     }
     return CDZ_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "run/task.h"
 #include "run/verbs.h"
+#include "run/watch.h"
 
 static cdz_status check_returned(cdz_loop *loop, const cdz_returned *rows, uint32_t n)
 {
@@ -68,6 +69,8 @@ cdz_status cdz_verb_return_rows(cdz_decoder *dec, const cdz_returned *rows, uint
     for (uint32_t i = 0; i < n; i++) CDZ_TRY(copy_row(loop, &rows[i], &all[i]));
     loop->returned = all;
     loop->n_returned = n;
+    for (uint32_t i = 0; i < n; i++)
+        cdz_watch_stop(loop, rows[i].row, (cdz_ids){all[i].ids, all[i].len}, &all[i].stop);
     return CDZ_OK;
 }
 

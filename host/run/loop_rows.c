@@ -151,7 +151,7 @@ cdz_status cdz_verb_process(cdz_decoder *dec, cdz_scores *scores)
                              "process: %" PRIu32 " score rows from row %" PRIu32
                              " on, but the request has %" PRIu32 " rows",
                              scores->n_rows, first, loop->n_rows);
-    if (loop->n_processors == 0) return CDZ_OK;
+    if (loop->n_processors == 0 && loop->n_watchers == 0) return CDZ_OK;
     cdz_loop_view_rows(loop, first, scores->n_rows);
     return cdz_stages_process(loop, &loop->view, scores);
 }

@@ -5,37 +5,14 @@
 #include "cadenza/ext/state.h"
 #include "cadenza/processor.h"
 #include "run/companion.h"
+#include "run/float_mode.h"
 #include "run/task.h"
-
-#if defined(__SSE__) && !defined(NDEBUG)
-#include <xmmintrin.h>
-#define CHECKS_MXCSR 1
-#endif
+#include "run/watch.h"
 
 /* Elements from which rows are worth handing to other threads. */
 enum { SHARE_FROM = 32768, STATE_ALIGN = 16, MOST_TASKS = CDZ_LOOP_WORKERS };
 
 /* --- what a call returned ---------------------------------------------------------------------------------- */
-
-/* Rounding and exception masks of the thread; status bits may change freely. */
-static unsigned float_mode(void)
-{
-#ifdef CHECKS_MXCSR
-    return _mm_getcsr() & ~0x3Fu;
-#else
-    return 0;
-#endif
-}
-
-/* Puts the mode back; true when a plugin had changed it. */
-static bool mode_changed(unsigned before)
-{
-    if (float_mode() == before) return false;
-#ifdef CHECKS_MXCSR
-    _mm_setcsr(before);
-#endif
-    return true;
-}
 
 cdz_status cdz_stages_judge(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call,
                             cdz_status returned, cdz_error *said)
@@ -122,10 +99,10 @@ static cdz_status accept(cdz_loop *loop, const cdz_stage *stage, bool criterion,
     step.input_ids = &ids;
     step.row_index = &row;
     step.row_state = stage->state_size ? &own : NULL;
-    const unsigned mode = float_mode();
+    const unsigned mode = cdz_float_mode();
     const cdz_status status = call(&step, 0, token);
     cdz_scratch_reset(&loop->workers[0].scratch);
-    if (mode_changed(mode)) return changed_mode(loop, stage->plugin, "accept");
+    if (cdz_float_mode_changed(mode)) return changed_mode(loop, stage->plugin, "accept");
     return cdz_stages_judge(loop, stage->plugin, "accept", status, scope.error);
 }
 
@@ -137,10 +114,10 @@ static cdz_status test(cdz_loop *loop, const cdz_stage *stage, const cdz_view *v
     step.input_ids = view->ids;
     step.row_index = view->rows;
     step.row_state = states_of(stage, view, 0, view->n, loop->state_view);
-    const unsigned mode = float_mode();
+    const unsigned mode = cdz_float_mode();
     const cdz_status status = criterion_of(stage)->test(&step, stops);
     cdz_scratch_reset(&loop->workers[0].scratch);
-    if (mode_changed(mode)) return changed_mode(loop, stage->plugin, "test");
+    if (cdz_float_mode_changed(mode)) return changed_mode(loop, stage->plugin, "test");
     return cdz_stages_judge(loop, stage->plugin, "test", status, scope.error);
 }
 
@@ -160,19 +137,19 @@ typedef struct row_work {
     } verdict[MOST_TASKS]; /* (n_tasks) */
 } row_work;
 
-static bool skipped(const cdz_loop *loop, const cdz_view *view, uint32_t i)
+bool cdz_view_skips(const cdz_loop *loop, const cdz_view *view, uint32_t i)
 {
     return view == &loop->view && !cdz_row_runs(loop, view->rows[i]);
 }
 
 static void one_row(row_work *w, struct row_verdict *verdict, uint32_t row, cdz_worker *worker)
 {
-    const unsigned mode = float_mode();
+    const unsigned mode = cdz_float_mode();
     for (uint32_t s = w->from; s < w->to && verdict->status == CDZ_OK; s++) {
         void *state;
         verdict->status =
             apply(w->loop, &w->loop->processors[s], w->view, row, 1, w->scores, &state, worker);
-        verdict->mode_changed = mode_changed(mode);
+        verdict->mode_changed = cdz_float_mode_changed(mode);
         if (verdict->mode_changed) verdict->status = CDZ_E_PLUGIN;
         verdict->stage = s;
         verdict->row = row;
@@ -184,7 +161,7 @@ static void row_task(void *arg, size_t t)
     row_work *w = arg;
     struct row_verdict *verdict = &w->verdict[t];
     for (size_t row = t; row < w->view->n && verdict->status == CDZ_OK; row += w->n_tasks)
-        if (!skipped(w->loop, w->view, (uint32_t)row))
+        if (!cdz_view_skips(w->loop, w->view, (uint32_t)row))
             one_row(w, verdict, (uint32_t)row, &w->loop->workers[t]);
 }
 
@@ -214,25 +191,43 @@ static cdz_status process_rows(cdz_loop *loop, const cdz_view *view, const cdz_s
 static cdz_status process_all(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores,
                               const cdz_stage *stage)
 {
-    const unsigned mode = float_mode();
+    const unsigned mode = cdz_float_mode();
     cdz_status status =
         apply(loop, stage, view, 0, view->n, scores, loop->state_view, &loop->workers[0]);
-    if (mode_changed(mode)) return changed_mode(loop, stage->plugin, "apply");
+    if (cdz_float_mode_changed(mode)) return changed_mode(loop, stage->plugin, "apply");
     return cdz_stages_judge(loop, stage->plugin, "apply", status, &loop->workers[0].error);
 }
 
-cdz_status cdz_stages_process(cdz_loop *loop, const cdz_view *view, cdz_scores *scores)
+/* Stages from s on that go through the rows together; returns the one after them. */
+static uint32_t together(const cdz_loop *loop, uint32_t s, bool one_by_one)
 {
-    CDZ_TRY(cdz_companions_ready(loop, view));
+    uint32_t end = s;
+    while (end < loop->n_processors && loop->processors[end].row_wise && !(one_by_one && end > s))
+        end++;
+    return end;
+}
+
+static cdz_status run_processors(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores)
+{
+    const bool watched = cdz_watch_sees_stages(loop);
     for (uint32_t s = 0, end; s < loop->n_processors; s = end) {
-        end = s;
-        while (end < loop->n_processors && loop->processors[end].row_wise) end++;
+        end = together(loop, s, watched);
+        if (watched) CDZ_TRY(cdz_watch_stage_before(loop, scores));
         if (end > s)
             CDZ_TRY(process_rows(loop, view, scores, s, end));
         else
             CDZ_TRY(process_all(loop, view, scores, &loop->processors[end++]));
+        if (watched) CDZ_TRY(cdz_watch_stage(loop, loop->processors[s].plugin, view, scores));
     }
     return CDZ_OK;
+}
+
+cdz_status cdz_stages_process(cdz_loop *loop, const cdz_view *view, cdz_scores *scores)
+{
+    CDZ_TRY(cdz_watch_before(loop, scores));
+    CDZ_TRY(cdz_companions_ready(loop, view));
+    CDZ_TRY(run_processors(loop, view, scores));
+    return cdz_watch_scores(loop, view, scores);
 }
 
 /* --- tokens and stop rules ----------------------------------------------------------------------------------- */
@@ -377,10 +372,10 @@ static cdz_status begin(cdz_loop *loop, cdz_stage *stage, bool criterion)
     if (call) {
         cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], true);
         const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
-        const unsigned mode = float_mode();
+        const unsigned mode = cdz_float_mode();
         const cdz_status status = call(&step, &stage->shared);
         cdz_scratch_reset(&loop->workers[0].scratch);
-        if (mode_changed(mode)) return changed_mode(loop, stage->plugin, "begin");
+        if (cdz_float_mode_changed(mode)) return changed_mode(loop, stage->plugin, "begin");
         CDZ_TRY(cdz_stages_judge(loop, stage->plugin, "begin", status, scope.error));
     }
     stage->begun = true;

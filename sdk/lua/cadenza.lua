@@ -75,6 +75,17 @@
 ---@field propose fun(p: table, ids: cadenza.Ids, room: integer, ctx: cadenza.Context): integer[]? at most room of them are of use
 ---@field judged fun(p: table, n_proposed: integer, n_accepted: integer, ctx: cadenza.Context)?
 
+---Watches a request and changes nothing; its own variables are the request's. What fails here is a warning in the log.
+---@class cadenza.ObserverTable: cadenza.Plugin
+---@field begin fun(ctx: cadenza.Context)?
+---@field stage fun(p: table, by: string, before: cadenza.Vec, after: cadenza.Vec, ctx: cadenza.Context)? processor `by` is done with the row; both read-only
+---@field scores fun(p: table, before: cadenza.Vec, after: cadenza.Vec, ctx: cadenza.Context)? all processors are done: logits and scores, read-only
+---@field token fun(p: table, token: integer, ctx: cadenza.Context)? the row got it
+---@field stop fun(p: table, reason: string, text: string, ctx: cadenza.Context)? the row ended ("eos", "length", "time", "string", "custom"), or is an answer of a search
+---@field rewind fun(p: table, n: integer, ctx: cadenza.Context)? the row's last n tokens are gone
+---@field reorder fun(p: table, parents: integer[], ctx: cadenza.Context)? row r became a copy of row parents[r]
+---@field finish fun(p: table, ctx: cadenza.Context)? the request is over
+
 ---@class cadenza
 ---@field version string
 cadenza = {}
@@ -90,6 +101,9 @@ function cadenza.strategy(declaration) end
 
 ---@param declaration cadenza.DrafterTable
 function cadenza.drafter(declaration) end
+
+---@param declaration cadenza.ObserverTable
+function cadenza.observer(declaration) end
 
 ---Another file of the package, one that plugin.ini lists: files = words.lua. It runs once per request; what it returned
 ---is what every require of it gives.

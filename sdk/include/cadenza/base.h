@@ -41,6 +41,8 @@ typedef enum cdz_status {
 #undef CDZ_X
 } cdz_status;
 
+typedef enum cdz_log_level { CDZ_LOG_DEBUG, CDZ_LOG_INFO, CDZ_LOG_WARNING } cdz_log_level;
+
 /* Returns early on failure: the one macro that hides a return. */
 #define CDZ_TRY(call)                                                                              \
     do {                                                                                           \

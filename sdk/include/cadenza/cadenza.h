@@ -61,6 +61,10 @@ typedef struct cdz_options {
     /* A model file that is cut short while a pass reads it becomes an error of the requests that use it, instead of
      * SIGBUS: installs a handler for that signal, which passes on what does not concern it. docs/embedding.md */
     bool guard_files;
+    /* A line that a plugin logged, without a line's end; print() of a Lua script is one too. NULL: nobody listens.
+     * [engine thread, and the threads of its kernels: may come from several at once; be quick, call nothing of ours] */
+    void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
+    void *log_user;
 } cdz_options;
 
 /* options may be NULL. */

@@ -197,6 +197,7 @@ typedef enum cdz_kind {
     CDZ_KIND_CRITERION = 2, /* criterion.h */
     CDZ_KIND_STRATEGY = 3,  /* strategy.h */
     CDZ_KIND_DRAFTER = 4,   /* drafter.h */
+    CDZ_KIND_OBSERVER = 5,  /* observer.h */
 } cdz_kind;
 
 /* What all kinds begin with. Constant data, alive as long as the plugin is loaded. */
@@ -268,8 +269,6 @@ static inline float *cdz_row(const cdz_scores *scores, uint32_t row)
 {
     return scores->data + (size_t)row * scores->stride;
 }
-
-typedef enum cdz_log_level { CDZ_LOG_DEBUG, CDZ_LOG_INFO, CDZ_LOG_WARNING } cdz_log_level;
 
 /* What the host does for plugins. Only appended to within a major. */
 struct cdz_host {

@@ -1,0 +1,274 @@
+/* watch.c - calls the request's observers. Each call is one of the kinds of `event`; what comes back can only silence the
+ * observer. */
+#include "run/watch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "run/engine_parts.h"
+#include "run/float_mode.h"
+
+struct cdz_watcher {
+    const cdz_observer *observer;
+    const cdz_instance *instance;
+    void *shared;
+    bool begun, failed;
+};
+
+/* --- one call ---------------------------------------------------------------------------------------------------- */
+
+/* What is to be told; `call` names the function. */
+typedef struct event {
+    const char *call;
+    const cdz_plugin_base *by;
+    const cdz_seen *seen;
+    const cdz_stop *stop;
+    const uint32_t *parents;
+    uint32_t n;
+    int32_t token;
+    cdz_status (*tell)(struct cdz_watcher *watcher, const cdz_step *step, const struct event *e);
+} event;
+
+/* Rows an event is about. */
+typedef struct rows {
+    uint32_t n;
+    const cdz_ids *ids;
+    const uint32_t *index;
+} rows;
+
+static void silence(const cdz_loop *loop, struct cdz_watcher *watcher, const char *call,
+                    const char *why)
+{
+    char text[CDZ_ERROR_TEXT + 80];
+    snprintf(text, sizeof text, "%s: %s; it watches this request no further", call, why);
+    watcher->failed = true;
+    cdz_engine_log(loop->task->engine, CDZ_LOG_WARNING, watcher->observer->base.id, text);
+}
+
+static void tell_one(cdz_loop *loop, struct cdz_watcher *watcher, const rows *about, const event *e)
+{
+    cdz_error said = {.code = CDZ_OK};
+    cdz_scope scope = {.loop = loop,
+                       .plugin = &watcher->observer->base,
+                       .scratch = &loop->workers[0].scratch,
+                       .error = &said,
+                       .may_alloc = !watcher->begun};
+    cdz_step step = cdz_step_for(&scope, watcher->instance->params, watcher->shared);
+    step.n_rows = about->n;
+    step.input_ids = about->ids;
+    step.row_index = about->index;
+    const unsigned mode = cdz_float_mode();
+    const cdz_status status = e->tell(watcher, &step, e);
+    cdz_scratch_reset(&loop->workers[0].scratch);
+    if (cdz_float_mode_changed(mode))
+        silence(loop, watcher, e->call, "changed the thread's floating-point mode and left it so");
+    else if (status != CDZ_OK)
+        silence(loop, watcher, e->call, said.code != CDZ_OK ? said.text : cdz_status_text(status));
+}
+
+static void tell(cdz_loop *loop, const rows *about, const event *e)
+{
+    for (uint32_t i = 0; i < loop->n_watchers; i++)
+        if (loop->watchers[i].begun && !loop->watchers[i].failed)
+            tell_one(loop, &loop->watchers[i], about, e);
+}
+
+static cdz_status tell_begin(struct cdz_watcher *w, const cdz_step *step, const event *e)
+{
+    (void)e;
+    return w->observer->begin ? w->observer->begin(step, &w->shared) : CDZ_OK;
+}
+
+static cdz_status tell_stage(struct cdz_watcher *w, const cdz_step *step, const event *e)
+{
+    return w->observer->stage ? w->observer->stage(step, e->by, e->seen) : CDZ_OK;
+}
+
+static cdz_status tell_scores(struct cdz_watcher *w, const cdz_step *step, const event *e)
+{
+    return w->observer->scores ? w->observer->scores(step, e->seen) : CDZ_OK;
+}
+
+static cdz_status tell_token(struct cdz_watcher *w, const cdz_step *step, const event *e)
+{
+    return w->observer->token ? w->observer->token(step, e->token) : CDZ_OK;
+}
+
+static cdz_status tell_stop(struct cdz_watcher *w, const cdz_step *step, const event *e)
+{
+    return w->observer->stop ? w->observer->stop(step, e->stop) : CDZ_OK;
+}
+
+static cdz_status tell_rewind(struct cdz_watcher *w, const cdz_step *step, const event *e)
+{
+    return w->observer->rewind ? w->observer->rewind(step, e->n) : CDZ_OK;
+}
+
+static cdz_status tell_reorder(struct cdz_watcher *w, const cdz_step *step, const event *e)
+{
+    return w->observer->reorder ? w->observer->reorder(step, e->parents) : CDZ_OK;
+}
+
+static cdz_status tell_end(struct cdz_watcher *w, const cdz_step *step, const event *e)
+{
+    (void)e;
+    if (w->observer->end) w->observer->end(step);
+    return CDZ_OK;
+}
+
+/* --- begin and end ----------------------------------------------------------------------------------------------- */
+
+cdz_status cdz_watch_begin(cdz_loop *loop)
+{
+    static const event begin = {.call = "begin", .tell = tell_begin};
+    static const rows none = {0};
+    const cdz_plan *plan = loop->job->plan;
+    if (plan->n_observers == 0) return CDZ_OK;
+    loop->watchers = cdz_arena_array(&loop->arena, plan->n_observers, sizeof *loop->watchers);
+    if (!loop->watchers) return cdz_loop_nomem(loop);
+    for (uint32_t i = 0; i < plan->n_observers; i++) {
+        struct cdz_watcher *watcher = &loop->watchers[loop->n_watchers++];
+        watcher->instance = &plan->observers[i];
+        watcher->observer = (const void *)watcher->instance->plugin.base;
+        tell_one(loop, watcher, &none, &begin);
+        watcher->begun = !watcher->failed;
+    }
+    return CDZ_OK;
+}
+
+/* A failed observer is ended as well: it may hold something. */
+void cdz_watch_end(cdz_loop *loop)
+{
+    static const event end = {.call = "end", .tell = tell_end};
+    static const rows none = {0};
+    for (uint32_t i = 0; i < loop->n_watchers; i++)
+        if (loop->watchers[i].begun) tell_one(loop, &loop->watchers[i], &none, &end);
+    loop->n_watchers = 0;
+}
+
+void cdz_watch_free(cdz_loop *loop)
+{
+    loop->backend->api->free(loop->backend, loop->logits_seen.data);
+    loop->backend->api->free(loop->backend, loop->stage_seen.data);
+    cdz_scratch_free(&loop->watch_scratch);
+}
+
+/* --- scores ------------------------------------------------------------------------------------------------------ */
+
+static bool sees_scores(const cdz_loop *loop)
+{
+    for (uint32_t i = 0; i < loop->n_watchers; i++)
+        if (loop->watchers[i].observer->scores && !loop->watchers[i].failed) return true;
+    return false;
+}
+
+bool cdz_watch_sees_stages(const cdz_loop *loop)
+{
+    for (uint32_t i = 0; i < loop->n_watchers; i++)
+        if (loop->watchers[i].observer->stage && !loop->watchers[i].failed) return true;
+    return false;
+}
+
+static cdz_status copy_rows(cdz_loop *loop, const cdz_scores *scores, cdz_matrix *to)
+{
+    CDZ_TRY(cdz_matrix_fit(loop, to, scores->n_rows, scores->n_vocab));
+    for (uint32_t r = 0; r < scores->n_rows; r++)
+        memcpy(to->data + (size_t)r * scores->n_vocab, cdz_row(scores, r),
+               scores->n_vocab * sizeof(float));
+    return CDZ_OK;
+}
+
+cdz_status cdz_watch_before(cdz_loop *loop, const cdz_scores *scores)
+{
+    /* Nothing will change them: they are their own copy. */
+    return sees_scores(loop) && loop->n_processors ? copy_rows(loop, scores, &loop->logits_seen)
+                                                   : CDZ_OK;
+}
+
+cdz_status cdz_watch_stage_before(cdz_loop *loop, const cdz_scores *scores)
+{
+    return copy_rows(loop, scores, &loop->stage_seen);
+}
+
+/* Shows the view's rows that run; before: NULL where they are as they were. */
+static cdz_status show(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores,
+                       const cdz_matrix *before, event e)
+{
+    cdz_scratch_reset(&loop->watch_scratch);
+    const size_t n = (size_t)view->n + 1;
+    cdz_ids *ids = cdz_scratch_take(&loop->watch_scratch, n * sizeof *ids);
+    uint32_t *index = cdz_scratch_take(&loop->watch_scratch, n * sizeof *index);
+    const float **was = cdz_scratch_take(&loop->watch_scratch, n * sizeof *was);
+    const float **is = cdz_scratch_take(&loop->watch_scratch, n * sizeof *is);
+    if (!ids || !index || !was || !is) return cdz_loop_nomem(loop);
+    rows about = {0, ids, index};
+    for (uint32_t i = 0; i < view->n; i++) {
+        if (cdz_view_skips(loop, view, i)) continue;
+        ids[about.n] = view->ids[i];
+        index[about.n] = view->rows[i];
+        is[about.n] = cdz_row(scores, i);
+        was[about.n] = before ? before->data + (size_t)i * scores->n_vocab : is[about.n];
+        about.n++;
+    }
+    const cdz_seen seen = {sizeof seen, scores->n_vocab, was, is};
+    e.seen = &seen;
+    if (about.n) tell(loop, &about, &e);
+    return CDZ_OK;
+}
+
+cdz_status cdz_watch_stage(cdz_loop *loop, const cdz_plugin_base *by, const cdz_view *view,
+                           const cdz_scores *scores)
+{
+    const event e = {.call = "stage", .tell = tell_stage, .by = by};
+    return show(loop, view, scores, &loop->stage_seen, e);
+}
+
+cdz_status cdz_watch_scores(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores)
+{
+    const event e = {.call = "scores", .tell = tell_scores};
+    if (!sees_scores(loop)) return CDZ_OK;
+    return show(loop, view, scores, loop->n_processors ? &loop->logits_seen : NULL, e);
+}
+
+/* --- rows -------------------------------------------------------------------------------------------------------- */
+
+static void tell_of_row(cdz_loop *loop, uint32_t r, cdz_ids ids, const event *e)
+{
+    const rows about = {1, &ids, &r};
+    tell(loop, &about, e);
+}
+
+void cdz_watch_token(cdz_loop *loop, uint32_t r, int32_t token)
+{
+    const event e = {.call = "token", .tell = tell_token, .token = token};
+    tell_of_row(loop, r, cdz_row_ids(&loop->rows[r]), &e);
+}
+
+void cdz_watch_stop(cdz_loop *loop, uint32_t r, cdz_ids ids, const cdz_stop *stop)
+{
+    const event e = {.call = "stop", .tell = tell_stop, .stop = stop};
+    tell_of_row(loop, r, ids, &e);
+}
+
+void cdz_watch_rewind(cdz_loop *loop, uint32_t r, uint32_t n)
+{
+    const event e = {.call = "rewind", .tell = tell_rewind, .n = n};
+    tell_of_row(loop, r, cdz_row_ids(&loop->rows[r]), &e);
+}
+
+cdz_status cdz_watch_reorder(cdz_loop *loop, const uint32_t *parents)
+{
+    const event e = {.call = "reorder", .tell = tell_reorder, .parents = parents};
+    if (loop->n_watchers == 0) return CDZ_OK;
+    cdz_scratch_reset(&loop->watch_scratch);
+    cdz_ids *ids = cdz_scratch_take(&loop->watch_scratch, loop->n_rows * sizeof *ids);
+    uint32_t *index = cdz_scratch_take(&loop->watch_scratch, loop->n_rows * sizeof *index);
+    if (!ids || !index) return cdz_loop_nomem(loop);
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        ids[r] = cdz_row_ids(&loop->rows[r]);
+        index[r] = r;
+    }
+    const rows about = {loop->n_rows, ids, index};
+    tell(loop, &about, &e);
+    return CDZ_OK;
+}
