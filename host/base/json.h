@@ -75,6 +75,8 @@ static inline bool cdz_json_is(const cdz_json *v, cdz_json_type type) /* false f
 }
 bool cdz_json_eq(const cdz_json *value, const char *text); /* a string equal to text */
 bool cdz_json_number(const cdz_json *value, double *out);  /* INT or REAL */
+/* A copy that needs nothing but its arena. False: out of memory. */
+bool cdz_json_copy(cdz_arena *arena, const cdz_json *value, cdz_json *out);
 const char *cdz_json_type_name(const cdz_json *value); /* "a number", "an object", ... for sentences */
 
 /* Writing: appends to a buffer. Reals are written so that they read back to the same double; the f32 form so

@@ -47,3 +47,39 @@ const char *cdz_json_type_name(const cdz_json *value)
     }
     return "nothing";
 }
+
+static bool copy_items(cdz_arena *arena, const cdz_json *value, cdz_json *out)
+{
+    cdz_json *items = cdz_arena_array(arena, value->len, sizeof *items);
+    for (uint32_t i = 0; items && i < value->len; i++)
+        if (!cdz_json_copy(arena, &value->items[i], &items[i])) return false;
+    out->items = items;
+    return items != NULL;
+}
+
+static bool copy_members(cdz_arena *arena, const cdz_json *value, cdz_json *out)
+{
+    cdz_json_member *members = cdz_arena_array(arena, value->len, sizeof *members);
+    for (uint32_t i = 0; members && i < value->len; i++) {
+        const cdz_json_member *from = &value->members[i];
+        members[i].key_len = from->key_len;
+        members[i].key = cdz_arena_strndup(arena, from->key, from->key_len);
+        if (!members[i].key || !cdz_json_copy(arena, &from->value, &members[i].value)) return false;
+    }
+    out->members = members;
+    return members != NULL;
+}
+
+/* As deep as the reader lets documents be. */
+bool cdz_json_copy(cdz_arena *arena, const cdz_json *value, cdz_json *out)
+{
+    *out = *value;
+    out->indexed = false;
+    switch ((cdz_json_type)value->type) {
+    case CDZ_JSON_STRING:
+        return (out->string = cdz_arena_strndup(arena, value->string, value->len)) != NULL;
+    case CDZ_JSON_ARRAY: return copy_items(arena, value, out);
+    case CDZ_JSON_OBJECT: return copy_members(arena, value, out);
+    default: return true;
+    }
+}

@@ -12,6 +12,7 @@ typedef struct linker {
     cdz_registry *registry;
     const cdz_sources *sources;
     cdz_error *err;
+    bool newest;
 } linker;
 
 static cdz_status no_memory(linker *l)
@@ -45,12 +46,24 @@ static const char *path_in(const char *spec)
     return NULL;
 }
 
+static cdz_status find_id(linker *l, uint32_t kind, const char *id, cdz_plugin_ref *out,
+                          cdz_error *why)
+{
+    CDZ_TRY(cdz_registry_find(l->registry, kind, id, out, why));
+    if (!l->newest) return CDZ_OK;
+    const cdz_status st = cdz_registry_check_newest(l->registry, out->module, why);
+    if (st == CDZ_OK) return CDZ_OK;
+    cdz_module_release(out->module);
+    *out = (cdz_plugin_ref){0};
+    return st;
+}
+
 /* spec as written at origin. */
 static cdz_status find_plugin(linker *l, uint32_t kind, const char *spec, const cdz_origin *origin,
                               cdz_plugin_ref *out, cdz_error *why)
 {
     const char *path = path_in(spec);
-    if (!path) return cdz_registry_find(l->registry, kind, spec, out, why);
+    if (!path) return find_id(l, kind, spec, out, why);
     const char *full = cdz_sources_path(&l->link->arena, origin, path);
     if (!full) return no_memory(l);
     return cdz_registry_load(l->registry, full, kind, out, why);
@@ -95,7 +108,7 @@ static cdz_status link_stage(linker *l, uint32_t kind, const char *id, cdz_part 
 {
     cdz_error why = {0};
     *out = (cdz_part){.name = id};
-    cdz_status st = cdz_registry_find(l->registry, kind, id, &out->plugin, &why);
+    cdz_status st = find_id(l, kind, id, &out->plugin, &why);
     if (st == CDZ_OK) return find_mirrors(l, out);
     if (st == CDZ_E_NOMEM) return no_memory(l);
     out->plugin = (cdz_plugin_ref){0};
@@ -195,7 +208,7 @@ static cdz_status link_given_strategy(linker *l, const char *spec)
     if (path)
         st = cdz_registry_load(l->registry, path, CDZ_KIND_STRATEGY, &entry->plugin, l->err);
     else
-        st = cdz_registry_find(l->registry, CDZ_KIND_STRATEGY, spec, &entry->plugin, l->err);
+        st = find_id(l, CDZ_KIND_STRATEGY, spec, &entry->plugin, l->err);
     if (st != CDZ_OK) {
         entry->plugin = (cdz_plugin_ref){0};
         return st;
@@ -512,12 +525,12 @@ static cdz_status link_all(linker *l, const char *strategy)
 }
 
 cdz_status cdz_link_create(cdz_registry *registry, const cdz_sources *sources, const char *strategy,
-                           cdz_link **out, cdz_error *err)
+                           bool newest, cdz_link **out, cdz_error *err)
 {
     cdz_error own = {0};
     cdz_link *link = calloc(1, sizeof *link);
     if (!link) return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
-    linker l = {link, registry, sources, &own};
+    linker l = {link, registry, sources, &own, newest};
     cdz_status st = link_all(&l, strategy);
     if (st == CDZ_OK) {
         *out = link;
@@ -527,30 +540,40 @@ cdz_status cdz_link_create(cdz_registry *registry, const cdz_sources *sources, c
     return cdz_err(err, st, "%s", own.text);
 }
 
-static void release_all(cdz_part *at, uint32_t n)
+typedef void visit_module(void *user, const cdz_module *module);
+
+static void visit_all(const cdz_part *at, uint32_t n, visit_module *visit, void *user)
 {
-    for (uint32_t i = 0; at && i < n; i++) cdz_module_release(at[i].plugin.module);
+    for (uint32_t i = 0; at && i < n; i++)
+        if (at[i].plugin.module) visit(user, at[i].plugin.module);
+}
+
+void cdz_link_each_module(const cdz_link *link, visit_module *visit, void *user)
+{
+    const cdz_part *const alone[] = {&link->strategy, &link->greedy,        &link->sample,
+                                     &link->beam,     &link->assisted,      &link->drafter,
+                                     &link->model,    &link->prompt_lookup, &link->early_exit};
+    for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++) visit_all(alone[i], 1, visit, user);
+    visit_all(link->recipes, CDZ_N_RECIPES, visit, user);
+    visit_all(link->processors.at, link->processors.n, visit, user);
+    visit_all(link->stopping.at, link->stopping.n, visit, user);
+    visit_all(link->observers.at, link->observers.n, visit, user);
+    visit_all(link->chain.at, link->chain.n, visit, user);
+    visit_all(link->stages, cdz_profile_n_processors, visit, user);
+    visit_all(link->criteria, cdz_profile_n_criteria, visit, user);
+}
+
+/* The counts are atomic, the link is constant. */
+static void release(void *user, const cdz_module *module)
+{
+    (void)user;
+    cdz_module_release((cdz_module *)(uintptr_t)module);
 }
 
 void cdz_link_free(cdz_link *link)
 {
     if (!link) return;
-    release_all(&link->strategy, 1);
-    release_all(link->recipes, CDZ_N_RECIPES);
-    release_all(&link->greedy, 1);
-    release_all(&link->sample, 1);
-    release_all(&link->beam, 1);
-    release_all(&link->assisted, 1);
-    release_all(&link->drafter, 1);
-    release_all(&link->model, 1);
-    release_all(&link->prompt_lookup, 1);
-    release_all(&link->early_exit, 1);
-    release_all(link->processors.at, link->processors.n);
-    release_all(link->stopping.at, link->stopping.n);
-    release_all(link->observers.at, link->observers.n);
-    release_all(link->chain.at, link->chain.n);
-    release_all(link->stages, cdz_profile_n_processors);
-    release_all(link->criteria, cdz_profile_n_criteria);
+    cdz_link_each_module(link, release, NULL);
     cdz_arena_free(&link->arena);
     free(link);
 }

@@ -72,9 +72,13 @@ typedef struct cdz_link {
     cdz_warnings warnings;
 } cdz_link;
 
-/* strategy: a path or id that stands above the files' (--custom-generate), or NULL. */
+/* strategy: a path or id that stands above the files' (--custom-generate), or NULL. newest: a plugin whose file changed
+ * for the worse is refused, where else the version known before it would serve. */
 cdz_status cdz_link_create(cdz_registry *registry, const cdz_sources *sources, const char *strategy,
-                           cdz_link **out, cdz_error *err);
+                           bool newest, cdz_link **out, cdz_error *err);
+/* Every module that the link holds, some more than once. */
+void cdz_link_each_module(const cdz_link *link, void (*visit)(void *user, const cdz_module *module),
+                          void *user);
 /* Does the named strategy declare this name as its own, not as a mirror of a generation parameter? Then arguments of
  * that name are the strategy's, as a custom_generate function of transformers takes the arguments it names. */
 bool cdz_link_strategy_has(const cdz_link *link, const char *name);

@@ -2,6 +2,7 @@
 #include "config/pipeline.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "config/pipeline_state.h"
 
@@ -9,13 +10,13 @@ static cdz_pipeline *new_pipeline(cdz_registry *registry, const char *name)
 {
     cdz_pipeline *p = calloc(1, sizeof *p);
     if (!p) return NULL;
-    if (pthread_mutex_init(&p->lock, NULL) != 0) {
-        free(p);
-        return NULL;
-    }
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->reloading, NULL);
+    pthread_mutex_init(&p->listening, NULL);
     atomic_init(&p->references, 1);
+    atomic_init(&p->number, 0);
     p->registry = registry;
-    p->sources.arena = &p->arena;
+    p->overrides_end = &p->overrides;
     p->name = cdz_arena_strdup(&p->arena, name);
     if (p->name) return p;
     cdz_pipeline_release(p);
@@ -23,14 +24,17 @@ static cdz_pipeline *new_pipeline(cdz_registry *registry, const char *name)
 }
 
 /* Links at once, so that a file that names what is not there fails when it is read. */
-static cdz_status finish(cdz_pipeline *p, cdz_status st, cdz_pipeline **out, cdz_error *err)
+static cdz_status finish(cdz_pipeline *p, cdz_pipeline **out, cdz_error *err)
 {
-    if (st == CDZ_OK) st = cdz_link_create(p->registry, &p->sources, NULL, &p->link, err);
-    if (st == CDZ_OK)
-        *out = p;
-    else
+    cdz_edition *first;
+    const cdz_status st = cdz_pipeline_read(p, false, &first, err);
+    if (st != CDZ_OK) {
         cdz_pipeline_release(p);
-    return st;
+        return st;
+    }
+    cdz_pipeline_adopt(p, first);
+    *out = p;
+    return CDZ_OK;
 }
 
 cdz_status cdz_pipeline_create(cdz_registry *registry, const char *text, size_t len,
@@ -38,7 +42,11 @@ cdz_status cdz_pipeline_create(cdz_registry *registry, const char *text, size_t 
 {
     cdz_pipeline *p = new_pipeline(registry, name);
     if (!p) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
-    return finish(p, cdz_sources_read(&p->sources, text, len, name, err), out, err);
+    p->len = text ? len : 0;
+    p->text = cdz_arena_strndup(&p->arena, text ? text : "", p->len);
+    if (p->text) return finish(p, out, err);
+    cdz_pipeline_release(p);
+    return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
 }
 
 cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *path,
@@ -46,7 +54,7 @@ cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *pat
 {
     cdz_pipeline *p = new_pipeline(registry, path);
     if (!p) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
-    return finish(p, cdz_sources_read_file(&p->sources, path, err), out, err);
+    return finish(p, out, err);
 }
 
 /* Under the lock: may the pipeline still change? */
@@ -57,10 +65,24 @@ static cdz_status check_open(const cdz_pipeline *p, cdz_error *err)
                    p->name);
 }
 
-static void forget_link(cdz_pipeline *p)
+static void forget_link(cdz_edition *edition)
 {
-    cdz_link_free(p->link);
-    p->link = NULL;
+    cdz_link_free(edition->link);
+    edition->link = NULL;
+}
+
+/* Under the lock: the override is the newest edition's already. */
+static cdz_status remember(cdz_pipeline *p, const char *name, const char *value, cdz_error *err)
+{
+    cdz_override *o = cdz_arena_alloc(&p->arena, sizeof *o);
+    if (o) {
+        o->name = cdz_arena_strdup(&p->arena, name);
+        o->value = cdz_arena_strdup(&p->arena, value);
+    }
+    if (!o || !o->name || !o->value) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", p->name);
+    *p->overrides_end = o;
+    p->overrides_end = &o->next;
+    return CDZ_OK;
 }
 
 cdz_status cdz_pipeline_override(cdz_pipeline *pipeline, const char *name, const char *value,
@@ -68,8 +90,9 @@ cdz_status cdz_pipeline_override(cdz_pipeline *pipeline, const char *name, const
 {
     pthread_mutex_lock(&pipeline->lock);
     cdz_status st = check_open(pipeline, err);
-    if (st == CDZ_OK) st = cdz_sources_override(&pipeline->sources, name, value, err);
-    if (st == CDZ_OK) forget_link(pipeline);
+    if (st == CDZ_OK) st = cdz_sources_override(&pipeline->now->sources, name, value, err);
+    if (st == CDZ_OK) st = remember(pipeline, name, value, err);
+    if (st == CDZ_OK) forget_link(pipeline->now);
     pthread_mutex_unlock(&pipeline->lock);
     return st;
 }
@@ -81,9 +104,38 @@ cdz_status cdz_pipeline_set_strategy(cdz_pipeline *pipeline, const char *path_or
     const char *copy = st == CDZ_OK ? cdz_arena_strdup(&pipeline->arena, path_or_id) : NULL;
     if (st == CDZ_OK && !copy) st = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", pipeline->name);
     if (st == CDZ_OK) {
-        pipeline->strategy = copy;
-        forget_link(pipeline);
+        pipeline->strategy = pipeline->now->strategy = copy;
+        forget_link(pipeline->now);
     }
+    pthread_mutex_unlock(&pipeline->lock);
+    return st;
+}
+
+/* Under the lock. */
+static cdz_status link_now(cdz_pipeline *pipeline, cdz_error *err)
+{
+    cdz_edition *now = pipeline->now;
+    if (now->link) return CDZ_OK;
+    return cdz_link_create(pipeline->registry, &now->sources, now->strategy, false, &now->link, err);
+}
+
+cdz_status cdz_pipeline_freeze(cdz_pipeline *pipeline, cdz_edition **out, cdz_error *err)
+{
+    pthread_mutex_lock(&pipeline->lock);
+    const cdz_status st = link_now(pipeline, err);
+    if (st == CDZ_OK) {
+        pipeline->planned = true;
+        *out = pipeline->now;
+        atomic_fetch_add_explicit(&pipeline->now->references, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&pipeline->lock);
+    return st;
+}
+
+cdz_status cdz_pipeline_check(cdz_pipeline *pipeline, cdz_error *err)
+{
+    pthread_mutex_lock(&pipeline->lock);
+    cdz_status st = link_now(pipeline, err);
     pthread_mutex_unlock(&pipeline->lock);
     return st;
 }
@@ -97,8 +149,10 @@ void cdz_pipeline_release(cdz_pipeline *pipeline)
 {
     if (!pipeline) return;
     if (atomic_fetch_sub_explicit(&pipeline->references, 1, memory_order_acq_rel) != 1) return;
-    cdz_link_free(pipeline->link);
+    cdz_edition_release(pipeline->now);
     cdz_arena_free(&pipeline->arena);
     pthread_mutex_destroy(&pipeline->lock);
+    pthread_mutex_destroy(&pipeline->reloading);
+    pthread_mutex_destroy(&pipeline->listening);
     free(pipeline);
 }

@@ -15,6 +15,21 @@ typedef struct cdz_instance {
     bool custom;    /* named by the user rather than by the profile */
 } cdz_instance;
 
+/* A pipeline as one reading of its files made it. Reference-counted. */
+typedef struct cdz_edition cdz_edition;
+
+/* The draft model of a request, as far as planning asks. */
+typedef struct cdz_plan_assistant {
+    const cdz_json *generation; /* its generation_config.json or stand-in; may be NULL */
+    const cdz_json *overrides;  /* values the request sets on it; an object or NULL */
+} cdz_plan_assistant;
+
+/* What a plan was asked for, to plan the same again. The models' own documents stay theirs, the rest is the plan's. */
+typedef struct cdz_plan_inputs {
+    const cdz_json *model_generation, *kwargs; /* or NULL */
+    const cdz_plan_assistant *assistant;       /* or NULL */
+} cdz_plan_inputs;
+
 /* What one request runs with. Immutable; freed whole. Keeps its pipeline, and so its modules, alive. */
 typedef struct cdz_plan {
     cdz_arena arena;
@@ -30,10 +45,12 @@ typedef struct cdz_plan {
     uint32_t n_observers;
     const char **warnings; /* sentences for the user */
     uint32_t n_warnings;
-    struct cdz_pipeline *pipeline; /* retained: plugins, names and origins are its */
+    struct cdz_pipeline *pipeline; /* retained; NULL: made by hand */
+    cdz_edition *edition;          /* retained: plugins, names and origins are its */
+    cdz_plan_inputs inputs;
 } cdz_plan;
 
-/* cdz_pipeline of cadenza.h. Reference-counted; planning is safe from any thread. */
+/* cdz_pipeline of cadenza.h. Reference-counted; planning and reloading are safe from any thread. */
 struct cdz_pipeline;
 
 /* name: how the text is called in sentences; relative paths start from its folder. Empty text is the profile `hf`.
@@ -56,12 +73,6 @@ cdz_status cdz_pipeline_check(cdz_pipeline *pipeline, cdz_error *err);
 void cdz_pipeline_retain(cdz_pipeline *pipeline);
 void cdz_pipeline_release(cdz_pipeline *pipeline);
 
-/* The draft model of a request, as far as planning asks. */
-typedef struct cdz_plan_assistant {
-    const cdz_json *generation; /* its generation_config.json or stand-in; may be NULL */
-    const cdz_json *overrides;  /* values the request sets on it; an object or NULL */
-} cdz_plan_assistant;
-
 /* Resolves everything for one request.
  * model_generation: generation_config.json's object (or what config.json gives without one), may be NULL.
  * kwargs: the request's "kwargs" object, may be NULL. Names that a named strategy declares as its own are the
@@ -71,6 +82,38 @@ cdz_status cdz_pipeline_plan(cdz_pipeline *pipeline, const cdz_json *model_gener
                              const cdz_json *kwargs, const cdz_plan_assistant *assistant,
                              cdz_plan **out, cdz_error *err);
 void cdz_plan_free(cdz_plan *plan);
+
+/* --- reloading: reload.c ---
+ * Read again, try what came of it, then adopt it: from then on plans are made from it. Between reading and adopting the
+ * caller holds the pipeline's reloading, so that of two reloads the later one wins. */
+cdz_status cdz_pipeline_read_again(cdz_pipeline *pipeline, cdz_edition **out, cdz_error *err);
+void cdz_pipeline_adopt(cdz_pipeline *pipeline, cdz_edition *edition); /* takes the reference */
+void cdz_edition_release(cdz_edition *edition);                        /* NULL is fine */
+void cdz_pipeline_lock_reloading(cdz_pipeline *pipeline);
+void cdz_pipeline_unlock_reloading(cdz_pipeline *pipeline);
+/* A plan from an edition that need not be the newest. */
+cdz_status cdz_edition_plan(cdz_pipeline *pipeline, cdz_edition *edition,
+                            const cdz_plan_inputs *inputs, cdz_plan **out, cdz_error *err);
+/* The newest edition, retained; CDZ_OK also when it is not linked. */
+cdz_edition *cdz_pipeline_newest(cdz_pipeline *pipeline);
+
+uint64_t cdz_pipeline_number(const cdz_pipeline *pipeline);
+/* Whether a plan is of the newest edition; one made by hand always is. [any], and cheap. */
+bool cdz_plan_is_newest(const cdz_plan *plan);
+/* The same request planned by the newest edition. */
+cdz_status cdz_plan_renew(const cdz_plan *plan, cdz_plan **out, cdz_error *err);
+
+/* The files that the newest edition was made of: what it read and what its plugins were loaded from. */
+cdz_status cdz_pipeline_files(cdz_pipeline *pipeline,
+                              cdz_status (*visit)(void *user, const char *path), void *user,
+                              cdz_error *err);
+
+/* Told in a sentence, once for each edition, why a running request cannot go over to it. [any] */
+typedef void cdz_reload_listener(void *user, cdz_pipeline *pipeline, const cdz_error *why);
+/* listener NULL: nobody listens. Returns when no call to the one before is under way. */
+void cdz_pipeline_listen(cdz_pipeline *pipeline, cdz_reload_listener *listener, void *user);
+/* False: nobody listens, or it was said before. */
+bool cdz_pipeline_report(cdz_pipeline *pipeline, const cdz_error *why);
 
 /* The text of `cadenza explain`. model_generation may be NULL. */
 cdz_status cdz_pipeline_explain_text(cdz_pipeline *pipeline, const cdz_json *model_generation,

@@ -561,50 +561,51 @@ static cdz_status build(planner *p)
     return finish(p);
 }
 
-/* Under the lock. */
-static cdz_status link_now(cdz_pipeline *pipeline, cdz_error *err)
+/* The request's own documents may be gone when it is planned again: the plan keeps copies. */
+static cdz_status keep_inputs(cdz_plan *plan, const cdz_plan_inputs *given, cdz_error *err)
 {
-    if (pipeline->link) return CDZ_OK;
-    return cdz_link_create(pipeline->registry, &pipeline->sources, pipeline->strategy,
-                           &pipeline->link, err);
+    cdz_plan_inputs *own = &plan->inputs;
+    const cdz_plan_assistant *from = given->assistant;
+    cdz_json *kwargs = cdz_arena_alloc(&plan->arena, sizeof *kwargs);
+    cdz_json *overrides = cdz_arena_alloc(&plan->arena, sizeof *overrides);
+    cdz_plan_assistant *assistant = cdz_arena_alloc(&plan->arena, sizeof *assistant);
+    if (!kwargs || !overrides || !assistant)
+        return cdz_err(err, CDZ_E_NOMEM, "plan: out of memory");
+    own->model_generation = given->model_generation;
+    if (given->kwargs) {
+        if (!cdz_json_copy(&plan->arena, given->kwargs, kwargs))
+            return cdz_err(err, CDZ_E_NOMEM, "plan: out of memory");
+        own->kwargs = kwargs;
+    }
+    if (!from) return CDZ_OK;
+    assistant->generation = from->generation;
+    if (from->overrides) {
+        if (!cdz_json_copy(&plan->arena, from->overrides, overrides))
+            return cdz_err(err, CDZ_E_NOMEM, "plan: out of memory");
+        assistant->overrides = overrides;
+    }
+    own->assistant = assistant;
+    return CDZ_OK;
 }
 
-/* From here on the pipeline does not change. */
-static cdz_status freeze(cdz_pipeline *pipeline, cdz_error *err)
-{
-    pthread_mutex_lock(&pipeline->lock);
-    cdz_status st = link_now(pipeline, err);
-    if (st == CDZ_OK) pipeline->planned = true;
-    pthread_mutex_unlock(&pipeline->lock);
-    return st;
-}
-
-cdz_status cdz_pipeline_check(cdz_pipeline *pipeline, cdz_error *err)
-{
-    pthread_mutex_lock(&pipeline->lock);
-    cdz_status st = link_now(pipeline, err);
-    pthread_mutex_unlock(&pipeline->lock);
-    return st;
-}
-
-cdz_status cdz_pipeline_plan(cdz_pipeline *pipeline, const cdz_json *model_generation,
-                             const cdz_json *kwargs, const cdz_plan_assistant *assistant,
-                             cdz_plan **out, cdz_error *err)
+cdz_status cdz_edition_plan(cdz_pipeline *pipeline, cdz_edition *edition,
+                            const cdz_plan_inputs *inputs, cdz_plan **out, cdz_error *err)
 {
     cdz_error own = {0};
-    CDZ_TRY(freeze(pipeline, err));
     cdz_plan *plan = calloc(1, sizeof *plan);
     if (!plan) return cdz_err(err, CDZ_E_NOMEM, "plan: out of memory");
     cdz_pipeline_retain(pipeline);
     plan->pipeline = pipeline;
-    if (kwargs && kwargs->type == CDZ_JSON_NULL) kwargs = NULL;
-    planner p = {.link = pipeline->link,
+    atomic_fetch_add_explicit(&edition->references, 1, memory_order_relaxed);
+    plan->edition = edition;
+    planner p = {.link = edition->link,
                  .plan = plan,
-                 .assistant = assistant,
-                 .model = model_generation,
-                 .kwargs = kwargs,
+                 .assistant = inputs->assistant,
+                 .model = inputs->model_generation,
+                 .kwargs = inputs->kwargs,
                  .err = &own};
-    cdz_status st = build(&p);
+    cdz_status st = keep_inputs(plan, inputs, &own);
+    if (st == CDZ_OK) st = build(&p);
     if (st == CDZ_OK) {
         *out = plan;
         return CDZ_OK;
@@ -613,10 +614,24 @@ cdz_status cdz_pipeline_plan(cdz_pipeline *pipeline, const cdz_json *model_gener
     return cdz_err(err, st, "%s", own.text);
 }
 
+cdz_status cdz_pipeline_plan(cdz_pipeline *pipeline, const cdz_json *model_generation,
+                             const cdz_json *kwargs, const cdz_plan_assistant *assistant,
+                             cdz_plan **out, cdz_error *err)
+{
+    cdz_edition *edition;
+    CDZ_TRY(cdz_pipeline_freeze(pipeline, &edition, err));
+    if (kwargs && kwargs->type == CDZ_JSON_NULL) kwargs = NULL;
+    const cdz_plan_inputs inputs = {model_generation, kwargs, assistant};
+    const cdz_status st = cdz_edition_plan(pipeline, edition, &inputs, out, err);
+    cdz_edition_release(edition);
+    return st;
+}
+
 void cdz_plan_free(cdz_plan *plan)
 {
     if (!plan) return;
-    cdz_pipeline_release(plan->pipeline);
     cdz_arena_free(&plan->arena);
+    cdz_edition_release(plan->edition);
+    cdz_pipeline_release(plan->pipeline);
     free(plan);
 }

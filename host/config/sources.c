@@ -54,6 +54,17 @@ static cdz_status add_section(cdz_sources *s, cdz_written_section section, cdz_e
     return CDZ_OK;
 }
 
+static cdz_status add_file(cdz_sources *s, const char *path, cdz_error *err)
+{
+    void *at = s->files;
+    const char *copy = cdz_arena_strdup(s->arena, path);
+    if (!copy || !grow(s->arena, &at, s->n_files, &s->cap_files, sizeof *s->files))
+        return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
+    s->files = at;
+    s->files[s->n_files++] = copy;
+    return CDZ_OK;
+}
+
 /* --- checking -------------------------------------------------------------------------------------------- */
 
 static const char *const keys[] = {"use",      "strategy",  "drafter", "processors",
@@ -133,6 +144,7 @@ static cdz_status read_file(cdz_sources *s, const char *path, const chain *outer
     if (here.depth > MAX_DEPTH)
         return cdz_err(err, CDZ_E_USAGE, "%s: more than %d files that use one another", path,
                        (int)MAX_DEPTH);
+    CDZ_TRY(add_file(s, path, err));
     CDZ_TRY(cdz_file_read(path, CDZ_INI_MAX_BYTES, &text, &len, err));
     if (!realpath(path, canonical)) here.canonical = NULL;
     for (const chain *c = outer; c && here.canonical; c = c->outer) {

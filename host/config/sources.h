@@ -23,6 +23,8 @@ typedef struct cdz_sources {
     uint32_t n, cap;
     cdz_written_section *sections;
     uint32_t n_sections, cap_sections;
+    const char **files; /* (n_files) that were read */
+    uint32_t n_files, cap_files;
 } cdz_sources;
 
 /* Reads text and, before it, the files it uses. Keys of [pipeline] and [generation] are checked. */

@@ -36,7 +36,7 @@ static const cap_name strategy_caps[] = {{"one_row", CDZ_ONE_ROW}, {"rewinds", C
 static const cap_name no_caps[] = {{NULL, 0}};
 
 static const char *const common_fields[] = {"id", "version", "summary", "params", "create"};
-static const char *const row_fields[] = {"idle", "begin", "accept", "needs_ids"};
+static const char *const row_fields[] = {"idle", "begin", "accept", "needs_ids", "state_version"};
 static const char *const own_fields[][2] = {
     [CDZ_KIND_PROCESSOR] = {"apply", "batched"}, [CDZ_KIND_CRITERION] = {"test", NULL},
     [CDZ_KIND_STRATEGY] = {"run", "generate"},   [CDZ_KIND_DRAFTER] = {"propose", "judged"},
@@ -77,7 +77,7 @@ static size_t known_fields(uint32_t kind, const char **out)
 
 static void check_fields(lua_State *L, uint32_t kind)
 {
-    const char *known[32];
+    const char *known[40];
     const size_t n = known_fields(kind, known);
 
     lua_pushnil(L);
@@ -236,6 +236,19 @@ static bool declares(void *L, const char *name)
     return has_function(L, name);
 }
 
+/* What the row states mean, by the script's own number; 0: nothing is promised. */
+static uint32_t read_state_version(lua_State *L)
+{
+    const int type = lua_getfield(L, 1, "state_version");
+    const lua_Integer n = type == LUA_TNIL ? 0 : lua_isinteger(L, -1) ? lua_tointeger(L, -1) : -1;
+
+    if (n < 0 || n > (lua_Integer)UINT32_MAX)
+        luaL_error(L, "field 'state_version' is %s, expected an integer from 0 to 4294967295",
+                   cdz_lua_text(L, -1, NULL));
+    lua_pop(L, 1);
+    return (uint32_t)n;
+}
+
 /* The functions of the host's side; what the script lacks is left out of the descriptor. */
 static void fill_kind(lua_State *L, cdz_lua_def *def, uint32_t kind, uint32_t caps)
 {
@@ -296,6 +309,10 @@ static cdz_lua_def *make_def(lua_State *L, cdz_lua_module *m, uint32_t kind)
     def->as.base.summary = text_field(L, &m->arena, "summary", "");
     declare_params(L, m, def);
     fill_kind(L, def, kind, read_caps(L, kind));
+    if (kind == CDZ_KIND_PROCESSOR)
+        def->as.processor.state_version = read_state_version(L);
+    else if (kind == CDZ_KIND_CRITERION)
+        def->as.criterion.state_version = read_state_version(L);
     return def;
 }
 

@@ -296,9 +296,50 @@ static void free_state(const cdz_step *step, void *bytes)
     state->ref = 0;
 }
 
+typedef struct move_args {
+    const cdz_lua_row_state *from;
+    cdz_lua_row_state *to;
+    cdz_buf bytes;
+} move_args;
+
+static int leave_protected(lua_State *L)
+{
+    move_args *args = lua_touserdata(L, 1);
+
+    push_kept(L, args->from);
+    cdz_lua_write_state(L, &args->bytes);
+    return 0;
+}
+
+static int arrive_protected(lua_State *L)
+{
+    move_args *args = lua_touserdata(L, 1);
+
+    cdz_lua_read_state(L, &args->bytes);
+    args->to->ref = keep_state(L);
+    return 0;
+}
+
+/* A row that accept never wrote to begins with what the new version's begin returned. */
+static cdz_status hand_over_state(const cdz_step *step, const cdz_step *old, const void *from,
+                                  void *to)
+{
+    move_args args = {.from = from, .to = to};
+
+    args.to->ref = 0;
+    if (args.from->ref == 0) return CDZ_OK;
+    cdz_lua_session *S = step->shared, *before = old->shared;
+    cdz_status st =
+        cdz_lua_report(before, step, cdz_lua_enter(before, old, 1, leave_protected, &args));
+    if (st == CDZ_OK)
+        st = cdz_lua_report(S, step, cdz_lua_enter(S, step, 1, arrive_protected, &args));
+    cdz_buf_free(&args.bytes);
+    return st;
+}
+
 const void *cdz_lua_state_extension(const char *id)
 {
-    static const cdz_state_api api = {sizeof api, clone_state, free_state};
+    static const cdz_state_api api = {sizeof api, clone_state, free_state, hand_over_state};
 
     return strcmp(id, CDZ_EXT_STATE) == 0 ? &api : NULL;
 }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "cadenza/drafter.h"
 #include "cadenza/observer.h"
 #include "cadenza/processor.h"
@@ -114,6 +115,9 @@ const void *cdz_lua_state_extension(const char *id);
 void cdz_lua_copy_state(lua_State *L);
 /* [protected] Pushes the row's own state, which apply may look at (a copy) or accept may write. */
 void cdz_lua_push_row_state(lua_State *L, cdz_lua_row_state *state, bool writable);
+/* state_move.c: [protected] the value at the top of the stack, popped, as bytes; and pushed from such bytes. */
+void cdz_lua_write_state(lua_State *L, cdz_buf *out);
+void cdz_lua_read_state(lua_State *L, const cdz_buf *from);
 /* Shared by processors and criteria. */
 cdz_status cdz_lua_begin(const cdz_step *step, void **shared);
 cdz_status cdz_lua_create(const cdz_step *step);

@@ -66,8 +66,16 @@ const cdz_plugin_base *cdz_module_plugin(const cdz_module *module, uint32_t i)
 
 static cdz_file_id file_id(const struct stat *s)
 {
-    return (cdz_file_id){
-        .dev = s->st_dev, .ino = s->st_ino, .size = s->st_size, .mtime = s->st_mtim};
+    return (cdz_file_id){.dev = s->st_dev,
+                         .ino = s->st_ino,
+                         .size = s->st_size,
+                         .mtime = s->st_mtim,
+                         .ctime = s->st_ctim};
+}
+
+static bool same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
 bool cdz_module_is_current(const cdz_module *module, const char *path)
@@ -77,7 +85,7 @@ bool cdz_module_is_current(const cdz_module *module, const char *path)
     if (stat(path, &s) != 0) return false;
     const cdz_file_id b = file_id(&s);
     return a->dev == b.dev && a->ino == b.ino && a->size == b.size &&
-           a->mtime.tv_sec == b.mtime.tv_sec && a->mtime.tv_nsec == b.mtime.tv_nsec;
+           same_time(&a->mtime, &b.mtime) && same_time(&a->ctime, &b.ctime);
 }
 
 /* Adopts n descriptors; two plugins of one file may not share kind and id. */

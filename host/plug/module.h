@@ -12,7 +12,7 @@ typedef struct cdz_file_id {
     dev_t dev;
     ino_t ino;
     off_t size;
-    struct timespec mtime;
+    struct timespec mtime, ctime;
 } cdz_file_id;
 
 typedef struct cdz_module_source {

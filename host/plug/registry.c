@@ -513,6 +513,76 @@ cdz_status cdz_registry_load(cdz_registry *registry, const char *path, uint32_t 
     return st;
 }
 
+/* --- reading again ---------------------------------------------------------------------------------------- */
+
+/* What was refused may be better now. */
+static void forget_refusals(cdz_registry *r)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < r->n_entries; i++)
+        if (r->entries[i].module)
+            r->entries[kept++] = r->entries[i];
+        else
+            clear_entry(&r->entries[i]);
+    r->n_entries = kept;
+}
+
+/* A path the user named, as it was named: what is loaded of it may change its place in the list. */
+static cdz_status load_again(cdz_registry *r, const char *named, cdz_error *err)
+{
+    cdz_error why = {0};
+    cdz_module *module;
+    char *path = strdup(named);
+    if (!path) return cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
+    cdz_status st = CDZ_OK;
+    if (load_path(r, path, &module, &why) != CDZ_OK)
+        st = remember(r, path, RANK_NAMED, NULL, &why, err);
+    free(path);
+    return st;
+}
+
+cdz_status cdz_registry_refresh(cdz_registry *registry, cdz_error *err)
+{
+    cdz_status st = CDZ_OK;
+    pthread_mutex_lock(&registry->lock);
+    forget_refusals(registry);
+    for (size_t i = 0; st == CDZ_OK && i < registry->n_entries; i++) {
+        const entry *e = &registry->entries[i];
+        if (e->rank == RANK_NAMED && e->module && !cdz_module_is_current(e->module, e->file))
+            st = load_again(registry, e->path, err);
+    }
+    if (st == CDZ_OK && registry->scanned) {
+        registry->scanned = false;
+        st = scan_all(registry, err);
+    }
+    pthread_mutex_unlock(&registry->lock);
+    return st;
+}
+
+static const cdz_error *newest_refused(const cdz_registry *r, const cdz_module *module)
+{
+    const entry *known = NULL;
+    for (size_t i = 0; i < r->n_entries && !known; i++)
+        if (r->entries[i].module == module) known = &r->entries[i];
+    for (size_t i = 0; known && i < r->n_entries; i++) {
+        const entry *e = &r->entries[i];
+        if (e->problem && e->rank == known->rank && strcmp(e->path, known->path) == 0)
+            return e->problem;
+    }
+    return NULL;
+}
+
+cdz_status cdz_registry_check_newest(cdz_registry *registry, const cdz_module *module,
+                                     cdz_error *err)
+{
+    cdz_status st = CDZ_OK;
+    pthread_mutex_lock(&registry->lock);
+    const cdz_error *why = newest_refused(registry, module);
+    if (why) st = cdz_err(err, why->code, "%s", why->text);
+    pthread_mutex_unlock(&registry->lock);
+    return st;
+}
+
 /* --- listing ---------------------------------------------------------------------------------------------- */
 
 /* One line of the listing, taken under the lock and shown without it. */

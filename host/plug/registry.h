@@ -56,6 +56,13 @@ cdz_status cdz_registry_load(cdz_registry *registry, const char *path, uint32_t 
 cdz_status cdz_registry_find(cdz_registry *registry, uint32_t kind, const char *id,
                              cdz_plugin_ref *out, cdz_error *err);
 
+/* Reads again what is there: files that changed are loaded anew beside the old, directories are searched anew. What fails
+ * keeps its old module and is remembered. */
+cdz_status cdz_registry_refresh(cdz_registry *registry, cdz_error *err);
+/* CDZ_OK, or why the newer file of a known module was refused at the last refresh. */
+cdz_status cdz_registry_check_newest(cdz_registry *registry, const cdz_module *module,
+                                     cdz_error *err);
+
 void cdz_module_retain(cdz_module *module);
 void cdz_module_release(cdz_module *module); /* NULL is fine */
 const char *cdz_module_path(const cdz_module *module);

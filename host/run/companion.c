@@ -61,7 +61,8 @@ static cdz_status describe(cdz_loop *loop, cdz_stage *stage, uint32_t row, cdz_c
                        .plugin = stage->plugin,
                        .scratch = &loop->workers[0].scratch,
                        .error = &loop->workers[0].error,
-                       .may_alloc = true};
+                       .may_alloc = true,
+                       .arena = &loop->stage_arena};
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
     const cdz_companion_api *api = cdz_get_companion_api(stage->plugin);
     const cdz_status status = api->describe(&step, row, out);
@@ -88,11 +89,11 @@ cdz_status cdz_companions_begin(cdz_loop *loop)
     for (uint32_t s = 0; s < loop->n_processors; s++)
         n += cdz_get_companion_api(loop->processors[s].plugin) != NULL;
     if (n == 0) return CDZ_OK;
-    cdz_companions *all = loop->companions = cdz_arena_alloc(&loop->arena, sizeof *all);
+    cdz_companions *all = loop->companions = cdz_arena_alloc(&loop->stage_arena, sizeof *all);
     if (!all) return cdz_loop_nomem(loop);
-    all->stages = cdz_arena_array(&loop->arena, n, sizeof(cdz_stage *));
-    all->of = cdz_arena_array(&loop->arena, (size_t)n * loop->n_rows, sizeof *all->of);
-    all->next = cdz_arena_array(&loop->arena, (size_t)n * loop->n_rows, sizeof *all->next);
+    all->stages = cdz_arena_array(&loop->stage_arena, n, sizeof(cdz_stage *));
+    all->of = cdz_arena_array(&loop->stage_arena, (size_t)n * loop->n_rows, sizeof *all->of);
+    all->next = cdz_arena_array(&loop->stage_arena, (size_t)n * loop->n_rows, sizeof *all->next);
     if (!all->stages || !all->of || !all->next) return cdz_loop_nomem(loop);
     for (uint32_t s = 0; s < loop->n_processors; s++) {
         cdz_stage *stage = &loop->processors[s];

@@ -17,7 +17,7 @@ cdz_backend *cdz_engine_backend(const cdz_engine *engine)
 void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *plugin,
                     const char *text)
 {
-    if (engine->log) engine->log(engine->log_user, level, plugin, text);
+    if (engine && engine->log) engine->log(engine->log_user, level, plugin, text);
 }
 
 /* --- the thread ----------------------------------------------------------------------------------------------------- */

@@ -58,7 +58,7 @@ static void log_line(const cdz_step *step, cdz_log_level level, const char *fmt,
 static void *alloc(const cdz_step *step, size_t bytes)
 {
     const cdz_scope *scope = scope_of(step);
-    return scope->may_alloc ? cdz_arena_alloc(&scope->loop->arena, bytes) : NULL;
+    return scope->may_alloc ? cdz_arena_alloc(cdz_scope_arena(scope), bytes) : NULL;
 }
 
 static void *scratch(const cdz_step *step, size_t bytes)

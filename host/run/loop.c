@@ -13,9 +13,6 @@
 #include "run/verbs.h"
 #include "run/watch.h"
 
-/* What plugins may take in begin and a strategy in run, in all. */
-static const size_t ARENA_LIMIT = (size_t)1 << 30;
-
 const cdz_decoder_api cdz_loop_api = {
     .size = sizeof(cdz_decoder_api),
     .n_rows = cdz_verb_n_rows,
@@ -298,7 +295,7 @@ cdz_status cdz_loop_create(cdz_task *task, uint32_t first_row, uint32_t n_rows, 
     loop->first_row = first_row;
     loop->n_rows = loop->n_open = n_rows;
     loop->n_vocab = loop->model->weights->arch.n_vocab;
-    loop->arena.limit = ARENA_LIMIT;
+    loop->arena.limit = loop->stage_arena.limit = CDZ_LOOP_ARENA;
     if (!task->job->prompt_logits) {
         loop->strategy = task->job->plan->strategy;
         loop->holds_text = (strategy_caps(loop) & (CDZ_REWINDS | CDZ_BEAMS)) != 0;
@@ -351,6 +348,8 @@ void cdz_loop_free(cdz_loop *loop)
     free(loop->state_view);
     free(loop->trial_states);
     free(loop->want_seqs);
+    cdz_arena_free(&loop->stage_arena);
+    cdz_plan_free(loop->plan);
     cdz_arena_free(&loop->arena);
     free(loop);
 }
@@ -361,7 +360,7 @@ void cdz_loop_free(cdz_loop *loop)
 static cdz_status make_states(cdz_loop *loop)
 {
     for (uint32_t r = 0; loop->state_bytes && r < loop->n_rows; r++) {
-        loop->rows[r].state = cdz_arena_alloc(&loop->arena, loop->state_bytes);
+        loop->rows[r].state = cdz_arena_alloc(&loop->stage_arena, loop->state_bytes);
         if (!loop->rows[r].state) return cdz_loop_nomem(loop);
     }
     return cdz_matrix_fit(loop, &loop->scores, loop->n_rows, loop->n_vocab);
@@ -396,6 +395,7 @@ static cdz_status run_strategy(cdz_loop *loop)
 static cdz_status decode(cdz_loop *loop)
 {
     cdz_status status = cdz_stages_begin(loop);
+    if (status == CDZ_OK) status = cdz_companions_begin(loop);
     if (status == CDZ_OK) status = make_states(loop);
     if (status == CDZ_OK) status = cdz_drafter_begin(loop);
     if (status == CDZ_OK) status = cdz_watch_begin(loop);

@@ -26,6 +26,8 @@ typedef struct cdz_stage {
     const struct cdz_state_api *state_api; /* "cadenza.state/1", or NULL: plain bytes */
     bool row_wise;                         /* may run on any thread, row by row */
     bool begun;
+    bool deaf; /* not told of tokens just now: its states are carried over from another version (renew.c) */
+    uint32_t state_version;
     void *shared;
     uint32_t companion; /* number of its companions (companion.h), from 1; 0: none */
 } cdz_stage;
@@ -37,12 +39,16 @@ typedef struct cdz_scope {
     cdz_scratch_mem *scratch;
     cdz_error *error; /* where fail writes; code CDZ_OK: nothing said yet */
     bool may_alloc;
+    cdz_arena *arena;       /* where alloc takes from; NULL: the loop's own */
     const cdz_stage *stage; /* in apply: whose call this is, and the view row it begins with; else NULL */
     uint32_t first;
 } cdz_scope;
 
 typedef struct cdz_companions cdz_companions; /* companion.c */
 typedef struct cdz_watcher cdz_watcher;       /* watch.c */
+
+/* What stages may take in begin, and what a strategy may take in run. */
+#define CDZ_LOOP_ARENA ((size_t)1 << 30)
 
 enum { CDZ_LOOP_WORKERS = 16 }; /* at most; row-wise stages run on as many threads */
 
@@ -63,13 +69,20 @@ typedef struct cdz_view {
 typedef struct cdz_loop_row {
     cdz_seq *seq, *spare; /* spare: where reorder builds the next generation */
     unsigned char *state, *spare_state;
-    unsigned char *marks; /* states after every MARK_EVERY generated tokens */
+    unsigned char *marks; /* states after every CDZ_MARK_EVERY generated tokens */
     uint32_t n_marks, marks_cap;
     bool done, skip; /* ended; and filled with pad from then on */
     cdz_stop stop;
     uint32_t n_new;     /* when done: tokens up to and including the last one that counts */
     uint32_t n_emitted; /* given to on_tokens */
 } cdz_loop_row;
+
+/* A text of a stop, for as long as the request lives. */
+typedef struct cdz_kept_text {
+    const struct cdz_kept_text *next;
+    const char *at;
+    uint32_t len;
+} cdz_kept_text;
 
 /* A matrix the strategy may hand back to us. */
 typedef struct cdz_matrix {
@@ -78,10 +91,13 @@ typedef struct cdz_matrix {
     uint32_t n_rows, n_vocab, cap_rows;
 } cdz_matrix;
 
-/* Processors in another order or number than the user's; stages are copies that share state and begin. */
+/* Processors in another order or number than the user's; stages are copies that share state and begin. Ids that stages
+ * are left out or added by are kept, to choose again when the stages change. */
 typedef struct cdz_derived {
     cdz_stage *stages;
     uint32_t n;
+    const char *const *exclude, *const *append;
+    uint32_t n_exclude, n_append;
 } cdz_derived;
 
 /* The request's drafter and its newest draft. */
@@ -128,6 +144,9 @@ struct cdz_loop {
     cdz_request_info info;
     cdz_generation config; /* the plan's, with what preparation resolved */
     cdz_instance strategy;
+    cdz_plan *plan;        /* owned: the newest the stages are of; NULL: the job's */
+    uint64_t tried;        /* the pipeline's newest edition that the loop has looked at */
+    cdz_arena stage_arena; /* of the stages: what they took in begin, states of rows */
     cdz_stage *processors, *criteria;
     uint32_t n_processors, n_criteria;
     size_t state_bytes;         /* of a row */
@@ -144,6 +163,7 @@ struct cdz_loop {
     cdz_derived *derived; /* (n_derived) what pipeline_derive made */
     uint32_t n_derived;
     cdz_drafting drafting;
+    const cdz_kept_text *texts;
 
     cdz_torch_rng rng;
     cdz_matrix refitted;           /* scores of another vocabulary, as processors are shown them */
@@ -228,7 +248,20 @@ void cdz_loop_emit(cdz_loop *loop, uint32_t row, bool ended);
 void cdz_loop_end_row(cdz_loop *loop, uint32_t row); /* its stop is set */
 void cdz_loop_emit_returned(cdz_loop *loop);         /* loop_return.c */
 
+/* Where what a call leaves behind is taken from. */
+static inline cdz_arena *cdz_scope_arena(const cdz_scope *scope)
+{
+    return scope->arena ? scope->arena : &scope->loop->arena;
+}
+
+/* What the loop's stages are of. */
+static inline const cdz_plan *cdz_loop_plan(const cdz_loop *loop)
+{
+    return loop->plan ? loop->plan : loop->job->plan;
+}
+
 /* --- stages.c --- */
+/* Companions are begun apart. */
 cdz_status cdz_stages_begin(cdz_loop *loop);
 void cdz_stages_end(cdz_loop *loop);
 /* View row i has ended and is filled with pad: nothing is computed for it. */
@@ -256,11 +289,21 @@ cdz_status cdz_loop_trial_view(cdz_loop *loop, const char *verb, const uint32_t 
 /* A scratch state per made-up row, brought to where its ids are. */
 cdz_status cdz_loop_trial_states(cdz_loop *loop, const cdz_view *view);
 
+/* --- selections of processors: loop_pipeline.c --- */
+/* Chooses the stages of loop->derived[i] among the present ones. False: out of memory. */
+bool cdz_derived_choose(cdz_loop *loop, uint32_t i);
+
+/* --- another version of the pipeline: renew.c --- */
+/* Between two steps: goes over to the pipeline's newest edition, if the request can. What fails leaves everything as it
+ * is, and is reported once. */
+void cdz_loop_renew(cdz_loop *loop);
+
 /* --- drafts: loop_draft.c --- */
 cdz_status cdz_drafter_begin(cdz_loop *loop);
 void cdz_drafter_end(cdz_loop *loop);
 
 /* --- states of rows: row_state.c --- */
+enum { CDZ_MARK_EVERY = 64 }; /* generated tokens between two marks of a row */
 cdz_status cdz_row_state_mark(cdz_loop *loop, cdz_loop_row *row); /* after accept */
 cdz_status cdz_row_state_rewind(cdz_loop *loop, uint32_t row);    /* to the row's present length */
 /* A scratch state for ids that continue request row `row`. */

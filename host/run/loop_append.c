@@ -219,13 +219,15 @@ cdz_status cdz_verb_rewind(cdz_decoder *dec, uint32_t r, uint32_t n)
 
 static cdz_status spare_for(cdz_loop *loop, cdz_loop_row *row)
 {
-    if (row->spare) return CDZ_OK;
-    row->spare = cdz_arena_alloc(&loop->arena, sizeof *row->spare);
-    if (!row->spare) return cdz_loop_nomem(loop);
-    CDZ_TRY(cdz_seq_init(row->spare, loop->model, row->seq->account, row->seq->cap, &loop->error));
-    row->spare->is_row = true;
-    if (!loop->state_bytes) return CDZ_OK;
-    row->spare_state = cdz_arena_alloc(&loop->arena, loop->state_bytes);
+    if (!row->spare) {
+        row->spare = cdz_arena_alloc(&loop->arena, sizeof *row->spare);
+        if (!row->spare) return cdz_loop_nomem(loop);
+        CDZ_TRY(
+            cdz_seq_init(row->spare, loop->model, row->seq->account, row->seq->cap, &loop->error));
+        row->spare->is_row = true;
+    }
+    if (!loop->state_bytes || row->spare_state) return CDZ_OK;
+    row->spare_state = cdz_arena_alloc(&loop->stage_arena, loop->state_bytes);
     return row->spare_state ? CDZ_OK : cdz_loop_nomem(loop);
 }
 

@@ -16,25 +16,44 @@ static bool among(const char *id, const char *const *ids, uint32_t n)
     return false;
 }
 
+static const char *const *keep_ids(cdz_loop *loop, const char *const *ids, uint32_t n)
+{
+    const char **kept = cdz_arena_array(&loop->arena, n, sizeof *kept);
+    for (uint32_t i = 0; kept && i < n; i++)
+        if (!(kept[i] = cdz_arena_strdup(&loop->arena, ids[i]))) return NULL;
+    return kept;
+}
+
+bool cdz_derived_choose(cdz_loop *loop, uint32_t i)
+{
+    cdz_derived *d = &loop->derived[i];
+    d->stages =
+        cdz_arena_array(&loop->stage_arena, 2 * (size_t)loop->n_processors, sizeof *d->stages);
+    d->n = 0;
+    if (!d->stages) return false;
+    for (uint32_t p = 0; p < loop->n_processors; p++)
+        if (!among(loop->processors[p].plugin->id, d->exclude, d->n_exclude))
+            d->stages[d->n++] = loop->processors[p];
+    for (uint32_t p = 0; p < loop->n_processors; p++)
+        if (among(loop->processors[p].plugin->id, d->append, d->n_append))
+            d->stages[d->n++] = loop->processors[p];
+    return true;
+}
+
 cdz_status cdz_verb_pipeline_derive(cdz_decoder *dec, const char *const *exclude, uint32_t n_exclude,
                                     const char *const *append, uint32_t n_append, uint32_t *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     cdz_derived *all = cdz_arena_array(&loop->arena, loop->n_derived + 1, sizeof *all);
-    cdz_stage *stages =
-        cdz_arena_array(&loop->arena, 2 * (size_t)loop->n_processors, sizeof *stages);
-    if (!all || !stages) return cdz_loop_nomem(loop);
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < loop->n_processors; i++)
-        if (!among(loop->processors[i].plugin->id, exclude, n_exclude))
-            stages[n++] = loop->processors[i];
-    for (uint32_t i = 0; i < loop->n_processors; i++)
-        if (among(loop->processors[i].plugin->id, append, n_append))
-            stages[n++] = loop->processors[i];
+    const char *const *kept_out = keep_ids(loop, exclude, n_exclude);
+    const char *const *kept_in = keep_ids(loop, append, n_append);
+    if (!all || !kept_out || !kept_in) return cdz_loop_nomem(loop);
     if (loop->n_derived) memcpy(all, loop->derived, loop->n_derived * sizeof *all);
-    all[loop->n_derived] = (cdz_derived){stages, n};
+    all[loop->n_derived] = (cdz_derived){
+        .exclude = kept_out, .append = kept_in, .n_exclude = n_exclude, .n_append = n_append};
     loop->derived = all;
+    if (!cdz_derived_choose(loop, loop->n_derived)) return cdz_loop_nomem(loop);
     *out = ++loop->n_derived;
     return CDZ_OK;
 }

@@ -112,6 +112,7 @@ cdz_status cdz_verb_forward(cdz_decoder *dec, cdz_scores *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
+    cdz_loop_renew(loop);
     cdz_scratch_reset(&loop->verb_scratch);
     uint32_t *leaders = cdz_scratch_take(&loop->verb_scratch, loop->n_rows * sizeof *leaders);
     if (!leaders || !cdz_loop_want(loop, loop->n_rows + cdz_companions_most(loop)))

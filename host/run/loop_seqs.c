@@ -232,6 +232,7 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
+    cdz_loop_renew(loop);
     if ((unsigned)positions > CDZ_POSITIONS_ALL)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_forward: %u names no positions",
                              (unsigned)positions);

@@ -7,13 +7,11 @@
 
 #include "run/task.h"
 
-enum { MARK_EVERY = 64 };
-
 cdz_status cdz_row_state_mark(cdz_loop *loop, cdz_loop_row *row)
 {
     const uint32_t n = row->seq->n - loop->info.prompt_len;
     /* A row that became a copy of another has lost its earlier marks: then it gets none until it is rewound. */
-    if (!loop->state_bytes || !loop->holds_text || n != (row->n_marks + 1) * MARK_EVERY)
+    if (!loop->state_bytes || !loop->holds_text || n != (row->n_marks + 1) * CDZ_MARK_EVERY)
         return CDZ_OK;
     if (row->n_marks == row->marks_cap) {
         const uint32_t cap = row->marks_cap ? row->marks_cap * 2 : 8;
@@ -32,9 +30,9 @@ static cdz_status nearest(cdz_loop *loop, const cdz_loop_row *row, uint32_t len,
                           unsigned char *state, uint32_t *from)
 {
     const uint32_t prompt = loop->info.prompt_len;
-    uint32_t mark = len > prompt ? (len - prompt) / MARK_EVERY : 0;
+    uint32_t mark = len > prompt ? (len - prompt) / CDZ_MARK_EVERY : 0;
     if (mark > row->n_marks) mark = row->n_marks;
-    *from = prompt + mark * MARK_EVERY;
+    *from = prompt + mark * CDZ_MARK_EVERY;
     return cdz_stages_copy_state(loop, state,
                                  mark ? row->marks + (mark - 1) * loop->state_bytes : NULL);
 }
@@ -45,7 +43,7 @@ cdz_status cdz_row_state_rewind(cdz_loop *loop, uint32_t r)
     cdz_loop_row *row = &loop->rows[r];
     uint32_t from;
     CDZ_TRY(nearest(loop, row, row->seq->n, row->state, &from));
-    row->n_marks = (from - loop->info.prompt_len) / MARK_EVERY;
+    row->n_marks = (from - loop->info.prompt_len) / CDZ_MARK_EVERY;
     return cdz_stages_replay(loop, cdz_row_ids(row), from, r, row->state);
 }
 

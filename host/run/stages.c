@@ -54,7 +54,8 @@ static cdz_scope scope_for(cdz_loop *loop, const cdz_plugin_base *plugin, cdz_wo
                        .plugin = plugin,
                        .scratch = &worker->scratch,
                        .error = &worker->error,
-                       .may_alloc = may_alloc};
+                       .may_alloc = may_alloc,
+                       .arena = &loop->stage_arena};
 }
 
 /* Points the stage's state of view rows [first, first + n) into to. */
@@ -91,7 +92,7 @@ static cdz_status accept(cdz_loop *loop, const cdz_stage *stage, bool criterion,
 {
     cdz_status (*const call)(const cdz_step *, uint32_t, int32_t) =
         criterion ? criterion_of(stage)->accept : processor_of(stage)->accept;
-    if (!call) return CDZ_OK;
+    if (!call || stage->deaf) return CDZ_OK;
     cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], false);
     cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
     void *const own = state ? state + stage->state_at : NULL;
@@ -269,6 +270,24 @@ static cdz_status check_stops(cdz_loop *loop, const cdz_stage *stage, const cdz_
     return CDZ_OK;
 }
 
+/* A reason's text may be the plugin's own, which another version of it may replace before the request ends. */
+static cdz_status keep_text(cdz_loop *loop, cdz_stop *stop)
+{
+    if (stop->text.len == 0) return CDZ_OK;
+    for (const cdz_kept_text *kept = loop->texts; kept; kept = kept->next)
+        if (kept->len == stop->text.len && memcmp(kept->at, stop->text.at, kept->len) == 0) {
+            stop->text.at = kept->at;
+            return CDZ_OK;
+        }
+    cdz_kept_text *kept = cdz_arena_alloc(&loop->arena, sizeof *kept);
+    const char *copy = cdz_arena_strndup(&loop->arena, stop->text.at, stop->text.len);
+    if (!kept || !copy) return cdz_loop_nomem(loop);
+    *kept = (cdz_kept_text){loop->texts, copy, stop->text.len};
+    loop->texts = kept;
+    stop->text.at = copy;
+    return CDZ_OK;
+}
+
 /* Every criterion is asked; the first reason in list order counts. */
 cdz_status cdz_stages_test(cdz_loop *loop, const cdz_view *view, cdz_stop *stops)
 {
@@ -283,6 +302,8 @@ cdz_status cdz_stages_test(cdz_loop *loop, const cdz_view *view, cdz_stop *stops
         for (uint32_t i = 0; i < view->n; i++)
             if (stops[i].reason == CDZ_GO_ON) stops[i] = said[i];
     }
+    for (uint32_t i = 0; i < view->n; i++)
+        if (stops[i].reason != CDZ_GO_ON) CDZ_TRY(keep_text(loop, &stops[i]));
     return CDZ_OK;
 }
 
@@ -349,12 +370,14 @@ static void add_stage(cdz_loop *loop, const cdz_instance *instance, bool criteri
         const cdz_criterion *c = criterion_of(stage);
         stage->caps = c->caps;
         stage->state_size = c->state_size;
+        stage->state_version = c->state_version;
         loop->accepts |= c->accept != NULL;
         loop->has_eos |= (c->caps & CDZ_HAS_EOS) != 0;
     } else {
         const cdz_processor *p = processor_of(stage);
         stage->caps = p->caps;
         stage->state_size = p->state_size;
+        stage->state_version = p->state_version;
         /* Plugins with a loader (Lua) stay on the engine thread. */
         stage->row_wise = p->caps & CDZ_ROWWISE && !p->base.loader;
         loop->accepts |= p->accept != NULL;
@@ -384,9 +407,9 @@ static cdz_status begin(cdz_loop *loop, cdz_stage *stage, bool criterion)
 
 cdz_status cdz_stages_begin(cdz_loop *loop)
 {
-    const cdz_plan *plan = loop->job->plan;
-    loop->processors = cdz_arena_array(&loop->arena, plan->n_processors, sizeof(cdz_stage));
-    loop->criteria = cdz_arena_array(&loop->arena, plan->n_criteria, sizeof(cdz_stage));
+    const cdz_plan *plan = cdz_loop_plan(loop);
+    loop->processors = cdz_arena_array(&loop->stage_arena, plan->n_processors, sizeof(cdz_stage));
+    loop->criteria = cdz_arena_array(&loop->stage_arena, plan->n_criteria, sizeof(cdz_stage));
     if (!loop->processors || !loop->criteria) return cdz_loop_nomem(loop);
     for (uint32_t i = 0; i < plan->n_processors; i++)
         if (!is_idle(loop, &plan->processors[i], false))
@@ -396,7 +419,7 @@ cdz_status cdz_stages_begin(cdz_loop *loop)
     for (uint32_t i = 0; i < loop->n_processors; i++)
         CDZ_TRY(begin(loop, &loop->processors[i], false));
     for (uint32_t i = 0; i < loop->n_criteria; i++) CDZ_TRY(begin(loop, &loop->criteria[i], true));
-    return cdz_companions_begin(loop);
+    return CDZ_OK;
 }
 
 static void end(cdz_loop *loop, cdz_stage *stage, bool criterion)

@@ -57,7 +57,7 @@ static cdz_status encode(const cdz_step *step, const char *text, size_t len, boo
         cdz_encoding_free(&encoding);
         return pass_on(step, &err);
     }
-    int32_t *ids = cdz_arena_array(&loop_of(step)->arena, encoding.n, sizeof *ids);
+    int32_t *ids = cdz_arena_array(cdz_scope_arena(step->scope), encoding.n, sizeof *ids);
     if (ids && encoding.n) memcpy(ids, encoding.ids, encoding.n * sizeof *ids);
     if (ids) *out = (cdz_ids){ids, (uint32_t)encoding.n};
     cdz_encoding_free(&encoding);
@@ -76,7 +76,8 @@ static cdz_status decode(const cdz_step *step, cdz_ids ids, bool skip_special, c
         cdz_buf_free(&text);
         return pass_on(step, &err);
     }
-    char *copy = cdz_arena_strndup(&loop_of(step)->arena, text.data ? text.data : "", text.len);
+    char *copy =
+        cdz_arena_strndup(cdz_scope_arena(step->scope), text.data ? text.data : "", text.len);
     if (copy) *out = (cdz_string){copy, (uint32_t)text.len};
     cdz_buf_free(&text);
     return copy ? CDZ_OK : step->host->fail(step, CDZ_E_NOMEM, "out of memory for decoded text");
@@ -119,7 +120,7 @@ static cdz_status convert(const cdz_step *step, const char *from_model, cdz_ids 
     cdz_status st = convert_through(from, ids, to, special, &encoding, &err);
     int32_t *copy = NULL;
     if (st == CDZ_OK) {
-        copy = cdz_arena_array(&loop_of(step)->arena, encoding.n, sizeof *copy);
+        copy = cdz_arena_array(cdz_scope_arena(step->scope), encoding.n, sizeof *copy);
         if (copy && encoding.n) memcpy(copy, encoding.ids, encoding.n * sizeof *copy);
         if (copy) *out = (cdz_ids){copy, (uint32_t)encoding.n};
     }

@@ -41,6 +41,7 @@
 ---@field idle (fun(p: table, ctx: cadenza.Context): boolean)? true: changes nothing for this request
 ---@field begin (fun(ctx: cadenza.Context): table?)? returns the state every row begins with
 ---@field accept fun(p: table, state: table, token: integer, ctx: cadenza.Context)? the token became part of the row; the only place that writes state
+---@field state_version integer? what the state means, by a number of your own: when a new version of the file has the same one, running requests keep their states
 
 ---@class cadenza.ProcessorTable: cadenza.RowPlugin
 ---@field apply fun(p: table, ids: cadenza.Ids, row: cadenza.Vec, ctx: cadenza.Context) edits the row; with batched, ids is a list and row is all rows

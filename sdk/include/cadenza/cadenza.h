@@ -41,7 +41,7 @@ typedef struct cdz_error {
 typedef struct cdz_runtime cdz_runtime; /* plugins, engine thread, thread pool, KV memory */
 typedef struct cdz_model cdz_model;     /* a loaded model: read-only, shared by requests */
 typedef struct cdz_pipeline
-    cdz_pipeline; /* strategy, processors, criteria and their settings; immutable once used */
+    cdz_pipeline; /* strategy, processors, criteria and their settings; changed by reloading only, once used */
 typedef struct cdz_result cdz_result; /* what one request gave; yours to free */
 
 const char *cdz_version(void);
@@ -122,6 +122,15 @@ cdz_status cdz_pipeline_custom_generate(cdz_pipeline *pipeline, const char *fold
 cdz_status cdz_pipeline_explain(cdz_pipeline *pipeline, const cdz_model *model, char **text,
                                 cdz_error *err) CDZ_MUST_CHECK;
 void cdz_pipeline_free(cdz_pipeline *pipeline); /* NULL is fine */
+
+/* Reads the pipeline's files again, and loads anew those of its plugins that changed. What came of it is tried on a made-up
+ * row first, then it is the pipeline's next generation: requests submitted from now on use it; those that run take over its
+ * processors and criteria before their next step, and keep their strategy. On failure nothing changes, and err says why.
+ * model: whose vocabulary and tokenizer the trial has; NULL: none. May be called from on_event. docs/reload.md */
+cdz_status cdz_pipeline_reload(cdz_pipeline *pipeline, const cdz_model *model,
+                               cdz_error *err) CDZ_MUST_CHECK;
+/* 1 when it was first read, then one more for each reload that succeeded. */
+uint64_t cdz_pipeline_generation(const cdz_pipeline *pipeline);
 
 /* --- requests ----------------------------------------------------------------------------------------- */
 

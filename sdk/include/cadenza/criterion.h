@@ -40,6 +40,7 @@ typedef struct cdz_criterion {
     cdz_status (*accept)(const cdz_step *step, uint32_t r,
                          int32_t token); /* [engine, no-alloc] as in processor.h */
     void (*end)(const cdz_step *step);   /* [engine] */
+    uint32_t state_version;              /* as in processor.h */
 } cdz_criterion;
 
 #define CDZ_CRITERION_BASE .size = sizeof(cdz_criterion), .kind = CDZ_KIND_CRITERION

@@ -39,6 +39,10 @@ typedef struct cdz_processor {
     cdz_status (*accept)(const cdz_step *step, uint32_t r, int32_t token);
     /* [engine] Optional. Memory from cdz_alloc is freed by the host afterwards. */
     void (*end)(const cdz_step *step);
+    /* What the state_size bytes mean, by a number of your own; 0: nothing is promised. When a running request goes over
+     * to a new version of this plugin with the same number and size, its rows' states go on; else the new version is
+     * shown each row's tokens again by accept. */
+    uint32_t state_version;
 } cdz_processor;
 
 #define CDZ_PROCESSOR_BASE .size = sizeof(cdz_processor), .kind = CDZ_KIND_PROCESSOR

@@ -19,6 +19,9 @@ typedef struct cdz_state_api {
     cdz_status (*clone)(const cdz_step *step, const void *from, void *to);
     /* [engine] Gives up what the bytes own and zeroes them. */
     void (*free)(const cdz_step *step, void *state);
+    /* [engine] Optional. Makes `to` (zeroed) of a state of another version of this plugin with the same state_version:
+     * old is that version's step, with its shared; `from` stays old's. NULL: history is shown again by accept. */
+    cdz_status (*hand_over)(const cdz_step *step, const cdz_step *old, const void *from, void *to);
 } cdz_state_api;
 
 /* The plugin's table, or NULL when its state is plain bytes. */
