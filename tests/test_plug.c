@@ -456,14 +456,14 @@ typedef struct listing {
     char lines[32][600]; /* "id origin problem" */
 } listing;
 
-static void take_line(void *user, const cdz_plugin_ref *ref, const char *path, const char *origin,
-                      const char *problem)
+static void take_line(void *user, const cdz_plugin_line *line)
 {
     listing *l = user;
     assert_true(l->n < 32);
-    const char *slash = strrchr(path, '/');
-    snprintf(l->lines[l->n++], sizeof l->lines[0], "%s | %s | %s | %s", slash ? slash + 1 : path,
-             ref->base ? ref->base->id : "-", origin, problem ? problem : "");
+    const char *slash = strrchr(line->path, '/');
+    snprintf(l->lines[l->n++], sizeof l->lines[0], "%s | %s | %s | %s",
+             slash ? slash + 1 : line->path, line->ref.base ? line->ref.base->id : "-",
+             line->origin, line->problem ? line->problem : "");
 }
 
 static void expect_line(const listing *l, const char *start, const char *problem)
@@ -502,7 +502,7 @@ static void consent_and_order(void **state)
     assert_int_equal(cdz_registry_find(r, 0, "resident", &ref, &err), CDZ_E_DENIED);
     expect_sentence("consent", &err,
                     "search/resident.so: native code found in a directory is not "
-                    "loaded; name it with --plugin");
+                    "loaded, and only a package folder with a plugin.ini can be pinned");
 
     assert_int_equal(cdz_registry_visit(r, take_line, &l, &err), CDZ_OK);
     assert_int_equal(l.n, 6);

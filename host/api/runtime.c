@@ -8,6 +8,7 @@
 #include "load/model_files.h"
 #include "load/quant_types.h"
 #include "lua/lua_loader.h"
+#include "plug/places.h"
 
 const char *cdz_version(void)
 {
@@ -21,12 +22,22 @@ void cdz_free(void *memory)
 
 static cdz_status open_registry(const cdz_options *options, cdz_registry **out, cdz_error *err)
 {
+    cdz_arena arena = {0};
     cdz_registry_options want = {
         .builtin_dir = options->plugin_dir ? options->plugin_dir : cdz_env_plugin_dir(),
-        .search_path = options->safe_mode ? NULL : cdz_env_plugin_path(),
+        .allow_model_plugins = options->allow_model_plugins,
         .safe_mode = options->safe_mode,
     };
-    CDZ_TRY(cdz_registry_create(&want, out, err));
+    cdz_status st = cdz_places_of_user(&arena, &want)
+                        ? CDZ_OK
+                        : cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
+    if (options->lock) {
+        want.locks[0] = options->lock;
+        want.locks[1] = NULL;
+    }
+    if (st == CDZ_OK) st = cdz_registry_create(&want, out, err);
+    cdz_arena_free(&arena);
+    CDZ_TRY(st);
     CDZ_TRY(cdz_registry_add_loader(*out, &cdz_lua_loader, err));
     for (uint32_t i = 0; i < options->n_plugins; i++) {
         cdz_plugin_ref ref;

@@ -113,6 +113,7 @@ const char cdz_cli_common_help[] =
     "  --safe-mode              built-in plugins only\n"
     "  --log LEVEL              what plugins log, to stderr: debug, info (the default; print() of a\n"
     "                           Lua script is info), warning or none\n"
+    "  --allow-model-plugins    let the model's own custom_generate script replace the loop\n"
     "  --timeout SECONDS        end each request after that time, with what it has\n"
     "Machine:\n"
     "  --quantize TYPE          the model's weights in blocks, made at load: q8_0, q4_0, q4_1, q5_0,\n"
@@ -224,6 +225,7 @@ bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const c
         }
         *status = cdz_cli_misuse(command, "--log %s: expected debug, info, warning or none", value);
         return false;
+    case CDZ_OPT_ALLOW_MODEL_PLUGINS: o->allow_model_plugins = true; return true;
     case CDZ_OPT_PLUGIN: return push(&o->plugins, &o->n_plugins, value);
     case CDZ_OPT_SEED:
         value = cdz_arena_printf(&o->kept, "seed=%s", value);

@@ -25,6 +25,13 @@ int cdz_cli_model_check(const char *folder);
  * org.example. and the name. */
 int cdz_cli_plugin_new(const char *path, const char *kind, const char *lang, const char *id);
 
+/* `plugin add` and `plugin remove` (plugin_add.c). lock: the file, or NULL for the usual one. */
+int cdz_cli_plugin_add(const char *folder, const char *lock, bool yes, bool safe_mode);
+int cdz_cli_plugin_remove(const char *id, const char *lock);
+/* Where plugins are looked for, in order, and which locks there are: the head of `plugin list -v` (plugin_places.c). */
+struct cdz_registry;
+void cdz_cli_plugin_places(bool safe_mode, const struct cdz_registry *registry);
+
 /* Writes "cadenza: sentence" to stderr. */
 void cdz_cli_say(const char *fmt, ...) CDZ_PRINTF(1, 2);
 /* The same for err; returns the exit status that fits its code: 2 for usage, 130 when cancelled, else 1. */
@@ -47,7 +54,7 @@ typedef struct cdz_cli_options {
     uint32_t n_threads;
     uint64_t kv_bytes;
     double timeout_s;
-    bool safe_mode;
+    bool safe_mode, allow_model_plugins;
     const char *log; /* lowest level of plugins' lines that is shown, or "none"; NULL: info */
     cdz_arena kept;  /* texts made on the way, alive as long as the options */
 } cdz_cli_options;
@@ -63,6 +70,7 @@ enum {
     CDZ_OPT_SEED,
     CDZ_OPT_TIMEOUT,
     CDZ_OPT_SAFE_MODE,
+    CDZ_OPT_ALLOW_MODEL_PLUGINS,
     CDZ_OPT_ASSISTANT,
     CDZ_OPT_QUANTIZE,
     CDZ_OPT_LOG,
@@ -78,6 +86,7 @@ enum {
         {"seed", required_argument, NULL, CDZ_OPT_SEED},                                           \
         {"timeout", required_argument, NULL, CDZ_OPT_TIMEOUT},                                     \
         {"safe-mode", no_argument, NULL, CDZ_OPT_SAFE_MODE},                                       \
+        {"allow-model-plugins", no_argument, NULL, CDZ_OPT_ALLOW_MODEL_PLUGINS},                   \
         {"assistant", required_argument, NULL, CDZ_OPT_ASSISTANT},                                 \
         {"quantize", required_argument, NULL, CDZ_OPT_QUANTIZE},                                   \
         {"log", required_argument, NULL, CDZ_OPT_LOG},                                             \

@@ -20,6 +20,7 @@ static const char help[] =
     "  --custom-generate PATH   replace the strategy by a package, file or plugin id\n"
     "  --plugin PATH            load a plugin file or package\n"
     "  --safe-mode              built-in plugins only\n"
+    "  --allow-model-plugins    let the model's own custom_generate script replace the loop\n"
     "  -h, --help               this text\n"
     "\n"
     "Examples:\n"
@@ -65,7 +66,8 @@ static cdz_status explain(const cdz_cli_options *o, const char *folder, cdz_buf 
                                  .n_threads = 1,
                                  .plugins = o->plugins,
                                  .n_plugins = o->n_plugins,
-                                 .safe_mode = o->safe_mode};
+                                 .safe_mode = o->safe_mode,
+                                 .allow_model_plugins = o->allow_model_plugins};
     cdz_json model;
     CDZ_TRY(cdz_open(&options, &s->runtime, err));
     CDZ_TRY(cdz_session_pipeline(s, o, NULL, &s->pipeline, err));
@@ -117,7 +119,8 @@ int cdz_cmd_explain(int argc, char **argv)
         status = cdz_cli_misuse("explain", "FILE is the pipeline; --pipeline is not needed");
     else {
         options.pipeline = pipeline_file(argv[optind]);
-        status = run(&options, optind + 1 < argc ? argv[optind + 1] : NULL);
+        options.model = optind + 1 < argc ? argv[optind + 1] : NULL;
+        status = run(&options, options.model);
     }
     cdz_cli_options_free(&options);
     return status;

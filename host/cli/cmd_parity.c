@@ -384,6 +384,8 @@ static int replay_all(parity *p, char **paths, int n)
                            .kv_bytes = p->options.kv_bytes,
                            .plugins = p->options.plugins,
                            .n_plugins = p->options.n_plugins,
+                           .safe_mode = p->options.safe_mode,
+                           .allow_model_plugins = p->options.allow_model_plugins,
                            .guard_files = true,
                            .log = cdz_cli_log_for(&p->options)};
     cdz_status opened = cdz_open(&options, &p->runtime, &err);

@@ -13,6 +13,7 @@
 #include "lua/lua_loader.h"
 #include "plug/check.h"
 #include "plug/manifest.h"
+#include "plug/places.h"
 #include "plug/registry.h"
 
 static const char help[] =
@@ -20,6 +21,8 @@ static const char help[] =
     "       cadenza plugin info ID|PATH\n"
     "       cadenza plugin page ID|PATH\n"
     "       cadenza plugin new PATH [--kind KIND] [--lang lua|c] [--id ID]\n"
+    "       cadenza plugin add FOLDER [--yes] [--lock FILE]\n"
+    "       cadenza plugin remove ID [--lock FILE]\n"
     "\n"
     "Shows the strategies, processors, stopping criteria, drafters and observers that pipelines\n"
     "can use.\n"
@@ -29,11 +32,19 @@ static const char help[] =
     "                 PATH is a package folder, a .so or a .lua file\n"
     "  page ID|PATH   the same as a page of Markdown, for a package's documentation\n"
     "  new PATH       a new package in the folder PATH, which works as it is: change it\n"
+    "  add FOLDER     a package is shown and, when you say yes, copied to your plugin folder\n"
+    "                 and pinned in cadenza.lock, so that its id works everywhere; a package\n"
+    "                 that lies in a folder of CADENZA_PLUGIN_PATH stays and is pinned there\n"
+    "  remove ID      its pin and the copy that add made are deleted\n"
     "\n"
     "Options:\n"
     "  -v, --verbose  list: where each comes from, what is shadowed, what was refused and why\n"
     "  --plugin PATH  load a plugin file or package folder too; may be repeated\n"
     "  --safe-mode    built-in plugins only\n"
+    "  --allow-model-plugins  scripts in a model's custom_generate folder may load too\n"
+    "  --yes          add: do not ask\n"
+    "  --lock FILE    add, remove: this lock; default: cadenza.lock in the working folder if\n"
+    "                 there is one, else ~/.config/cadenza/cadenza.lock\n"
     "  --kind KIND    new: processor (the default), criterion or strategy\n"
     "  --lang LANG    new: lua (the default) or c\n"
     "  --id ID        new: the id; default: org.example. and the folder's name\n"
@@ -45,26 +56,33 @@ static const char help[] =
     "  cadenza plugin info ./my_package\n"
     "  cadenza plugin page top_p > top_p.md\n"
     "  cadenza plugin new calmer --kind processor --lang lua\n"
-    "  CADENZA_PLUGIN_PATH=~/plugins cadenza plugin list -v\n";
+    "  CADENZA_PLUGIN_PATH=~/plugins cadenza plugin list -v\n"
+    "  cadenza plugin add ./calmer\n";
 
 typedef struct options {
-    bool verbose, safe_mode, help;
+    bool verbose, safe_mode, allow_model_plugins, yes, help;
     const char **plugins;
     uint32_t n_plugins;
     const char *kind, *lang, *id; /* of new */
+    const char *lock;             /* of add and remove */
 } options;
 
-enum { OPT_KIND = CDZ_OPT_OWN, OPT_LANG, OPT_ID };
+enum { OPT_KIND = CDZ_OPT_OWN, OPT_LANG, OPT_ID, OPT_YES, OPT_LOCK };
 
 /* --- opening ---------------------------------------------------------------------------------------------- */
 
 static cdz_status open_registry(const options *o, cdz_registry **out, cdz_error *err)
 {
-    const cdz_registry_options want = {.builtin_dir = cdz_env_plugin_dir(),
-                                       .search_path = cdz_env_plugin_path(),
-                                       .safe_mode = o->safe_mode};
-    CDZ_TRY(cdz_registry_create(&want, out, err));
-    cdz_status st = cdz_registry_add_loader(*out, &cdz_lua_loader, err);
+    cdz_arena arena = {0};
+    cdz_registry_options want = {.builtin_dir = cdz_env_plugin_dir(),
+                                 .allow_model_plugins = o->allow_model_plugins,
+                                 .safe_mode = o->safe_mode};
+    cdz_status st = cdz_places_of_user(&arena, &want)
+                        ? cdz_registry_create(&want, out, err)
+                        : cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
+    cdz_arena_free(&arena);
+    CDZ_TRY(st);
+    st = cdz_registry_add_loader(*out, &cdz_lua_loader, err);
     for (uint32_t i = 0; st == CDZ_OK && i < o->n_plugins; i++)
         st = cdz_registry_load(*out, o->plugins[i], 0, NULL, err);
     if (st != CDZ_OK) {
@@ -91,24 +109,29 @@ static void show_title(lister *l)
     l->shown++;
 }
 
-static void show_line(void *user, const cdz_plugin_ref *ref, const char *path, const char *origin,
-                      const char *problem)
+static void show_line(void *user, const cdz_plugin_line *line)
 {
     lister *l = user;
+    const cdz_plugin_base *base = line->ref.base;
     if (l->kind == 0) {
-        if (ref->base) return;
+        if (base) return;
         l->refused++;
         if (!l->verbose) return;
         show_title(l);
-        printf("  %s\n", problem);
+        printf("  %s\n", line->problem);
         return;
     }
-    if (!ref->base || ref->base->kind != l->kind || (problem && !l->verbose)) return;
+    if (!base || base->kind != l->kind || (line->problem && !l->verbose)) return;
     show_title(l);
     l->plugins++;
-    printf("  %-38s %-8s %s\n", ref->base->id, ref->base->version, ref->base->summary);
-    if (l->verbose) printf("  %38s %s: %s\n", "", origin, path);
-    if (problem) printf("  %38s %s\n", "", problem);
+    printf("  %-38s %-8s %s\n", base->id, base->version, base->summary);
+    if (l->verbose)
+        printf("  %38s %s: %s%s%s\n", "", line->origin, line->path,
+               !line->pin     ? ""
+               : line->pin[0] ? ", pinned in "
+                              : ", not pinned",
+               line->pin ? line->pin : "");
+    if (line->problem) printf("  %38s %s\n", "", line->problem);
 }
 
 static cdz_status list_all(cdz_registry *registry, lister *l, cdz_error *err)
@@ -133,6 +156,7 @@ static int list_command(const options *o)
     cdz_error err = {0};
     lister l = {.verbose = o->verbose};
     cdz_status st = open_registry(o, &registry, &err);
+    if (st == CDZ_OK && o->verbose) cdz_cli_plugin_places(o->safe_mode, registry);
     if (st == CDZ_OK) st = list_all(registry, &l, &err);
     if (st == CDZ_OK && l.plugins == 0) {
         const char *place = cdz_registry_builtin_dir(registry);
@@ -276,6 +300,9 @@ static void take_option(options *o, int opt, int *status)
     case 'v': o->verbose = true; return;
     case 'h': o->help = true; return;
     case CDZ_OPT_SAFE_MODE: o->safe_mode = true; return;
+    case CDZ_OPT_ALLOW_MODEL_PLUGINS: o->allow_model_plugins = true; return;
+    case OPT_YES: o->yes = true; return;
+    case OPT_LOCK: o->lock = optarg; return;
     case OPT_KIND: o->kind = optarg; return;
     case OPT_LANG: o->lang = optarg; return;
     case OPT_ID: o->id = optarg; return;
@@ -295,7 +322,7 @@ static void take_option(options *o, int opt, int *status)
 
 static int dispatch(const options *o, int n, char **words)
 {
-    if (n == 0) return cdz_cli_misuse("plugin", "expected list, info, page or new");
+    if (n == 0) return cdz_cli_misuse("plugin", "expected list, info, page, new, add or remove");
     if (strcmp(words[0], "list") == 0) {
         if (n > 1) return cdz_cli_misuse("plugin", "list takes no '%s'", words[1]);
         return list_command(o);
@@ -309,10 +336,19 @@ static int dispatch(const options *o, int n, char **words)
         if (n != 2) return cdz_cli_misuse("plugin", "new takes one folder");
         return cdz_cli_plugin_new(words[1], o->kind, o->lang, o->id);
     }
-    static const char *const known[] = {"list", "info", "page", "new"};
+    if (strcmp(words[0], "add") == 0) {
+        if (n != 2) return cdz_cli_misuse("plugin", "add takes one package folder");
+        return cdz_cli_plugin_add(words[1], o->lock, o->yes, o->safe_mode);
+    }
+    if (strcmp(words[0], "remove") == 0) {
+        if (n != 2) return cdz_cli_misuse("plugin", "remove takes one plugin id");
+        return cdz_cli_plugin_remove(words[1], o->lock);
+    }
+    static const char *const known[] = {"list", "info", "page", "new", "add", "remove"};
     const char *near = cdz_nearest_name(words[0], known, sizeof known / sizeof known[0]);
     if (near) return cdz_cli_misuse("plugin", "no '%s': did you mean '%s'?", words[0], near);
-    return cdz_cli_misuse("plugin", "no '%s': expected list, info, page or new", words[0]);
+    return cdz_cli_misuse("plugin", "no '%s': expected list, info, page, new, add or remove",
+                          words[0]);
 }
 
 int cdz_cmd_plugin(int argc, char **argv)
@@ -321,6 +357,9 @@ int cdz_cmd_plugin(int argc, char **argv)
         {"verbose", no_argument, NULL, 'v'},
         {"plugin", required_argument, NULL, CDZ_OPT_PLUGIN},
         {"safe-mode", no_argument, NULL, CDZ_OPT_SAFE_MODE},
+        {"allow-model-plugins", no_argument, NULL, CDZ_OPT_ALLOW_MODEL_PLUGINS},
+        {"yes", no_argument, NULL, OPT_YES},
+        {"lock", required_argument, NULL, OPT_LOCK},
         {"kind", required_argument, NULL, OPT_KIND},
         {"lang", required_argument, NULL, OPT_LANG},
         {"id", required_argument, NULL, OPT_ID},

@@ -11,6 +11,7 @@
 
 #include "cli/cli.h"
 #include "config/pipeline.h"
+#include "plug/manifest.h"
 
 /* --- what is shipped beside the program --------------------------------------------------------------------- */
 
@@ -44,6 +45,25 @@ const char *cdz_cli_model_folder(const char *model, char *path, size_t bytes)
 
 /* --- opening ---------------------------------------------------------------------------------------------- */
 
+/* Whether the model has a decode loop of its own. */
+static bool has_loop(const char *model)
+{
+    cdz_arena arena = {0};
+    const char *folder = cdz_arena_printf(&arena, "%s/" CDZ_CUSTOM_GENERATE, model);
+    const bool has = folder && cdz_manifest_present(folder);
+    cdz_arena_free(&arena);
+    return has;
+}
+
+/* As trust_remote_code = True does in transformers: the model's own loop replaces the usual one. A strategy that the user
+ * names wins. */
+static cdz_status use_loop_of_model(cdz_pipeline *pipeline, const cdz_cli_options *o, cdz_error *err)
+{
+    if (!o->allow_model_plugins || o->safe_mode || o->custom_generate || !o->model) return CDZ_OK;
+    if (!has_loop(o->model) || cdz_pipeline_names_strategy(pipeline)) return CDZ_OK;
+    return cdz_pipeline_custom_generate(pipeline, o->model, err);
+}
+
 cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_options *options,
                                 const char *file, cdz_pipeline **out, cdz_error *err)
 {
@@ -58,6 +78,7 @@ cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_option
         status = name ? cdz_pipeline_set(pipeline, name, equals + 1, err) : CDZ_E_NOMEM;
         free(name);
     }
+    if (status == CDZ_OK) status = use_loop_of_model(pipeline, options, err);
     if (status == CDZ_OK) status = cdz_pipeline_check(pipeline, err);
     if (status == CDZ_OK)
         *out = pipeline;
@@ -76,6 +97,7 @@ static cdz_status open_all(const cdz_cli_options *o, const char *folder, cdz_ses
         .plugins = o->plugins,
         .n_plugins = o->n_plugins,
         .safe_mode = o->safe_mode,
+        .allow_model_plugins = o->allow_model_plugins,
         .guard_files = true,
         .log = cdz_cli_log_for(o),
         .log_user = s,
@@ -96,6 +118,11 @@ int cdz_session_open(const cdz_cli_options *options, cdz_session *session)
     *session = (cdz_session){0};
     const char *folder = cdz_cli_model_folder(options->model, path, sizeof path);
     if (!folder) return CDZ_EXIT_FAILURE;
+    if (options->model && !options->allow_model_plugins && !options->safe_mode &&
+        !options->custom_generate && has_loop(options->model))
+        cdz_cli_say("%s has a decode loop of its own, which is not used; --allow-model-plugins "
+                    "lets it run",
+                    options->model);
     if (open_all(options, folder, session, &err) == CDZ_OK) return CDZ_EXIT_OK;
     cdz_session_close(session);
     return cdz_cli_fail(&err);

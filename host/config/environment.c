@@ -9,6 +9,8 @@ static const cdz_env_variable variables[] = {
     {"CADENZA_FIBRES", "how requests are suspended: ucontext or threads"},
     {"CADENZA_PLUGIN_DIR", "folder of the built-in plugins; default: beside the program"},
     {"CADENZA_PLUGIN_PATH", "further plugin folders, separated by ':'"},
+    {"XDG_CONFIG_HOME", "holds cadenza/cadenza.lock; default: ~/.config"},
+    {"XDG_DATA_HOME", "holds cadenza/plugins; default: ~/.local/share"},
 };
 
 static const char *read_variable(const char *name)
@@ -46,4 +48,19 @@ const char *cdz_env_plugin_dir(void)
 const char *cdz_env_plugin_path(void)
 {
     return read_variable("CADENZA_PLUGIN_PATH");
+}
+
+const char *cdz_env_config_home(void)
+{
+    return read_variable("XDG_CONFIG_HOME");
+}
+
+const char *cdz_env_data_home(void)
+{
+    return read_variable("XDG_DATA_HOME");
+}
+
+const char *cdz_env_home(void)
+{
+    return read_variable("HOME");
 }

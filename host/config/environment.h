@@ -17,5 +17,8 @@ const char *cdz_env_fibres(void);      /* CADENZA_FIBRES: ucontext or threads */
 const char *cdz_env_plugin_dir(void);  /* CADENZA_PLUGIN_DIR: the built-in plugins */
 const char *cdz_env_plugin_path(void); /* CADENZA_PLUGIN_PATH: further plugin folders */
 const char *cdz_env_threads(void);     /* CADENZA_THREADS: kernel threads */
+const char *cdz_env_config_home(void); /* XDG_CONFIG_HOME */
+const char *cdz_env_data_home(void);   /* XDG_DATA_HOME */
+const char *cdz_env_home(void);        /* HOME */
 
 #endif

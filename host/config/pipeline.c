@@ -140,6 +140,12 @@ cdz_status cdz_pipeline_check(cdz_pipeline *pipeline, cdz_error *err)
     return st;
 }
 
+bool cdz_pipeline_names_strategy(const cdz_pipeline *pipeline)
+{
+    const cdz_written *w = cdz_sources_find(&pipeline->now->sources, "pipeline", "strategy");
+    return w && strcmp(w->text, "auto") != 0;
+}
+
 void cdz_pipeline_retain(cdz_pipeline *pipeline)
 {
     atomic_fetch_add_explicit(&pipeline->references, 1, memory_order_relaxed);

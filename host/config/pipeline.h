@@ -68,6 +68,8 @@ cdz_status cdz_pipeline_override(cdz_pipeline *pipeline, const char *name, const
 /* --custom-generate: replaces the strategy by a package folder, file or id. Its declared parameters are set by request
  * kwargs, `-s name=value` or `-s id.name=value`. Before the first plan only. */
 cdz_status cdz_pipeline_set_strategy(cdz_pipeline *pipeline, const char *path_or_id, cdz_error *err);
+/* Whether the file or `-s pipeline.strategy` names one other than auto. */
+bool cdz_pipeline_names_strategy(const cdz_pipeline *pipeline);
 /* Finds the plugins and checks every setting, as the first plan would. */
 cdz_status cdz_pipeline_check(cdz_pipeline *pipeline, cdz_error *err);
 void cdz_pipeline_retain(cdz_pipeline *pipeline);

@@ -57,6 +57,7 @@ static cdz_status parse(reader *r)
     size_t len = 0;
     cdz_ini ini = {0};
     CDZ_TRY(cdz_file_read(r->out->path, CDZ_MANIFEST_BYTES, &text, &len, r->err));
+    cdz_sha256_hex(text, len, r->out->digest);
     cdz_status st = cdz_ini_read(text, len, r->out->path, &r->out->arena, &ini, r->err);
     free(text);
     for (uint32_t i = 0; st == CDZ_OK && i < ini.n_sections; i++)

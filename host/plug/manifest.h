@@ -4,16 +4,20 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/sha256.h"
 #include "cadenza/plugin.h"
 
 #define CDZ_MANIFEST_FILE  "plugin.ini"
 #define CDZ_MANIFEST_BYTES 65536u
 #define CDZ_MANIFEST_FILES 32u /* names in files */
+/* A package of this name in a model folder replaces the decode loop, as transformers has it. */
+#define CDZ_CUSTOM_GENERATE "custom_generate"
 
 /* Strings are the arena's. Optional ones are NULL when the file does not give them. */
 typedef struct cdz_manifest {
     cdz_arena arena;
-    const char *path; /* of plugin.ini, for sentences */
+    const char *path;            /* of plugin.ini, for sentences */
+    char digest[CDZ_SHA256_HEX]; /* sha256 of plugin.ini as it was read */
     const char *id, *version, *entry;
     uint32_t kind;
     const char *entry_path; /* folder/entry: a regular file that does not lead out of the folder */

@@ -107,23 +107,33 @@ static cdz_status adopt(cdz_module *module, const cdz_plugin_base *const *plugin
     return CDZ_OK;
 }
 
-static cdz_status compare_hash(const char *path, const char *sha256, const char *bytes, size_t len,
+static bool is_promised(const cdz_module_source *source)
+{
+    return source->sha256 || source->pinned.sha256;
+}
+
+static cdz_status compare_hash(const cdz_module_source *source, const char *bytes, size_t len,
                                cdz_error *err)
 {
     char found[CDZ_SHA256_HEX];
-    if (!sha256) return CDZ_OK;
+    const cdz_pinned *pinned = &source->pinned;
+    if (!is_promised(source)) return CDZ_OK;
     cdz_sha256_hex(bytes, len, found);
-    if (strcasecmp(found, sha256) == 0) return CDZ_OK;
-    return cdz_err(err, CDZ_E_DENIED, "%s: its sha256 is %s, plugin.ini pins %s", path, found,
-                   sha256);
+    if (pinned->sha256 && strcasecmp(found, pinned->sha256) != 0)
+        return cdz_trust_changed(source->path, found, pinned->sha256, pinned->lock, err);
+    if (source->sha256 && strcasecmp(found, source->sha256) != 0)
+        return cdz_err(err, CDZ_E_DENIED, "%s: its sha256 is %s, plugin.ini pins %s", source->path,
+                       found, source->sha256);
+    return CDZ_OK;
 }
 
-cdz_status cdz_module_check_hash(const char *path, const char *sha256, cdz_error *err)
+cdz_status cdz_module_check_hash(const cdz_module_source *source, cdz_error *err)
 {
     char *bytes = NULL;
     size_t len = 0;
-    CDZ_TRY(cdz_file_read(path, MAX_FILE_BYTES, &bytes, &len, err));
-    cdz_status st = compare_hash(path, sha256, bytes, len, err);
+    if (!is_promised(source)) return CDZ_OK;
+    CDZ_TRY(cdz_file_read(source->path, MAX_FILE_BYTES, &bytes, &len, err));
+    cdz_status st = compare_hash(source, bytes, len, err);
     free(bytes);
     return st;
 }
@@ -135,7 +145,7 @@ static cdz_status open_native(cdz_module *module, const cdz_module_source *sourc
     size_t len = 0;
     cdz_entry entry;
     CDZ_TRY(cdz_file_read(source->path, MAX_FILE_BYTES, &bytes, &len, err));
-    cdz_status st = compare_hash(source->path, source->sha256, bytes, len, err);
+    cdz_status st = compare_hash(source, bytes, len, err);
     if (st == CDZ_OK) st = cdz_native_open(source->path, bytes, len, &module->native, err);
     free(bytes);
     if (st != CDZ_OK) return st;
@@ -149,7 +159,7 @@ static cdz_status open_with_loader(cdz_module *module, const cdz_module_source *
 {
     const cdz_plugin_base *const *plugins = NULL;
     uint32_t n = 0;
-    if (source->sha256) CDZ_TRY(cdz_module_check_hash(source->path, source->sha256, err));
+    CDZ_TRY(cdz_module_check_hash(source, err));
     module->loader = *source->loader;
     CDZ_TRY(module->loader.load(source->path, &module->state, &plugins, &n, err));
     if (n == 0 || n > CDZ_MAX_PLUGINS)

@@ -6,6 +6,7 @@
 
 #include "plug/check.h"
 #include "plug/registry.h"
+#include "plug/trust.h"
 
 /* Which file it was: a changed file is another module. */
 typedef struct cdz_file_id {
@@ -19,7 +20,8 @@ typedef struct cdz_module_source {
     const char *path;         /* regular file */
     const char *origin;       /* constant memory */
     const cdz_loader *loader; /* NULL: a shared object */
-    const char *sha256;       /* hexadecimal, what the bytes must hash to; NULL: not pinned */
+    const char *sha256; /* hexadecimal, what plugin.ini says the bytes hash to; NULL: it does not */
+    cdz_pinned pinned;  /* the same of a lock */
 } cdz_module_source;
 
 /* Opens, checks every descriptor, and gives one reference. */
@@ -28,8 +30,8 @@ cdz_status cdz_module_open(const cdz_module_source *source, cdz_module **out, cd
 uint32_t cdz_module_count(const cdz_module *module);
 const cdz_plugin_base *cdz_module_plugin(const cdz_module *module, uint32_t i);
 
-/* Whether the bytes of path hash to sha256 (hexadecimal). */
-cdz_status cdz_module_check_hash(const char *path, const char *sha256, cdz_error *err);
+/* Whether the bytes of source->path are those that its manifest and lock promise. */
+cdz_status cdz_module_check_hash(const cdz_module_source *source, cdz_error *err);
 
 /* Whether path is still the file this module was made from. */
 bool cdz_module_is_current(const cdz_module *module, const char *path);

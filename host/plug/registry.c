@@ -19,10 +19,12 @@
 
 #define MAX_LOADERS 8
 
-typedef enum rank { RANK_NAMED, RANK_PATH, RANK_BUILTIN } rank;
+typedef enum rank { RANK_NAMED, RANK_PATH, RANK_USER, RANK_BUILTIN } rank;
 
-static const char *const origins[] = {
-    [RANK_NAMED] = "named by the user", [RANK_PATH] = "path", [RANK_BUILTIN] = "built-in"};
+static const char *const origins[] = {[RANK_NAMED] = "named by the user",
+                                      [RANK_PATH] = "path",
+                                      [RANK_USER] = "user folder",
+                                      [RANK_BUILTIN] = "built-in"};
 
 /* A file: loaded, or refused. */
 typedef struct entry {
@@ -32,13 +34,15 @@ typedef struct entry {
     cdz_module *module; /* NULL: refused, problem says why */
     char *id;           /* refused packages: the id of plugin.ini; may be NULL */
     cdz_error *problem;
+    const char *pin; /* the lock's path, the registry's; NULL: not pinned */
 } entry;
 
 struct cdz_registry {
     pthread_mutex_t lock;
     cdz_arena arena; /* options */
-    const char *builtin_dir, *search_path;
-    bool safe_mode, scanned;
+    const char *builtin_dir, *search_path, *user_dir, *lock_paths[2];
+    bool allow_model_plugins, safe_mode, scanned, trust_read;
+    cdz_trust trust; /* read with the first directory */
     cdz_loader loaders[MAX_LOADERS];
     uint32_t n_loaders;
     entry *entries;
@@ -46,6 +50,25 @@ struct cdz_registry {
 };
 
 /* --- life ------------------------------------------------------------------------------------------------- */
+
+/* *out is a copy of from, which may be NULL. */
+static bool keep(cdz_registry *r, const char *from, const char **out)
+{
+    *out = from ? cdz_arena_strdup(&r->arena, from) : NULL;
+    return !from || *out;
+}
+
+static bool keep_options(cdz_registry *r, const cdz_registry_options *options)
+{
+    r->safe_mode = options->safe_mode;
+    r->allow_model_plugins = options->allow_model_plugins;
+    if (!keep(r, options->builtin_dir, &r->builtin_dir)) return false;
+    if (!r->builtin_dir) r->builtin_dir = cdz_locate_plugins(&r->arena);
+    return keep(r, options->search_path, &r->search_path) &&
+           keep(r, options->user_dir, &r->user_dir) &&
+           keep(r, options->locks[0], &r->lock_paths[0]) &&
+           keep(r, options->locks[1], &r->lock_paths[1]);
+}
 
 cdz_status cdz_registry_create(const cdz_registry_options *options, cdz_registry **out,
                                cdz_error *err)
@@ -55,11 +78,7 @@ cdz_status cdz_registry_create(const cdz_registry_options *options, cdz_registry
     cdz_registry *r = calloc(1, sizeof *r);
     if (!r) return cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
     pthread_mutex_init(&r->lock, NULL);
-    r->safe_mode = options->safe_mode;
-    r->builtin_dir = options->builtin_dir ? cdz_arena_strdup(&r->arena, options->builtin_dir)
-                                          : cdz_locate_plugins(&r->arena);
-    if (options->search_path) r->search_path = cdz_arena_strdup(&r->arena, options->search_path);
-    if ((options->builtin_dir && !r->builtin_dir) || (options->search_path && !r->search_path)) {
+    if (!keep_options(r, options)) {
         cdz_registry_free(r);
         return cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
     }
@@ -82,6 +101,7 @@ void cdz_registry_free(cdz_registry *registry)
     if (!registry) return;
     for (size_t i = 0; i < registry->n_entries; i++) clear_entry(&registry->entries[i]);
     free(registry->entries);
+    cdz_trust_free(&registry->trust);
     cdz_arena_free(&registry->arena);
     pthread_mutex_destroy(&registry->lock);
     free(registry);
@@ -183,16 +203,29 @@ static cdz_status unknown_file(const cdz_registry *r, const char *path, cdz_erro
     return st;
 }
 
+/* What load_file is to load, and on whose word. */
+typedef struct origin {
+    const char *named; /* as found or named */
+    rank rank;
+    const cdz_manifest *manifest; /* of a package; NULL: a bare file */
+    cdz_pinned pinned;
+} origin;
+
 /* Opens a regular file, or takes the module that is open already; a package's promises are checked either way. */
-static cdz_status open_file(cdz_registry *r, const char *path, const char *canonical, rank at_rank,
-                            const cdz_manifest *manifest, cdz_module **out, cdz_error *err)
+static cdz_status open_file(cdz_registry *r, const char *path, const char *canonical,
+                            const origin *from, cdz_module **out, cdz_error *err)
 {
-    cdz_module_source source = {.path = path, .origin = origins[at_rank]};
+    const cdz_manifest *manifest = from->manifest;
+    cdz_module_source source = {.path = path,
+                                .origin = origins[from->rank],
+                                .sha256 = manifest ? manifest->sha256 : NULL,
+                                .pinned = from->pinned};
     if (!loader_of(r, path, &source.loader)) return unknown_file(r, path, err);
-    if (manifest) source.sha256 = manifest->sha256;
+    if (from->rank != RANK_BUILTIN)
+        CDZ_TRY(cdz_trust_model_folder(canonical, !source.loader, r->allow_model_plugins, err));
     cdz_module *module = module_of_file(r, canonical);
     if (module) {
-        if (source.sha256) CDZ_TRY(cdz_module_check_hash(path, source.sha256, err));
+        CDZ_TRY(cdz_module_check_hash(&source, err));
         cdz_module_retain(module);
     } else {
         CDZ_TRY(cdz_module_open(&source, &module, err));
@@ -208,41 +241,64 @@ static cdz_status open_file(cdz_registry *r, const char *path, const char *canon
     return st;
 }
 
+/* The registry's own name of the lock: locks are read again. */
+static const char *pin_of(const cdz_registry *r, const cdz_pinned *pinned)
+{
+    for (size_t i = 0; pinned->lock && i < 2; i++)
+        if (r->lock_paths[i] && strcmp(r->lock_paths[i], pinned->lock) == 0)
+            return r->lock_paths[i];
+    return NULL;
+}
+
 /* Loads path at a rank and makes it known; an entry of the same file at that rank is replaced where it stands. */
-static cdz_status load_file(cdz_registry *r, const char *named, const char *path, rank at_rank,
-                            const cdz_manifest *manifest, cdz_module **out, cdz_error *err)
+static cdz_status load_file(cdz_registry *r, const char *path, const origin *from, cdz_module **out,
+                            cdz_error *err)
 {
     char *canonical = realpath(path, NULL);
     if (!canonical) return cdz_err(err, CDZ_E_NOT_FOUND, "%s: %s", path, strerror(errno));
     cdz_module *module = NULL;
-    cdz_status st = open_file(r, path, canonical, at_rank, manifest, &module, err);
+    cdz_status st = open_file(r, path, canonical, from, &module, err);
     if (st != CDZ_OK) {
         free(canonical);
         return st;
     }
     *out = module;
-    entry *old = entry_of_file(r, canonical, at_rank);
+    entry *old = entry_of_file(r, canonical, from->rank);
     if (old) {
         cdz_module_release(old->module);
         old->module = module;
+        old->pin = pin_of(r, &from->pinned);
         free(canonical);
         return CDZ_OK;
     }
-    entry e = {.rank = at_rank, .path = strdup(named), .file = canonical, .module = module};
+    entry e = {.rank = from->rank,
+               .path = strdup(from->named),
+               .file = canonical,
+               .module = module,
+               .pin = pin_of(r, &from->pinned)};
     if (!e.path) {
         clear_entry(&e);
-        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", named);
+        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", from->named);
     }
     return insert(r, e, err);
 }
 
-static cdz_status load_package(cdz_registry *r, const char *folder, rank at_rank, cdz_module **out,
-                               cdz_error *err)
+/* A package the user named. A model's folder stands for the package in it. */
+static cdz_status load_package(cdz_registry *r, const char *folder, cdz_module **out, cdz_error *err)
 {
     cdz_manifest manifest;
-    CDZ_TRY(cdz_manifest_read(folder, &manifest, err));
-    cdz_status st = load_file(r, folder, manifest.entry_path, at_rank, &manifest, out, err);
-    cdz_manifest_free(&manifest);
+    cdz_arena arena = {0};
+    const char *inner = cdz_arena_printf(&arena, "%s/" CDZ_CUSTOM_GENERATE, folder);
+    cdz_status st = inner ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", folder);
+    if (st == CDZ_OK && !cdz_manifest_present(folder) && cdz_manifest_present(inner))
+        folder = inner;
+    if (st == CDZ_OK) st = cdz_manifest_read(folder, &manifest, err);
+    if (st == CDZ_OK) {
+        const origin from = {.named = folder, .rank = RANK_NAMED, .manifest = &manifest};
+        st = load_file(r, manifest.entry_path, &from, out, err);
+        cdz_manifest_free(&manifest);
+    }
+    cdz_arena_free(&arena);
     return st;
 }
 
@@ -254,9 +310,10 @@ static cdz_status load_path(cdz_registry *r, const char *path, cdz_module **out,
     if (stat(path, &s) != 0)
         return cdz_err(err, CDZ_E_NOT_FOUND, "%s: %s", path,
                        errno == ENOENT ? "no such plugin file or folder" : strerror(errno));
-    if (S_ISDIR(s.st_mode)) return load_package(r, path, RANK_NAMED, out, err);
+    if (S_ISDIR(s.st_mode)) return load_package(r, path, out, err);
     if (!S_ISREG(s.st_mode)) return cdz_err(err, CDZ_E_INPUT, "%s: not a regular file", path);
-    return load_file(r, path, path, RANK_NAMED, NULL, out, err);
+    const origin from = {.named = path, .rank = RANK_NAMED};
+    return load_file(r, path, &from, out, err);
 }
 
 /* --- directories ------------------------------------------------------------------------------------------ */
@@ -284,11 +341,12 @@ static cdz_status remember(cdz_registry *r, const char *path, rank at_rank, cons
     return insert(r, e, err);
 }
 
-static cdz_status deny_native(const char *path, cdz_error *why)
+/* A bare file has no manifest, so no id before its code runs, and nothing to pin it by. */
+static cdz_status deny_bare(const char *path, cdz_error *why)
 {
     return cdz_err(why, CDZ_E_DENIED,
-                   "%s: native code found in a directory is not loaded; name it with --plugin %s to "
-                   "allow it",
+                   "%s: native code found in a directory is not loaded, and only a package folder "
+                   "with a plugin.ini can be pinned; --plugin %s loads it once",
                    path, path);
 }
 
@@ -301,20 +359,29 @@ static cdz_status found_package(cdz_registry *r, const char *path, rank at_rank,
     cdz_module *module;
     CDZ_TRY(cdz_manifest_read(path, &manifest, why));
     *id = strdup(manifest.id);
-    cdz_status st;
-    if (at_rank == RANK_PATH && loader_of(r, manifest.entry, &loader) && !loader)
-        st = deny_native(path, why);
-    else
-        st = load_file(r, path, manifest.entry_path, at_rank, &manifest, &module, why);
+    origin from = {.named = path, .rank = at_rank, .manifest = &manifest};
+    cdz_status st = CDZ_OK;
+    if (at_rank != RANK_BUILTIN)
+        st = cdz_trust_package(&r->trust, path, &manifest,
+                               loader_of(r, manifest.entry, &loader) && !loader, &from.pinned, why);
+    if (st == CDZ_OK) st = load_file(r, manifest.entry_path, &from, &module, why);
     cdz_manifest_free(&manifest);
     return st;
+}
+
+static cdz_status found_file(cdz_registry *r, const char *path, rank at_rank, cdz_error *why)
+{
+    const cdz_loader *loader;
+    cdz_module *module;
+    const origin from = {.named = path, .rank = at_rank};
+    if (!loader_of(r, path, &loader)) return CDZ_OK;
+    if (at_rank != RANK_BUILTIN && !loader) return deny_bare(path, why);
+    return load_file(r, path, &from, &module, why);
 }
 
 static cdz_status found(cdz_registry *r, const char *path, rank at_rank, cdz_error *err)
 {
     struct stat s;
-    const cdz_loader *loader;
-    cdz_module *module;
     cdz_error why = {0};
     char *id = NULL;
     cdz_status st = CDZ_OK;
@@ -325,11 +392,8 @@ static cdz_status found(cdz_registry *r, const char *path, rank at_rank, cdz_err
             st = cdz_err(&why, CDZ_E_DENIED, "%s: anyone may write to this folder", path);
         else
             st = found_package(r, path, at_rank, &id, &why);
-    } else if (S_ISREG(s.st_mode) && loader_of(r, path, &loader)) {
-        if (at_rank == RANK_PATH && !loader)
-            st = deny_native(path, &why);
-        else
-            st = load_file(r, path, path, at_rank, NULL, &module, &why);
+    } else if (S_ISREG(s.st_mode)) {
+        st = found_file(r, path, at_rank, &why);
     }
     if (st != CDZ_OK) st = remember(r, path, at_rank, id, &why, err);
     free(id);
@@ -379,10 +443,21 @@ static cdz_status scan_directory(cdz_registry *r, const char *directory, rank at
     return st;
 }
 
-static cdz_status scan_all(cdz_registry *r, cdz_error *err)
+/* A lock that cannot be read is listed with what it is about: packages are refused because of it. */
+static cdz_status read_locks(cdz_registry *r, cdz_error *err)
 {
-    if (r->scanned) return CDZ_OK;
-    const char *rest = r->safe_mode ? NULL : r->search_path;
+    if (r->trust_read) return CDZ_OK;
+    r->trust_read = true;
+    cdz_trust_read(&r->trust, r->lock_paths);
+    for (size_t i = 0; i < 2; i++)
+        if (r->trust.broken[i].code != CDZ_OK)
+            CDZ_TRY(remember(r, r->lock_paths[i], RANK_PATH, NULL, &r->trust.broken[i], err));
+    return CDZ_OK;
+}
+
+static cdz_status scan_path(cdz_registry *r, cdz_error *err)
+{
+    const char *rest = r->search_path;
     while (rest && *rest) {
         size_t n = strcspn(rest, ":");
         char *directory = strndup(rest, n);
@@ -391,6 +466,17 @@ static cdz_status scan_all(cdz_registry *r, cdz_error *err)
         free(directory);
         if (st != CDZ_OK) return st;
         rest += n + (rest[n] == ':');
+    }
+    return CDZ_OK;
+}
+
+static cdz_status scan_all(cdz_registry *r, cdz_error *err)
+{
+    if (r->scanned) return CDZ_OK;
+    if (!r->safe_mode && (r->search_path || r->user_dir)) {
+        CDZ_TRY(read_locks(r, err));
+        CDZ_TRY(scan_path(r, err));
+        if (r->user_dir) CDZ_TRY(scan_directory(r, r->user_dir, RANK_USER, err));
     }
     if (r->builtin_dir) CDZ_TRY(scan_directory(r, r->builtin_dir, RANK_BUILTIN, err));
     r->scanned = true;
@@ -546,6 +632,8 @@ cdz_status cdz_registry_refresh(cdz_registry *registry, cdz_error *err)
     cdz_status st = CDZ_OK;
     pthread_mutex_lock(&registry->lock);
     forget_refusals(registry);
+    cdz_trust_free(&registry->trust);
+    registry->trust_read = false;
     for (size_t i = 0; st == CDZ_OK && i < registry->n_entries; i++) {
         const entry *e = &registry->entries[i];
         if (e->rank == RANK_NAMED && e->module && !cdz_module_is_current(e->module, e->file))
@@ -585,12 +673,6 @@ cdz_status cdz_registry_check_newest(cdz_registry *registry, const cdz_module *m
 
 /* --- listing ---------------------------------------------------------------------------------------------- */
 
-/* One line of the listing, taken under the lock and shown without it. */
-typedef struct line {
-    cdz_plugin_ref ref; /* retained */
-    const char *path, *origin, *problem;
-} line;
-
 static size_t count_lines(const cdz_registry *r)
 {
     size_t n = 0;
@@ -599,11 +681,14 @@ static size_t count_lines(const cdz_registry *r)
     return n;
 }
 
-static void fill_line(const cdz_registry *r, const entry *e, uint32_t k, cdz_arena *arena, line *out)
+static void fill_line(const cdz_registry *r, const entry *e, uint32_t k, cdz_arena *arena,
+                      cdz_plugin_line *out)
 {
     cdz_plugin_ref first = {0};
     out->path = cdz_arena_strdup(arena, e->path);
     out->origin = origins[e->rank];
+    if (e->rank == RANK_PATH || e->rank == RANK_USER)
+        out->pin = e->pin ? cdz_arena_strdup(arena, e->pin) : "";
     if (e->problem) {
         out->problem = cdz_arena_strdup(arena, e->problem->text);
         return;
@@ -615,9 +700,9 @@ static void fill_line(const cdz_registry *r, const entry *e, uint32_t k, cdz_are
         out->problem = cdz_arena_printf(arena, "shadowed by %s", cdz_module_path(first.module));
 }
 
-static line *take_lines(const cdz_registry *r, cdz_arena *arena, size_t *n)
+static cdz_plugin_line *take_lines(const cdz_registry *r, cdz_arena *arena, size_t *n)
 {
-    line *lines = cdz_arena_array(arena, count_lines(r) + 1, sizeof *lines);
+    cdz_plugin_line *lines = cdz_arena_array(arena, count_lines(r) + 1, sizeof *lines);
     *n = 0;
     for (size_t i = 0; lines && i < r->n_entries; i++) {
         const entry *e = &r->entries[i];
@@ -631,7 +716,7 @@ cdz_status cdz_registry_visit(cdz_registry *registry, cdz_plugin_visit *visit, v
                               cdz_error *err)
 {
     cdz_arena arena = {0};
-    line *lines = NULL;
+    cdz_plugin_line *lines = NULL;
     size_t n = 0;
     pthread_mutex_lock(&registry->lock);
     cdz_status st = scan_all(registry, err);
@@ -639,7 +724,7 @@ cdz_status cdz_registry_visit(cdz_registry *registry, cdz_plugin_visit *visit, v
         st = cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
     pthread_mutex_unlock(&registry->lock);
     for (size_t i = 0; i < n; i++) {
-        visit(user, &lines[i].ref, lines[i].path, lines[i].origin, lines[i].problem);
+        visit(user, &lines[i]);
         cdz_module_release(lines[i].ref.module);
     }
     cdz_arena_free(&arena);

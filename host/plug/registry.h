@@ -2,8 +2,9 @@
  *
  * A plugin comes from a .so (dlopen of a private copy), a .lua file (the Lua host is a loader) or a package folder
  * with plugin.ini that names one of these. Ids are looked up in discovery order, first wins: files the user named, the
- * search path, the built-in directory. Naming a file is consent to run it; native code merely found on the search path is
- * refused, and directories that anyone may write to are not looked into.
+ * search path, the user's own directory, the built-in directory. Naming a file is consent to run it; native code merely
+ * found is loaded when a cadenza.lock pins its bytes (plug/trust.h), and directories that anyone may write to are not
+ * looked into. In a model's folder nothing native is loaded, whoever names it.
  * Thread: every function may be called from any thread; the registry's lock serialises them. */
 #ifndef CDZ_HOST_REGISTRY_H
 #define CDZ_HOST_REGISTRY_H
@@ -25,7 +26,10 @@ typedef struct cdz_registry_options {
     /* Where the built-in plugins are; NULL: beside libcadenza or the program (plug/locate.h). */
     const char *builtin_dir;
     const char *search_path; /* further directories separated by ':'; NULL: none */
-    bool safe_mode;          /* built-in directory only */
+    const char *user_dir;    /* the user's own packages; NULL: none */
+    const char *locks[2]; /* files that pin packages, the first that has an id wins; NULL: none */
+    bool allow_model_plugins; /* scripts in a model's custom_generate folder */
+    bool safe_mode;           /* built-in directory only */
 } cdz_registry_options;
 
 /* A way to turn a file into plugins. The .so loader is the registry's own; the Lua host registers another. */
@@ -66,14 +70,18 @@ cdz_status cdz_registry_check_newest(cdz_registry *registry, const cdz_module *m
 void cdz_module_retain(cdz_module *module);
 void cdz_module_release(cdz_module *module); /* NULL is fine */
 const char *cdz_module_path(const cdz_module *module);
-/* "built-in", "path", "named by the user" */
+/* "built-in", "user folder", "path", "named by the user" */
 const char *cdz_module_origin(const cdz_module *module);
 
 /* Calls visit for every known plugin (loading what the directories hold) in discovery order; for `plugin list`.
- * problem: NULL, why the file was refused (then ref.base is NULL), or which file shadows the plugin. No lock is held:
- * visit may call the registry. */
-typedef void cdz_plugin_visit(void *user, const cdz_plugin_ref *ref, const char *path,
-                              const char *origin, const char *problem);
+ * pin: the lock file that pins it, "" for what was found and is not pinned, NULL for what needs no pin. problem: NULL, why
+ * the file was refused (then ref.base is NULL), or which file shadows the plugin. No lock is held: visit may call the
+ * registry. */
+typedef struct cdz_plugin_line {
+    cdz_plugin_ref ref;
+    const char *path, *origin, *pin, *problem;
+} cdz_plugin_line;
+typedef void cdz_plugin_visit(void *user, const cdz_plugin_line *line);
 cdz_status cdz_registry_visit(cdz_registry *registry, cdz_plugin_visit *visit, void *user,
                               cdz_error *err);
 

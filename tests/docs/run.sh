@@ -18,6 +18,10 @@ shift
 export PATH="$build/bin:$PATH" CADENZA_PLUGIN_DIR="${CADENZA_PLUGIN_DIR:-$build/lib/cadenza}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# no plugins or locks of whoever runs this
+unset CADENZA_PLUGIN_PATH XDG_CONFIG_HOME XDG_DATA_HOME
+export HOME="$work/home"
+mkdir "$HOME"
 passed=0 failed=0
 extra_cflags=${CADENZA_DOC_CFLAGS:-}
 cc=${CADENZA_DOC_CC:-cc}

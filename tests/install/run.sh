@@ -133,7 +133,7 @@ for name in fading_penalty backtrack; do
     try "the example $name runs" "$cadenza" run -p "$prompt" -s do_sample=false \
         --plugin "$work/$name/$name.so" --pipeline "$work/$name/story.ini"
 done
-refuse "a native plugin that is merely found is not loaded" 1 "name it with --plugin" \
+refuse "a native plugin that is merely found is not loaded" 1 "cadenza plugin add .*my_strategy. shows and pins it" \
     env CADENZA_PLUGIN_PATH="$work" "$cadenza" plugin info org.example.my-strategy
 
 # --- programs that embed the library --------------------------------------------------------------------------

@@ -57,7 +57,7 @@ typedef struct cdz_options {
     const char *const *plugins; /* extra plugin files and package folders, loaded with your consent */
     uint32_t n_plugins;
     const char *plugin_dir; /* where the built-in plugins are; NULL: beside the library or program */
-    bool safe_mode;         /* built-in plugins only */
+    bool safe_mode;         /* built-in plugins only: no directory, no lock, no plugins, no path in a pipeline */
     /* A model file that is cut short while a pass reads it becomes an error of the requests that use it, instead of
      * SIGBUS: installs a handler for that signal, which passes on what does not concern it. docs/embedding.md */
     bool guard_files;
@@ -65,6 +65,11 @@ typedef struct cdz_options {
      * [engine thread, and the threads of its kernels: may come from several at once; be quick, call nothing of ours] */
     void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
     void *log_user;
+    /* Scripts in a model's own custom_generate folder may run, in the sandbox. Native code there never does. */
+    bool allow_model_plugins;
+    /* The cadenza.lock that says which packages found in directories may load (docs/packages.md); NULL: the one in the
+     * working folder, then the user's. */
+    const char *lock;
 } cdz_options;
 
 /* options may be NULL. */
@@ -115,7 +120,8 @@ cdz_status cdz_pipeline_parse(cdz_runtime *runtime, const char *text, size_t len
  * values are checked then, since a strategy set later may declare them. */
 cdz_status cdz_pipeline_set(cdz_pipeline *pipeline, const char *name, const char *value,
                             cdz_error *err) CDZ_MUST_CHECK;
-/* Replaces the decode loop by a package folder (custom_generate), a .so or a .lua file, or a plugin id. */
+/* Replaces the decode loop by a package folder, a model folder that has one in custom_generate/ (see
+ * allow_model_plugins), a .so or a .lua file, or a plugin id. */
 cdz_status cdz_pipeline_custom_generate(cdz_pipeline *pipeline, const char *folder,
                                         cdz_error *err) CDZ_MUST_CHECK;
 /* What `cadenza explain` prints; model may be NULL. Free with cdz_free. */

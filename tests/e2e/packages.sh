@@ -1,0 +1,187 @@
+#!/usr/bin/env bash
+# Packages as a user meets them: added, pinned, changed, removed, in a model's folder, in safe mode. packages.sh BUILD.
+set -uo pipefail
+build=$(cd "$1" && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
+[ -x "$build/bin/cadenza" ] || { echo "FAILED: there is no program $build/bin/cadenza: build it first"; exit 1; }
+export PATH="$build/bin:$PATH" CADENZA_PLUGIN_DIR="${CADENZA_PLUGIN_DIR:-$build/lib/cadenza}"
+unset CADENZA_PLUGIN_PATH XDG_CONFIG_HOME XDG_DATA_HOME
+cc=${CADENZA_DOC_CC:-cc}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export HOME=$work/home
+mkdir "$HOME"
+cd "$work" || exit 1
+passed=0 failed=0
+
+good() { passed=$((passed + 1)); }
+bad() {
+    printf 'FAILED %s\n' "$*"
+    failed=$((failed + 1))
+}
+quiet() { sed -i "/^==[0-9]*==WARNING: ASan doesn't fully support makecontext/d" "$1"; }
+# check NAME COMMAND...: the command succeeds; what it printed is in out
+check() {
+    local name=$1
+    shift
+    if "$@" >out 2>err </dev/null; then good; else bad "$name: status $?: $(cat out err)"; fi
+    quiet err
+}
+shows() { if grep -qE -- "$2" out; then good; else bad "$1: no line has '$2': $(cat out)"; fi; }
+# refused NAME STATUS WORDS COMMAND...: one sentence on stderr that holds the words
+refused() {
+    local name=$1 want=$2 words=$3 status
+    shift 3
+    "$@" >out 2>err </dev/null
+    status=$?
+    quiet err
+    if [ "$status" != "$want" ]; then bad "$name: status $status, expected $want: $(cat err)"
+    elif [ "$(wc -l <err)" != 1 ] || ! grep -q '^cadenza: ' err; then bad "$name: not one sentence: $(cat err)"
+    elif ! grep -qF -- "$words" err; then bad "$name: lacks '$words': $(cat err)"
+    else good; fi
+}
+native() { "$cc" -std=c17 -O2 -shared -fPIC -fvisibility=hidden -I"$root/sdk/include" "$1/$1.c" -o "$1/$1.so"; }
+run=(cadenza run -s do_sample=no -s max_new_tokens=4 -p 'A dog is')
+lock=$HOME/.config/cadenza/cadenza.lock
+mine=$HOME/.local/share/cadenza/plugins
+
+# --- add and remove, in both languages
+for lang in c lua; do
+    id=org.example.try-$lang
+    cadenza plugin new try_$lang --kind processor --lang $lang >/dev/null
+    [ $lang = lua ] || native try_c
+    refused "add $lang asks" 2 "--yes says yes" cadenza plugin add try_$lang
+    shows "add $lang shows first" "^id  *$id\$"
+    [ ! -e "$lock" ] || [ $lang = lua ] && good || bad "nothing is written before the yes"
+    check "add $lang" cadenza plugin add try_$lang --yes
+    shows "what it needs" '^needs '
+    shows "hashes" '^ +[0-9a-f]{64}  try_'
+    check "info $lang by id" cadenza plugin info $id
+    shows "where from" '\(user folder\)'
+    check "run $lang by id" "${run[@]}" -s pipeline.processors=$id
+    check "add $lang again" cadenza plugin add try_$lang --yes
+done
+check "list" cadenza plugin list -v
+shows "places" "^  user folder +$mine\$"
+shows "locks" "^  $lock: 2 plugins"
+shows "pinned" "user folder: $mine/org.example.try-c, pinned in $lock"
+printf 'x' >>"$mine/org.example.try-c/try_c.so"
+refused "changed since pinned" 1 "if you trust the change, pin it anew" cadenza plugin info org.example.try-c
+hash=$(sha256sum <"$mine/org.example.try-c/try_c.so" | cut -d' ' -f1)
+grep -q "its sha256 is $hash, $lock pins $(sha256sum <try_c/try_c.so | cut -d' ' -f1)" err && good || bad "both hashes: $(cat err)"
+check "built-in plugins are not affected" "${run[@]}"
+check "list -v says why" cadenza plugin list -v
+shows "the refusal" 'org.example.try-c/try_c.so: its sha256 is'
+check "add puts it right" cadenza plugin add try_c --yes
+check "by id again" "${run[@]}" -s pipeline.processors=org.example.try-c
+refused "remove with a typo" 1 "did you mean 'org.example.try-c'?" cadenza plugin remove org.example.tryc
+check "remove" cadenza plugin remove org.example.try-c
+[ ! -e "$mine/org.example.try-c" ] && good || bad "the copy is still there"
+grep -q try-c "$lock" && bad "the pin is still there" || good
+refused "its id is gone" 1 "no plugin 'org.example.try-c'" cadenza plugin info org.example.try-c
+check "remove the script" cadenza plugin remove org.example.try-lua
+refused "a package that does not work is not pinned" 1 "kind = strategy, but try_c.so exports a processor" \
+    bash -c 'cp -r try_c odd && sed -i s/processor/strategy/ odd/plugin.ini && cadenza plugin add odd --yes'
+[ -z "$(ls -A "$mine")" ] && good || bad "it left $(ls -A "$mine")"
+refused "no package" 1 "no plugin package" cadenza plugin add .
+refused "add what" 2 "add takes one package folder" cadenza plugin add
+answer=$(script -qec "cadenza plugin add try_c" /dev/null <<<n 2>&1)
+case $answer in *'Add it? [y/N]'*'nothing was changed'*) good ;; *) bad "no is no: $answer" ;; esac
+answer=$(script -qec "cadenza plugin add try_c" /dev/null <<<y 2>&1)
+case $answer in *'org.example.try-c is pinned'*) good ;; *) bad "yes is yes: $answer" ;; esac
+check "taken away" cadenza plugin remove org.example.try-c
+
+# --- folders of one's own, a project's lock
+export CADENZA_PLUGIN_PATH=$work
+refused "found, not pinned" 1 "native code found in a directory" cadenza plugin info org.example.try-c
+check "a script that is found runs" cadenza plugin info org.example.try-lua
+check "pinned where it is" cadenza plugin add try_c --yes --lock cadenza.lock
+shows "it stays" '^stays in +try_c'
+check "found, pinned" "${run[@]}" -s pipeline.processors=org.example.try-c
+[ -z "$(ls -A "$mine")" ] && good || bad "a copy was made"
+(cd / && cadenza plugin info org.example.try-c >/dev/null 2>&1) && bad "the project's lock counts elsewhere" || good
+cp cadenza.lock kept
+sed -i '$d' cadenza.lock
+refused "a lock cut short" 1 "cadenza.lock:" "${run[@]}" -s pipeline.processors=org.example.try-c
+check "runs without it" "${run[@]}"
+check "is in the list" cadenza plugin list -v
+shows "with its sentence" 'cadenza.lock:[0-9]+:1: plugin org.example.try-c has no line for'
+refused "and is not written over" 1 "cadenza.lock:" cadenza plugin add try_c --yes
+mv kept cadenza.lock
+chmod o+w cadenza.lock
+refused "a lock anyone may write" 1 "anyone may write" "${run[@]}" -s pipeline.processors=org.example.try-c
+chmod o-w cadenza.lock
+check "right again" "${run[@]}" -s pipeline.processors=org.example.try-c
+
+# --- safe mode: nothing but built-ins, in every command that loads plugins
+printf '[pipeline]\nprocessors = org.example.try-c\n' >by-id.ini
+printf '[pipeline]\nprocessors = ./try_c/try_c.so\n' >by-path.ini
+refused "safe run, by id" 1 "no processor 'org.example.try-c'" "${run[@]}" --safe-mode --pipeline by-id.ini
+for command in "run -p a" chat "parity $root/tests/golden/pocket-dictionary-4k"; do
+    # shellcheck disable=SC2086
+    refused "safe $command, a path" 1 "in safe mode only built-in plugins are loaded" \
+        cadenza $command --safe-mode --pipeline by-path.ini
+    # shellcheck disable=SC2086
+    refused "safe $command, --plugin" 1 "in safe mode only built-in plugins are loaded" \
+        cadenza $command --safe-mode --plugin try_c
+done
+refused "safe explain" 1 "in safe mode only built-in plugins are loaded" cadenza explain --safe-mode by-path.ini
+refused "safe custom generate" 1 "in safe mode" "${run[@]}" --safe-mode --custom-generate try_c
+refused "safe info" 1 "in safe mode" cadenza plugin info --safe-mode try_c
+refused "safe add" 1 "in safe mode nothing is added" cadenza plugin add --safe-mode try_c --yes
+check "safe list" cadenza plugin list -v --safe-mode
+grep -q 'try-\|cadenza.lock' out && bad "safe list shows: $(cat out)" || good
+check "safe run" "${run[@]}" --safe-mode
+unset CADENZA_PLUGIN_PATH
+
+# --- a model that brings its own loop
+cp -r "$root/models/pocket-dictionary" model
+mkdir -p model/custom_generate
+cat >model/custom_generate/plugin.ini <<'END'
+[plugin]
+id = org.example.own-loop
+version = 1.0.0
+kind = strategy
+entry = loop.lua
+END
+cat >model/custom_generate/loop.lua <<'END'
+return cadenza.strategy { id = "org.example.own-loop", version = "1.0.0", greedy = true,
+  params = { token = { 300, 0, 1000, "the only one", integer = true } },
+  run = function(ctx)
+    while not ctx:done() do
+      ctx:forward()
+      ctx:append(ctx.params.token)
+    end
+  end }
+END
+own=(cadenza run model -s max_new_tokens=3 -p 'A dog is' --json)
+usual=$("${own[@]}" 2>err | tr -d ' \n')
+grep -q 'model has a decode loop of its own, which is not used; --allow-model-plugins' err && good || bad "it is said: $(cat err)"
+case $usual in *'300,300,300'*) bad "it ran without leave" ;; *) good ;; esac
+check "allowed" "${own[@]}" --allow-model-plugins
+tr -d ' \n' <out | grep -q '300,300,300' && good || bad "the model's loop did not run: $(cat out)"
+check "its parameters are routed" "${own[@]}" --allow-model-plugins -s token=301
+tr -d ' \n' <out | grep -q '301,301,301' && good || bad "with its parameter: $(cat out)"
+check "a named strategy wins" "${own[@]}" --allow-model-plugins -s pipeline.strategy=greedy
+tr -d ' \n' <out | grep -q '300,300,300' && bad "over a strategy that was named" || good
+refused "named without the flag" 1 "--allow-model-plugins lets it run" "${own[@]}" --custom-generate model
+check "named for another model" cadenza run -s max_new_tokens=3 -p 'A dog is' --json --custom-generate model --allow-model-plugins
+tr -d ' \n' <out | grep -q '300,300,300' && good || bad "the loop of another model: $(cat out)"
+check "safe mode wins" "${own[@]}" --safe-mode --allow-model-plugins
+tr -d ' \n' <out | grep -q '300,300,300' && bad "it ran in safe mode" || good
+echo 'A dog is' | cadenza chat model --allow-model-plugins --help >/dev/null && good || bad "chat knows the flag"
+check "explain" cadenza explain hf model --allow-model-plugins
+shows "names it" 'org.example.own-loop'
+check "add copies it out" cadenza plugin add model/custom_generate --yes
+check "by id" cadenza run -s max_new_tokens=3 -p 'A dog is' --custom-generate org.example.own-loop
+check "and takes it away" cadenza plugin remove org.example.own-loop
+cadenza plugin new loop_c --kind strategy --lang c >/dev/null && native loop_c
+rm -r model/custom_generate && cp -r loop_c model/custom_generate
+for flag in --allow-model-plugins --threads=1; do
+    refused "native, $flag" 1 "native code inside a model's folder is never loaded" "${own[@]}" $flag --custom-generate model
+    refused "native by its file, $flag" 1 "is never loaded" "${own[@]}" $flag --custom-generate model/custom_generate/loop_c.so
+done
+refused "native, the model's own" 1 "move its package out of" "${own[@]}" --allow-model-plugins
+
+echo "COUNTED $passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]
