@@ -198,17 +198,23 @@ static void coroutines(void **state)
     fake_decoder *d = fd_new(1, 7);
 
     (void)state;
-    fake_use(d->f, "return cadenza.strategy { run = function(ctx)\n"
-                   "  local inner = coroutine.wrap(function()\n"
-                   "    while true do coroutine.yield((ctx:argmax(ctx:forward(), 1))) end\n  end)\n"
-                   "  local outer = coroutine.create(function(a) while not ctx:done() do "
-                   "ctx:append(inner()); a = coroutine.yield(a) end\n"
-                   "    return 'end' end)\n"
-                   "  local last\n"
-                   "  while coroutine.status(outer) ~= 'dead' do\n"
-                   "    local ok, v = coroutine.resume(outer, 5); assert(ok, v); last = v\n  end\n"
-                   "  assert(last == 'end' and not coroutine.resume(outer))\n"
-                   "  assert(not pcall(coroutine.wrap(function() error('x') end)))\nend }");
+    fake_use(d->f,
+             "return cadenza.strategy { run = function(ctx)\n"
+             "  local inner = coroutine.wrap(function()\n"
+             "    while true do coroutine.yield((ctx:argmax(ctx:forward(), 1))) end\n  end)\n"
+             "  local outer = coroutine.create(function(a) while not ctx:done() do "
+             "ctx:append(inner()); a = coroutine.yield(a) end\n"
+             "    return 'end' end)\n"
+             "  local last\n"
+             "  while coroutine.status(outer) ~= 'dead' do\n"
+             "    local ok, v = coroutine.resume(outer, 5); assert(ok, v); last = v\n  end\n"
+             "  assert(last == 'end' and not coroutine.resume(outer))\n"
+             "  assert(not pcall(coroutine.wrap(function() error('x') end)))\n"
+             /* across pcall, its handler and goto */
+             "  local over = coroutine.wrap(function() ::again:: local ok, v = pcall(function()\n"
+             "    coroutine.yield(1); error(coroutine.yield(2), 0) end)\n"
+             "    xpcall(error, function() coroutine.yield(v) end) goto again end)\n"
+             "  assert(over() == 1 and over() == 2 and over('e') == 'e' and over() == 1)\nend }");
     if (fd_run(d) != CDZ_OK) fail_msg("%s", d->f->err.text);
     expect_ids(d, 0, want, 7);
     fd_free(d);

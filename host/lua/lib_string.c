@@ -287,8 +287,8 @@ static int l_format(lua_State *L)
 
 void cdz_lua_push_string_lib(lua_State *L)
 {
-    static const char *const charged[] = {"byte",    "char", "len",  "lower",
-                                          "reverse", "sub",  "upper"};
+    static const char *const charged[] = {"lower", "reverse", "upper", /* every byte is looked at */
+                                          "byte",  "char",    "len",   "sub"};
     static const luaL_Reg own[] = {{"rep", l_rep},       {"find", l_find}, {"match", l_match},
                                    {"gmatch", l_gmatch}, {"gsub", l_gsub}, {NULL, NULL}};
 
@@ -297,7 +297,7 @@ void cdz_lua_push_string_lib(lua_State *L)
     luaL_newlib(L, own);
     for (size_t i = 0; i < sizeof charged / sizeof *charged; i++) {
         lua_getfield(L, -2, charged[i]);
-        cdz_lua_wrap_charged(L);
+        cdz_lua_wrap_charged(L, i < 3 ? 16 : 256);
         lua_setfield(L, -2, charged[i]);
     }
     lua_getfield(L, -2, "format");

@@ -290,7 +290,7 @@ int cdz_lua_print(lua_State *L)
 
 /* --- charged calls of the stock library ----------------------------------------------------------------------- */
 
-/* Upvalue: the C function. Text costs an instruction for every 256 bytes. */
+/* Upvalues: the C function; how many bytes of text cost an instruction. */
 static int call_charged(lua_State *L)
 {
     const lua_CFunction f = lua_tocfunction(L, lua_upvalueindex(1));
@@ -298,13 +298,14 @@ static int call_charged(lua_State *L)
 
     for (int i = lua_gettop(L); i > 0; i--)
         if (lua_type(L, i) == LUA_TSTRING) bytes += lua_rawlen(L, i);
-    cdz_lua_charge_elements(L, bytes);
+    cdz_lua_charge_elements(L, bytes * (256 / (size_t)lua_tointeger(L, lua_upvalueindex(2))));
     return f(L);
 }
 
-void cdz_lua_wrap_charged(lua_State *L)
+void cdz_lua_wrap_charged(lua_State *L, int bytes)
 {
-    lua_pushcclosure(L, call_charged, 1);
+    lua_pushinteger(L, bytes);
+    lua_pushcclosure(L, call_charged, 2);
 }
 
 /* Copies functions of the table below the top into the one at the top. */
@@ -312,7 +313,7 @@ static void pick(lua_State *L, const char *const *names, bool charged)
 {
     for (size_t i = 0; names[i]; i++) {
         lua_getfield(L, -2, names[i]);
-        if (charged && lua_iscfunction(L, -1)) cdz_lua_wrap_charged(L);
+        if (charged && lua_iscfunction(L, -1)) cdz_lua_wrap_charged(L, 16);
         lua_setfield(L, -2, names[i]);
     }
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/utf8.h"
 #include "lua/script.h"
 #include "vec/vec.h"
 
@@ -59,7 +60,23 @@ static cdz_lua_spent time_spent(cdz_lua_session *S)
 
 /* --- memory ------------------------------------------------------------------------------------------ */
 
-/* A block that needs much copying is also a reason to look at the clock: s = s .. s runs one instruction each. */
+/* A block that needs much copying is work of one instruction, as in s = s .. s: it is charged for its bytes, and a reason to
+ * look at the clock. */
+static bool spend_block(cdz_lua_session *S, size_t bytes, size_t had)
+{
+    const int64_t charge = (int64_t)((bytes - had) / 256);
+    const int64_t call = S->limits.instructions * S->call_rows;
+    const int64_t request = S->limits.instructions * CDZ_LUA_REQUEST_CALLS * S->request_rows;
+
+    S->call_used += charge;
+    S->request_used += charge;
+    if (S->call_rows == 0 || bytes < CDZ_LUA_BIG_OP) return true;
+    if (!S->spent && S->call_used > call) S->spent = CDZ_LUA_SPENT_INSTRUCTIONS;
+    if (!S->spent && S->request_used > request) S->spent = CDZ_LUA_SPENT_REQUEST_INSTRUCTIONS;
+    if (!S->spent) S->spent = time_spent(S);
+    return !S->spent;
+}
+
 static void *allocate(void *user, void *old, size_t old_bytes, size_t bytes)
 {
     cdz_lua_session *S = user;
@@ -73,8 +90,7 @@ static void *allocate(void *user, void *old, size_t old_bytes, size_t bytes)
     if (bytes > had) {
         const size_t limit = (size_t)S->limits.memory;
         if (S->heap_used > limit || bytes - had > limit - S->heap_used) return NULL;
-        if (bytes >= CDZ_LUA_BIG_OP && !S->spent && S->call_rows > 0) S->spent = time_spent(S);
-        if (bytes >= CDZ_LUA_BIG_OP && S->spent) return NULL;
+        if (bytes >= 4096 && !spend_block(S, bytes, had)) return NULL;
     }
     void *block = realloc(old, bytes);
     if (!block) return bytes <= had ? old : NULL;
@@ -245,6 +261,21 @@ static void append(cdz_lua_session *S, size_t *at, const char *fmt, ...)
     if (n > 0) *at += (size_t)n;
 }
 
+/* What a script says must not steer a terminal or break the UTF-8 of an answer: control characters but line ends, and bytes
+ * that are no text, become question marks. */
+static void clean(char *text)
+{
+    uint32_t code;
+
+    for (size_t len = strlen(text), n; len > 0; text += n, len -= n) {
+        n = cdz_utf8_decode(text, len, &code);
+        const bool control = n > 0 && (code < 0x20 || (code >= 0x7f && code < 0xa0));
+        if (n > 0 && (!control || code == '\n' || code == '\t')) continue;
+        n = n > 0 ? n : 1;
+        memset(text, '?', n);
+    }
+}
+
 /* Only text and numbers are printed: anything else could run the script's __tostring, outside every budget. */
 static void write_message(cdz_lua_session *S, size_t *at, lua_State *L, int index)
 {
@@ -269,6 +300,7 @@ static void describe(cdz_lua_session *S, lua_State *L, int index, int level)
         if (ar.name) append(S, &at, " in %.40s", ar.name);
         n++;
     }
+    clean(S->error);
 }
 
 static int on_error(lua_State *L)

@@ -162,7 +162,8 @@ void cdz_lua_unwrap(lua_State *L, int index);
 void cdz_lua_push_string_lib(lua_State *L);
 void cdz_lua_push_table_lib(lua_State *L);
 void cdz_lua_push_coroutine_lib(lua_State *L);
-/* Wraps the C function on the stack's top so that the bytes of its string arguments are charged. */
-void cdz_lua_wrap_charged(lua_State *L);
+/* Wraps the C function on the stack's top so that its string arguments cost an instruction for so many bytes: 256 where they
+ * are at most copied, 16 where each is looked at. */
+void cdz_lua_wrap_charged(lua_State *L, int bytes);
 
 #endif

@@ -8,7 +8,8 @@
 
 #include "lua/decoder.h"
 
-#define DECODER "cadenza.decoder"
+#define DECODER   "cadenza.decoder"
+#define VERB_COST 1000 /* instructions: a turn of the engine's, so that no loop of verbs is for ever */
 
 /* --- verbs --------------------------------------------------------------------------------------------------- */
 
@@ -58,7 +59,7 @@ static int verb_resumed(lua_State *L, int status, lua_KContext at)
 
 int cdz_lua_run_verb(lua_State *L, cdz_lua_verb *verb)
 {
-    cdz_lua_charge(L, 20);
+    cdz_lua_charge(L, VERB_COST);
     if (!lua_isyieldable(L))
         return luaL_error(L, "this verb cannot be used inside a sort or gsub callback");
     cdz_lua_of(L)->verb = verb;
