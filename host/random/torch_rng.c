@@ -2,6 +2,7 @@
 #include "random/torch_rng.h"
 
 #include "random/mt19937.h"
+#include "random/wide.h"
 #include "vec/vec.h"
 
 #include <math.h>
@@ -58,25 +59,6 @@ static bool is_distribution(const float *p, size_t n)
     return top > 0.0f && top < INFINITY && vec->min(p, n) >= 0.0f && !vec->any_nan(p, n);
 }
 
-enum { STRIDE = 16 };
-
-/* Zeros as bit patterns: what processors masked. */
-static bool all_zero(const float *p)
-{
-    uint64_t words[STRIDE / 2], any = 0;
-    memcpy(words, p, sizeof words);
-    for (size_t i = 0; i < STRIDE / 2; i++) any |= words[i];
-    return any == 0;
-}
-
-/* The first element above zero from i on, or n; strides over what processors masked. */
-static size_t next_positive(const float *p, size_t i, size_t n)
-{
-    while (n - i >= STRIDE && all_zero(p + i)) i += STRIDE;
-    while (i < n && p[i] == 0.0f) i++;
-    return i;
-}
-
 /* The best ratio p / q so far, in the order of the elements. */
 typedef struct race {
     int32_t winner;
@@ -91,18 +73,68 @@ static void compete(race *r, int32_t id, float p, double u)
     if (r->winner < 0 || ratio > r->ratio) *r = (race){id, ratio};
 }
 
+enum { PAIRS = CDZ_MT_WORDS / 2 };
+
+/* Elements [first, first + n), whose 2 * n words lie in the state and not beyond it. */
+static void compete_block(race *r, cdz_torch_rng *rng, const float *p, size_t first, size_t n)
+{
+    const uint32_t *const words = rng->state + rng->at;
+    const uint32_t at = rng->at;
+    uint32_t maybe[PAIRS + 1] = {0};
+
+    cdz_wide_here()->screen(words, p + first, n, r->winner < 0 ? 0.0f : r->ratio, maybe);
+    for (size_t i = 0; i < n; i += 2) {
+        uint64_t both;
+        memcpy(&both, maybe + i, sizeof both);
+        if (both == 0) continue;
+        for (size_t k = i; k < i + 2; k++) {
+            if (maybe[k] == 0) continue;
+            rng->at = at + 2 * (uint32_t)k;
+            compete(r, (int32_t)(first + k), p[first + k], uniform53(rng));
+        }
+    }
+    rng->at = at + 2 * (uint32_t)n;
+}
+
 /* Where p is 0 the ratio is 0, and the element's two words are passed over. */
 int32_t cdz_torch_multinomial(cdz_torch_rng *rng, const float *p, size_t n)
 {
     race r = {.winner = -1};
+    size_t i = 0;
+
+    if (!is_distribution(p, n)) {
+        cdz_torch_skip(rng, 2 * (uint64_t)n);
+        return -1;
+    }
+    while (i < n) {
+        if (rng->at + 2 > CDZ_MT_WORDS) { /* the next element's words are not both here */
+            if (p[i] > 0.0f)
+                compete(&r, (int32_t)i, p[i], uniform53(rng));
+            else
+                cdz_torch_skip(rng, 2);
+            i++;
+            continue;
+        }
+        const size_t here = (CDZ_MT_WORDS - rng->at) / 2, len = here < n - i ? here : n - i;
+        if (cdz_wide_here()->all_zero(p + i, len))
+            rng->at += 2 * (uint32_t)len;
+        else
+            compete_block(&r, rng, p, i, len);
+        i += len;
+    }
+    return r.winner;
+}
+
+int32_t cdz_torch_race(cdz_torch_rng *rng, const int32_t *ids, const float *p, size_t len, size_t n)
+{
+    race r = {.winner = -1};
     size_t drawn = 0; /* elements whose words are used up */
 
-    if (is_distribution(p, n)) {
-        for (size_t i = next_positive(p, 0, n); i < n; i = next_positive(p, i + 1, n)) {
-            cdz_torch_skip(rng, 2 * (uint64_t)(i - drawn));
-            compete(&r, (int32_t)i, p[i], uniform53(rng));
-            drawn = i + 1;
-        }
+    for (size_t i = 0; i < len; i++) {
+        if (!(p[i] > 0.0f)) continue;
+        cdz_torch_skip(rng, 2 * (uint64_t)((size_t)ids[i] - drawn));
+        compete(&r, ids[i], p[i], uniform53(rng));
+        drawn = (size_t)ids[i] + 1;
     }
     cdz_torch_skip(rng, 2 * (uint64_t)(n - drawn));
     return r.winner;

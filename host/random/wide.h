@@ -1,0 +1,24 @@
+/* wide.h - the two loops that a draw spends its time in, compiled plainly and for AVX2: the same words either way. */
+#ifndef CDZ_HOST_WIDE_H
+#define CDZ_HOST_WIDE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct cdz_wide {
+    /* The 624 words that follow these. */
+    void (*next)(uint32_t *state);
+    /* Which of n elements are still in the race for the largest p / q: maybe[i] is 0 when p[i] is 0, or when best is
+     * out of its reach whatever the lower bits of q are. words: (2 * n) of the state, untempered, two for each
+     * element; its noise is at least the upper 21 bits of the first. */
+    void (*screen)(const uint32_t *words, const float *p, size_t n, float best, uint32_t *maybe);
+    /* As bit patterns: what processors masked. */
+    bool (*all_zero)(const float *p, size_t n);
+} cdz_wide;
+
+const cdz_wide *cdz_wide_plain(void);
+const cdz_wide *cdz_wide_avx2(void); /* NULL when it was not compiled */
+const cdz_wide *cdz_wide_here(void); /* the best for this machine */
+
+#endif
