@@ -33,9 +33,27 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return CDZ_OK;
 }
 
+static bool describe(const cdz_step *step, cdz_form *out)
+{
+    const min_p *p = step->params;
+
+    out->kind = CDZ_FORM_KEEP_MINP;
+    out->amount = p->min_p.value;
+    out->count = tokens_to_keep(step, p->min_tokens_to_keep);
+    return true;
+}
+
+static const cdz_form_api form = {.size = sizeof form, .describe = describe};
+
+static const void *extension(const char *id)
+{
+    return strcmp(id, CDZ_EXT_FORM) == 0 ? &form : NULL;
+}
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "min_p", .version = "1.0.0",
-             .summary = "Drop tokens far less likely than the best", CDZ_PARAMS(min_p, params)},
+             .summary = "Drop tokens far less likely than the best", CDZ_PARAMS(min_p, params),
+             .extension = extension},
     .caps = CDZ_ROWWISE | CDZ_KEEPS_ARGMAX | CDZ_KEEPS_TOP | CDZ_SAMPLING_ONLY,
     .idle = idle,
     .apply = apply,

@@ -33,9 +33,26 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return CDZ_OK;
 }
 
+static bool describe(const cdz_step *step, cdz_form *out)
+{
+    const temperature *p = step->params;
+
+    out->kind = CDZ_FORM_DIVIDE;
+    out->amount = p->temperature.value;
+    return true;
+}
+
+static const cdz_form_api form = {.size = sizeof form, .describe = describe};
+
+static const void *extension(const char *id)
+{
+    return strcmp(id, CDZ_EXT_FORM) == 0 ? &form : NULL;
+}
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "temperature", .version = "1.0.0",
-             .summary = "Sharpen or flatten the distribution", CDZ_PARAMS(temperature, params)},
+             .summary = "Sharpen or flatten the distribution", CDZ_PARAMS(temperature, params),
+             .extension = extension},
     .caps = CDZ_ROWWISE | CDZ_ELEMENTWISE | CDZ_KEEPS_ARGMAX | CDZ_SAMPLING_ONLY,
     .create = create,
     .idle = idle,

@@ -3,10 +3,12 @@
 #ifndef CDZ_PROCESSORS_TOOLS_H
 #define CDZ_PROCESSORS_TOOLS_H
 
+#include <cadenza/ext/form.h>
 #include <cadenza/ext/vec.h>
 #include <cadenza/processor.h>
 
 #include <math.h>
+#include <string.h>
 
 #define CDZ_MAX_ID 2147483647.0
 

@@ -33,10 +33,27 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return CDZ_OK;
 }
 
+static bool describe(const cdz_step *step, cdz_form *out)
+{
+    const top_p *p = step->params;
+
+    out->kind = CDZ_FORM_KEEP_TOPP;
+    out->amount = p->top_p.value;
+    out->count = tokens_to_keep(step, p->min_tokens_to_keep);
+    return true;
+}
+
+static const cdz_form_api form = {.size = sizeof form, .describe = describe};
+
+static const void *extension(const char *id)
+{
+    return strcmp(id, CDZ_EXT_FORM) == 0 ? &form : NULL;
+}
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "top_p", .version = "1.0.0",
              .summary = "Keep the likeliest tokens up to a total probability",
-             CDZ_PARAMS(top_p, params)},
+             CDZ_PARAMS(top_p, params), .extension = extension},
     .caps = CDZ_ROWWISE | CDZ_KEEPS_TOP | CDZ_SAMPLING_ONLY,
     .idle = idle,
     .apply = apply,

@@ -2,6 +2,7 @@
  *
  * User form: "text", "ids" and "finish_reason" are plain for one row and lists for several. Recorded form (the request
  * had "record"): the fields of a golden case's "expect", rows always as lists, "text" with special tokens. */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -80,6 +81,20 @@ static void per_row(const cdz_result *result, const char *name, write_row *write
     cdz_buf_putc(out, ']');
 }
 
+/* Rows whose processors ran in one walk, and those that were left to them one by one, by why. */
+static void write_fusings(const cdz_outcome *o, cdz_buf *out)
+{
+    uint64_t tried = 0;
+    for (int k = 0; k < CDZ_FUSE_KINDS; k++) tried += o->fusings[k];
+    if (tried == 0) return;
+    cdz_buf_puts(out, ", \"plan\": {");
+    for (int k = 0; k < CDZ_FUSE_KINDS; k++)
+        if (k == CDZ_FUSED || o->fusings[k])
+            cdz_buf_printf(out, "%s\"%s\": %" PRIu64, k ? ", " : "", cdz_fusing_name((cdz_fusing)k),
+                           o->fusings[k]);
+    cdz_buf_putc(out, '}');
+}
+
 static void write_timings(const cdz_outcome *o, cdz_buf *out)
 {
     key(out, "timings");
@@ -90,6 +105,7 @@ static void write_timings(const cdz_outcome *o, cdz_buf *out)
         o->queued_s * 1e3, o->prefill_s * 1e3, o->decode_s * 1e3, o->n_prompt_tokens,
         o->n_new_tokens);
     if (o->n_reused_tokens) cdz_buf_printf(out, ", \"reused_tokens\": %u", o->n_reused_tokens);
+    write_fusings(o, out);
     cdz_buf_putc(out, '}');
 }
 

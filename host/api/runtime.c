@@ -63,6 +63,7 @@ static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_
         .n_threads = n_threads,
         .cpu_variant = cdz_env_cpu(),
         .fibres = cdz_env_fibres(),
+        .one_by_one = cdz_env_plan_off(),
         .kv_bytes = options->kv_bytes,
         .max_queue = options->max_queue,
         .max_running = options->max_running,

@@ -2,11 +2,13 @@
 #include "config/environment.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const cdz_env_variable variables[] = {
     {"CADENZA_CPU", "force a kernel variant: scalar, avx2 or avx512"},
     {"CADENZA_THREADS", "threads for the kernels; default: the physical cores"},
     {"CADENZA_FIBRES", "how requests are suspended: ucontext or threads"},
+    {"CADENZA_PLAN", "off: processors run one by one, never fused"},
     {"CADENZA_PLUGIN_DIR", "folder of the built-in plugins; default: beside the program"},
     {"CADENZA_PLUGIN_PATH", "further plugin folders, separated by ':'"},
     {"XDG_CONFIG_HOME", "holds cadenza/cadenza.lock; default: ~/.config"},
@@ -38,6 +40,12 @@ const char *cdz_env_threads(void)
 const char *cdz_env_fibres(void)
 {
     return read_variable("CADENZA_FIBRES");
+}
+
+bool cdz_env_plan_off(void)
+{
+    const char *value = read_variable("CADENZA_PLAN");
+    return value && strcmp(value, "off") == 0;
 }
 
 const char *cdz_env_plugin_dir(void)

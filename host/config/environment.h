@@ -2,6 +2,7 @@
 #ifndef CDZ_HOST_ENVIRONMENT_H
 #define CDZ_HOST_ENVIRONMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct cdz_env_variable {
@@ -14,6 +15,7 @@ const cdz_env_variable *cdz_env_variables(size_t *n);
 /* Each NULL when unset or empty. */
 const char *cdz_env_cpu(void);         /* CADENZA_CPU: force a kernel variant */
 const char *cdz_env_fibres(void);      /* CADENZA_FIBRES: ucontext or threads */
+bool cdz_env_plan_off(void);           /* CADENZA_PLAN=off: processors run one by one */
 const char *cdz_env_plugin_dir(void);  /* CADENZA_PLUGIN_DIR: the built-in plugins */
 const char *cdz_env_plugin_path(void); /* CADENZA_PLUGIN_PATH: further plugin folders */
 const char *cdz_env_threads(void);     /* CADENZA_THREADS: kernel threads */

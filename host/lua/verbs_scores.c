@@ -105,6 +105,18 @@ static int verb_multinomial(lua_State *L)
     return 1;
 }
 
+/* ctx:draw_rows(scores): process, record, softmax and multinomial in one. */
+static int verb_draw_rows(lua_State *L)
+{
+    cdz_scores *s = &cdz_lua_check_scores(L, 2)->scores;
+
+    charge_scores(L, s);
+    int32_t *tokens = lua_newuserdatauv(L, s->n_rows * sizeof *tokens, 0);
+    cdz_lua_try(L, cdz_draw_rows(cdz_lua_decoder(L), s, tokens));
+    cdz_lua_push_tokens(L, tokens, s->n_rows);
+    return 1;
+}
+
 /* {{row =, token =, score =}, ...}; row counts from 1 within the group. */
 static int push_candidates(lua_State *L, const cdz_candidate *c, uint32_t m)
 {
@@ -206,6 +218,7 @@ const luaL_Reg cdz_lua_score_verbs[] = {{"map", verb_map},
                                         {"argmax", verb_argmax},
                                         {"argmax_rows", verb_argmax_rows},
                                         {"multinomial", verb_multinomial},
+                                        {"draw_rows", verb_draw_rows},
                                         {"topk_flat", verb_topk_flat},
                                         {"multinomial_flat", verb_multinomial_flat},
                                         {"uniform", verb_uniform},

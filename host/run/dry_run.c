@@ -118,7 +118,7 @@ static cdz_status try_processor(trial *t, cdz_stage *stage)
     const uint32_t n_all = loop->n_processors;
     loop->processors = stage; /* the stages of the call are this one */
     loop->n_processors = 1;
-    const cdz_status status = cdz_stages_process(loop, look(t), &scores);
+    const cdz_status status = cdz_stages_process(loop, look(t), &scores, NULL);
     loop->processors = all;
     loop->n_processors = n_all;
     CDZ_TRY(status);

@@ -14,6 +14,11 @@ cdz_backend *cdz_engine_backend(const cdz_engine *engine)
     return engine->backend;
 }
 
+bool cdz_engine_fuses(const cdz_engine *engine)
+{
+    return engine->fuses;
+}
+
 void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *plugin,
                     const char *text)
 {
@@ -136,6 +141,7 @@ static cdz_status start_parts(cdz_engine *engine, const cdz_engine_options *opti
     engine->wants = malloc(FEW_WANTS * sizeof *engine->wants);
     if (!engine->wants) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the engine");
     engine->want_cap = FEW_WANTS;
+    engine->fuses = !options->one_by_one;
     engine->backend = cdz_cpu_backend_create(&cpu, why, sizeof why);
     if (!engine->backend) return cdz_err(err, CDZ_E_USAGE, "%s", why);
     CDZ_TRY(cdz_fibres_create(options->fibres, &engine->fibres, err));

@@ -10,6 +10,7 @@ typedef struct cdz_engine_options {
     uint32_t n_threads;      /* kernels; 0: physical cores */
     const char *cpu_variant; /* CADENZA_CPU, or NULL */
     const char *fibres; /* "ucontext", "threads" or NULL: the build's default (CADENZA_FIBRES) */
+    bool one_by_one;    /* processors are never fused (CADENZA_PLAN=off) */
     uint64_t kv_bytes;  /* over all models; 0: a quarter of memory */
     uint32_t max_queue, max_running; /* 0: no limit; 0: 256 */
     /* [any] A line from a plugin, or NULL: dropped. */

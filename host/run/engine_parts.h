@@ -34,12 +34,14 @@ struct cdz_engine {
     cdz_engine_stats now;
     cdz_want **wants; /* (want_cap) of one pass */
     uint32_t want_cap;
+    bool fuses;
 
     void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
     void *log_user;
 };
 
 cdz_backend *cdz_engine_backend(const cdz_engine *engine);
+bool cdz_engine_fuses(const cdz_engine *engine);
 void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *plugin,
                     const char *text);
 

@@ -4,6 +4,7 @@
 
 #include "cadenza/strategy.h"
 #include "config/pipeline.h"
+#include "vec/fused.h"
 
 typedef struct cdz_engine cdz_engine;
 typedef struct cdz_outcome cdz_outcome;
@@ -127,7 +128,8 @@ struct cdz_outcome {
     double queued_s, prefill_s, decode_s;   /* durations */
     uint32_t n_prompt_tokens, n_new_tokens; /* computed prompt positions; sum over rows */
     uint32_t n_reused_tokens; /* prompt positions taken over from the past, not in n_prompt_tokens */
-    cdz_kept *kept;           /* held by the outcome, or NULL */
+    uint64_t fusings[CDZ_FUSE_KINDS]; /* rows whose processors could be fused, by how that went */
+    cdz_kept *kept;                   /* held by the outcome, or NULL */
 };
 
 /* A zeroed job, pad and bos -1. NULL: out of memory. */

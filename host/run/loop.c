@@ -69,6 +69,7 @@ const cdz_decoder_api cdz_loop_api = {
     .deadline_s = cdz_verb_deadline_s,
     .vocab_size = cdz_verb_vocab_size,
     .facts = cdz_verb_facts,
+    .draw_rows = cdz_verb_draw_rows,
 };
 
 /* --- shared by the verbs --------------------------------------------------------------------------------------- */
@@ -296,6 +297,7 @@ cdz_status cdz_loop_create(cdz_task *task, uint32_t first_row, uint32_t n_rows, 
     loop->n_rows = loop->n_open = n_rows;
     loop->n_vocab = loop->model->weights->arch.n_vocab;
     loop->arena.limit = loop->stage_arena.limit = CDZ_LOOP_ARENA;
+    loop->fuses = cdz_engine_fuses(task->engine);
     if (!task->job->prompt_logits) {
         loop->strategy = task->job->plan->strategy;
         loop->holds_text = (strategy_caps(loop) & (CDZ_REWINDS | CDZ_BEAMS)) != 0;

@@ -6,12 +6,14 @@
 #ifndef CDZ_HOST_RUN_LOOP_H
 #define CDZ_HOST_RUN_LOOP_H
 
+#include "cadenza/ext/form.h"
 #include "random/torch_rng.h"
 #include "run/fibre.h"
 #include "run/forward.h"
 #include "run/model.h"
 #include "run/scratch.h"
 #include "run/sequence.h"
+#include "vec/fused.h"
 
 typedef struct cdz_loop cdz_loop;
 typedef struct cdz_task cdz_task; /* task.h: the request as the engine keeps it */
@@ -28,6 +30,7 @@ typedef struct cdz_stage {
     bool begun;
     bool deaf; /* not told of tokens just now: its states are carried over from another version (renew.c) */
     uint32_t state_version;
+    cdz_form form; /* what a processor does, where it says so (fuse.h) */
     void *shared;
     uint32_t companion; /* number of its companions (companion.h), from 1; 0: none */
 } cdz_stage;
@@ -44,6 +47,7 @@ typedef struct cdz_scope {
     uint32_t first;
 } cdz_scope;
 
+typedef struct cdz_drawn cdz_drawn;           /* fuse.h */
 typedef struct cdz_companions cdz_companions; /* companion.c */
 typedef struct cdz_watcher cdz_watcher;       /* watch.c */
 
@@ -56,6 +60,7 @@ enum { CDZ_LOOP_WORKERS = 16 }; /* at most; row-wise stages run on as many threa
 typedef struct cdz_worker {
     cdz_scratch_mem scratch;
     cdz_error error;
+    uint64_t fusings[CDZ_FUSE_KINDS]; /* rows that it tried to fuse, by how that went */
 } cdz_worker;
 
 /* Rows that plugins look at: the request's own, or made-up continuations of them. */
@@ -151,6 +156,7 @@ struct cdz_loop {
     uint32_t n_processors, n_criteria;
     size_t state_bytes;         /* of a row */
     bool owned_states;          /* some stage's state is more than bytes */
+    bool fuses;                 /* runs of processors may be done in one walk */
     bool accepts;               /* some stage wants to be told of tokens */
     cdz_companions *companions; /* NULL: no stage has any */
 
@@ -238,6 +244,9 @@ bool cdz_row_runs(const cdz_loop *loop, uint32_t row); /* not skipped */
 /* Matrices: checks that scores are rows [*first, ...) of one of ours. */
 cdz_status cdz_loop_check(cdz_loop *loop, const char *verb, const cdz_scores *scores,
                           uint32_t *first);
+/* The same, and every one of them has a request row, *first + i. */
+cdz_status cdz_loop_rows_of(cdz_loop *loop, const char *verb, const cdz_scores *scores,
+                            uint32_t *first);
 cdz_status cdz_matrix_fit(cdz_loop *loop, cdz_matrix *m, uint32_t n_rows, uint32_t n_vocab);
 cdz_scores cdz_matrix_scores(const cdz_matrix *m);
 /* The loop's want keeps hidden states too: rows of them, hidden0 of its sequences is set. */
@@ -266,8 +275,10 @@ cdz_status cdz_stages_begin(cdz_loop *loop);
 void cdz_stages_end(cdz_loop *loop);
 /* View row i has ended and is filled with pad: nothing is computed for it. */
 bool cdz_view_skips(const cdz_loop *loop, const cdz_view *view, uint32_t i);
-/* Runs the processors on view rows; score row of view row i is scores row i. */
-cdz_status cdz_stages_process(cdz_loop *loop, const cdz_view *view, cdz_scores *scores);
+/* Runs the processors on view rows; score row of view row i is scores row i. drawn: NULL, or (view->n) zeroed: rows
+ * that may become lists instead of scores. */
+cdz_status cdz_stages_process(cdz_loop *loop, const cdz_view *view, cdz_scores *scores,
+                              cdz_drawn *drawn);
 /* Tells every stage of a token; ids already hold it. state: the row's. */
 cdz_status cdz_stages_accept(cdz_loop *loop, cdz_ids ids, uint32_t row, unsigned char *state,
                              int32_t token);
@@ -310,6 +321,7 @@ cdz_status cdz_row_state_rewind(cdz_loop *loop, uint32_t row);    /* to the row'
 cdz_status cdz_row_state_trial(cdz_loop *loop, cdz_ids ids, uint32_t row, unsigned char *state);
 
 /* --- recording: record.c --- */
+bool cdz_record_wants(const cdz_loop *loop, cdz_record_kind what); /* does record do anything? */
 cdz_status cdz_record_rows(cdz_loop *loop, cdz_record_kind what, const cdz_scores *scores);
 void cdz_record_token(cdz_loop *loop, uint32_t row, int32_t token);
 void cdz_record_close(cdz_loop *loop); /* tokens that no row of the step chose were appended */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "run/fuse.h"
 #include "run/task.h"
 #include "run/verbs.h"
 #include "vec/vec.h"
@@ -68,6 +69,71 @@ cdz_status cdz_verb_multinomial(cdz_decoder *dec, const cdz_scores *probs, int32
         if (tokens[r] < 0) return bad_row(loop, first + r);
     }
     return CDZ_OK;
+}
+
+/* --- a whole step ------------------------------------------------------------------------------------------------ */
+
+static cdz_status verb_by_verb(cdz_decoder *dec, cdz_scores *scores, int32_t *tokens)
+{
+    CDZ_TRY(cdz_verb_process(dec, scores));
+    CDZ_TRY(cdz_verb_record(dec, CDZ_RECORD_SCORES, scores));
+    CDZ_TRY(cdz_verb_softmax(dec, scores));
+    return cdz_verb_multinomial(dec, scores, tokens);
+}
+
+typedef struct finishing {
+    cdz_loop *loop;
+    const cdz_scores *scores;
+    uint32_t first;
+    const cdz_drawn *drawn;
+} finishing;
+
+/* Rows that are not lists become probabilities. */
+static void finish_row(void *arg, size_t row)
+{
+    const finishing *f = arg;
+    float *x = cdz_row(f->scores, (uint32_t)row);
+    if (f->drawn[row].listed || skips(f->loop, f->scores, f->first, (uint32_t)row)) return;
+    cdz_vec_table()->softmax(x, x, f->scores->n_vocab);
+}
+
+static cdz_status draw(cdz_loop *loop, const cdz_scores *scores, uint32_t first,
+                       const cdz_drawn *drawn, int32_t *tokens)
+{
+    for (uint32_t r = 0; r < scores->n_rows; r++) {
+        const float *row = cdz_row(scores, r);
+        if (skips(loop, scores, first, r)) {
+            cdz_torch_skip(&loop->rng, 2 * (uint64_t)scores->n_vocab);
+            tokens[r] = 0;
+            continue;
+        }
+        tokens[r] = drawn[r].listed ? cdz_fuse_draw(&loop->rng, row, scores->n_vocab, &drawn[r])
+                                    : cdz_torch_multinomial(&loop->rng, row, scores->n_vocab);
+        if (tokens[r] < 0) return bad_row(loop, first + r);
+    }
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_draw_rows(cdz_decoder *dec, cdz_scores *scores, int32_t *tokens)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    if (!loop->fuses || loop->n_watchers || cdz_record_wants(loop, CDZ_RECORD_SCORES))
+        return verb_by_verb(dec, scores, tokens);
+    CDZ_TRY(cdz_loop_alive(loop));
+    finishing f = {.loop = loop, .scores = scores};
+    CDZ_TRY(cdz_loop_rows_of(loop, "draw_rows", scores, &f.first));
+    cdz_scratch_reset(&loop->verb_scratch);
+    cdz_drawn *drawn = cdz_scratch_take(&loop->verb_scratch, scores->n_rows * sizeof *drawn);
+    if (!drawn) return cdz_loop_nomem(loop);
+    memset(drawn, 0, scores->n_rows * sizeof *drawn);
+    f.drawn = drawn;
+    cdz_loop_view_rows(loop, f.first, scores->n_rows);
+    CDZ_TRY(cdz_stages_process(loop, &loop->view, scores, drawn));
+    if (scores->n_rows > 1)
+        loop->backend->api->parallel(loop->backend, finish_row, &f, scores->n_rows);
+    else if (scores->n_rows == 1)
+        finish_row(&f, 0);
+    return draw(loop, scores, f.first, drawn, tokens);
 }
 
 /* --- several rows as one -------------------------------------------------------------------------------------- */

@@ -62,12 +62,12 @@ cdz_status cdz_verb_pipeline_derive(cdz_decoder *dec, const char *const *exclude
 static cdz_status process(cdz_loop *loop, uint32_t pipeline, const cdz_view *view,
                           cdz_scores *scores)
 {
-    if (pipeline == 0) return cdz_stages_process(loop, view, scores);
+    if (pipeline == 0) return cdz_stages_process(loop, view, scores, NULL);
     cdz_stage *const own = loop->processors;
     const uint32_t n = loop->n_processors;
     loop->processors = loop->derived[pipeline - 1].stages;
     loop->n_processors = loop->derived[pipeline - 1].n;
-    const cdz_status status = cdz_stages_process(loop, view, scores);
+    const cdz_status status = cdz_stages_process(loop, view, scores, NULL);
     loop->processors = own;
     loop->n_processors = n;
     return status;

@@ -141,20 +141,26 @@ void cdz_loop_view_rows(cdz_loop *loop, uint32_t first, uint32_t n)
     }
 }
 
+cdz_status cdz_loop_rows_of(cdz_loop *loop, const char *verb, const cdz_scores *scores,
+                            uint32_t *first)
+{
+    CDZ_TRY(cdz_loop_check(loop, verb, scores, first));
+    if (scores->n_rows <= loop->n_rows && *first <= loop->n_rows - scores->n_rows) return CDZ_OK;
+    return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                         "%s: %" PRIu32 " score rows from row %" PRIu32
+                         " on, but the request has %" PRIu32 " rows",
+                         verb, scores->n_rows, *first, loop->n_rows);
+}
+
 cdz_status cdz_verb_process(cdz_decoder *dec, cdz_scores *scores)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     uint32_t first;
-    CDZ_TRY(cdz_loop_check(loop, "process", scores, &first));
-    if (scores->n_rows > loop->n_rows || first > loop->n_rows - scores->n_rows)
-        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
-                             "process: %" PRIu32 " score rows from row %" PRIu32
-                             " on, but the request has %" PRIu32 " rows",
-                             scores->n_rows, first, loop->n_rows);
+    CDZ_TRY(cdz_loop_rows_of(loop, "process", scores, &first));
     if (loop->n_processors == 0 && loop->n_watchers == 0) return CDZ_OK;
     cdz_loop_view_rows(loop, first, scores->n_rows);
-    return cdz_stages_process(loop, &loop->view, scores);
+    return cdz_stages_process(loop, &loop->view, scores, NULL);
 }
 
 /* --- end ------------------------------------------------------------------------------------------------------ */

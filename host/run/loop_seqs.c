@@ -319,7 +319,7 @@ cdz_status cdz_verb_seq_process(cdz_decoder *dec, cdz_seq *const *seqs, const ui
     CDZ_TRY(cdz_loop_trial_view(loop, "seq_process", rows, n, &view));
     for (uint32_t i = 0; i < n; i++) view.ids[i] = (cdz_ids){seqs[i]->ids, seqs[i]->n};
     CDZ_TRY(cdz_loop_trial_states(loop, &view));
-    return cdz_stages_process(loop, &view, scores);
+    return cdz_stages_process(loop, &view, scores, NULL);
 }
 
 /* The row's ids and then the suffix, in the verb's scratch. */

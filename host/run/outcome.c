@@ -249,9 +249,19 @@ static void count_prompt(const cdz_task *task)
     task->outcome->n_prompt_tokens -= task->outcome->n_reused_tokens;
 }
 
+/* Row by row, on whichever thread it was. */
+static void count_fusings(const cdz_task *task)
+{
+    for (uint32_t i = 0; task->loops && i < task->n_loops; i++)
+        for (uint32_t w = 0; w < task->loops[i]->n_workers; w++)
+            for (uint32_t k = 0; k < CDZ_FUSE_KINDS; k++)
+                task->outcome->fusings[k] += task->loops[i]->workers[w].fusings[k];
+}
+
 void cdz_outcome_fill(cdz_task *task)
 {
     cdz_outcome *outcome = task->outcome;
+    count_fusings(task);
     outcome->n_vocab = task->job->model->weights->arch.n_vocab;
     fill_error(task);
     fill_times(task);

@@ -135,15 +135,20 @@ cdz_status cdz_record_rows(cdz_loop *loop, cdz_record_kind what, const cdz_score
     return CDZ_OK;
 }
 
+bool cdz_record_wants(const cdz_loop *loop, cdz_record_kind what)
+{
+    const cdz_job *job = loop->job;
+    const bool rows = what == CDZ_RECORD_SCORES
+                          ? job->keep_scores || job->keep_top || job->keep_logprobs
+                          : job->keep_logits || job->keep_logprobs;
+    return rows || job->keep_hidden || job->keep_attentions;
+}
+
 cdz_status cdz_verb_record(cdz_decoder *dec, cdz_record_kind what, const cdz_scores *scores)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
-    const cdz_job *job = loop->job;
-    const bool wanted = what == CDZ_RECORD_SCORES
-                            ? job->keep_scores || job->keep_top || job->keep_logprobs
-                            : job->keep_logits || job->keep_logprobs;
-    if (!wanted && !job->keep_hidden && !job->keep_attentions) return CDZ_OK;
+    if (!cdz_record_wants(loop, what)) return CDZ_OK;
     uint32_t first;
     CDZ_TRY(cdz_loop_check(loop, "record", scores, &first));
     if (scores->n_rows != loop->n_rows || scores->n_vocab != loop->n_vocab)

@@ -6,6 +6,7 @@
 #include "cadenza/processor.h"
 #include "run/companion.h"
 #include "run/float_mode.h"
+#include "run/fuse.h"
 #include "run/task.h"
 #include "run/watch.h"
 
@@ -130,6 +131,7 @@ typedef struct row_work {
     const cdz_view *view;
     const cdz_scores *scores;
     uint32_t from, to; /* stages */
+    cdz_drawn *drawn;  /* (view->n) or NULL */
     uint32_t n_tasks;  /* task t takes rows t, t + n_tasks, ... */
     struct row_verdict {
         cdz_status status;
@@ -143,10 +145,12 @@ bool cdz_view_skips(const cdz_loop *loop, const cdz_view *view, uint32_t i)
     return view == &loop->view && !cdz_row_runs(loop, view->rows[i]);
 }
 
-static void one_row(row_work *w, struct row_verdict *verdict, uint32_t row, cdz_worker *worker)
+/* Stages [from, to) one by one. */
+static void one_by_one(row_work *w, struct row_verdict *verdict, uint32_t row, uint32_t from,
+                       uint32_t to, cdz_worker *worker)
 {
     const unsigned mode = cdz_float_mode();
-    for (uint32_t s = w->from; s < w->to && verdict->status == CDZ_OK; s++) {
+    for (uint32_t s = from; s < to && verdict->status == CDZ_OK; s++) {
         void *state;
         verdict->status =
             apply(w->loop, &w->loop->processors[s], w->view, row, 1, w->scores, &state, worker);
@@ -154,6 +158,21 @@ static void one_row(row_work *w, struct row_verdict *verdict, uint32_t row, cdz_
         if (verdict->mode_changed) verdict->status = CDZ_E_PLUGIN;
         verdict->stage = s;
         verdict->row = row;
+    }
+}
+
+/* A row through the stages, runs of known form in one walk where that can be. */
+static void one_row(row_work *w, struct row_verdict *verdict, uint32_t row, cdz_worker *worker)
+{
+    cdz_loop *loop = w->loop;
+    for (uint32_t s = w->from, end; s < w->to && verdict->status == CDZ_OK; s = end) {
+        end = cdz_fuse_end(loop, s, w->to);
+        const bool last = w->drawn && end == loop->n_processors;
+        if (end > s && cdz_fuse_row(loop, s, end, cdz_row(w->scores, row), w->scores->n_vocab,
+                                    worker, last ? &w->drawn[row] : NULL))
+            continue;
+        if (end == s) end++;
+        one_by_one(w, verdict, row, s, end, worker);
     }
 }
 
@@ -167,9 +186,10 @@ static void row_task(void *arg, size_t t)
 }
 
 static cdz_status process_rows(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores,
-                               uint32_t from, uint32_t to)
+                               uint32_t from, uint32_t to, cdz_drawn *drawn)
 {
-    row_work w = {.loop = loop, .view = view, .scores = scores, .from = from, .to = to};
+    row_work w = {
+        .loop = loop, .view = view, .scores = scores, .from = from, .to = to, .drawn = drawn};
     const bool share = (size_t)view->n * scores->n_vocab >= SHARE_FROM;
     w.n_tasks = share && view->n < loop->n_workers ? view->n : share ? loop->n_workers : 1;
     if (w.n_tasks > 1)
@@ -208,14 +228,15 @@ static uint32_t together(const cdz_loop *loop, uint32_t s, bool one_by_one)
     return end;
 }
 
-static cdz_status run_processors(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores)
+static cdz_status run_processors(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores,
+                                 cdz_drawn *drawn)
 {
     const bool watched = cdz_watch_sees_stages(loop);
     for (uint32_t s = 0, end; s < loop->n_processors; s = end) {
         end = together(loop, s, watched);
         if (watched) CDZ_TRY(cdz_watch_stage_before(loop, scores));
         if (end > s)
-            CDZ_TRY(process_rows(loop, view, scores, s, end));
+            CDZ_TRY(process_rows(loop, view, scores, s, end, drawn));
         else
             CDZ_TRY(process_all(loop, view, scores, &loop->processors[end++]));
         if (watched) CDZ_TRY(cdz_watch_stage(loop, loop->processors[s].plugin, view, scores));
@@ -223,11 +244,12 @@ static cdz_status run_processors(cdz_loop *loop, const cdz_view *view, const cdz
     return CDZ_OK;
 }
 
-cdz_status cdz_stages_process(cdz_loop *loop, const cdz_view *view, cdz_scores *scores)
+cdz_status cdz_stages_process(cdz_loop *loop, const cdz_view *view, cdz_scores *scores,
+                              cdz_drawn *drawn)
 {
     CDZ_TRY(cdz_watch_before(loop, scores));
     CDZ_TRY(cdz_companions_ready(loop, view));
-    CDZ_TRY(run_processors(loop, view, scores));
+    CDZ_TRY(run_processors(loop, view, scores, drawn));
     return cdz_watch_scores(loop, view, scores);
 }
 
@@ -402,6 +424,7 @@ static cdz_status begin(cdz_loop *loop, cdz_stage *stage, bool criterion)
         CDZ_TRY(cdz_stages_judge(loop, stage->plugin, "begin", status, scope.error));
     }
     stage->begun = true;
+    if (!criterion) cdz_stage_describe(loop, stage);
     return CDZ_OK;
 }
 

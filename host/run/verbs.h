@@ -37,6 +37,7 @@ cdz_status cdz_verb_argmax_rows(cdz_decoder *dec, const cdz_scores *scores, int3
 cdz_status cdz_verb_multinomial(cdz_decoder *dec, const cdz_scores *probs, int32_t *tokens);
 cdz_status cdz_verb_topk_flat(cdz_decoder *dec, const cdz_scores *scores, uint32_t first,
                               uint32_t n, const float *addends, uint32_t m, cdz_candidate *out);
+cdz_status cdz_verb_draw_rows(cdz_decoder *dec, cdz_scores *scores, int32_t *tokens);
 cdz_status cdz_verb_multinomial_flat(cdz_decoder *dec, const cdz_scores *probs, uint32_t first,
                                      uint32_t n, uint32_t m, cdz_candidate *out);
 cdz_status cdz_verb_uniform(cdz_decoder *dec, uint32_t n, float *out);

@@ -110,6 +110,32 @@ static inline unsigned l_bits_nan(lanes a)
     return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
 }
 
+/* Marks lanes in which a or b is NaN; begins as zeros. */
+static inline lanes l_mark_nan(lanes marks, lanes a, lanes b)
+{
+    return _mm256_or_ps(marks, _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
+}
+
+static inline unsigned l_marked(lanes marks)
+{
+    return (unsigned)_mm256_movemask_ps(marks);
+}
+
+/* Lane l: the largest of a[l]. A NaN may hide what stands before it. */
+static inline lanes l_max_each(const lanes a[LANES])
+{
+    lanes pair[4], four[2];
+
+    for (size_t i = 0; i < 4; i++)
+        pair[i] = _mm256_max_ps(_mm256_unpacklo_ps(a[2 * i], a[2 * i + 1]),
+                                _mm256_unpackhi_ps(a[2 * i], a[2 * i + 1]));
+    for (size_t i = 0; i < 2; i++)
+        four[i] = _mm256_max_ps(_mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0x44),
+                                _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0xee));
+    return _mm256_max_ps(_mm256_permute2f128_ps(four[0], four[1], 0x20),
+                         _mm256_permute2f128_ps(four[0], four[1], 0x31));
+}
+
 /* a * 2^n in two steps, n being what EXP_MAGIC left in the low bits. */
 static inline lanes l_scale(lanes a, lanes shifted)
 {
@@ -209,6 +235,30 @@ static inline unsigned l_bits_nan(lanes a)
     unsigned bits = 0;
     for (unsigned l = 0; l < LANES; l++) bits |= (unsigned)(a.at[l] != a.at[l]) << l;
     return bits;
+}
+
+static inline lanes l_mark_nan(lanes marks, lanes a, lanes b)
+{
+    CDZ_EACH(a.at[l] != a.at[l] || b.at[l] != b.at[l] ? 1.0f : marks.at[l]);
+}
+
+static inline unsigned l_marked(lanes marks)
+{
+    unsigned bits = 0;
+    for (unsigned l = 0; l < LANES; l++) bits |= (unsigned)(marks.at[l] > 0.0f) << l;
+    return bits;
+}
+
+static inline float largest_lane(lanes a)
+{
+    float top = a.at[0];
+    for (size_t l = 1; l < LANES; l++) top = a.at[l] > top ? a.at[l] : top;
+    return top;
+}
+
+static inline lanes l_max_each(const lanes a[LANES])
+{
+    CDZ_EACH(largest_lane(a[l]));
 }
 
 static inline float power_of_two(uint32_t n)

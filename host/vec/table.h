@@ -1,6 +1,7 @@
 /* table.h - the bodies of the vector operations, put together into one table. Included once per instruction set by a
  * file that says which: vec_scalar.c, vec_avx2.c. */
 #include "vec/body_filter.h"
+#include "vec/body_fused.h"
 #include "vec/history.h"
 #include "vec/vec.h"
 
@@ -50,3 +51,5 @@ static const cdz_vec table = {
     .penalize = cdz_history_penalize,
     .ban_ngrams = cdz_history_ban_ngrams,
 };
+
+static const cdz_fuser fuser = {.run = fused_run, .softmax = fused_softmax, .write = fused_write};

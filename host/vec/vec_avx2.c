@@ -15,6 +15,11 @@ cdz_expr_runner cdz_expr_avx2(void)
 {
     return run_expr;
 }
+
+const cdz_fuser *cdz_fuser_avx2(void)
+{
+    return &fuser;
+}
 #else
 const cdz_vec *cdz_vec_avx2(void)
 {
@@ -22,6 +27,11 @@ const cdz_vec *cdz_vec_avx2(void)
 }
 
 cdz_expr_runner cdz_expr_avx2(void)
+{
+    return NULL;
+}
+
+const cdz_fuser *cdz_fuser_avx2(void)
 {
     return NULL;
 }

@@ -12,3 +12,8 @@ cdz_expr_runner cdz_expr_scalar(void)
 {
     return run_expr;
 }
+
+const cdz_fuser *cdz_fuser_scalar(void)
+{
+    return &fuser;
+}

@@ -571,6 +571,10 @@ function Decoder:argmax(scores, row) end
 ---@param scores cadenza.Scores
 ---@return integer[]
 function Decoder:argmax_rows(scores) end
+---process, record, softmax and multinomial in one; what the scores hold afterwards is undefined.
+---@param scores cadenza.Scores
+---@return integer[] tokens
+function Decoder:draw_rows(scores) end
 ---torch.multinomial(probs, 1) from the request's stream.
 ---@param probs cadenza.Scores
 ---@return integer[]

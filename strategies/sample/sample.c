@@ -7,16 +7,13 @@
 static cdz_status run(cdz_decoder *dec, const cdz_step *step)
 {
     int32_t *tokens = cdz_scratch(step, cdz_n_rows(dec) * sizeof *tokens);
-    cdz_scores scores; /* (n_rows, n_vocab): logits, then scores, then probabilities */
+    cdz_scores scores; /* (n_rows, n_vocab): logits */
 
     if (!tokens) return cdz_fail(step, CDZ_E_NOMEM, "sample: no memory for a token per row");
     while (!cdz_done(dec)) {
         CDZ_TRY(cdz_forward(dec, &scores));
         CDZ_TRY(cdz_record(dec, CDZ_RECORD_LOGITS, &scores));
-        CDZ_TRY(cdz_process(dec, &scores));
-        CDZ_TRY(cdz_record(dec, CDZ_RECORD_SCORES, &scores));
-        CDZ_TRY(cdz_softmax(dec, &scores));
-        CDZ_TRY(cdz_multinomial(dec, &scores, tokens));
+        CDZ_TRY(cdz_draw_rows(dec, &scores, tokens)); /* process, record, softmax, multinomial */
         CDZ_TRY(cdz_append_rows(dec, tokens));
     }
     return CDZ_OK;

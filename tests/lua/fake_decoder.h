@@ -542,6 +542,14 @@ static bool fd_facts(const cdz_decoder *dec, const char *model, cdz_model_facts 
     return !model || strcmp(model, "target") == 0;
 }
 
+static cdz_status fd_draw_rows(cdz_decoder *dec, cdz_scores *s, int32_t *tokens)
+{
+    CDZ_TRY(fd_process(dec, s));
+    CDZ_TRY(fd_record(dec, CDZ_RECORD_SCORES, s));
+    CDZ_TRY(fd_softmax(dec, s));
+    return fd_multinomial(dec, s, tokens);
+}
+
 static const cdz_decoder_api fake_decoder_api = {
     .size = sizeof(cdz_decoder_api),
     .n_rows = fd_n_rows,
@@ -598,6 +606,7 @@ static const cdz_decoder_api fake_decoder_api = {
     .hidden_states = fd_hidden_states,
     .head = fd_head,
     .facts = fd_facts,
+    .draw_rows = fd_draw_rows,
 };
 
 /* Rows begin with the ids of the fake request: 1, 3, 5, 3. */

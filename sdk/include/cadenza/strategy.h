@@ -236,6 +236,11 @@ typedef struct cdz_decoder_api {
     double (*deadline_s)(const cdz_decoder *dec); /* monotonic second; 0: none */
     uint32_t (*vocab_size)(const cdz_decoder *dec, const char *model); /* 0: no such model */
     bool (*facts)(const cdz_decoder *dec, const char *model, cdz_model_facts *out);
+
+    /* -- a whole step of sampling ---------------------------------------------------------------------------- */
+    /* process, record of the scores, softmax, multinomial: the same tokens, records and draws as these four. What the
+     * rows hold afterwards is undefined, so that the host need not write scores that nobody reads. */
+    cdz_status (*draw_rows)(cdz_decoder *dec, cdz_scores *scores, int32_t *tokens);
 } cdz_decoder_api;
 
 struct cdz_decoder {
@@ -371,6 +376,8 @@ CDZ_VERB_(bool, cancelled, (const cdz_decoder *dec), (dec))
 CDZ_VERB_(double, deadline_s, (const cdz_decoder *dec), (dec))
 CDZ_VERB_(bool, facts, (const cdz_decoder *dec, const char *model, cdz_model_facts *out),
           (dec, model, out))
+CDZ_VERB_(cdz_status, draw_rows, (cdz_decoder * dec, cdz_scores *scores, int32_t *tokens),
+          (dec, scores, tokens))
 CDZ_VERB_(uint32_t, vocab_size, (const cdz_decoder *dec, const char *model), (dec, model))
 #undef CDZ_VERB_
 

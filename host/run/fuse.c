@@ -1,0 +1,83 @@
+/* fuse.c - see fuse.h. What fuses is decided for each request once its processors have begun; whether it did, for each
+ * row: a walk that cannot tell a cut leaves the row to the processors themselves, and is counted. */
+#include "run/fuse.h"
+
+#include <string.h>
+
+#include "cadenza/ext/companion.h"
+#include "cadenza/processor.h"
+#include "run/task.h"
+#include "vec/vec.h"
+
+enum { MOST_FORMS = 8 };
+
+void cdz_stage_describe(cdz_loop *loop, cdz_stage *stage)
+{
+    const cdz_processor *p = (const cdz_processor *)(const void *)stage->plugin;
+    const cdz_form_api *api = cdz_get_form_api(stage->plugin);
+    stage->form = (cdz_form){.size = sizeof stage->form};
+    if (!loop->fuses || !stage->row_wise || !api || !api->describe) return;
+    if (p->state_size || p->accept || cdz_get_companion_api(stage->plugin)) return;
+    cdz_scope scope = {.loop = loop,
+                       .plugin = stage->plugin,
+                       .scratch = &loop->workers[0].scratch,
+                       .error = &loop->workers[0].error};
+    const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    if (!api->describe(&step, &stage->form) || stage->form.kind > CDZ_FORM_KEEP_MINP)
+        stage->form.kind = CDZ_FORM_OTHER;
+    cdz_scratch_reset(&loop->workers[0].scratch);
+}
+
+static size_t collect(const cdz_loop *loop, uint32_t from, uint32_t to, cdz_form *forms)
+{
+    size_t n = 0;
+    while (n < MOST_FORMS && from + n < to &&
+           loop->processors[from + n].form.kind != CDZ_FORM_OTHER) {
+        forms[n] = loop->processors[from + n].form;
+        n++;
+    }
+    return n;
+}
+
+uint32_t cdz_fuse_end(const cdz_loop *loop, uint32_t from, uint32_t to)
+{
+    cdz_form forms[MOST_FORMS];
+    const size_t n = collect(loop, from, to, forms);
+    return cdz_fusible(forms, n) ? from + (uint32_t)n : from;
+}
+
+/* The list in place of the row, which is long enough for it. */
+static void list(cdz_survivors *s, float *row, uint32_t n_vocab, cdz_drawn *drawn)
+{
+    cdz_fuser_here()->softmax(s, n_vocab);
+    memcpy(row, s->ids, s->n * sizeof *s->ids);
+    memcpy(row + s->n, s->x, s->n * sizeof *s->x);
+    *drawn = (cdz_drawn){true, (uint32_t)s->n};
+}
+
+bool cdz_fuse_row(const cdz_loop *loop, uint32_t from, uint32_t to, float *row, uint32_t n_vocab,
+                  cdz_worker *worker, cdz_drawn *drawn)
+{
+    const cdz_fuser *fuser = cdz_fuser_here();
+    cdz_form forms[MOST_FORMS];
+    cdz_survivors s;
+    const size_t n = collect(loop, from, to, forms);
+    void *scratch = cdz_scratch_take(&worker->scratch, cdz_vec_scratch(n_vocab));
+    if (!scratch) return false;
+    const cdz_fusing verdict = fuser->run(row, n_vocab, forms, n, &s, scratch);
+    worker->fusings[verdict]++;
+    if (verdict == CDZ_FUSED) {
+        if (drawn && 2 * s.n <= n_vocab)
+            list(&s, row, n_vocab, drawn);
+        else
+            fuser->write(&s, row, n_vocab);
+    }
+    cdz_scratch_reset(&worker->scratch);
+    return verdict == CDZ_FUSED;
+}
+
+int32_t cdz_fuse_draw(cdz_torch_rng *rng, const float *row, uint32_t n_vocab, const cdz_drawn *drawn)
+{
+    const int32_t *ids = (const int32_t *)(const void *)row;
+    return cdz_torch_race(rng, ids, row + drawn->n, drawn->n, n_vocab);
+}
