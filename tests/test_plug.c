@@ -449,7 +449,8 @@ static void note_unload(void *state)
     free(state);
 }
 
-static const cdz_loader note_loader = {".note", note_load, note_unload};
+static const cdz_loader note_loader = {
+    .suffix = ".note", .load = note_load, .unload = note_unload};
 
 typedef struct listing {
     size_t n;

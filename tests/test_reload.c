@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -27,7 +28,17 @@ typedef struct fixture {
     cdz_runtime *rt;
     cdz_model *model;
     char folder[64];
+    /* What a line that a script logs brings about, on the engine thread. */
+    void (*on_log)(void *user);
+    void *log_user;
 } fixture;
+
+static void heard(void *user, cdz_log_level level, const char *plugin, const char *text)
+{
+    const fixture *f = user;
+    (void)level, (void)plugin, (void)text;
+    if (f->on_log) f->on_log(f->log_user);
+}
 
 static void must(cdz_status status, const cdz_error *err)
 {
@@ -39,7 +50,8 @@ static int open_all(void **state)
     fixture *f = calloc(1, sizeof *f);
     cdz_error err = {0};
     assert_non_null(f);
-    const cdz_options options = {.size = sizeof options, .n_threads = 2};
+    const cdz_options options = {
+        .size = sizeof options, .n_threads = 2, .log = heard, .log_user = f};
     must(cdz_open(&options, &f->rt, &err), &err);
     must(cdz_model_open(f->rt, target, NULL, &f->model, &err), &err);
     snprintf(f->folder, sizeof f->folder, "/tmp/cadenza-reload-XXXXXX");
@@ -293,11 +305,551 @@ static void test_scripts(void **state)
         try_exchange(*state, &cases[i], false);
 }
 
+/* --- strategies, and the request's mode ---------------------------------------------------------------------------- */
+
+static void put_loop(const fixture *f, const char *choice)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             "return cadenza.strategy { one_row = true, run = function(ctx)\n"
+             "  while not ctx:done() do local scores = ctx:process(ctx:forward())\n"
+             "    ctx:append(ctx:argmax(scores, 1) + %s) end end }",
+             choice);
+    put_text(f, "loop.lua", text);
+}
+
+static void other_loop(const fixture *f)
+{
+    put_loop(f, "1000");
+    script_b(f);
+}
+
+/* The running request keeps its loop, with the new processor; the next one has both. */
+static void test_strategy(void **state)
+{
+    static const int32_t running[] = {100, 101, 102, 203, 213, 223, 233, 243};
+    static const int32_t next[] = {1200, 1210, 1220, 1230, 1240, 1250, 1260, 1270};
+    const fixture *f = *state;
+    put_loop(f, "0");
+    put_script(f, "script.lua", 100, 1, "state_version = 1,");
+    char ini[512];
+    snprintf(ini, sizeof ini,
+             "[pipeline]\nstrategy = lua:loop.lua\nprocessors = lua:script.lua\n%s", greedy_lines);
+    driver d = {.f = f, .pipeline = load(f, ini), .when = 3, .exchange = other_loop};
+    cdz_result *result = run(&d);
+    must(d.status, &d.err);
+    expect("running", result, running, 8);
+    expect("next", run(&d), next, 8);
+    cdz_pipeline_free(d.pipeline);
+}
+
+static const char drawing_lines[] =
+    "[pipeline]\nprocessors = lua:script.lua\n[generation]\n"
+    "do_sample = yes\nseed = 3\nmax_new_tokens = 4\neos_token_id = none\n";
+
+static void drawing(const fixture *f)
+{
+    script_b(f);
+    put_text(f, "test.ini", drawing_lines);
+}
+
+/* do_sample and max_new_tokens are the request's: it goes on as it was. */
+static void test_mode(void **state)
+{
+    static const int32_t running[] = {100, 101, 102, 103, 104, 105, 106, 107};
+    static const int32_t next[] = {200, 210, 220, 230};
+    const fixture *f = *state;
+    put_script(f, "script.lua", 100, 1, "state_version = 1,");
+    char ini[256];
+    snprintf(ini, sizeof ini, "[pipeline]\nprocessors = lua:script.lua\n%s", greedy_lines);
+    driver d = {.f = f, .pipeline = load(f, ini), .when = 3, .exchange = drawing};
+    cdz_result *result = run(&d);
+    must(d.status, &d.err);
+    expect("running", result, running, 8);
+    expect("next", run(&d), next, 4);
+    cdz_pipeline_free(d.pipeline);
+}
+
+/* --- rows that are rewound, reordered, looked at by selections ------------------------------------------------------- */
+
+typedef struct exchange_now {
+    const fixture *f;
+    cdz_pipeline *pipeline;
+    void (*exchange)(const fixture *f);
+} exchange_now;
+
+static void exchange_on_log(void *user)
+{
+    const exchange_now *e = user;
+    cdz_error err = {0};
+    e->exchange(e->f);
+    must(cdz_pipeline_reload(e->pipeline, e->f->model, &err), &err);
+}
+
+typedef struct loop_case {
+    const char *name, *loop;
+    void (*exchange)(const fixture *f);
+    uint32_t n, rows;
+    int32_t last; /* token of the last row */
+} loop_case;
+
+static void try_loop(fixture *f, const loop_case *c)
+{
+    put_version(f, "marker.so", "marker_a");
+    put_script(f, "script.lua", 100, 1, "state_version = 1,");
+    put_text(f, "loop.lua", c->loop);
+    char json[512];
+    snprintf(json, sizeof json,
+             "{\"prompt_ids\": [5, 6, 7], \"kwargs\": {\"do_sample\": true, \"seed\": 1, "
+             "\"max_new_tokens\": %u, \"num_return_sequences\": %u}}",
+             c->n, c->rows);
+    cdz_pipeline *pipeline = load(f, "[pipeline]\nstrategy = lua:loop.lua\n"
+                                     "processors = lua:script.lua\n"
+                                     "[generation]\neos_token_id = none\n");
+    exchange_now e = {f, pipeline, c->exchange};
+    f->on_log = exchange_on_log;
+    f->log_user = &e;
+    cdz_error err = {0};
+    cdz_result *result = NULL;
+    const cdz_request request = {
+        .size = sizeof request, .model = f->model, .pipeline = pipeline, .json = json};
+    const cdz_status st = cdz_generate(f->rt, &request, &result, &err);
+    f->on_log = NULL;
+    if (st != CDZ_OK) fail_msg("%s: %s", c->name, err.text);
+    uint32_t n;
+    const int32_t *ids = cdz_result_ids(result, c->rows - 1, &n);
+    if (n != c->n || ids[n - 1] != c->last)
+        fail_msg("%s: %u tokens, the last is %d, expected %u and %d", c->name, n, ids[n - 1], c->n,
+                 c->last);
+    cdz_result_free(result);
+    cdz_pipeline_free(pipeline);
+}
+
+static void test_loops(void **state)
+{
+    /* At 75 tokens the version changes, at 80 ten are taken back: the mark at 64 was carried over or made anew. */
+#define REWINDS                                                                                    \
+    "return cadenza.strategy { rewinds = true, one_row = true, samples = true,\n"                  \
+    "run = function(ctx) local n, back = 0, false\n"                                               \
+    "  while not ctx:done() do\n"                                                                  \
+    "    if n == 75 and not back then ctx:log('now') end\n"                                        \
+    "    if n == 80 and not back then ctx:rewind(10); n = 70; back = true end\n"                   \
+    "    ctx:append((ctx:argmax(ctx:process(ctx:forward()), 1))); n = n + 1 end end }"
+    /* Rows become copies of each other before and after. */
+#define REORDERS                                                                                   \
+    "return cadenza.strategy { samples = true, run = function(ctx) local n = 0\n"                  \
+    "  while not ctx:done() do\n"                                                                  \
+    "    if n == 3 then ctx:log('now') end\n"                                                      \
+    "    if n == 2 or n == 4 then ctx:reorder({2, 1}) end\n"                                       \
+    "    local scores = ctx:process(ctx:forward())\n"                                              \
+    "    ctx:append_rows(ctx:argmax_rows(scores)); n = n + 1 end end }"
+    /* A selection without the script goes on to be one without it. */
+#define SELECTS                                                                                    \
+    "return cadenza.strategy { one_row = true, samples = true, run = function(ctx)\n"              \
+    "  local without, n = ctx:pipeline_derive({'test.script'}, {}), 0\n"                           \
+    "  local with = ctx:pipeline_derive({}, {})\n"                                                 \
+    "  while not ctx:done() do\n"                                                                  \
+    "    if n == 3 then ctx:log('now') end\n"                                                      \
+    "    local scores = ctx:forward()\n"                                                           \
+    "    local before = ctx:argmax(scores, 1)\n"                                                   \
+    "    ctx:process_ids(without, {ctx:input_ids()}, {1}, scores)\n"                               \
+    "    assert(ctx:argmax(scores, 1) == before, 'the selection changed')\n"                       \
+    "    ctx:process_ids(with, {ctx:input_ids()}, {1}, scores)\n"                                  \
+    "    ctx:append((ctx:argmax(scores, 1))); n = n + 1 end end }"
+    static const loop_case cases[] = {
+        {"rewound, carried over", REWINDS, script_b, 85, 1, 200 + 64 + 200},
+        {"rewound, made anew", REWINDS, script_c, 85, 1, 300 + 840},
+        {"reordered, carried over", REORDERS, script_b, 6, 2, 200 + 3 + 20},
+        {"reordered, made anew", REORDERS, script_c, 6, 2, 300 + 50},
+        {"selected, carried over", SELECTS, script_b, 5, 1, 200 + 3 + 10},
+        {"selected, made anew", SELECTS, script_c, 5, 1, 300 + 40},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) try_loop(*state, &cases[i]);
+}
+
+/* --- a reload that changes nothing changes nothing --------------------------------------------------------------------- */
+
+typedef struct ticker {
+    const fixture *f;
+    cdz_pipeline *pipeline;
+    uint32_t n;
+    bool reloads;
+} ticker;
+
+static void put_tick(const fixture *f, uint32_t n)
+{
+    char text[256];
+    snprintf(text, sizeof text,
+             "-- %u\nreturn cadenza.processor { apply = function(p, ids, row, ctx)\n"
+             "  ctx:log('tick') end }",
+             n);
+    put_text(f, "tick.lua", text);
+}
+
+static void on_tick(void *user)
+{
+    ticker *t = user;
+    cdz_error err = {0};
+    if (!t->reloads || t->n == 6) return;
+    put_tick(t->f, ++t->n);
+    must(cdz_pipeline_reload(t->pipeline, t->f->model, &err), &err);
+}
+
+static cdz_result *run_ticking(fixture *f, const char *settings, bool reloads)
+{
+    char ini[512];
+    put_tick(f, 0);
+    snprintf(ini, sizeof ini, "[pipeline]\nprocessors = lua:tick.lua\n[generation]\n%s", settings);
+    ticker t = {.f = f, .pipeline = load(f, ini), .reloads = reloads};
+    f->on_log = on_tick;
+    f->log_user = &t;
+    cdz_error err = {0};
+    cdz_result *result = NULL;
+    const cdz_request request = {.size = sizeof request,
+                                 .model = f->model,
+                                 .pipeline = t.pipeline,
+                                 .prompt = "river (noun): a river"};
+    const cdz_status st = cdz_generate(f->rt, &request, &result, &err);
+    f->on_log = NULL;
+    if (st != CDZ_OK) fail_msg("%s: %s", settings, err.text);
+    if (reloads && t.n < 2) fail_msg("%s: %u reloads", settings, t.n);
+    cdz_pipeline_free(t.pipeline);
+    return result;
+}
+
+static void test_nothing_changes(void **state)
+{
+    static const char *const settings[] = {
+        "do_sample = no\nmax_new_tokens = 12\nrepetition_penalty = 1.3\nmin_new_tokens = 5\n",
+        "do_sample = yes\nseed = 7\nmax_new_tokens = 12\ntop_p = 0.9\nnum_return_sequences = 3\n",
+        "do_sample = no\nnum_beams = 3\nmax_new_tokens = 10\nno_repeat_ngram_size = 2\nnum_return_sequences = 2\n",
+        "num_beams = 2\ndo_sample = yes\nseed = 2\nmax_new_tokens = 8\n",
+        "do_sample = no\nguidance_scale = 1.8\nmax_new_tokens = 10\n",
+        "do_sample = no\nnum_beams = 3\nguidance_scale = 1.8\nmax_new_tokens = 8\n",
+        "do_sample = no\nprompt_lookup_num_tokens = 3\nmax_new_tokens = 12\n",
+        "do_sample = no\npenalty_alpha = 0.6\ntop_k = 4\nmax_new_tokens = 8\n",
+        "do_sample = no\nnum_beams = 4\nnum_beam_groups = 2\ndiversity_penalty = 0.5\nmax_new_tokens = 8\n",
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        cdz_result *want = run_ticking(*state, settings[i], false);
+        cdz_result *got = run_ticking(*state, settings[i], true);
+        assert_int_equal(cdz_result_rows(want), cdz_result_rows(got));
+        for (uint32_t r = 0; r < cdz_result_rows(want); r++) {
+            uint32_t n, m;
+            const int32_t *a = cdz_result_sequence(want, r, &n);
+            const int32_t *b = cdz_result_sequence(got, r, &m);
+            if (n != m || memcmp(a, b, n * sizeof *a) != 0)
+                fail_msg("%srow %u differs", settings[i], r);
+        }
+        cdz_result_free(want);
+        cdz_result_free(got);
+    }
+}
+
+/* --- a request that cannot go over -------------------------------------------------------------------------------------- */
+
+typedef struct told {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t good, bad;
+    char why[CDZ_ERROR_TEXT];
+} told;
+
+static void on_reload(void *user, cdz_pipeline *pipeline, const cdz_error *error)
+{
+    told *t = user;
+    (void)pipeline;
+    pthread_mutex_lock(&t->lock);
+    if (error) {
+        t->bad++;
+        memcpy(t->why, error->text, sizeof t->why);
+    } else {
+        t->good++;
+    }
+    pthread_cond_broadcast(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* Begins well on the made-up row of 4 ids, not on the request's of 3. */
+static void script_picky(const fixture *f)
+{
+    put_text(f, "script.lua",
+             "return cadenza.processor { id = 'test.script', begin = function(ctx)\n"
+             "  if ctx.prompt_len ~= 4 then error('not this one') end end,\n"
+             "apply = function() end }");
+}
+
+static cdz_reloader *watch_with(const fixture *f, told *t, uint32_t quiet_ms)
+{
+    const cdz_reloader_options options = {.size = sizeof options,
+                                          .quiet_ms = quiet_ms,
+                                          .model = f->model,
+                                          .on_reload = on_reload,
+                                          .user = t};
+    cdz_reloader *reloader;
+    cdz_error err = {0};
+    must(cdz_reloader_open(&options, &reloader, &err), &err);
+    return reloader;
+}
+
+static cdz_pipeline *load_script(const fixture *f)
+{
+    char ini[256];
+    put_script(f, "script.lua", 100, 1, "state_version = 1,");
+    snprintf(ini, sizeof ini, "[pipeline]\nprocessors = lua:script.lua\n%s", greedy_lines);
+    return load(f, ini);
+}
+
+static void test_one_request_stays(void **state)
+{
+    static const int32_t want[] = {100, 101, 102, 103, 104, 105, 106, 107};
+    const fixture *f = *state;
+    told t = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    driver d = {.f = f, .pipeline = load_script(f), .when = 3, .exchange = script_picky};
+    cdz_reloader *reloader = watch_with(f, &t, 3600000); /* the test reloads itself */
+    cdz_error err = {0};
+    must(cdz_reloader_add(reloader, d.pipeline, &err), &err);
+    expect("stays", run(&d), want, 8);
+    must(d.status, &d.err);
+    pthread_mutex_lock(&t.lock);
+    assert_int_equal(t.bad, 1); /* once, though every step could have said it */
+    if (!strstr(t.why, "not this one")) fail_msg("%s", t.why);
+    pthread_mutex_unlock(&t.lock);
+    cdz_reloader_close(reloader);
+    cdz_pipeline_free(d.pipeline);
+}
+
+/* --- watching ------------------------------------------------------------------------------------------------------------ */
+
+static void await(told *t, const uint32_t *count, uint32_t n)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 60; /* for slow machines: it comes at once */
+    pthread_mutex_lock(&t->lock);
+    int timed_out = 0;
+    while (*count < n && !timed_out)
+        timed_out = pthread_cond_timedwait(&t->changed, &t->lock, &until);
+    if (*count < n) fail_msg("%u reloads went well, %u did not: %s", t->good, t->bad, t->why);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void test_watching(void **state)
+{
+    static const int32_t want[] = {200, 210, 220, 230, 240, 250, 260, 270};
+    const fixture *f = *state;
+    told t = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    driver d = {.f = f, .pipeline = load_script(f)};
+    cdz_reloader *reloader = watch_with(f, &t, 20);
+    cdz_error err = {0};
+    must(cdz_reloader_add(reloader, d.pipeline, &err), &err);
+    put_text(f, "unrelated.txt", "no file of the pipeline's");
+    script_error(f);
+    await(&t, &t.bad, 1);
+    if (!strstr(t.why, "script.lua:1: no")) fail_msg("%s", t.why);
+    assert_int_equal(cdz_pipeline_generation(d.pipeline), 1);
+    script_b(f);
+    await(&t, &t.good, 1);
+    assert_int_equal(cdz_pipeline_generation(d.pipeline), 2);
+    expect("watched", run(&d), want, 8);
+    put_text(f, "test.ini", drawing_lines);
+    await(&t, &t.good, 2);
+    assert_int_equal(t.bad, 1);
+    cdz_reloader_remove(reloader, d.pipeline);
+    cdz_pipeline_free(d.pipeline);
+    cdz_reloader_close(reloader);
+}
+
+/* --- packages ------------------------------------------------------------------------------------------------------------- */
+
+static void other_words(const fixture *f)
+{
+    put_text(f, "words.lua", "return 700");
+}
+
+/* A file that the script requires is the script's own. */
+static void test_required_file(void **state)
+{
+    static const int32_t want[] = {300, 300, 300, 700, 700, 700, 700, 700};
+    const fixture *f = *state;
+    put_text(f, "plugin.ini",
+             "[plugin]\nid = test.words\nversion = 1.0.0\nkind = processor\nentry = entry.lua\n"
+             "files = words.lua\nlicense = MIT\n");
+    put_text(f, "words.lua", "return 300");
+    put_text(f, "entry.lua",
+             "local token = require 'words'\n"
+             "return cadenza.processor { id = 'test.words', version = '1.0.0',\n"
+             "apply = function(p, ids, row) row:fill(-math.huge); row[token] = 0 end }");
+    char ini[512];
+    snprintf(ini, sizeof ini, "[pipeline]\nprocessors = w\n[w]\nid = %s\n%s", f->folder,
+             greedy_lines);
+    driver d = {.f = f, .pipeline = load(f, ini), .when = 3, .exchange = other_words};
+    cdz_result *result = run(&d);
+    must(d.status, &d.err);
+    expect("required", result, want, 8);
+    cdz_pipeline_free(d.pipeline);
+    unlink(path_of(f, "plugin.ini"));
+}
+
+/* --- a thousand reloads under load ----------------------------------------------------------------------------------------- */
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define KEEPS_FREED_MEMORY 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define KEEPS_FREED_MEMORY 1
+#endif
+
+enum { SUBMITTERS = 3, FLIGHT = 4, WARM = 100, RELOADS = 1000 };
+
+typedef struct load_test {
+    const fixture *f;
+    cdz_pipeline *pipeline;
+    atomic_bool stop;
+    atomic_uint n_done;
+} load_test;
+
+/* A request's tokens tell of one version or of one and then others; nothing else. */
+static bool sound(const cdz_result *result)
+{
+    uint32_t n;
+    const int32_t *ids = cdz_result_ids(result, 0, &n);
+    for (uint32_t i = 0; i < n; i++)
+        if (!(ids[i] >= 100 && ids[i] < 1000)) return false;
+    return n == 12;
+}
+
+static void *submit_many(void *user)
+{
+    static const int32_t prompt[] = {5, 6, 7, 8};
+    load_test *l = user;
+    while (!atomic_load(&l->stop)) {
+        uint64_t ids[FLIGHT];
+        cdz_error err;
+        for (uint32_t i = 0; i < FLIGHT; i++) {
+            const cdz_request request = {.size = sizeof request,
+                                         .model = l->f->model,
+                                         .pipeline = l->pipeline,
+                                         .ids = prompt,
+                                         .n_ids = 1 + i};
+            if (cdz_submit(l->f->rt, &request, &ids[i], &err) != CDZ_OK) return strdup(err.text);
+        }
+        for (uint32_t i = 0; i < FLIGHT; i++) {
+            cdz_result *result = NULL;
+            const cdz_status st = cdz_wait(l->f->rt, ids[i], &result, &err);
+            const bool good = st == CDZ_OK && sound(result);
+            cdz_result_free(result);
+            if (!good) return strdup(st == CDZ_OK ? "tokens of no version" : err.text);
+            atomic_fetch_add(&l->n_done, 1);
+        }
+    }
+    return NULL;
+}
+
+static void reload_often(load_test *l, uint32_t n)
+{
+    pthread_t threads[SUBMITTERS];
+    atomic_store(&l->stop, false);
+    for (int i = 0; i < SUBMITTERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, submit_many, l), 0);
+    cdz_error err = {0};
+    cdz_status st = CDZ_OK;
+    for (uint32_t i = 0; st == CDZ_OK && i < n; i++) {
+        put_version(l->f, "marker.so", i % 2 ? "marker_a" : "marker_b");
+        if (i % 3 == 0)
+            script_b(l->f);
+        else if (i % 3 == 1)
+            script_c(l->f);
+        st = cdz_pipeline_reload(l->pipeline, l->f->model, &err);
+    }
+    atomic_store(&l->stop, true);
+    char *trouble = NULL;
+    for (int i = 0; i < SUBMITTERS; i++) {
+        void *said = NULL;
+        pthread_join(threads[i], &said);
+        if (said && !trouble)
+            trouble = said;
+        else
+            free(said);
+    }
+    must(st, &err);
+    if (trouble) fail_msg("%s", trouble);
+}
+
+static uint32_t count_lines(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    uint32_t n = 0;
+    assert_non_null(file);
+    for (int c; (c = getc(file)) != EOF;) n += c == '\n';
+    fclose(file);
+    return n;
+}
+
+static uint32_t count_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    uint32_t n = 0;
+    assert_non_null(dir);
+    while (readdir(dir)) n++;
+    closedir(dir);
+    return n;
+}
+
+static long resident_pages(void)
+{
+    long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld %ld", &size, &resident), 2);
+    fclose(file);
+    return resident;
+}
+
+static void test_load(void **state)
+{
+    const fixture *f = *state;
+    put_version(f, "marker.so", "marker_a");
+    put_script(f, "script.lua", 100, 1, "state_version = 1,");
+    load_test l = {.f = f,
+                   .pipeline = load(f, "[pipeline]\nprocessors = m, lua:script.lua\nstopping = s\n"
+                                       "[m]\nid = ./marker.so\n[s]\nid = ./marker.so\n"
+                                       "[generation]\ndo_sample = no\nmax_new_tokens = 12\n"
+                                       "eos_token_id = none\n")};
+    reload_often(&l, WARM);
+    const uint32_t maps = count_lines("/proc/self/maps"), fds = count_descriptors();
+    const long pages = resident_pages();
+    reload_often(&l, RELOADS);
+    assert_int_equal(cdz_pipeline_generation(l.pipeline), 1 + WARM + RELOADS);
+    assert_true(atomic_load(&l.n_done) > 0);
+    const uint32_t maps_after = count_lines("/proc/self/maps"), fds_after = count_descriptors();
+    const long more = resident_pages() - pages;
+    print_message("%u requests, %u to %u mappings, %u to %u descriptors, %ld more pages\n",
+                  atomic_load(&l.n_done), maps, maps_after, fds, fds_after, more);
+    /* The last requests may still be on their way out. */
+    assert_true(fds_after < fds + RELOADS / 100);
+#ifndef KEEPS_FREED_MEMORY /* which also maps more and more of it */
+    assert_true(maps_after < maps + RELOADS / 10);
+    assert_true(more < 8192);
+#endif
+    cdz_pipeline_free(l.pipeline);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_native),
         cmocka_unit_test(test_scripts),
+        cmocka_unit_test(test_strategy),
+        cmocka_unit_test(test_mode),
+        cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_nothing_changes),
+        cmocka_unit_test(test_one_request_stays),
+        cmocka_unit_test(test_watching),
+        cmocka_unit_test(test_required_file),
+        cmocka_unit_test(test_load),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

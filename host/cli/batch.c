@@ -305,7 +305,7 @@ int cdz_run_batch(const cdz_run_options *options, cdz_session *session)
     }
     for (size_t i = 0; i < b->n_pipelines; i++) {
         free(b->pipelines[i].file);
-        cdz_pipeline_free(b->pipelines[i].pipeline);
+        cdz_session_free_pipeline(session, b->pipelines[i].pipeline);
     }
     free(b->pipelines);
     cdz_drafts_close(&b->drafts);

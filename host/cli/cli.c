@@ -218,6 +218,7 @@ bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const c
     case CDZ_OPT_ASSISTANT: o->assistant = value; return true;
     case CDZ_OPT_QUANTIZE: o->quantize = value; return true;
     case CDZ_OPT_SAFE_MODE: o->safe_mode = true; return true;
+    case CDZ_OPT_DEV: o->dev = true; return true;
     case CDZ_OPT_LOG:
         if (is_log_level(value)) {
             o->log = value;

@@ -55,6 +55,7 @@ typedef struct cdz_cli_options {
     uint64_t kv_bytes;
     double timeout_s;
     bool safe_mode, allow_model_plugins;
+    bool dev;        /* reload what changes; run and chat */
     const char *log; /* lowest level of plugins' lines that is shown, or "none"; NULL: info */
     cdz_arena kept;  /* texts made on the way, alive as long as the options */
 } cdz_cli_options;
@@ -74,6 +75,7 @@ enum {
     CDZ_OPT_ASSISTANT,
     CDZ_OPT_QUANTIZE,
     CDZ_OPT_LOG,
+    CDZ_OPT_DEV,       /* of run and chat */
     CDZ_OPT_OWN = 512, /* a command's own options start here */
 };
 #define CDZ_CLI_COMMON_OPTIONS                                                                     \
@@ -112,6 +114,7 @@ typedef struct cdz_session {
     cdz_runtime *runtime;
     cdz_model *model, *assistant;
     cdz_pipeline *pipeline;
+    cdz_reloader *reloader; /* --dev, or NULL */
     atomic_bool
         mid_line; /* stderr stands behind a piece of the answer: what is said now begins on a new line */
 } cdz_session;
@@ -130,6 +133,10 @@ void cdz_session_close(cdz_session *session);
 /* A pipeline as the options say (file, settings, custom generate), or with another file instead of theirs. */
 cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_options *options,
                                 const char *file, cdz_pipeline **out, cdz_error *err);
+/* With --dev its files are watched; this lets go of both. NULL is fine. */
+void cdz_session_free_pipeline(const cdz_session *session, cdz_pipeline *pipeline);
+/* What --dev says of a reload; why NULL: it went well. */
+void cdz_cli_say_reloaded(cdz_pipeline *pipeline, const cdz_error *why);
 
 /* Bytes that this process may come to have: the machine's, or fewer where a control group says so; and what of the
  * machine's is free now (0: unknown). machine_memory.c */

@@ -15,7 +15,9 @@ static const char help[] =
     "leaves.\n"
     "A line that ends in a backslash goes on; a line of \"\"\" begins and ends a block of lines.\n"
     "\n"
-    "  --system TEXT            what the conversation begins with\n";
+    "  --system TEXT            what the conversation begins with\n"
+    "  --dev                    reload the pipeline, its scripts and plugins when their files change,\n"
+    "                           between two steps of an answer\n";
 static const char examples[] =
     "\n"
     "Examples:\n"
@@ -117,9 +119,16 @@ static bool rebuild_pipeline(chat *c)
         cdz_cli_fail(&err);
         return false;
     }
-    cdz_pipeline_free(c->session.pipeline);
+    cdz_session_free_pipeline(&c->session, c->session.pipeline);
     c->session.pipeline = pipeline;
     return true;
+}
+
+static void command_reload(chat *c)
+{
+    cdz_error err = {0};
+    const cdz_status st = cdz_pipeline_reload(c->session.pipeline, c->session.model, &err);
+    cdz_cli_say_reloaded(c->session.pipeline, st == CDZ_OK ? NULL : &err);
 }
 
 static void command_set(chat *c, const char *argument)
@@ -215,7 +224,7 @@ static bool run_command(chat *c, const char *line)
     else if (strcmp(name, "pipeline") == 0)
         command_pipeline(c, argument);
     else if (strcmp(name, "reload") == 0)
-        rebuild_pipeline(c);
+        command_reload(c);
     else if (strcmp(name, "undo") == 0)
         command_undo(c);
     else if (strcmp(name, "regen") == 0)
@@ -280,6 +289,7 @@ static bool take_options(int argc, char **argv, chat *c, const char **system, in
     static const struct option options[] = {
         CDZ_CLI_COMMON_OPTIONS,
         {"system", required_argument, NULL, CDZ_OPT_OWN},
+        {"dev", no_argument, NULL, CDZ_OPT_DEV},
         {0},
     };
     int opt;

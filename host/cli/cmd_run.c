@@ -33,6 +33,9 @@ static const char help[] =
     "                           object per line, in order. A line may have a \"pipeline\" of its "
     "own\n"
     "  --output FILE            where answers to --input go; default: standard output\n"
+    "  --dev                    reload the pipeline, its scripts and plugins when their files change: "
+    "processors\n"
+    "                           between two steps, strategies with the next request\n"
     "Answer:\n"
     "  --outputs FILE           scores, logits, attentions and hidden states (what -s "
     "output_attentions=yes and\n"
@@ -62,6 +65,7 @@ static const struct option long_options[] = {
     {"output", required_argument, NULL, CDZ_OPT_OWN + 3},
     {"outputs", required_argument, NULL, CDZ_OPT_OWN + 9},
     {"json", no_argument, NULL, CDZ_OPT_OWN + 4},
+    {"dev", no_argument, NULL, CDZ_OPT_DEV},
     {"messages", required_argument, NULL, CDZ_OPT_OWN + 5},
     {0},
 };

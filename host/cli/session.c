@@ -80,11 +80,46 @@ cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_option
     }
     if (status == CDZ_OK) status = use_loop_of_model(pipeline, options, err);
     if (status == CDZ_OK) status = cdz_pipeline_check(pipeline, err);
+    if (status == CDZ_OK && session->reloader)
+        status = cdz_reloader_add(session->reloader, pipeline, err);
     if (status == CDZ_OK)
         *out = pipeline;
     else
         cdz_pipeline_free(pipeline);
     return status;
+}
+
+void cdz_session_free_pipeline(const cdz_session *session, cdz_pipeline *pipeline)
+{
+    cdz_reloader_remove(session->reloader, pipeline);
+    cdz_pipeline_free(pipeline);
+}
+
+void cdz_cli_say_reloaded(cdz_pipeline *pipeline, const cdz_error *why)
+{
+    const unsigned long long n = cdz_pipeline_generation(pipeline);
+    const char *name = cdz_pipeline_name(pipeline);
+    if (why)
+        cdz_cli_say("%s: generation %llu goes on: %s", name, n, why->text);
+    else
+        cdz_cli_say("%s: reloaded, generation %llu", name, n);
+}
+
+/* [the reloader's or the engine's thread] */
+static void on_reload(void *user, cdz_pipeline *pipeline, const cdz_error *why)
+{
+    cdz_session *session = user;
+    if (atomic_exchange(&session->mid_line, false)) fputc('\n', stderr);
+    cdz_cli_say_reloaded(pipeline, why);
+}
+
+/* The trial of a new version is made with the model. */
+static cdz_status watch(cdz_session *s, cdz_error *err)
+{
+    const cdz_reloader_options options = {
+        .size = sizeof options, .model = s->model, .on_reload = on_reload, .user = s};
+    CDZ_TRY(cdz_reloader_open(&options, &s->reloader, err));
+    return cdz_reloader_add(s->reloader, s->pipeline, err);
 }
 
 static cdz_status open_all(const cdz_cli_options *o, const char *folder, cdz_session *s,
@@ -108,7 +143,7 @@ static cdz_status open_all(const cdz_cli_options *o, const char *folder, cdz_ses
     const cdz_model_options how = {.size = sizeof how, .quantize = o->quantize};
     CDZ_TRY(cdz_model_open(s->runtime, folder, &how, &s->model, err));
     if (o->assistant) CDZ_TRY(cdz_model_open(s->runtime, o->assistant, NULL, &s->assistant, err));
-    return CDZ_OK;
+    return o->dev ? watch(s, err) : CDZ_OK;
 }
 
 int cdz_session_open(const cdz_cli_options *options, cdz_session *session)
@@ -146,7 +181,8 @@ void cdz_session_put_text(cdz_session *session, const char *text)
 
 void cdz_session_close(cdz_session *session)
 {
-    cdz_pipeline_free(session->pipeline);
+    cdz_session_free_pipeline(session, session->pipeline);
+    cdz_reloader_close(session->reloader);
     cdz_model_close(session->assistant);
     cdz_model_close(session->model);
     cdz_close(session->runtime);

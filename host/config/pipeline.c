@@ -146,6 +146,11 @@ bool cdz_pipeline_names_strategy(const cdz_pipeline *pipeline)
     return w && strcmp(w->text, "auto") != 0;
 }
 
+const char *cdz_pipeline_name(const cdz_pipeline *pipeline)
+{
+    return pipeline->name;
+}
+
 void cdz_pipeline_retain(cdz_pipeline *pipeline)
 {
     atomic_fetch_add_explicit(&pipeline->references, 1, memory_order_relaxed);

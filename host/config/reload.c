@@ -122,7 +122,9 @@ static void visit_module(void *user, const cdz_module *module)
 {
     walk *w = user;
     const char *path = cdz_module_path(module), *slash = strrchr(path, '/');
+    const char *more;
     visit_path(w, path);
+    for (uint32_t i = 0; (more = cdz_module_file(module, i)) != NULL; i++) visit_path(w, more);
     cdz_arena arena = {0};
     const char *manifest =
         cdz_arena_printf(&arena, "%.*splugin.ini", slash ? (int)(slash + 1 - path) : 0, path);

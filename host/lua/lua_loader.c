@@ -226,4 +226,5 @@ static cdz_status load(const char *path, void **state, const cdz_plugin_base *co
     return CDZ_OK;
 }
 
-const cdz_loader cdz_lua_loader = {.suffix = ".lua", .load = load, .unload = unload};
+const cdz_loader cdz_lua_loader = {
+    .suffix = ".lua", .load = load, .unload = unload, .file = cdz_lua_file_of};

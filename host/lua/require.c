@@ -50,14 +50,16 @@ static cdz_status read_files(cdz_lua_module *m, const cdz_manifest *manifest, cd
 {
     size_t total = 0;
 
+    m->manifest = cdz_arena_strdup(&m->arena, manifest->path);
     m->files = cdz_arena_array(&m->arena, manifest->n_files, sizeof *m->files);
-    if (manifest->n_files > 0 && !m->files)
+    if (!m->manifest || (manifest->n_files > 0 && !m->files))
         return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->name);
     for (uint32_t i = 0; i < manifest->n_files; i++) {
         if (!is_lua(manifest->files[i])) continue;
         cdz_lua_file *f = &m->files[m->n_files];
-        *f = (cdz_lua_file){.name = cdz_arena_strdup(&m->arena, manifest->files[i])};
-        if (!f->name) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->name);
+        *f = (cdz_lua_file){.name = cdz_arena_strdup(&m->arena, manifest->files[i]),
+                            .path = cdz_arena_strdup(&m->arena, manifest->file_paths[i])};
+        if (!f->name || !f->path) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->name);
         CDZ_TRY(cdz_lua_read_source(manifest->file_paths[i], &f->source, &f->len, err));
         m->n_files++;
         total += f->len;
@@ -84,6 +86,14 @@ cdz_status cdz_lua_read_files(cdz_lua_module *m, const char *path, cdz_error *er
     cdz_manifest_free(&manifest);
     free(folder);
     return st;
+}
+
+const char *cdz_lua_file_of(const void *state, uint32_t i)
+{
+    const cdz_lua_module *m = state;
+
+    if (!m->manifest || i > m->n_files) return NULL;
+    return i == 0 ? m->manifest : m->files[i - 1].path;
 }
 
 void cdz_lua_free_files(cdz_lua_module *m)

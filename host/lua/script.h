@@ -35,8 +35,8 @@ typedef struct cdz_lua_def {
 
 /* Another file of the package, for require. */
 typedef struct cdz_lua_file {
-    const char *name; /* the arena's */
-    char *source;     /* its own */
+    const char *name, *path; /* the arena's */
+    char *source;            /* its own */
     size_t len;
 } cdz_lua_file;
 
@@ -46,7 +46,8 @@ struct cdz_lua_module {
     size_t source_len;
     cdz_lua_file *files; /* what plugin.ini lists */
     uint32_t n_files;
-    cdz_arena arena; /* descriptors, parameter tables and their texts */
+    const char *manifest; /* the plugin.ini that lists them; NULL: the file stands alone */
+    cdz_arena arena;      /* descriptors, parameter tables and their texts */
     cdz_lua_def *defs;
     const cdz_plugin_base **plugins;
     uint32_t n_plugins;
@@ -64,7 +65,8 @@ cdz_status cdz_lua_read_source(const char *path, char **text, size_t *len, cdz_e
 /* The other files of the package that path is the entry of. */
 cdz_status cdz_lua_read_files(cdz_lua_module *m, const char *path, cdz_error *err);
 void cdz_lua_free_files(cdz_lua_module *m);
-void cdz_lua_push_require(lua_State *L); /* [protected] the function */
+const char *cdz_lua_file_of(const void *module, uint32_t i); /* as cdz_loader.file */
+void cdz_lua_push_require(lua_State *L);                     /* [protected] the function */
 
 /* A session of def's plugin for a request (step->request may be NULL: create): file run, functions found, p made. */
 cdz_status cdz_lua_start(const cdz_lua_def *def, const cdz_step *step, cdz_lua_session **out);

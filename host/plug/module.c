@@ -22,6 +22,8 @@ struct cdz_module {
     bool resident;
     cdz_loader loader; /* everything else */
     void *state;
+    cdz_file_id *more; /* (n_more) of the loader's further files */
+    uint32_t n_more;
 };
 
 static void close_module(cdz_module *module)
@@ -29,6 +31,7 @@ static void close_module(cdz_module *module)
     cdz_native_close(&module->native, module->resident);
     if (module->loader.unload && module->state) module->loader.unload(module->state);
     free(module->plugins);
+    free(module->more);
     free(module->path);
     free(module);
 }
@@ -78,14 +81,41 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-bool cdz_module_is_current(const cdz_module *module, const char *path)
+const char *cdz_module_file(const cdz_module *module, uint32_t i)
+{
+    return module->loader.file && module->state ? module->loader.file(module->state, i) : NULL;
+}
+
+static bool is_same(const cdz_file_id *a, const char *path)
 {
     struct stat s;
-    const cdz_file_id *a = &module->id;
     if (stat(path, &s) != 0) return false;
     const cdz_file_id b = file_id(&s);
     return a->dev == b.dev && a->ino == b.ino && a->size == b.size &&
            same_time(&a->mtime, &b.mtime) && same_time(&a->ctime, &b.ctime);
+}
+
+bool cdz_module_is_current(const cdz_module *module, const char *path)
+{
+    bool same = is_same(&module->id, path);
+    for (uint32_t i = 0; same && i < module->n_more; i++)
+        same = is_same(&module->more[i], cdz_module_file(module, i));
+    return same;
+}
+
+/* Which files the loader has read beside the one it was given. One that has changed since, or gone, will not be the same. */
+static cdz_status note_files(cdz_module *module, cdz_error *err)
+{
+    uint32_t n = 0;
+    while (cdz_module_file(module, n)) n++;
+    module->more = calloc(n ? n : 1, sizeof *module->more);
+    if (!module->more) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", module->path);
+    for (; module->n_more < n; module->n_more++) {
+        struct stat s;
+        if (stat(cdz_module_file(module, module->n_more), &s) == 0)
+            module->more[module->n_more] = file_id(&s);
+    }
+    return CDZ_OK;
 }
 
 /* Adopts n descriptors; two plugins of one file may not share kind and id. */
@@ -162,6 +192,7 @@ static cdz_status open_with_loader(cdz_module *module, const cdz_module_source *
     CDZ_TRY(cdz_module_check_hash(source, err));
     module->loader = *source->loader;
     CDZ_TRY(module->loader.load(source->path, &module->state, &plugins, &n, err));
+    CDZ_TRY(note_files(module, err));
     if (n == 0 || n > CDZ_MAX_PLUGINS)
         return cdz_err(err, CDZ_E_PLUGIN, "%s: defines %u plugins; expected 1 to %u", source->path,
                        n, CDZ_MAX_PLUGINS);

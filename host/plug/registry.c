@@ -640,7 +640,8 @@ cdz_status cdz_registry_refresh(cdz_registry *registry, cdz_error *err)
             st = load_again(registry, e->path, err);
     }
     if (st == CDZ_OK && registry->scanned) {
-        registry->scanned = false;
+        registry->scanned = registry->trust_read = false;
+        cdz_trust_free(&registry->trust);
         st = scan_all(registry, err);
     }
     pthread_mutex_unlock(&registry->lock);

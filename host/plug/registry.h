@@ -40,6 +40,8 @@ typedef struct cdz_loader {
     cdz_status (*load)(const char *path, void **state, const cdz_plugin_base *const **plugins,
                        uint32_t *n, cdz_error *err);
     void (*unload)(void *state);
+    /* Optional. The i-th further file that the module was made of; NULL after the last. */
+    const char *(*file)(const void *state, uint32_t i);
 } cdz_loader;
 
 cdz_status cdz_registry_create(const cdz_registry_options *options, cdz_registry **out,
@@ -70,6 +72,8 @@ cdz_status cdz_registry_check_newest(cdz_registry *registry, const cdz_module *m
 void cdz_module_retain(cdz_module *module);
 void cdz_module_release(cdz_module *module); /* NULL is fine */
 const char *cdz_module_path(const cdz_module *module);
+/* The i-th further file it was made of; NULL after the last. */
+const char *cdz_module_file(const cdz_module *module, uint32_t i);
 /* "built-in", "user folder", "path", "named by the user" */
 const char *cdz_module_origin(const cdz_module *module);
 

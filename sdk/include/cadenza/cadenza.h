@@ -138,6 +138,28 @@ cdz_status cdz_pipeline_reload(cdz_pipeline *pipeline, const cdz_model *model,
 /* 1 when it was first read, then one more for each reload that succeeded. */
 uint64_t cdz_pipeline_generation(const cdz_pipeline *pipeline);
 
+/* While you work on plugins: a thread that watches the files of pipelines and reloads those whose files change. */
+typedef struct cdz_reloader cdz_reloader;
+typedef struct cdz_reloader_options {
+    uint32_t size;
+    uint32_t quiet_ms; /* a change counts when nothing has changed for so long; 0: 200 */
+    const cdz_model *
+        model; /* for the trial, as in cdz_pipeline_reload; it stays open until cdz_reloader_close */
+    /* error NULL: the next generation serves. Else the one before goes on, for all requests or for one that runs; said once
+     * for each version. [the reloader's thread; the engine's for a request that runs] Call nothing of the reloader's. */
+    void (*on_reload)(void *user, cdz_pipeline *pipeline, const cdz_error *error);
+    void *user;
+} cdz_reloader_options;
+
+cdz_status cdz_reloader_open(const cdz_reloader_options *options, cdz_reloader **out,
+                             cdz_error *err) CDZ_MUST_CHECK;
+/* The pipeline counts as used. It is held until it is removed or the reloader closed. */
+cdz_status cdz_reloader_add(cdz_reloader *reloader, cdz_pipeline *pipeline,
+                            cdz_error *err) CDZ_MUST_CHECK;
+/* Returns when the pipeline is not being reloaded. NULL, or one that was not added, is fine. */
+void cdz_reloader_remove(cdz_reloader *reloader, cdz_pipeline *pipeline);
+void cdz_reloader_close(cdz_reloader *reloader); /* before the runtime; NULL is fine */
+
 /* --- requests ----------------------------------------------------------------------------------------- */
 
 typedef enum cdz_event_kind {
