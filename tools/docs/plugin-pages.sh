@@ -99,7 +99,7 @@ lua_example() { # id prompt settings
 
 source_of() { # id
     local file
-    for file in processors/$1.c strategies/$1/$1.c drafters/$1/$1.c drafters/model/$1.c; do
+    for file in processors/$1.c strategies/$1/$1.c drafters/$1/$1.c drafters/model/$1.c plugins/$1/$1.c plugins/$1/$1.lua; do
         [ -f "$root/$file" ] || continue
         printf '\nIts source is [`%s`](../../%s), written on the public headers alone.\n' "$file" "$file"
         return 0
