@@ -21,7 +21,9 @@ settings() { # TEXT with ';' between: one a line, no spaces round
 
 # A pipeline; with settings of the plugin's own it has to be named.
 pipeline() { # id settings own
-    [ -z "$3" ] || printf '[pipeline]\nprocessors = %s\n\n' "$1"
+    local key=processors
+    "$cadenza" plugin page "$1" | sed -n 3p | grep -q 'A strategy,' && key=strategy
+    [ -z "$3" ] || printf '[pipeline]\n%s = %s\n\n' "$key" "$1"
     printf '[generation]\n'
     settings "$2" | sed 's/=/ = /'
     [ -z "$3" ] || { printf '\n[%s]\n' "$1" && settings "$3" | sed 's/=/ = /'; }

@@ -42,7 +42,7 @@ CASES = []
 
 def case(plugin, name, params, rows, method, **facts):
     """rows: (ids, scores); method(params, ids, scores, row, facts) gives the scores wanted."""
-    facts = {"prompt_len": 2, "seed": 7, "eos": [2], "tokens": None, **facts}
+    facts = {"prompt_len": 2, "seed": 7, "eos": [2], "tokens": None, "max_length": 20, **facts}
     done = []
     for r, (ids, scores) in enumerate(rows):
         want = method(params, ids, scores, r, facts)
@@ -202,6 +202,67 @@ def logit_bias(p, ids, scores, _row, facts):
     return out
 
 
+def text_of(ids, facts):
+    return "".join(facts["tokens"][i] or "" for i in ids)
+
+
+def keyword(p, ids, scores, _row, facts):
+    """Read off the text of what was generated, length by length."""
+    start, tokens, boost = facts["prompt_len"], facts["tokens"], p.get("boost", 0.0)
+    plan, at, missing, settled = None, 0, [], False
+    for length in range(start, len(ids) + 1):
+        if plan is None and not settled:
+            missing = [w for w in p["words"] if w.strip() not in text_of(ids[start:length], facts)]
+            total = [t for w in missing for t in encode(w, tokens)]
+            if total and facts["max_length"] - length <= len(total):
+                plan, at = total, 0
+        if length < len(ids) and plan:
+            if ids[length] == plan[at]:
+                at += 1
+                settled = at == len(plan)
+                plan = None if settled else plan
+            else:
+                plan = None
+    if plan:
+        return [x if v == plan[at] else NEG for v, x in enumerate(scores)]
+    if settled or not missing:
+        return scores
+    out = [NEG if v in facts["eos"] else x for v, x in enumerate(scores)]
+    for w in missing:
+        word = encode(w, tokens)
+        for k in range(len(word)):
+            if k == 0 or ids[-k:] == word[:k]:
+                out[word[k]] += boost
+    return out
+
+
+def think_answer(p, ids, scores, _row, facts):
+    p = {"open": "<think>", "close": "</think>", "thinking": False, "think_budget": 0, "think_least": 0,
+         "answer_budget": 0, "think_temperature": None, "answer_temperature": None, **p}
+    close, new = encode(p["close"], facts["tokens"]), ids[facts["prompt_len"]:]
+    phase, since, forced = ("think" if p["thinking"] else "before"), 0, 0
+    for n in range(1, len(new) + 1):
+        said = text_of(new[since:n], facts)
+        if phase == "before" and p["open"] in said:
+            phase, since = "think", n
+        elif phase == "think":
+            if p["think_budget"] and n - 1 - since >= p["think_budget"] and new[n - 1] == close[forced]:
+                forced += 1
+            if p["close"] in said or forced == len(close):
+                phase, since, forced = "answer", n, 0
+    spent = len(new) - since
+    if phase == "think" and p["think_budget"] and spent >= p["think_budget"]:
+        return [x if v == close[forced] else NEG for v, x in enumerate(scores)]
+    if phase == "answer" and p["answer_budget"] and spent >= p["answer_budget"]:
+        return [x if v in facts["eos"] else NEG for v, x in enumerate(scores)]
+    out = list(scores)
+    if phase == "think" and spent < p["think_least"]:
+        held = set(facts["eos"]) | ({close[-1]} if ids[len(ids) - len(close) + 1:] == close[:-1] else set())
+        out = [NEG if v in held else x for v, x in enumerate(out)]
+    t = {"think": p["think_temperature"], "answer": p["answer_temperature"]}.get(phase)
+    return [x / t for x in out] if t else out
+
+
 # --- the cases --------------------------------------------------------------------------------------------------------
 
 LETTERS = [None, None, None] + list("abcdefgh") + ["ab", "bc", "abc", ":\n", ": ", "a*", "\n", '"', " a", None]
@@ -271,6 +332,32 @@ def write_cases(rng):
     case("logit_bias", "one token", {"texts": [" a"], "biases": [-100.0]}, some, logit_bias, tokens=LETTERS)
 
 
+
+    # a keyword, and phases of thought: every length of some rows, so that each state is seen
+    def lengths(row, start):
+        return [(row[:k], scores_of(rng, n)) for k in range(start, len(row) + 1)]
+
+    def in_fours(plugin, name, params, all_rows, method, **facts):
+        for k in range(0, len(all_rows), 4):
+            case(plugin, f"{name}, {k // 4 + 1}", params, all_rows[k:k + 4], method, tokens=LETTERS, **facts)
+
+    for name, params, row in [
+            ("found by itself", {"words": [" a"]}, [1, 3, 5, 6, 19, 7, 8, 2]),
+            ("insisted on", {"words": ["abc", " a"]}, [1, 3, 5, 6, 7, 8, 9, 10, 5, 6, 13, 19]),
+            ("one found, one insisted on", {"words": ["cd", "gh"], "boost": 1.5}, [1, 3, 5, 4, 6, 5, 6, 7, 8, 7, 9, 10]),
+            ("an insisted one that does not come", {"words": ["gg", "f"]}, [1, 3, 5, 4, 6, 5, 6, 7, 8, 7, 9, 4]),
+            ("across tokens", {"words": ["bcd"], "boost": 2.0}, [1, 3, 11, 5, 6, 4, 7, 2])]:
+        in_fours("keyword", name, params, lengths(row, 2), keyword, max_length=12)
+    marks = {"open": "ab", "close": "cd"}
+    row = [1, 3, 3, 4, 7, 8, 5, 6, 9, 10, 2]
+    for name, params in [("budget", {**marks, "think_budget": 2}), ("least", {**marks, "think_least": 4}),
+                         ("answer", {**marks, "answer_budget": 1}),
+                         ("temperatures", {**marks, "think_temperature": 0.5, "answer_temperature": 2.0}),
+                         ("begun", {**marks, "thinking": True, "think_budget": 3, "think_least": 3, "answer_budget": 2})]:
+        in_fours("think_answer", name, params, lengths(row, 2), think_answer)
+        in_fours("think_answer", name + ", over the token's edge", params, lengths([1, 3, 11, 7, 8, 4, 5, 6, 7], 2), think_answer)
+    in_fours("think_answer", "forced", {**marks, "think_budget": 1, "answer_budget": 2},
+             lengths([1, 3, 11, 7, 5, 6, 9, 10, 2], 2), think_answer)
 
 
 def plain(x):

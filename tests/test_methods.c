@@ -1,4 +1,4 @@
-/* test_packages.c - the zoo's processors against values worked out elsewhere: tests/packages/vectors.json, which
+/* test_methods.c - the zoo's processors against values worked out elsewhere: tests/methods/vectors.json, which
  * make_vectors.py beside it writes. A row's generated tokens are accepted one by one before apply is asked, and apply is
  * asked twice: it may change nothing but the scores. */
 #include "lua/fake.h"
@@ -167,6 +167,7 @@ static void open_case(bench *b, const cdz_json *c)
     b->f->host.scratch = roomy_scratch;
     b->f->request.prompt_len = (uint32_t)need(c, "prompt_len")->integer;
     b->f->request.seed = (uint64_t)need(c, "seed")->integer;
+    b->f->request.max_length = (uint32_t)need(c, "max_length")->integer;
     ends = cdz_arena_array(&b->f->arena, eos->len + 1, sizeof *ends);
     for (uint32_t i = 0; i < eos->len; i++) ends[i] = (int32_t)eos->items[i].integer;
     b->f->request.eos = (cdz_ids){ends, eos->len};
@@ -282,7 +283,7 @@ static int read_vectors(void **state)
 {
     cdz_error err = {0};
     (void)state;
-    if (cdz_json_read_file(CADENZA_TEST_DATA "/packages/vectors.json", 0, NULL, &json_memory,
+    if (cdz_json_read_file(CADENZA_TEST_DATA "/methods/vectors.json", 0, NULL, &json_memory,
                            &vectors, &err) == CDZ_OK)
         return 0;
     print_error("%s\n", err.text);

@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""Writes strategy_vectors.json: what the zoo's decode loops must give with a model that is a table (the scores of the next
+token depend on the last one only) and draws that are given. Worked out here by each method's definition, in plain Python
+with probabilities; token k is the k-th letter, so that texts can be looked at.
+
+    python3 make_strategy_vectors.py > strategy_vectors.json
+"""
+import json
+import math
+import random
+import re
+
+from make_vectors import f32, order, softmax
+
+V, EOS, START = 16, 2, [1, 3, 5, 3]
+CASES = []
+
+
+class Draws:
+    """torch's multinomial here is the inverse of the distribution function at given numbers, one after the other."""
+
+    def __init__(self, rng):
+        self.used, self.rng = [], rng
+
+    def number(self):
+        self.used.append(self.rng.random())
+        return self.used[-1]
+
+    def token(self, probs):
+        while True:
+            u, reached = self.rng.random(), 0.0
+            edges = []
+            for p in probs:
+                reached += p
+                edges.append(reached)
+            if all(abs(u - e) > 1e-4 for e in edges[:-1]):     # rounding may not decide
+                self.used.append(u)
+                return next(v for v, e in enumerate(edges) if u < e)
+
+
+def text(ids):
+    return "".join("abcdefghijklmnop"[i] for i in ids)
+
+
+def case(strategy, name, params, method, rng, n_rows=1, most=14, do_sample=True, spread=3.0, table=None):
+    table = table or [[f32(rng.uniform(-spread, spread)) for _ in range(V)] for _ in range(V)]
+    draws = Draws(rng)
+    rows, results = method(params, table, draws, n_rows, most, do_sample)
+    CASES.append({"strategy": strategy, "name": name, "params": params, "n_rows": n_rows, "most": most,
+                  "do_sample": do_sample, "table": table, "draws": draws.used, "rows": rows, "results": results})
+
+
+def ended(ids, most):
+    return len(ids) > len(START) and (ids[-1] == EOS or len(ids) >= most)
+
+
+# --- mirostat ---------------------------------------------------------------------------------------------------------
+
+def mirostat_loop(kept, p, table, draws, n_rows, most):
+    rows, mu = [list(START) for _ in range(n_rows)], [2 * p.get("tau", 5.0)] * n_rows
+    mus, surprises, over = [[] for _ in rows], [[] for _ in rows], [False] * n_rows
+    while not all(over):
+        for r, ids in enumerate(rows):
+            probs = softmax(table[ids[-1]])
+            keep = kept(p, probs, mu[r])
+            probs = [q if v in keep else 0.0 for v, q in enumerate(probs)]
+            probs = [q / sum(probs) for q in probs]
+            token = draws.token(probs)             # a row that has ended draws as well
+            surprise = 0.0
+            if not over[r]:
+                surprise = -math.log2(probs[token])
+                mu[r] -= p.get("eta", 0.1) * (surprise - p.get("tau", 5.0))
+            mus[r].append(mu[r])
+            surprises[r].append(surprise)
+            ids.append(0 if over[r] else token)
+        for r, ids in enumerate(rows):
+            over[r] = over[r] or ended(ids, most)
+    return rows, {"mu": sum(mus, []), "surprise": sum(surprises, [])}
+
+
+def mirostat(p, table, draws, n_rows, most, _):
+    def kept(p, probs, mu):
+        ranks = order(probs)
+        m = min(p.get("m", 100), V)
+        best = [probs[v] for v in ranks[:m]]
+        t = [math.log((i + 2) / (i + 1)) for i in range(m - 1)]
+        b = [math.log(best[i] / best[i + 1]) for i in range(m - 1)]
+        s = sum(x * y for x, y in zip(t, b)) / sum(x * x for x in t)
+        k = ((s - 1) * 2 ** mu / (1 - V ** (1 - s))) ** (1 / s)
+        assert k > V or abs(k - round(k)) > 1e-4
+        return set(ranks[:max(1, int(min(k, V)))])
+    return mirostat_loop(kept, p, table, draws, n_rows, most)
+
+
+def mirostat_v2(p, table, draws, n_rows, most, _):
+    def kept(_, probs, mu):
+        assert all(abs(-math.log2(q) - mu) > 1e-4 for q in probs)
+        return {v for v, q in enumerate(probs) if -math.log2(q) <= mu} | {order(probs)[0]}
+    return mirostat_loop(kept, p, table, draws, n_rows, most)
+
+
+# --- several continuations ----------------------------------------------------------------------------------------------
+
+def draw_all(n, table, draws, most):
+    """n continuations side by side: (ids after the start, probability of each token)."""
+    all_rows = [([], []) for _ in range(n)]
+    while True:
+        live = [(ids, ps) for ids, ps in all_rows if not ids or not ended(START + ids, most)]
+        if not live:
+            return all_rows
+        for ids, ps in live:
+            probs = softmax(table[(START + ids)[-1]])
+            token = draws.token(probs)
+            ids.append(token)
+            ps.append(probs[token])
+
+
+def best_of_n(p, table, draws, _n, most, _s):
+    drawn = draw_all(p.get("n", 4), table, draws, most)
+    values = [math.log(math.prod(ps)) / len(ids) ** p.get("length_penalty", 1.0) for ids, ps in drawn]
+    best = values.index(max(values))
+    return [START + drawn[best][0]], {"best": [best + 1], "values": values}
+
+
+def self_consistency(p, table, draws, _n, most, _s):
+    drawn = draw_all(p.get("n", 5), table, draws, most)
+    found = [re.findall(PATTERNS[p.get("pattern", ".+")], text(ids)) for ids, _ in drawn]
+    answers = [f[-1] if f else None for f in found]
+    votes = [answers.count(a) if a else 0 for a in answers]
+    most_votes = max(votes)
+    if most_votes:
+        won = answers[votes.index(most_votes)]
+        among = [i for i, a in enumerate(answers) if a == won]
+    else:
+        among = list(range(len(drawn)))
+    means = [math.log(math.prod(ps)) / len(ps) for _, ps in drawn]
+    best = max(among, key=lambda i: means[i])
+    return [START + drawn[best][0]], {"chosen": [best + 1], "votes": votes}
+
+
+PATTERNS = {".+": ".+", "%w*([aeio])": "[a-p]*([aeio])", "zzz": "zzz"}      # of Lua, and the same for re
+
+
+def entropy_branching(p, table, _d, _n, most, _s):
+    """By the whole tree: a fork is decided at the moment and in the order in which branches came to be."""
+    all_rows = [([], [])]
+    while True:
+        live = [(ids, ps) for ids, ps in all_rows if not ids or not ended(START + ids, most)]
+        if not live:
+            break
+        for ids, ps in live:
+            probs = softmax(table[(START + ids)[-1]])
+            h = sum(-q * math.log(q) for q in probs)
+            assert abs(h - p.get("threshold", 2.0)) > 1e-4
+            room = p.get("branches", 6) - len(all_rows)
+            ways = order(probs)[:min(p.get("width", 2), room + 1) if h > p.get("threshold", 2.0) else 1]
+            old = (list(ids), list(ps))
+            for k, token in enumerate(ways):
+                mine = (ids, ps)
+                if k:
+                    mine = (list(old[0]), list(old[1]))
+                    all_rows.append(mine)
+                mine[0].append(token)
+                mine[1].append(probs[token])
+    values = [math.log(math.prod(ps)) / len(ids) ** p.get("length_penalty", 1.0) for ids, ps in all_rows]
+    best = values.index(max(values))
+    return [START + all_rows[best][0]], {"best": [best + 1], "values": values, "lengths": [len(i) for i, _ in all_rows]}
+
+
+def multiple_choice(p, table, draws, _n, _most, do_sample):
+    chances, lengths = [], []
+    for choice in p["choices"]:
+        ids, chance = ["abcdefghijklmnop".index(c) for c in choice], 1.0
+        for before, token in zip([START[-1]] + ids, ids):
+            chance *= softmax(table[before])[token]
+        chances.append(chance)
+        lengths.append(len(ids))
+    if p.get("mean"):
+        chances = [c ** (1 / n) for c, n in zip(chances, lengths)]
+    shares = [c / sum(chances) for c in chances]
+    best = shares.index(max(shares))
+    if do_sample:
+        u, reached = draws.number(), 0.0
+        for best, share in enumerate(shares):
+            reached += share
+            if u < reached:
+                break
+    ids = ["abcdefghijklmnop".index(c) for c in p["choices"][best]]
+    return [START + ids], {"choice": [best + 1], "logprobs": [math.log(c) for c in chances], "probabilities": shares}
+
+
+def banned_strings(p, table, draws, _n, most, do_sample):
+    """The definition: from the start, never taking a token at a place where it is known to lead to a banned text."""
+    banned, said, rewinds = {}, [], 0
+    while not said or not ended(START + said, most):
+        here = banned.get(tuple(said), set())
+        probs = [0.0 if v in here else q for v, q in enumerate(softmax(table[(START + said)[-1]]))]
+        probs = [q / sum(probs) for q in probs]
+        said.append(draws.token(probs) if do_sample else order(probs)[0])
+        at = [text(said).find(b.lower()) for b in p["banned"]]
+        if any(a >= 0 for a in at) and rewinds < p.get("rewinds", 1000):
+            first = min(a for a in at if a >= 0)
+            banned.setdefault(tuple(said[:first]), set()).add(said[first])
+            said, rewinds = said[:first], rewinds + 1
+    return [START + said], {"rewinds": [rewinds]}
+
+
+# --- the cases --------------------------------------------------------------------------------------------------------------
+
+def write_cases(rng):
+    for tau, eta in ((3.0, 0.1), (1.5, 0.5), (0.5, 1.0)):
+        for rows in (1, 3):
+            params = {"tau": tau, "eta": eta}
+            case("mirostat", f"tau {tau}, {rows} rows", params, mirostat, rng, n_rows=rows, most=16)
+            case("mirostat_v2", f"tau {tau}, {rows} rows", params, mirostat_v2, rng, n_rows=rows, most=16)
+    case("mirostat", "few tokens for the estimate", {"m": 5, "tau": 2.0}, mirostat, rng)
+    for n, penalty in ((1, 1.0), (4, 1.0), (6, 0.0), (5, 0.6)):
+        case("best_of_n", f"n {n}, penalty {penalty}", {"n": n, "length_penalty": penalty}, best_of_n, rng)
+    for pattern in PATTERNS:
+        for n in (1, 7):
+            case("self_consistency", f"{pattern} of {n}", {"n": n, "pattern": pattern}, self_consistency, rng, most=9)
+    for threshold, width, branches in ((1.5, 2, 6), (0.5, 3, 8), (9.0, 2, 6), (1.0, 2, 1)):
+        case("entropy_branching", f"above {threshold}, {width} ways, {branches} branches",
+             {"threshold": threshold, "width": width, "branches": branches}, entropy_branching, rng, do_sample=False)
+    choices = ["abc", "d", "eff", "ponm"]
+    for mean in (False, True):
+        for do_sample in (False, True):
+            case("multiple_choice", f"mean {mean}, draws {do_sample}", {"choices": choices, "mean": mean}, multiple_choice, rng,
+                 most=30, do_sample=do_sample)
+    for k in range(3):
+        for do_sample in (False, True):
+            table = [[f32(rng.uniform(-2, 2)) + (6 if v in ((u + 1) % V, (u + 4) % V) else 0) for v in range(V)] for u in range(V)]
+            path = list(START)
+            while len(path) < 24:
+                path.append(order(table[path[-1]])[0])
+            path = text(path[len(START):])
+            banned = [path[:2], path[3:6].upper(), path[1], path[8:12], "np", "ho"]
+            case("banned_strings", f"chains {k}, draws {do_sample}", {"banned": banned}, banned_strings, rng,
+                 most=20, do_sample=do_sample, table=table)
+    case("banned_strings", "patience runs out", {"banned": ["e", "h", "p"], "rewinds": 2}, banned_strings, rng, table=table,
+         do_sample=False)
+
+
+def main():
+    write_cases(random.Random(77))
+    print('{"cases": [')
+    print(",\n".join(json.dumps(c) for c in CASES))
+    print("]}")
+
+
+if __name__ == "__main__":
+    main()
