@@ -630,7 +630,7 @@ static const struct {
     {"bad version", "[plugin]\nid = a\nversion = new\nkind = processor\nentry = good.so\n",
      CDZ_E_INPUT, "version = new: expected one as 1.0.0"},
     {"bad kind", "[plugin]\nid = a\nversion = 1.0.0\nkind = butler\nentry = good.so\n", CDZ_E_INPUT,
-     "kind = butler: expected processor, criterion, strategy or drafter"},
+     "kind = butler: expected processor, criterion, strategy, drafter or observer"},
     {"other ABI", GOOD_INI "abi = 1.0\n", CDZ_E_PLUGIN,
      "plugin.ini: built for ABI 1.0, this host speaks 0.1"},
     {"odd ABI", GOOD_INI "abi = new\n", CDZ_E_INPUT, "abi = new: expected one as 0.1"},

@@ -45,7 +45,7 @@ static const char help[] =
     "  --yes          add: do not ask\n"
     "  --lock FILE    add, remove: this lock; default: cadenza.lock in the working folder if\n"
     "                 there is one, else ~/.config/cadenza/cadenza.lock\n"
-    "  --kind KIND    new: processor (the default), criterion or strategy\n"
+    "  --kind KIND    new: processor (the default), criterion, strategy, drafter or observer\n"
     "  --lang LANG    new: lua (the default) or c\n"
     "  --id ID        new: the id; default: org.example. and the folder's name\n"
     "  -h, --help     this text\n"

@@ -118,7 +118,9 @@ static void say_what_next(const char *path, const char *lang, const renaming *r)
                "cadenza-sdk) %s.c -o %s.so\n",
                r->name, r->name);
     printf("  cadenza plugin info .\n"
-           "  cadenza run --plugin . --pipeline story.ini -p 'river (noun):'\n");
+           "  sh test.sh\n"
+           "  cadenza run --plugin . --pipeline story.ini -p 'river (noun):'\n"
+           "  cadenza plugin add .\n");
 }
 
 int cdz_cli_plugin_new(const char *path, const char *kind, const char *lang, const char *id)
@@ -133,7 +135,7 @@ int cdz_cli_plugin_new(const char *path, const char *kind, const char *lang, con
     if (!cdz_cli_shared(relative, from, sizeof from))
         return cdz_cli_misuse("plugin",
                               "new: no template for --kind %s --lang %s; kinds are processor, "
-                              "criterion and strategy, languages lua and c",
+                              "criterion, strategy, drafter and observer, languages lua and c",
                               kind, lang);
     cdz_status st = make_renaming(kind, slash ? slash + 1 : path, id, &r, &err);
     if (st == CDZ_OK) st = copy_template(from, path, &r, &err);

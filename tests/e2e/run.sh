@@ -117,14 +117,15 @@ check "plugins are listed" bash -c 'cadenza plugin list | grep -q top_k'
 check "a plugin is described" bash -c 'cadenza plugin info top_p | grep -q "top_p"'
 
 # --- a package of one's own, as it is written
-for kind in processor criterion strategy; do
+for kind in processor criterion strategy drafter observer; do
     for lang in lua c; do
         name=new_${kind}_$lang
         check "a new $kind in $lang" cadenza plugin new "$name" --kind $kind --lang $lang
         [ $lang = lua ] || (cd "$name" && cc -std=c17 -Wall -Wextra -Werror -shared -fPIC -I"$root/sdk/include" $name.c -o $name.so) || bad "$name does not compile"
         check "$name is described" bash -c "cadenza plugin info ./$name | grep -q '^id  *org.example.new-$kind-$lang\$'"
         check "$name runs" cadenza run --plugin "./$name" --pipeline "$name/story.ini" -p 'river (noun):'
-        same "$name forgets the template's name" "$(grep -rlE 'my[-_]' --include='*.[cil]*' "$name")" ""
+        check "$name passes its own test" sh "$name/test.sh"
+        same "$name forgets the template's name" "$(grep -rlE 'my[-_]' --include='*.[cilsm]*' "$name")" ""
     done
 done
 refused "a package that is there" 1 "new_strategy_c: File exists" cadenza plugin new new_strategy_c

@@ -88,13 +88,34 @@ compile_plugin() { # folder source
         $(pc --cflags cadenza-sdk) "$2.c" -o "$2.so")
 }
 
-for kind in processor criterion strategy; do
-    cp -r "$prefix/share/cadenza/template/$kind-c" "$work/my_$kind"
+kinds="processor criterion strategy drafter observer"
+export CADENZA=$cadenza HOME=$work/home
+unset XDG_CONFIG_HOME XDG_DATA_HOME
+mkdir "$HOME"
+for kind in $kinds; do
+    try "a new $kind in C" "$cadenza" plugin new "$work/my_$kind" --kind "$kind" --lang c
     try "a $kind compiles with one line" compile_plugin "$work/my_$kind" "my_$kind"
     try "plugin info of the $kind" "$cadenza" plugin info "$work/my_$kind"
     expect "its id is shown" "^id +org\.example\.my-$kind\$"
+    try "the $kind passes its own test" sh "$work/my_$kind/test.sh"
     try "a pipeline uses the $kind" "$cadenza" run -p "$prompt" -s do_sample=false \
         --plugin "$work/my_$kind" --pipeline "$work/my_$kind/story.ini"
+done
+
+# --- and in Lua; then both are added, and used by id -----------------------------------------------------------
+for kind in $kinds; do
+    try "a new $kind in Lua" "$cadenza" plugin new "$work/lua_$kind" --kind "$kind" --lang lua
+    try "plugin info of the Lua $kind" "$cadenza" plugin info "$work/lua_$kind"
+    try "the Lua $kind passes its own test" sh "$work/lua_$kind/test.sh"
+    try "a pipeline uses the Lua $kind" "$cadenza" run -p "$prompt" -s do_sample=false \
+        --plugin "$work/lua_$kind" --pipeline "$work/lua_$kind/story.ini"
+    for package in my_$kind lua_$kind; do
+        try "$package is added" "$cadenza" plugin add "$work/$package" --yes
+        try "$package runs by its id, from anywhere" "$cadenza" run -p "$prompt" -s do_sample=false \
+            --pipeline "$work/$package/story.ini"
+        try "$package is removed" "$cadenza" plugin remove "org.example.${package/_/-}"
+        [ ! -e "$HOME/.local/share/cadenza/plugins/org.example.${package/_/-}" ]
+    done
 done
 try "the strategy as custom generate, avoiding nothing" "$cadenza" run "$model" -p "$prompt" --json \
     --custom-generate "$work/my_strategy" -s max_new_tokens=12
@@ -111,20 +132,13 @@ fi
 refuse "an unknown parameter is refused by name" 2 "avoids" "$cadenza" run "$model" -p "$prompt" \
     --custom-generate "$work/my_strategy" -s avoids=1
 
-for kind in processor criterion strategy; do
-    template=$prefix/share/cadenza/template/$kind-c
-    try "cmake configures the $kind" cmake -S "$template" -B "$work/cmake-$kind" -Wno-dev \
+for kind in $kinds; do
+    try "cmake configures the $kind" cmake -S "$work/my_$kind" -B "$work/cmake-$kind" -Wno-dev \
         -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${compiler%% *}"
     try "cmake builds the $kind" cmake --build "$work/cmake-$kind"
     try "the package cmake built loads" "$cadenza" plugin info "$work/cmake-$kind/my_$kind"
-done
-
-for lua in processor criterion strategy; do
-    folder=$prefix/share/cadenza/template/$lua-lua
-    [ -d "$folder" ] || continue
-    try "the Lua $lua loads" "$cadenza" plugin info "$folder"
-    try "a pipeline uses the Lua $lua" "$cadenza" run -p "$prompt" -s do_sample=false \
-        --plugin "$folder" --pipeline "$folder/story.ini"
+    try "ctest runs its test" env -u CADENZA ctest --test-dir "$work/cmake-$kind" --output-on-failure
+    expect "and it counts" '100% tests passed, 0 tests failed out of 1'
 done
 
 for name in fading_penalty backtrack; do
