@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "config/environment.h"
 #include "lua/lua_loader.h"
 #include "plug/check.h"
 #include "plug/lock_write.h"
@@ -73,6 +74,20 @@ static cdz_status look(adding *a, const char *folder, const char *lock, cdz_erro
 
 /* --- showing and asking ------------------------------------------------------------------------------------- */
 
+/* Bytes of path that stand for the home folder, which is shown as "~". */
+static size_t home_bytes(const char *path)
+{
+    const char *home = cdz_env_home();
+    const size_t n = home ? strlen(home) : 0;
+    return n > 1 && strncmp(path, home, n) == 0 && path[n] == '/' ? n : 0;
+}
+
+static void show_path(const char *label, const char *path)
+{
+    const size_t n = home_bytes(path);
+    printf("%-10s %s%s", label, n ? "~" : "", path + n);
+}
+
 static void show(const adding *a, const char *folder, const cdz_pin *old)
 {
     const cdz_manifest *m = &a->package.manifest;
@@ -88,11 +103,14 @@ static void show(const adding *a, const char *folder, const cdz_pin *old)
     for (uint32_t i = 0; i < a->package.n_files; i++)
         printf("%-10s %s  %s\n", i ? "" : "sha256", a->package.files[i].sha256,
                a->package.files[i].name);
-    if (a->home)
-        printf("%-10s %s, where it is\n", "stays in", folder);
-    else
-        printf("%-10s %s/%s\n", "copied to", a->places.user_dir, m->id);
-    printf("%-10s %s", "pinned in", a->lock);
+    if (a->home) {
+        show_path("stays in", folder);
+        printf(", where it is\n");
+    } else {
+        show_path("copied to", a->places.user_dir);
+        printf("/%s\n", m->id);
+    }
+    show_path("pinned in", a->lock);
     if (old) printf(", in place of version %s with other files", old->version);
     printf("\n");
     fflush(stdout);
@@ -239,8 +257,9 @@ static void delete_copy(const char *user_dir, const cdz_pin *pin)
     const char *folder = user_dir ? cdz_arena_printf(&arena, "%s/%s", user_dir, pin->id) : NULL;
     if (folder && lstat(folder, &s) == 0 && S_ISDIR(s.st_mode)) {
         cdz_package_delete(folder, pin, &gone);
+        const size_t n = home_bytes(folder);
         if (gone)
-            printf("deleted %s\n", folder);
+            printf("deleted %s%s\n", n ? "~" : "", folder + n);
         else
             printf("%s holds files that were not pinned; they are left there\n", folder);
     }
@@ -257,7 +276,9 @@ static cdz_status drop(cdz_lock_edit *edit, const char *id, const char *user_dir
     (void)cdz_lock_drop(&edit->lock, id);
     if (st == CDZ_OK) st = cdz_lock_edit_commit(edit, err);
     if (st == CDZ_OK) {
-        printf("%s is no longer pinned in %s\n", id, path ? path : CDZ_LOCK_FILE);
+        const size_t n = path ? home_bytes(path) : 0;
+        printf("%s is no longer pinned in %s%s\n", id, n ? "~" : "",
+               path ? path + n : CDZ_LOCK_FILE);
         delete_copy(user_dir, &kept.pins[0]);
     }
     cdz_lock_free(&kept);

@@ -7,8 +7,10 @@
 #   ```console                                 run what follows each "$ "; a status other than 0 is an error
 #   ```console exact                           and the output must be the one shown
 #   ```console fails                           each command must fail
+#   ```sh NAME.sh                              write the file
 #   ```sh dev                                  commands of ./dev: must be in its help, are not run
 #   ```text                                    not code
+# With CADENZA_DOC_RECORD=FILE, what exact blocks give is written there instead of compared: to renew them.
 # Any other block is an error, so that no code in the docs goes untested.
 set -uo pipefail
 build=$(cd "$1" && pwd)
@@ -22,6 +24,12 @@ trap 'rm -rf "$work"' EXIT
 unset CADENZA_PLUGIN_PATH XDG_CONFIG_HOME XDG_DATA_HOME
 export HOME="$work/home"
 mkdir "$HOME"
+# pkg-config as from an installed prefix, when none is given
+if [ -z "${PKG_CONFIG_PATH:-}" ]; then
+    mkdir "$work/pkgconfig"
+    sed "s|^prefix=.*|prefix=$root/sdk|" "$build/pkgconfig/cadenza-sdk.pc" >"$work/pkgconfig/cadenza-sdk.pc"
+    export PKG_CONFIG_PATH=$work/pkgconfig
+fi
 passed=0 failed=0
 extra_cflags=${CADENZA_DOC_CFLAGS:-}
 cc=${CADENZA_DOC_CC:-cc}
@@ -65,6 +73,10 @@ console() { # body mode
         output=$(bash -c "$command" 2>&1 </dev/null)
         status=$?
         output=$(without_note <<<"$output")
+        if [ -n "${CADENZA_DOC_RECORD:-}" ] && [ "$2" = exact ]; then
+            printf '$ %s\n%s\n' "$command" "$output" >>"$CADENZA_DOC_RECORD"
+            return 0
+        fi
         if [ "$2" = fails ]; then
             [ $status -ne 0 ] || { bad "succeeded, should fail: $command"; return 1; }
         elif [ $status -ne 0 ]; then
@@ -105,7 +117,7 @@ for page in "$@"; do
         before=$failed
         cd "$here" || exit 1
         case "$lang ${name:-}" in
-        'c '?* | 'lua '?* | 'ini '?* | 'json '?*)
+        'c '?* | 'lua '?* | 'ini '?* | 'json '?* | 'sh '?*.sh)
             mkdir -p "$(dirname "$name")"
             cp "$work/$i.body" "$name"
             case $name in *.c) compile "$name" 2>"$work/log" || bad "$(cat "$work/log")" ;; esac
