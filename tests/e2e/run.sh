@@ -125,7 +125,7 @@ for kind in processor criterion strategy drafter observer; do
         check "$name is described" bash -c "cadenza plugin info ./$name | grep -q '^id  *org.example.new-$kind-$lang\$'"
         check "$name runs" cadenza run --plugin "./$name" --pipeline "$name/story.ini" -p 'river (noun):'
         check "$name passes its own test" sh "$name/test.sh"
-        same "$name forgets the template's name" "$(grep -rlE 'my[-_]' --include='*.[cilsm]*' "$name")" ""
+        same "$name forgets the template's name" "$(grep -rlE 'my[-_]' --include='*.[cilm]*' --include='*.sh' "$name")" ""
     done
 done
 refused "a package that is there" 1 "new_strategy_c: File exists" cadenza plugin new new_strategy_c
