@@ -421,7 +421,8 @@ static cdz_status check_unused(linker *l, const entry_list *entries)
     }
     for (uint32_t i = 0; i < s->n_sections; i++) {
         const cdz_written_section *section = &s->sections[i];
-        bool used = !strcmp(section->name, "generation") || !strcmp(section->name, "pipeline");
+        bool used = !strcmp(section->name, "generation") || !strcmp(section->name, "pipeline") ||
+                    !strcmp(section->name, "names");
         for (uint32_t k = 0; k < entries->n && !used; k++) used = !strcmp(names[k], section->name);
         if (used) continue;
         const char *near = cdz_nearest_name(section->name, names, entries->n);
@@ -438,6 +439,13 @@ bool cdz_link_strategy_has(const cdz_link *link, const char *name)
     const cdz_param_table table = cdz_params_of(link->strategy.plugin.base);
     const cdz_param *param = cdz_param_find(&table, name);
     return param && !(param->flags & CDZ_GENERATION);
+}
+
+int cdz_link_slot(const cdz_link *link, const char *name)
+{
+    const cdz_other_name *other = cdz_sources_other_name(link->sources, name);
+    return cdz_generation_slot(other && strcmp(other->section, "generation") == 0 ? other->name
+                                                                                  : name);
 }
 
 /* A generation parameter, or a bare name that the strategy declares itself. */
@@ -530,6 +538,7 @@ cdz_status cdz_link_create(cdz_registry *registry, const cdz_sources *sources, c
     cdz_error own = {0};
     cdz_link *link = calloc(1, sizeof *link);
     if (!link) return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
+    link->sources = sources;
     linker l = {link, registry, sources, &own, newest};
     cdz_status st = link_all(&l, strategy);
     if (st == CDZ_OK) {

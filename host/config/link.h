@@ -55,6 +55,7 @@ extern const cdz_recipe cdz_recipes[CDZ_N_RECIPES];
 
 typedef struct cdz_link {
     cdz_arena arena;
+    const cdz_sources *sources; /* the pipeline's, which outlives the link */
     cdz_slot_value *generation; /* lowest source first */
     uint32_t n_generation;
     cdz_json *defaults; /* by row of the generation table */
@@ -82,6 +83,8 @@ void cdz_link_each_module(const cdz_link *link, void (*visit)(void *user, const 
 /* Does the named strategy declare this name as its own, not as a mirror of a generation parameter? Then arguments of
  * that name are the strategy's, as a custom_generate function of transformers takes the arguments it names. */
 bool cdz_link_strategy_has(const cdz_link *link, const char *name);
+/* The row of the generation table that a request means by name, in the profile's words or our own; below 0: none. */
+int cdz_link_slot(const cdz_link *link, const char *name);
 void cdz_link_free(cdz_link *link); /* NULL is fine */
 
 /* "story.ini:15: [dry] " and the like into out: what stands before a sentence about an instance. */

@@ -38,7 +38,7 @@ static cdz_status put_kwargs(planner *p)
     p->own = cdz_arena_array(&p->plan->arena, kwargs->len, sizeof *p->own);
     if (!p->own) return no_memory(p);
     for (uint32_t i = 0; i < kwargs->len; i++) {
-        int slot = cdz_generation_slot(kwargs->members[i].key);
+        int slot = cdz_link_slot(p->link, kwargs->members[i].key);
         p->own[i] = slot < 0 || cdz_link_strategy_has(p->link, kwargs->members[i].key);
         if (!p->own[i])
             cdz_resolution_put(&p->res, (uint32_t)slot, &kwargs->members[i].value, &origin);

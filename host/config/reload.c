@@ -1,6 +1,7 @@
 /* reload.c - editions of a pipeline: read from its files, adopted, planned with again, given up with their last plan. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config/pipeline_state.h"
 
@@ -15,13 +16,24 @@ void cdz_edition_release(cdz_edition *edition)
 
 /* --- reading --------------------------------------------------------------------------------------------- */
 
+/* A profile's name will do for a file, unless there is a file of that name. */
+static cdz_status read_named(const cdz_pipeline *p, cdz_sources *sources, cdz_error *err)
+{
+    const char *profile = access(p->name, F_OK) == 0 ? NULL : cdz_sources_profile(sources, p->name);
+    return cdz_sources_read_file(sources, profile ? profile : p->name, err);
+}
+
 static cdz_status read_sources(cdz_pipeline *p, cdz_edition *edition, cdz_error *err)
 {
     cdz_sources *sources = &edition->sources;
+    const char *plugins = cdz_registry_builtin_dir(p->registry);
+    if (plugins) sources->profiles = cdz_arena_printf(sources->arena, "%s/profiles", plugins);
+    if (plugins && !sources->profiles)
+        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", p->name);
     if (p->text)
         CDZ_TRY(cdz_sources_read(sources, p->text, p->len, p->name, err));
     else
-        CDZ_TRY(cdz_sources_read_file(sources, p->name, err));
+        CDZ_TRY(read_named(p, sources, err));
     pthread_mutex_lock(&p->lock);
     edition->strategy = p->strategy;
     cdz_status st = CDZ_OK;

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "config/ini.h"
@@ -63,6 +64,48 @@ static cdz_status add_file(cdz_sources *s, const char *path, cdz_error *err)
     s->files = at;
     s->files[s->n_files++] = copy;
     return CDZ_OK;
+}
+
+/* --- other names ----------------------------------------------------------------------------------------- */
+
+const cdz_other_name *cdz_sources_other_name(const cdz_sources *sources, const char *name)
+{
+    for (uint32_t i = sources->n_names; i > 0; i--)
+        if (strcmp(sources->names[i - 1].alias, name) == 0) return &sources->names[i - 1];
+    return NULL;
+}
+
+/* `alias = name` of a generation parameter, or `alias = section.name`. */
+static cdz_status add_name(cdz_sources *s, const cdz_ini_setting *set, const char *file,
+                           cdz_error *err)
+{
+    const char *dot = strrchr(set->value, '.');
+    cdz_other_name other = {.alias = set->name, .section = "generation", .name = set->value};
+    void *at = s->names;
+    if (dot) {
+        other.section = cdz_arena_strndup(s->arena, set->value, (size_t)(dot - set->value));
+        other.name = dot + 1;
+    } else if (cdz_generation_slot(set->value) < 0) {
+        char hint[120];
+        cdz_generation_suggest(set->value, NULL, hint, sizeof hint);
+        return cdz_err(err, CDZ_E_USAGE, "%s:%u: [names] %s = %s: no such parameter%s", file,
+                       set->line, set->name, set->value, hint);
+    }
+    if (!other.section || !grow(s->arena, &at, s->n_names, &s->cap_names, sizeof *s->names))
+        return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
+    s->names = at;
+    s->names[s->n_names++] = other;
+    return CDZ_OK;
+}
+
+/* A name of [generation] as it is called there, or somewhere else altogether. */
+static void translate(const cdz_sources *s, cdz_written *w)
+{
+    const cdz_other_name *other = cdz_sources_other_name(s, w->name);
+    if (!other) return;
+    w->section = other->section;
+    w->name = other->name;
+    w->bare = false;
 }
 
 /* --- checking -------------------------------------------------------------------------------------------- */
@@ -134,6 +177,15 @@ const char *cdz_sources_path(cdz_arena *arena, const cdz_origin *origin, const c
     return cdz_arena_printf(arena, "%.*s/%s", (int)(slash - origin->file), origin->file, path);
 }
 
+const char *cdz_sources_profile(const cdz_sources *sources, const char *name)
+{
+    if (!sources->profiles || !*name ||
+        strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") < strlen(name))
+        return NULL;
+    const char *path = cdz_arena_printf(sources->arena, "%s/%s.ini", sources->profiles, name);
+    return path && access(path, R_OK) == 0 ? path : NULL;
+}
+
 static cdz_status read_file(cdz_sources *s, const char *path, const chain *outer, cdz_error *err)
 {
     char canonical[PATH_MAX];
@@ -166,7 +218,8 @@ static cdz_status read_used(cdz_sources *s, const cdz_ini *ini, const char *name
         if (strcmp(set->section, "pipeline") != 0 || strcmp(set->name, "use") != 0) continue;
         if (strcmp(set->value, "hf") == 0) return CDZ_OK;
         const cdz_origin origin = {.file = name, .line = set->line};
-        const char *path = cdz_sources_path(s->arena, &origin, set->value);
+        const char *path = cdz_sources_profile(s, set->value);
+        if (!path) path = cdz_sources_path(s->arena, &origin, set->value);
         if (!path) return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
         cdz_error why = {0};
         cdz_status st = read_file(s, path, here, &why);
@@ -184,10 +237,15 @@ static cdz_status add_ini(cdz_sources *s, const cdz_ini *ini, const char *name, 
                                              {source, name, ini->sections[i].line, 1}};
         CDZ_TRY(add_section(s, section, err));
     }
+    for (uint32_t i = 0; i < ini->n_settings; i++)
+        if (strcmp(ini->settings[i].section, "names") == 0)
+            CDZ_TRY(add_name(s, &ini->settings[i], name, err));
     for (uint32_t i = 0; i < ini->n_settings; i++) {
         const cdz_ini_setting *set = &ini->settings[i];
-        const cdz_written w = {
+        cdz_written w = {
             set->section, set->name, set->value, {source, name, set->line, set->column}, false};
+        if (strcmp(w.section, "names") == 0) continue;
+        if (strcmp(w.section, "generation") == 0) translate(s, &w);
         CDZ_TRY(check(s, &w, err));
         CDZ_TRY(add_setting(s, w, err));
     }
@@ -239,6 +297,7 @@ cdz_status cdz_sources_override(cdz_sources *sources, const char *name, const ch
     if (!dot && cdz_generation_slot(name) >= 0) w.section = "generation";
     w.bare = !dot;
     if (!dot && pipeline_key(name)) w.section = "pipeline";
+    if (!dot || strcmp(w.section, "generation") == 0) translate(sources, &w);
 
     if (strcmp(w.section, "pipeline") == 0) st = check_pipeline_key(&w, &why);
     if (st == CDZ_OK && strcmp(w.section, "pipeline") == 0 && strcmp(w.name, "use") == 0)

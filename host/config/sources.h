@@ -16,6 +16,11 @@ typedef struct cdz_written_section {
     cdz_origin origin;
 } cdz_written_section;
 
+/* Another name for a parameter: [names] of a profile. */
+typedef struct cdz_other_name {
+    const char *alias, *section, *name;
+} cdz_other_name;
+
 /* Grows in its arena; a later entry wins over an earlier one of the same section and name. */
 typedef struct cdz_sources {
     cdz_arena *arena;
@@ -25,6 +30,9 @@ typedef struct cdz_sources {
     uint32_t n_sections, cap_sections;
     const char **files; /* (n_files) that were read */
     uint32_t n_files, cap_files;
+    cdz_other_name *names;
+    uint32_t n_names, cap_names;
+    const char *profiles; /* folder of the profiles that `use` may name; NULL: none but hf */
 } cdz_sources;
 
 /* Reads text and, before it, the files it uses. Keys of [pipeline] and [generation] are checked. */
@@ -35,6 +43,11 @@ cdz_status cdz_sources_read_file(cdz_sources *sources, const char *path, cdz_err
 /* `-s name=value` or `-s section.name=value`. */
 cdz_status cdz_sources_override(cdz_sources *sources, const char *name, const char *value,
                                 cdz_error *err);
+
+/* The file of a profile: profiles/NAME.ini. NULL: there is none. */
+const char *cdz_sources_profile(const cdz_sources *sources, const char *name);
+/* What name stands for, or NULL. */
+const cdz_other_name *cdz_sources_other_name(const cdz_sources *sources, const char *name);
 
 /* The setting that counts, or NULL. */
 const cdz_written *cdz_sources_find(const cdz_sources *sources, const char *section,
