@@ -10,16 +10,19 @@
 #include "cli/plugin_page.h"
 #include "config/environment.h"
 #include "config/params.h"
+#include "config/schema.h"
 #include "lua/lua_loader.h"
 #include "plug/check.h"
 #include "plug/manifest.h"
 #include "plug/places.h"
 #include "plug/registry.h"
+#include "prepare/prepare.h"
 
 static const char help[] =
     "usage: cadenza plugin list [-v]\n"
     "       cadenza plugin info ID|PATH\n"
     "       cadenza plugin page ID|PATH\n"
+    "       cadenza plugin schema [ID|PATH]\n"
     "       cadenza plugin new PATH [--kind KIND] [--lang lua|c] [--id ID]\n"
     "       cadenza plugin add FOLDER [--yes] [--lock FILE]\n"
     "       cadenza plugin remove ID [--lock FILE]\n"
@@ -31,6 +34,7 @@ static const char help[] =
     "  info ID|PATH   one plugin: its parameters with ranges, its capabilities, its file;\n"
     "                 PATH is a package folder, a .so or a .lua file\n"
     "  page ID|PATH   the same as a page of Markdown, for a package's documentation\n"
+    "  schema [ID|PATH]  JSON Schema of its parameters; alone: of a whole request document\n"
     "  new PATH       a new package in the folder PATH, which works as it is: change it\n"
     "  add FOLDER     a package is shown and, when you say yes, copied to your plugin folder\n"
     "                 and pinned in cadenza.lock, so that its id works everywhere; a package\n"
@@ -291,6 +295,58 @@ static int info_command(const options *o, const char *what, bool as_page)
     return st == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
 }
 
+/* --- schema ----------------------------------------------------------------------------------------------- */
+
+/* An id of several kinds: any of their tables. */
+static cdz_status schema_of_id(cdz_registry *registry, const char *id, cdz_buf *out, cdz_error *err)
+{
+    cdz_buf all = {0};
+    unsigned n = 0;
+    for (uint32_t kind = CDZ_KIND_PROCESSOR; kind <= CDZ_KIND_OBSERVER; kind++) {
+        cdz_plugin_ref ref;
+        if (cdz_registry_find(registry, kind, id, &ref, NULL) != CDZ_OK) continue;
+        if (n++) cdz_buf_puts(&all, ",\n");
+        cdz_plugin_schema(ref.base, &all);
+        cdz_module_release(ref.module);
+    }
+    if (n > 1)
+        cdz_buf_printf(out, "{\"anyOf\": [\n%s]}\n", all.data ? all.data : "");
+    else
+        cdz_buf_puts(out, all.data ? all.data : "");
+    out->failed |= all.failed;
+    cdz_buf_free(&all);
+    cdz_plugin_ref none;
+    return n ? CDZ_OK : cdz_registry_find(registry, 0, id, &none, err);
+}
+
+static cdz_status schema_of_path(cdz_registry *registry, const char *path, cdz_buf *out,
+                                 cdz_error *err)
+{
+    cdz_plugin_ref ref;
+    CDZ_TRY(cdz_registry_load(registry, path, 0, &ref, err));
+    cdz_plugin_schema(ref.base, out);
+    cdz_module_release(ref.module);
+    return CDZ_OK;
+}
+
+/* what: an id or a path; NULL: a request with all generation parameters. */
+static int schema_command(const options *o, const char *what)
+{
+    cdz_registry *registry = NULL;
+    cdz_buf text = {0};
+    cdz_error err = {0};
+    cdz_status st = what ? open_registry(o, &registry, &err) : CDZ_OK;
+    if (!what) cdz_request_schema(&text);
+    if (what && st == CDZ_OK)
+        st = is_path(what) ? schema_of_path(registry, what, &text, &err)
+                           : schema_of_id(registry, what, &text, &err);
+    cdz_registry_free(registry);
+    if (st == CDZ_OK && text.failed) st = cdz_err(&err, CDZ_E_NOMEM, "out of memory");
+    if (st == CDZ_OK) fputs(text.data, stdout);
+    cdz_buf_free(&text);
+    return st == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
+}
+
 /* --- the command -------------------------------------------------------------------------------------------- */
 
 static void take_option(options *o, int opt, int *status)
@@ -322,7 +378,8 @@ static void take_option(options *o, int opt, int *status)
 
 static int dispatch(const options *o, int n, char **words)
 {
-    if (n == 0) return cdz_cli_misuse("plugin", "expected list, info, page, new, add or remove");
+    if (n == 0)
+        return cdz_cli_misuse("plugin", "expected list, info, page, schema, new, add or remove");
     if (strcmp(words[0], "list") == 0) {
         if (n > 1) return cdz_cli_misuse("plugin", "list takes no '%s'", words[1]);
         return list_command(o);
@@ -336,6 +393,11 @@ static int dispatch(const options *o, int n, char **words)
         if (n != 2) return cdz_cli_misuse("plugin", "new takes one folder");
         return cdz_cli_plugin_new(words[1], o->kind, o->lang, o->id);
     }
+    if (strcmp(words[0], "schema") == 0) {
+        if (n > 2)
+            return cdz_cli_misuse("plugin", "schema takes one plugin id or path, or nothing");
+        return schema_command(o, n == 2 ? words[1] : NULL);
+    }
     if (strcmp(words[0], "add") == 0) {
         if (n != 2) return cdz_cli_misuse("plugin", "add takes one package folder");
         return cdz_cli_plugin_add(words[1], o->lock, o->yes, o->safe_mode);
@@ -344,11 +406,11 @@ static int dispatch(const options *o, int n, char **words)
         if (n != 2) return cdz_cli_misuse("plugin", "remove takes one plugin id");
         return cdz_cli_plugin_remove(words[1], o->lock);
     }
-    static const char *const known[] = {"list", "info", "page", "new", "add", "remove"};
+    static const char *const known[] = {"list", "info", "page", "schema", "new", "add", "remove"};
     const char *near = cdz_nearest_name(words[0], known, sizeof known / sizeof known[0]);
     if (near) return cdz_cli_misuse("plugin", "no '%s': did you mean '%s'?", words[0], near);
-    return cdz_cli_misuse("plugin", "no '%s': expected list, info, page, new, add or remove",
-                          words[0]);
+    return cdz_cli_misuse(
+        "plugin", "no '%s': expected list, info, page, schema, new, add or remove", words[0]);
 }
 
 int cdz_cmd_plugin(int argc, char **argv)

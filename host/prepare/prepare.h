@@ -64,6 +64,9 @@ cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_job **out, cdz_recor
 
 /* Refuses unknown fields and fields of the wrong type; name begins the sentences. */
 cdz_status cdz_request_check(const cdz_json *document, cdz_error *err);
+/* JSON Schema of a document, and the fields alone, as members of "properties" (`cadenza plugin schema`). */
+void cdz_request_schema(cdz_buf *out);
+void cdz_request_fields_schema(cdz_buf *out);
 /* The draft model's folder that a document names, or NULL. The document has been checked. */
 const char *cdz_request_assistant(const cdz_json *document);
 cdz_status cdz_record_read(const cdz_json *document, cdz_record_spec *out, cdz_error *err);

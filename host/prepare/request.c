@@ -9,31 +9,41 @@
 static const struct {
     const char *name;
     char use;
+    const char *schema,
+        *help; /* members of its JSON Schema; what it is; NULL: not for others to set */
 } request_fields[] = {
-    {"prompt", 'p'},
-    {"prompt_ids", 'p'},
-    {"attention_mask", 'p'},
-    {"kwargs", 'p'},
-    {"seed", 'p'},
-    {"record", 'p'},
-    {"mode", 'p'},
-    {"pipeline", 'c'},
-    {"assistant", 'c'},
-    {"id", 'c'},
-    {"expect", 'n'},
-    {"min_margin", 'n'},
-    {"margins", 'n'},
-    {"optional", 'n'},
-    {"prompt_text", 'n'},
-    {"reference", 'n'},
-    {"inputs_embeds", 'p'},
-    {"calls", 'c'},
-    {"messages", 'p'},
-    {"tools", 'p'},
-    {"documents", 'p'},
-    {"chat_template", 'p'},
-    {"chat_template_kwargs", 'p'},
-    {"special_in_messages", 'p'},
+    {"prompt", 'p',
+     "\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"array\", \"minItems\": 1, \"items\": {\"type\": \"string\"}}]",
+     "text, or a list of texts"},
+    {"prompt_ids", 'p',
+     "\"anyOf\": [{\"type\": \"array\", \"items\": {\"type\": \"integer\"}}, {\"type\": \"array\", \"items\": {\"type\": \"array\", \"items\": {\"type\": \"integer\"}}}, {\"type\": \"null\"}]",
+     "ids, or rows of ids already padded; null starts from bos_token_id"},
+    {"attention_mask", 'p', "\"type\": [\"array\", \"null\"]", "rows of 0 and 1"},
+    {"kwargs", 'p', "\"$ref\": \"#/$defs/generation\"",
+     "generation parameters and the strategy's own"},
+    {"seed", 'p', "\"type\": \"integer\"", "as torch.manual_seed before the call"},
+    {"record", 'p', "\"type\": [\"object\", \"null\"]", "asks for an answer in recorded form"},
+    {"mode", 'p', "\"type\": \"string\"", "logits or score: no generation"},
+    {"pipeline", 'c', "\"type\": \"string\"", "a pipeline file of its own"},
+    {"assistant", 'c', "\"type\": [\"object\", \"null\"]",
+     "the draft model: model, tokenizer, generation_config"},
+    {"id", 'c', "", "yours"},
+    {"expect", 'n', NULL, NULL},
+    {"min_margin", 'n', NULL, NULL},
+    {"margins", 'n', NULL, NULL},
+    {"optional", 'n', NULL, NULL},
+    {"prompt_text", 'n', NULL, NULL},
+    {"reference", 'n', NULL, NULL},
+    {"inputs_embeds", 'p', "", "embeddings as prompt"},
+    {"calls", 'c', "\"type\": \"array\"", "further calls, one after the other"},
+    {"messages", 'p', "\"type\": \"array\"", "a conversation, or a list of them"},
+    {"tools", 'p', "", "for the chat template"},
+    {"documents", 'p', "", "for the chat template"},
+    {"chat_template", 'p', "\"type\": [\"string\", \"null\"]", "the name of a template"},
+    {"chat_template_kwargs", 'p', "\"type\": [\"object\", \"null\"]",
+     "further variables of the template"},
+    {"special_in_messages", 'p', "\"type\": [\"boolean\", \"null\"]",
+     "special tokens spelt in messages are read as such"},
 };
 
 enum { N_FIELDS = sizeof request_fields / sizeof request_fields[0] };
@@ -43,6 +53,20 @@ static char field_use(const char *name)
     for (size_t i = 0; i < N_FIELDS; i++)
         if (strcmp(request_fields[i].name, name) == 0) return request_fields[i].use;
     return '\0';
+}
+
+void cdz_request_fields_schema(cdz_buf *out)
+{
+    bool first = true;
+    for (size_t i = 0; i < N_FIELDS; i++) {
+        const char *schema = request_fields[i].schema;
+        if (!schema) continue;
+        cdz_buf_printf(out, "%s\n    \"%s\": {\"description\": ", first ? "" : ",",
+                       request_fields[i].name);
+        cdz_json_write_string(out, request_fields[i].help, strlen(request_fields[i].help));
+        cdz_buf_printf(out, "%s%s}", *schema ? ", " : "", schema);
+        first = false;
+    }
 }
 
 static cdz_status unknown_field(const char *name, cdz_error *err)

@@ -91,6 +91,16 @@ answer=$(script -qec "cadenza plugin add try_c" /dev/null <<<y 2>&1)
 case $answer in *'org.example.try-c is pinned'*) good ;; *) bad "yes is yes: $answer" ;; esac
 check "taken away" cadenza plugin remove org.example.try-c
 
+# --- schemas
+check "schema of an id" cadenza plugin schema top_k
+shows "its parameter" '"top_k": \{"description"'
+check "schema of a path" cadenza plugin schema ./try_lua
+shows "its title" '"title": "org.example.try-lua"'
+check "schema of a request" cadenza plugin schema
+shows "generation parameters" '"max_new_tokens": .*"minimum": 1'
+refused "schema of nothing" 1 "did you mean 'top_k'?" cadenza plugin schema top_kk
+refused "schema of two" 2 "schema takes one" cadenza plugin schema top_k top_p
+
 # --- folders of one's own, a project's lock
 export CADENZA_PLUGIN_PATH=$work
 refused "found, not pinned" 1 "native code found in a directory" cadenza plugin info org.example.try-c
