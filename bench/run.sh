@@ -40,6 +40,7 @@ for name in "${names[@]}"; do
     [ -x "$program" ] || { echo "bench: $program was not built" >&2; exit 1; }
     echo "== $name"
     "$program"
+    [ "$name" != lua ] || "$build/bench/bench_twins"
     # Beside transformers where PYTHON has it.
     if [ "$name" = sampling ] && "${PYTHON:-python3}" -c 'import torch, safetensors' 2>/dev/null; then
         folder=$build/bench/wide

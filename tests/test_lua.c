@@ -271,7 +271,14 @@ static const struct {
      "row:fill(2):penalize(ids, 'frequency', 0.5); assert(row[3] == 1 and row[5] == 1.5)\n"
      "row:fill(2):penalize(ids, 'presence', 0.5); assert(row[3] == 1.5)\n"
      "row:fill(2):encoder_penalty(ids, 2); assert(row[3] == 4)"},
-    {"n-grams", "row:fill(1):ngram_ban(ids, 2); assert(row[5] == -math.huge and row[3] == 1)"},
+    {"n-grams",
+     "row:fill(1):ngram_ban(ids, 2); assert(row[5] == -math.huge and row[3] == 1)\n"
+     "row:fill(1):ngram_ban(ids, 2, { 3, 9, 3, 8 }); assert(row[9] == -math.huge and row[8] == "
+     "-math.huge and row[5] == 1)\n"
+     "assert(not pcall(row.ngram_ban, row, { 3 }, 2, { 3, 9 }))\n"
+     "row:fill(1):ngram_ban(ids, 99, { 3 }); assert(row:min() == 1)"},
+    {"filled from another", "local v = vec.new(16, 3); assert(row:fill(v) == row and row[15] == 3)\n"
+                            "assert(not pcall(row.fill, row, vec.new(2)))"},
     {"sequence bias",
      "row:fill(1):sequence_bias({ {{4}, 0.5}, {{3, 6}, 2}, {{5, 3, 6}, 1}, {{1, 7}, 9} }, ids)\n"
      "assert(row[4] == 1.5 and row[6] == 4 and row[7] == 1)"},

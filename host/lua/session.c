@@ -14,6 +14,8 @@
 /* 5.4 slows every instruction for any count hook, so a larger step would gain nothing. */
 #define HOOK_COUNT  1000
 #define MAX_FRAMES  20
+#define SHORT_S     1e-3        /* of calls shorter than this the wall clock is enough */
+#define LONG_OP     1000000     /* elements of an operation that may last as long */
 #define STACK_BYTES (96u << 10) /* of a strategy's fibre of 256 KiB */
 
 static const char slots[CDZ_LUA_SLOT_COUNT];
@@ -39,23 +41,36 @@ static double clock_s(clockid_t id)
 }
 
 /* The thread's own clock, not the wall's, decides: on a busy machine a script is not punished for waiting. It is a
- * system call, so the wall clock, which runs at least as fast, is asked first. */
-static cdz_lua_spent time_spent(cdz_lua_session *S)
+ * system call, so the wall clock, which runs at least as fast, is asked first, and the other one only for calls that are
+ * about to last: `long_work`, or a millisecond gone. */
+static cdz_lua_spent time_spent(cdz_lua_session *S, bool long_work)
 {
+    const double wall = clock_s(CLOCK_MONOTONIC),
+                 gone = S->call_wall_s < 0 ? 0 : wall - S->call_wall_s;
+
+    if (S->call_wall_s < 0) S->call_wall_s = wall;
     if (S->call_cpu_s < 0) {
-        S->call_wall_s = clock_s(CLOCK_MONOTONIC);
-        S->call_cpu_s = clock_s(CLOCK_THREAD_CPUTIME_ID);
-        return CDZ_LUA_NOT_SPENT;
+        if (!long_work && gone < SHORT_S) return CDZ_LUA_NOT_SPENT;
+        S->call_cpu_s = clock_s(CLOCK_THREAD_CPUTIME_ID) - (gone < SHORT_S ? gone : SHORT_S);
     }
     const double limit = 1e-3 * (double)S->limits.ms;
     const double call = limit * S->call_rows;
     const double request = limit * CDZ_LUA_REQUEST_CALLS * S->request_rows - S->request_s;
     const double least = call < request ? call : request;
 
-    if (clock_s(CLOCK_MONOTONIC) - S->call_wall_s <= least) return CDZ_LUA_NOT_SPENT;
+    if (gone <= least) return CDZ_LUA_NOT_SPENT;
     const double ran = clock_s(CLOCK_THREAD_CPUTIME_ID) - S->call_cpu_s;
     if (ran > call) return CDZ_LUA_SPENT_TIME;
     return ran > request ? CDZ_LUA_SPENT_REQUEST_TIME : CDZ_LUA_NOT_SPENT;
+}
+
+/* What the call that ends has run. */
+static double time_ran(const cdz_lua_session *S)
+{
+    if (S->call_cpu_s >= 0) return clock_s(CLOCK_THREAD_CPUTIME_ID) - S->call_cpu_s;
+    if (S->call_wall_s < 0) return 0;
+    const double gone = clock_s(CLOCK_MONOTONIC) - S->call_wall_s;
+    return gone < SHORT_S ? gone : SHORT_S;
 }
 
 /* --- memory ------------------------------------------------------------------------------------------ */
@@ -73,7 +88,7 @@ static bool spend_block(cdz_lua_session *S, size_t bytes, size_t had)
     if (S->call_rows == 0 || bytes < CDZ_LUA_BIG_OP) return true;
     if (!S->spent && S->call_used > call) S->spent = CDZ_LUA_SPENT_INSTRUCTIONS;
     if (!S->spent && S->request_used > request) S->spent = CDZ_LUA_SPENT_REQUEST_INSTRUCTIONS;
-    if (!S->spent) S->spent = time_spent(S);
+    if (!S->spent) S->spent = time_spent(S, false);
     return !S->spent;
 }
 
@@ -218,9 +233,9 @@ void cdz_lua_charge(lua_State *L, int64_t instructions)
     if (S->request_used > request) cdz_lua_spend(L, CDZ_LUA_SPENT_REQUEST_INSTRUCTIONS);
 }
 
-static void check_time(lua_State *L)
+static void check_time(lua_State *L, bool long_work)
 {
-    const cdz_lua_spent why = time_spent(cdz_lua_of(L));
+    const cdz_lua_spent why = time_spent(cdz_lua_of(L), long_work);
 
     if (why) cdz_lua_spend(L, why);
 }
@@ -228,14 +243,14 @@ static void check_time(lua_State *L)
 void cdz_lua_charge_elements(lua_State *L, size_t n)
 {
     cdz_lua_charge(L, (int64_t)(n / 256 + 1));
-    if (n >= CDZ_LUA_BIG_OP) check_time(L);
+    if (n >= CDZ_LUA_BIG_OP) check_time(L, n >= LONG_OP);
 }
 
 static void on_count(lua_State *L, lua_Debug *ar)
 {
     (void)ar;
     cdz_lua_charge(L, HOOK_COUNT);
-    check_time(L);
+    check_time(L, false);
 }
 
 void cdz_lua_guard_stack(lua_State *L)
@@ -318,7 +333,7 @@ void cdz_lua_slice_begin(cdz_lua_session *S, const cdz_step *step, uint32_t n_ro
     S->step = step;
     S->call_rows = n_rows == 0 ? 1 : n_rows < CDZ_LUA_MAX_FACTOR ? n_rows : CDZ_LUA_MAX_FACTOR;
     S->call_used = 0;
-    S->call_cpu_s = -1;
+    S->call_wall_s = S->call_cpu_s = -1;
     S->stack_base = (uintptr_t)&here;
     S->error[0] = '\0';
     S->noise_ready = S->row_set = S->state_writable = S->in_begin = false;
@@ -326,7 +341,7 @@ void cdz_lua_slice_begin(cdz_lua_session *S, const cdz_step *step, uint32_t n_ro
 
 cdz_status cdz_lua_slice_end(cdz_lua_session *S, lua_State *L, int rc)
 {
-    if (S->call_cpu_s >= 0) S->request_s += clock_s(CLOCK_THREAD_CPUTIME_ID) - S->call_cpu_s;
+    S->request_s += time_ran(S);
     S->step = NULL;
     if (rc == LUA_ERRMEM && !S->spent) S->spent = CDZ_LUA_SPENT_MEMORY;
     if (S->spent) {

@@ -74,7 +74,7 @@ typedef struct cdz_lua_session {
     cdz_lua_limits limits;
     uint32_t call_rows, request_rows; /* factors of the limits of a call and of the request */
     int64_t call_used, request_used;  /* instructions */
-    double call_wall_s, call_cpu_s; /* when the call first looked at the clock; cpu < 0: not yet */
+    double call_wall_s, call_cpu_s; /* when the call first looked at these clocks; < 0: not yet */
     double request_s;               /* run time of earlier calls */
     size_t heap_used, pool_used, pool_limit;
     cdz_lua_spent spent;

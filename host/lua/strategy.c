@@ -8,8 +8,9 @@
 
 #include "lua/decoder.h"
 
-#define DECODER   "cadenza.decoder"
-#define VERB_COST 1000 /* instructions: a turn of the engine's, so that no loop of verbs is for ever */
+#define DECODER "cadenza.decoder"
+#define VERB_COST                                                                                  \
+    1000 /* instructions: a turn of the engine's, so that no loop of verbs is for ever */
 
 /* --- verbs --------------------------------------------------------------------------------------------------- */
 

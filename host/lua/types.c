@@ -13,7 +13,7 @@ void *cdz_lua_pool_alloc(lua_State *L, size_t bytes)
     if (bytes > S->pool_limit || S->pool_used > S->pool_limit - bytes) lua_gc(L, LUA_GCCOLLECT);
     if (bytes > S->pool_limit || S->pool_used > S->pool_limit - bytes)
         cdz_lua_spend(L, CDZ_LUA_SPENT_MEMORY);
-    void *block = malloc(bytes);
+    void *block = aligned_alloc(64, (bytes + 63) / 64 * 64); /* rows of lanes share no cache line */
     if (!block) cdz_lua_spend(L, CDZ_LUA_SPENT_MEMORY);
     S->pool_used += bytes;
     return block;

@@ -296,12 +296,16 @@ static int vec_min_with(lua_State *L)
     return arith(L, MIN);
 }
 
+/* v:fill(x): every element; of a vector, its own. */
 static int vec_fill(lua_State *L)
 {
     const cdz_lua_vec *v = TARGET(L);
 
     cdz_lua_charge_elements(L, v->n);
-    ops(L)->fill(v->data, v->n, cdz_lua_check_float(L, 2));
+    if (!cdz_lua_test_vec(L, 2))
+        ops(L)->fill(v->data, v->n, cdz_lua_check_float(L, 2));
+    else if (v->n > 0)
+        memmove(v->data, cdz_lua_check_vec_of(L, 2, v->n)->data, v->n * sizeof(float));
     return return_self(L);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lua/types.h"
+#include "vec/history.h"
 
 #define OPS(L) (cdz_lua_of(L)->vec)
 
@@ -69,7 +70,7 @@ static int vec_encoder_penalty(lua_State *L)
     return return_self(L);
 }
 
-/* v:ngram_ban(ids, n): masks every token that would complete an n-gram already in ids. */
+/* v:ngram_ban(ids, n [, of]): masks every token that would complete an n-gram already in ids, or in `of`. */
 static int vec_ngram_ban(lua_State *L)
 {
     const cdz_lua_vec *v = cdz_lua_check_target(L);
@@ -77,8 +78,15 @@ static int vec_ngram_ban(lua_State *L)
     const lua_Integer n = luaL_checkinteger(L, 3);
 
     luaL_argcheck(L, n >= 1 && n <= INT32_MAX, 3, "must be at least 1");
-    cdz_lua_charge_elements(L, 4 * (size_t)ids.len);
-    OPS(L)->ban_ngrams(v->data, v->n, ids.at, ids.len, (size_t)n);
+    if (lua_isnoneornil(L, 4)) {
+        cdz_lua_charge_elements(L, 4 * (size_t)ids.len);
+        OPS(L)->ban_ngrams(v->data, v->n, ids.at, ids.len, (size_t)n);
+        return return_self(L);
+    }
+    luaL_checkudata(L, 2, CDZ_LUA_IDS); /* two tables would share one buffer */
+    const cdz_ids of = cdz_lua_check_ids(L, 4);
+    cdz_lua_charge_elements(L, 4 * (size_t)of.len);
+    cdz_history_ban_ngrams_of(v->data, v->n, ids.at, ids.len, of.at, of.len, (size_t)n);
     return return_self(L);
 }
 
@@ -119,7 +127,39 @@ static bool fires(const entry *e, cdz_ids row)
     return k == 0 || memcmp(e->ids.at, row.at + row.len - k, k * sizeof *row.at) == 0;
 }
 
-/* v:sequence_bias({{ids, bias}, ...}, ids of the row): biases are summed first, single tokens before sequences. */
+/* Sums by id, of the ids that have one. */
+typedef struct biases {
+    float *at;     /* n, set where seen */
+    uint8_t *seen; /* a bit per id */
+    int32_t *ids;  /* n_ids of them, each once */
+    size_t n_ids;
+} biases;
+
+static biases new_biases(lua_State *L, size_t n)
+{
+    biases b = {.at = cdz_lua_scratch(L, 8 * n + n / 8 + 64)};
+
+    b.ids = (int32_t *)(void *)(b.at + n);
+    b.seen = (uint8_t *)(void *)(b.ids + n);
+    memset(b.seen, 0, n / 8 + 1);
+    return b;
+}
+
+static float *bias_of(biases *b, int32_t id)
+{
+    uint8_t *byte = &b->seen[id / 8];
+    const uint8_t bit = (uint8_t)(1u << (id % 8));
+
+    if (!(*byte & bit)) {
+        *byte = (uint8_t)(*byte | bit);
+        b->ids[b->n_ids++] = id;
+        b->at[id] = 0;
+    }
+    return &b->at[id];
+}
+
+/* v:sequence_bias({{ids, bias}, ...}, ids of the row): biases are summed first, single tokens before sequences. Every
+ * element is added to, if only 0, which makes +0 of -0: the reference's bits. */
 static int vec_sequence_bias(lua_State *L)
 {
     const cdz_lua_vec *v = cdz_lua_check_target(L);
@@ -129,20 +169,21 @@ static int vec_sequence_bias(lua_State *L)
     luaL_checkudata(L, 3, CDZ_LUA_IDS); /* a table would share the buffer of the entries */
     const cdz_ids row = cdz_lua_check_ids(L, 3);
     const lua_Integer n = (lua_Integer)lua_rawlen(L, 2);
-    float *bias = cdz_lua_scratch(L, v->n * sizeof *bias + 64);
 
     cdz_lua_charge_elements(L, 2 * v->n);
     cdz_lua_charge(L, 4 * n);
-    memset(bias, 0, v->n * sizeof *bias);
+    biases b = new_biases(L, v->n);
     for (lua_Integer i = 1; i <= n; i++) {
         const entry e = read_entry(L, i, v->n);
-        if (e.ids.len == 1) bias[e.ids.at[0]] = e.bias;
+        if (e.ids.len == 1) *bias_of(&b, e.ids.at[0]) = e.bias;
     }
     for (lua_Integer i = 1; i <= n; i++) {
         const entry e = read_entry(L, i, v->n);
-        if (e.ids.len > 1 && fires(&e, row)) bias[e.ids.at[e.ids.len - 1]] += e.bias;
+        if (e.ids.len > 1 && fires(&e, row)) *bias_of(&b, e.ids.at[e.ids.len - 1]) += e.bias;
     }
-    OPS(L)->add_v(v->data, bias, v->n);
+    for (size_t i = 0; i < b.n_ids; i++) b.at[b.ids[i]] = v->data[b.ids[i]] + b.at[b.ids[i]];
+    OPS(L)->add(v->data, v->n, 0.0f);
+    for (size_t i = 0; i < b.n_ids; i++) v->data[b.ids[i]] = b.at[b.ids[i]];
     return return_self(L);
 }
 

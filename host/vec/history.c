@@ -61,15 +61,21 @@ void cdz_history_penalize(float *x, size_t n, const int32_t *ids, size_t n_ids, 
     }
 }
 
-void cdz_history_ban_ngrams(float *x, size_t n, const int32_t *ids, size_t n_ids, size_t g)
+void cdz_history_ban_ngrams_of(float *x, size_t n, const int32_t *ids, size_t n_ids,
+                               const int32_t *of, size_t n_of, size_t g)
 {
-    if (g == 0 || n_ids < g) return;
+    if (g == 0 || n_ids + 1 < g) return;
     const size_t n_prefix = g - 1;
     const int32_t *const prefix = ids + (n_ids - n_prefix);
 
-    for (size_t i = 0; i + g <= n_ids; i++) {
-        const int32_t next = ids[i + n_prefix];
-        if (memcmp(ids + i, prefix, n_prefix * sizeof *ids) == 0 && inside(next, n))
+    for (size_t i = 0; i + g <= n_of; i++) {
+        const int32_t next = of[i + n_prefix];
+        if (inside(next, n) && (n_prefix == 0 || memcmp(of + i, prefix, n_prefix * sizeof *of) == 0))
             x[next] = -INFINITY;
     }
+}
+
+void cdz_history_ban_ngrams(float *x, size_t n, const int32_t *ids, size_t n_ids, size_t g)
+{
+    cdz_history_ban_ngrams_of(x, n, ids, n_ids, ids, n_ids, g);
 }

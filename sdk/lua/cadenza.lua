@@ -203,7 +203,8 @@ function Vec:max_with(x) end
 ---@param x number|cadenza.Vec
 ---@return cadenza.Vec self
 function Vec:min_with(x) end
----@param x number
+---Every element x; of a vector, its own element.
+---@param x number|cadenza.Vec
 ---@return cadenza.Vec self
 function Vec:fill(x) end
 ---self + a * x
@@ -359,11 +360,12 @@ function Vec:penalize(ids, kind, x) end
 ---@param x number
 ---@return cadenza.Vec self
 function Vec:encoder_penalty(ids, x) end
----Masks what would complete an n-gram that ids already hold.
+---Masks what would complete an n-gram that ids already hold, or those of `of` do.
 ---@param ids cadenza.IdList
 ---@param n integer
+---@param of? cadenza.IdList
 ---@return cadenza.Vec self
-function Vec:ngram_ban(ids, n) end
+function Vec:ngram_ban(ids, n, of) end
 ---@param biases {[1]: integer[], [2]: number}[] sequences and what is added to their last token
 ---@param ids cadenza.Ids of the row
 ---@return cadenza.Vec self
