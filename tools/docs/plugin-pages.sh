@@ -94,7 +94,9 @@ lua_example() { # id prompt settings
     [ -f "$twin" ] || return 0
     printf '\n## The same in Lua\n\nThis script gives the bits of the built-in one.\n\n```lua my_%s.lua\n' "$1"
     sed 1d "$twin"
-    printf '```\n\n```ini my_%s.ini\n[pipeline]\nchain = lua:my_%s.lua\n\n[generation]\n' "$1" "$1"
+    local key=chain # the scripts alone: the built-in processor stays out
+    grep -q cadenza.criterion "$twin" && key=stopping
+    printf '```\n\n```ini my_%s.ini\n[pipeline]\n%s = lua:my_%s.lua\n\n[generation]\n' "$1" "$key" "$1"
     settings "$3" | sed 's/=/ = /'
     printf '```\n\n```console\n$ cadenza run --pipeline my_%s.ini -p '\''%s'\''\n```\n' "$1" "$2"
 }
