@@ -96,16 +96,19 @@ static void compete_block(race *r, cdz_torch_rng *rng, const float *p, size_t fi
     rng->at = at + 2 * (uint32_t)n;
 }
 
-/* Where p is 0 the ratio is 0, and the element's two words are passed over. */
 int32_t cdz_torch_multinomial(cdz_torch_rng *rng, const float *p, size_t n)
+{
+    if (is_distribution(p, n)) return cdz_torch_draw(rng, p, n);
+    cdz_torch_skip(rng, 2 * (uint64_t)n);
+    return -1;
+}
+
+/* Where p is 0 the ratio is 0, and the element's two words are passed over. */
+int32_t cdz_torch_draw(cdz_torch_rng *rng, const float *p, size_t n)
 {
     race r = {.winner = -1};
     size_t i = 0;
 
-    if (!is_distribution(p, n)) {
-        cdz_torch_skip(rng, 2 * (uint64_t)n);
-        return -1;
-    }
     while (i < n) {
         if (rng->at + 2 > CDZ_MT_WORDS) { /* the next element's words are not both here */
             if (p[i] > 0.0f)

@@ -20,7 +20,9 @@ float cdz_torch_uniform(cdz_torch_rng *rng); /* torch.rand: one word */
 /* torch.multinomial(p, 1) of one row of n probabilities: 2 * n words; logarithms only where p > 0.
  * -1: the row holds nan, inf, a negative, or only zeros (the stream is advanced all the same). */
 int32_t cdz_torch_multinomial(cdz_torch_rng *rng, const float *p, size_t n);
-/* The same of a row of n in which all is 0 but p[0, len), the probabilities of ids, which rise. They are a
+/* The same of a row that is known to be a distribution. */
+int32_t cdz_torch_draw(cdz_torch_rng *rng, const float *p, size_t n);
+/* And of a row of n in which all is 0 but p[0, len), the probabilities of ids, which rise. They are a
  * distribution. */
 int32_t cdz_torch_race(cdz_torch_rng *rng, const int32_t *ids, const float *p, size_t len, size_t n);
 /* torch.multinomial(p, k) without replacement: k ids by falling p/q, ties as torch.topk. scratch: cdz_vec_scratch(n).

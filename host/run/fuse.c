@@ -9,7 +9,7 @@
 #include "run/task.h"
 #include "vec/vec.h"
 
-enum { MOST_FORMS = 8 };
+enum { MOST_FORMS = 8, LONGEST_REST = 16 };
 
 void cdz_stage_describe(cdz_loop *loop, cdz_stage *stage)
 {
@@ -55,6 +55,26 @@ static void list(cdz_survivors *s, float *row, uint32_t n_vocab, cdz_drawn *draw
     *drawn = (cdz_drawn){true, (uint32_t)s->n};
 }
 
+/* Rows with thousands of survivors come in a row: after one, the walk is not tried for a while, longer each time. */
+static bool rests(cdz_worker *worker)
+{
+    if (worker->resting == 0) return false;
+    worker->resting--;
+    worker->fusings[CDZ_FUSE_MANY]++;
+    return true;
+}
+
+static void note(cdz_worker *worker, cdz_fusing verdict)
+{
+    worker->fusings[verdict]++;
+    if (verdict == CDZ_FUSE_MANY)
+        worker->rest = worker->rest ? 2 * worker->rest : 1;
+    else
+        worker->rest = 0;
+    if (worker->rest > LONGEST_REST) worker->rest = LONGEST_REST;
+    worker->resting = worker->rest;
+}
+
 bool cdz_fuse_row(const cdz_loop *loop, uint32_t from, uint32_t to, float *row, uint32_t n_vocab,
                   cdz_worker *worker, cdz_drawn *drawn)
 {
@@ -62,10 +82,11 @@ bool cdz_fuse_row(const cdz_loop *loop, uint32_t from, uint32_t to, float *row, 
     cdz_form forms[MOST_FORMS];
     cdz_survivors s;
     const size_t n = collect(loop, from, to, forms);
+    if (rests(worker)) return false;
     void *scratch = cdz_scratch_take(&worker->scratch, cdz_vec_scratch(n_vocab));
     if (!scratch) return false;
     const cdz_fusing verdict = fuser->run(row, n_vocab, forms, n, &s, scratch);
-    worker->fusings[verdict]++;
+    note(worker, verdict);
     if (verdict == CDZ_FUSED) {
         if (drawn && 2 * s.n <= n_vocab)
             list(&s, row, n_vocab, drawn);

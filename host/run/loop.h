@@ -60,7 +60,9 @@ enum { CDZ_LOOP_WORKERS = 16 }; /* at most; row-wise stages run on as many threa
 typedef struct cdz_worker {
     cdz_scratch_mem scratch;
     cdz_error error;
-    uint64_t fusings[CDZ_FUSE_KINDS]; /* rows that it tried to fuse, by how that went */
+    uint64_t fusings[CDZ_FUSE_KINDS]; /* rows that could be fused, by how that went */
+    uint32_t rest,
+        resting; /* after a row with too many survivors: how many to leave, and are left */
 } cdz_worker;
 
 /* Rows that plugins look at: the request's own, or made-up continuations of them. */

@@ -107,9 +107,13 @@ static cdz_status draw(cdz_loop *loop, const cdz_scores *scores, uint32_t first,
             tokens[r] = 0;
             continue;
         }
-        tokens[r] = drawn[r].listed ? cdz_fuse_draw(&loop->rng, row, scores->n_vocab, &drawn[r])
-                                    : cdz_torch_multinomial(&loop->rng, row, scores->n_vocab);
-        if (tokens[r] < 0) return bad_row(loop, first + r);
+        if (drawn[r].listed) {
+            tokens[r] = cdz_fuse_draw(&loop->rng, row, scores->n_vocab, &drawn[r]);
+            continue;
+        }
+        /* A softmax is a distribution, or nan all over. */
+        if (scores->n_vocab == 0 || isnan(row[0])) return bad_row(loop, first + r);
+        tokens[r] = cdz_torch_draw(&loop->rng, row, scores->n_vocab);
     }
     return CDZ_OK;
 }

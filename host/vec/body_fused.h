@@ -418,12 +418,13 @@ static double mass_led(const fusion *f)
     return total;
 }
 
-/* Decides top-p's cut among the list, sorted in a, by bounds on what the reference's sums can be.
+/* Decides top-p's cut among the list, sorted in a, by bounds on what the reference's sums can be; *missing: if it lies
+ * below, at least how many more elements it would take.
  *
  * The reference adds all elements ascending, in 8 lanes. A lane's partial sums are convex, so rounding them adds up to half
  * its length in roundings of what lies outside the list, and the list's length in roundings of the whole. That
  * scales every cumulated probability alike; our own sum errs by a part of the whole. MANY: the cut lies below the list. */
-static cdz_fusing topp_by_bounds(fusion *f, float limit, size_t keep, double mass)
+static cdz_fusing topp_by_bounds(fusion *f, float limit, size_t keep, double mass, double *missing)
 {
     const size_t len = f->s.n;
     const double own = 32 * ROUNDING;
@@ -445,6 +446,7 @@ static cdz_fusing topp_by_bounds(fusion *f, float limit, size_t keep, double mas
         }
         rest -= (double)f->b[i];
     }
+    *missing = (rest - (double)limit * mass) / (double)f->b[0];
     return CDZ_FUSE_MANY;
 }
 
@@ -462,8 +464,9 @@ static cdz_fusing first_topp(fusion *f, const cdz_form *form)
         if (bound == -INFINITY) return list_topp(f, form); /* the list is all there is */
         if (mass == 0.0) mass = mass_led(f);
         sort_list(f);
-        const cdz_fusing verdict = topp_by_bounds(f, limit, keep, mass);
-        if (verdict != CDZ_FUSE_MANY) return verdict;
+        double missing;
+        const cdz_fusing verdict = topp_by_bounds(f, limit, keep, mass, &missing);
+        if (verdict != CDZ_FUSE_MANY || missing > (double)most) return verdict;
     }
     return CDZ_FUSE_MANY;
 }
