@@ -39,13 +39,16 @@ for name in "${names[@]}"; do
     esac
     [ -x "$program" ] || { echo "bench: $program was not built" >&2; exit 1; }
     echo "== $name"
+    # sampling: the table, beside transformers and llama.cpp where PYTHON has them.
+    if [ "$name" = sampling ]; then
+        python=${PYTHON:-python3} model=()
+        if "$python" -c 'import torch, safetensors' 2>/dev/null; then
+            model=(--model "$build/bench/wide")
+            [ -f "$build/bench/wide/config.json" ] || "$python" bench/make_model.py wide "$build/bench/wide" --dtype f32
+        fi
+        CADENZA_PLUGIN_DIR=$(realpath "$build/lib/cadenza") "$python" bench/sampling/compare.py "$build/bench/bench_chains" \
+            --cadenza "$build/bin/cadenza" "${model[@]}" --threads "${CADENZA_BENCH_THREADS:-1}"
+    fi
     "$program"
     [ "$name" != lua ] || "$build/bench/bench_twins"
-    # Beside transformers where PYTHON has it.
-    if [ "$name" = sampling ] && "${PYTHON:-python3}" -c 'import torch, safetensors' 2>/dev/null; then
-        folder=$build/bench/wide
-        [ -f "$folder/config.json" ] || "${PYTHON:-python3}" bench/make_model.py wide "$folder" --dtype f32
-        CADENZA_PLUGIN_DIR=$(realpath "$build/lib/cadenza") "${PYTHON:-python3}" bench/sampling/compare.py "$program" \
-            --cadenza "$build/bin/cadenza" --model "$folder" --threads "${CADENZA_BENCH_THREADS:-1}"
-    fi
 done
