@@ -4,7 +4,9 @@
 
 #include "base/buf.h"
 #include "cli/cli.h"
+#include "config/environment.h"
 #include "config/pipeline.h"
+#include "run/plan_report.h"
 
 static const char help[] =
     "usage: cadenza explain FILE [MODEL] [-s NAME=VALUE]... [options]\n"
@@ -15,6 +17,9 @@ static const char help[] =
     "processor.\n"
     "FILE may be hf, the built-in profile. MODEL is a model folder, for its generation defaults.\n"
     "\n"
+    "  --plan                   also: which processors go over a row together, and what each costs on "
+    "made-up rows\n"
+    "                           of the model's vocabulary, or of 151936 tokens\n"
     "  -s, --set NAME=VALUE     as on the command line of run: a generation parameter, or "
     "SECTION.NAME\n"
     "  --custom-generate PATH   replace the strategy by a package, file or plugin id\n"
@@ -26,7 +31,8 @@ static const char help[] =
     "Examples:\n"
     "  cadenza explain story.ini\n"
     "  cadenza explain story.ini my-model -s temperature=0.5\n"
-    "  cadenza explain hf my-model\n";
+    "  cadenza explain hf my-model\n"
+    "  cadenza explain story.ini my-model --plan\n";
 
 /* --- the model's generation defaults ------------------------------------------------------------------------ */
 
@@ -57,9 +63,36 @@ static cdz_status read_model(const char *folder, cdz_arena *arena, cdz_json *out
                                 arena, out, err);
 }
 
+enum { WIDE = 151936 };
+
+static uint32_t vocabulary_of(const char *folder, cdz_arena *arena)
+{
+    cdz_json config;
+    bool found = false;
+    if (!folder || read_part(folder, "config.json", arena, &config, &found, NULL) != CDZ_OK ||
+        !found)
+        return WIDE;
+    const cdz_json *text = cdz_json_get(&config, "text_config");
+    const cdz_json *size = cdz_json_get(&config, "vocab_size");
+    if (!size && text) size = cdz_json_get(text, "vocab_size");
+    if (!cdz_json_is(size, CDZ_JSON_INT) || size->integer < 1 || size->integer > 1 << 24)
+        return WIDE;
+    return (uint32_t)size->integer;
+}
+
+static cdz_status report_plan(cdz_pipeline *pipeline, const cdz_json *model, uint32_t n_vocab,
+                              cdz_buf *text, cdz_error *err)
+{
+    cdz_plan *plan = NULL;
+    CDZ_TRY(cdz_pipeline_plan(pipeline, model, NULL, NULL, &plan, err));
+    const cdz_status status = cdz_plan_report(plan, n_vocab, !cdz_env_plan_off(), text, err);
+    cdz_plan_free(plan);
+    return status;
+}
+
 /* --- the command -------------------------------------------------------------------------------------------- */
 
-static cdz_status explain(const cdz_cli_options *o, const char *folder, cdz_buf *text,
+static cdz_status explain(const cdz_cli_options *o, const char *folder, bool plan, cdz_buf *text,
                           cdz_session *s, cdz_arena *arena, cdz_error *err)
 {
     const cdz_options options = {.size = sizeof options,
@@ -72,16 +105,18 @@ static cdz_status explain(const cdz_cli_options *o, const char *folder, cdz_buf 
     CDZ_TRY(cdz_open(&options, &s->runtime, err));
     CDZ_TRY(cdz_session_pipeline(s, o, NULL, &s->pipeline, err));
     if (folder) CDZ_TRY(read_model(folder, arena, &model, err));
-    return cdz_pipeline_explain_text(s->pipeline, folder ? &model : NULL, text, err);
+    CDZ_TRY(cdz_pipeline_explain_text(s->pipeline, folder ? &model : NULL, text, err));
+    if (!plan) return CDZ_OK;
+    return report_plan(s->pipeline, folder ? &model : NULL, vocabulary_of(folder, arena), text, err);
 }
 
-static int run(const cdz_cli_options *options, const char *folder)
+static int run(const cdz_cli_options *options, const char *folder, bool plan)
 {
     cdz_session session = {0};
     cdz_arena arena = {0};
     cdz_buf text = {0};
     cdz_error err = {0};
-    cdz_status status = explain(options, folder, &text, &session, &arena, &err);
+    cdz_status status = explain(options, folder, plan, &text, &session, &arena, &err);
     if (status == CDZ_OK) fwrite(text.data, 1, text.len, stdout);
     int code = status == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
     cdz_session_close(&session);
@@ -99,8 +134,10 @@ static const char *pipeline_file(const char *name)
 
 int cdz_cmd_explain(int argc, char **argv)
 {
-    static const struct option rows[] = {CDZ_CLI_COMMON_OPTIONS, {0}};
+    static const struct option rows[] = {
+        CDZ_CLI_COMMON_OPTIONS, {"plan", no_argument, NULL, CDZ_OPT_OWN}, {0}};
     cdz_cli_options options = {0};
+    bool plan = false;
     int opt, status = CDZ_EXIT_OK;
 
     while ((opt = cdz_cli_next_option("explain", argc, argv, ":s:h", rows)) != -1) {
@@ -108,6 +145,10 @@ int cdz_cmd_explain(int argc, char **argv)
             fputs(help, stdout);
             cdz_cli_options_free(&options);
             return CDZ_EXIT_OK;
+        }
+        if (opt == CDZ_OPT_OWN) {
+            plan = true;
+            continue;
         }
         if (cdz_cli_take_option(&options, opt, optarg, "explain", &status)) continue;
         cdz_cli_options_free(&options);
@@ -120,7 +161,7 @@ int cdz_cmd_explain(int argc, char **argv)
     else {
         options.pipeline = pipeline_file(argv[optind]);
         options.model = optind + 1 < argc ? argv[optind + 1] : NULL;
-        status = run(&options, options.model);
+        status = run(&options, options.model, plan);
     }
     cdz_cli_options_free(&options);
     return status;

@@ -112,6 +112,8 @@ lua=$(cadenza run --custom-generate "$root/plugins/sampling_with_kvcache_lua" --
 strip() { sed 's/"timings".*//' <<<"$1"; }
 same "the package in C and in Lua agree" "$(strip "$c")" "$(strip "$lua")"
 case $c in *'"results": {'*'"logprobs"'*) good ;; *) bad "it returns its own results: $c" ;; esac
+check "explain --plan names the walk" bash -c "cadenza explain hf $model -s do_sample=yes -s top_k=5 --plan | grep -q 'top_k  *walk 1'"
+check "CADENZA_PLAN=off runs it by itself" bash -c "CADENZA_PLAN=off cadenza explain hf $model -s do_sample=yes -s top_k=5 --plan | grep -q 'top_k  *by itself'"
 check "explain shows where a value came from" bash -c "cadenza explain greedy.ini $model | grep -q 'greedy.ini:4'"
 check "plugins are listed" bash -c 'cadenza plugin list | grep -q top_k'
 check "a plugin is described" bash -c 'cadenza plugin info top_p | grep -q "top_p"'

@@ -1,0 +1,263 @@
+/* plan_report.c - see plan_report.h. Rows are of two kinds, as models give them when they are sure and when they are not:
+ * a few tens of tokens far above the rest, and a bell. Every figure is a median over the same rows. */
+#include "run/plan_report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cadenza/ext/companion.h"
+#include "run/bare_loop.h"
+#include "run/fuse.h"
+#include "vec/vec.h"
+
+enum { N_ROWS = 12, HISTORY = 500, WIDTH = 28 };
+
+typedef struct report {
+    cdz_bare bare;
+    cdz_torch_rng rng;
+    float *rows; /* (N_ROWS, n_vocab) */
+    bool draws;
+    cdz_buf *out;
+} report;
+
+/* --- rows ----------------------------------------------------------------------------------------------------------- */
+
+/* Near enough to a normal one, of deviation 1. */
+static float bell(cdz_torch_rng *rng)
+{
+    float sum = -3.0f;
+    for (int i = 0; i < 6; i++) sum += cdz_torch_uniform(rng);
+    return sum * 1.4142f;
+}
+
+static void make_row(report *r, uint32_t i)
+{
+    const uint32_t n = r->bare.loop->n_vocab;
+    float *row = r->rows + (size_t)i * n;
+    for (uint32_t v = 0; v < n; v++) row[v] = 1.5f * bell(&r->rng);
+    for (uint32_t rank = 1; i < N_ROWS / 2 && rank <= 60; rank++)
+        row[(rank * 7919u + i) % n] = 18.0f - 1.6f * logf((float)rank);
+}
+
+static const float *row_of(const report *r, uint32_t i)
+{
+    return r->rows + (size_t)i * r->bare.loop->n_vocab;
+}
+
+/* --- timing ------------------------------------------------------------------------------------------------------------ */
+
+static int rising(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+typedef cdz_status (*timed)(report *r, cdz_drawn *drawn);
+
+/* The median of the call over the rows, each copied before; in microseconds. */
+static cdz_status median_us(report *r, timed call, double *out)
+{
+    const uint32_t n = r->bare.loop->n_vocab;
+    double us[N_ROWS];
+    for (uint32_t i = 0; i < N_ROWS; i++) {
+        cdz_drawn drawn = {0};
+        memcpy(r->bare.scores, row_of(r, i), n * sizeof *r->bare.scores);
+        const double start = cdz_now_s();
+        CDZ_TRY(call(r, &drawn));
+        us[i] = (cdz_now_s() - start) * 1e6;
+    }
+    qsort(us, N_ROWS, sizeof *us, rising);
+    *out = us[N_ROWS / 2];
+    return CDZ_OK;
+}
+
+static cdz_status process(report *r, cdz_drawn *drawn)
+{
+    cdz_loop *loop = r->bare.loop;
+    cdz_scores scores = {
+        .data = r->bare.scores, .n_rows = 1, .n_vocab = loop->n_vocab, .stride = loop->n_vocab};
+    return cdz_stages_process(loop, cdz_bare_look(&r->bare), &scores, drawn);
+}
+
+static cdz_status stages_alone(report *r, cdz_drawn *drawn)
+{
+    (void)drawn;
+    return process(r, NULL);
+}
+
+/* softmax and the draw, or the best. */
+static cdz_status choose(report *r, cdz_drawn *drawn)
+{
+    const cdz_vec *vec = cdz_vec_table();
+    const uint32_t n = r->bare.loop->n_vocab;
+    float *x = r->bare.scores;
+    int32_t token;
+    if (!r->draws) {
+        token = vec->argmax(x, n);
+    } else if (drawn->listed) {
+        token = cdz_fuse_draw(&r->rng, x, n, drawn);
+    } else {
+        vec->softmax(x, x, n);
+        token = isnan(x[0]) ? -1 : cdz_torch_draw(&r->rng, x, n);
+    }
+    return token >= 0 ? CDZ_OK
+                      : cdz_err(&r->bare.loop->error, CDZ_E_INPUT,
+                                "the processors leave nothing to draw from");
+}
+
+static cdz_status step(report *r, cdz_drawn *drawn)
+{
+    CDZ_TRY(process(r, r->draws ? drawn : NULL));
+    return choose(r, drawn);
+}
+
+/* --- the table ------------------------------------------------------------------------------------------------------------- */
+
+static void write_row(report *r, const char *name, const char *how, double us)
+{
+    cdz_buf_printf(r->out, "  %-*s %-16s", WIDTH, name, how);
+    if (us >= 0) cdz_buf_printf(r->out, " %10.1f", us);
+    cdz_buf_putc(r->out, '\n');
+}
+
+/* Stage s alone, its form forgotten. */
+static cdz_status time_stage(report *r, uint32_t s, double *us)
+{
+    cdz_loop *loop = r->bare.loop;
+    cdz_stage *const all = loop->processors;
+    const uint32_t n = loop->n_processors;
+    cdz_stage one = all[s];
+    one.form.kind = CDZ_FORM_OTHER;
+    loop->processors = &one;
+    loop->n_processors = 1;
+    const cdz_status status = median_us(r, stages_alone, us);
+    loop->processors = all;
+    loop->n_processors = n;
+    return status;
+}
+
+static cdz_status write_stages(report *r)
+{
+    cdz_loop *loop = r->bare.loop;
+    uint32_t walk = 0;
+    for (uint32_t s = 0, end = 0; s < loop->n_processors; s++) {
+        const cdz_stage *stage = &loop->processors[s];
+        char how[32] = "by itself";
+        double us = -1;
+        if (s >= end && cdz_fuse_end(loop, s, loop->n_processors) > s) {
+            end = cdz_fuse_end(loop, s, loop->n_processors);
+            walk++;
+        }
+        if (s < end) snprintf(how, sizeof how, "walk %u", (unsigned)walk);
+        if (cdz_get_companion_api(stage->plugin))
+            snprintf(how, sizeof how, "runs the model");
+        else
+            CDZ_TRY(time_stage(r, s, &us));
+        write_row(r, stage->instance->name, how, us);
+    }
+    return CDZ_OK;
+}
+
+/* The stages without those that run the model. */
+static cdz_stage *without_companions(cdz_loop *loop, uint32_t *n)
+{
+    cdz_stage *out = cdz_arena_array(&loop->arena, loop->n_processors, sizeof *out);
+    uint32_t kept = 0;
+    for (uint32_t s = 0; out && s < loop->n_processors; s++)
+        if (!cdz_get_companion_api(loop->processors[s].plugin)) out[kept++] = loop->processors[s];
+    *n = kept;
+    return out;
+}
+
+static void write_fusings(report *r)
+{
+    const uint64_t *count = r->bare.loop->workers[0].fusings;
+    uint64_t tried = 0;
+    for (int k = 0; k < CDZ_FUSE_KINDS; k++) tried += count[k];
+    cdz_buf_printf(r->out, "\n  Of %llu walks %llu went through", (unsigned long long)tried,
+                   (unsigned long long)count[CDZ_FUSED]);
+    for (int k = CDZ_FUSED + 1; k < CDZ_FUSE_KINDS; k++)
+        if (count[k])
+            cdz_buf_printf(r->out, "; %llu were left to the processors: %s",
+                           (unsigned long long)count[k], cdz_fusing_text((cdz_fusing)k));
+    cdz_buf_puts(r->out, ".\n");
+}
+
+static cdz_status time_steps(report *r)
+{
+    cdz_loop *loop = r->bare.loop;
+    uint64_t *const count = loop->workers[0].fusings;
+    double fused, plain;
+    memset(count, 0, sizeof loop->workers[0].fusings);
+    CDZ_TRY(median_us(r, step, &fused));
+    for (uint32_t s = 0; s < loop->n_processors; s++)
+        loop->processors[s].form.kind = CDZ_FORM_OTHER;
+    CDZ_TRY(median_us(r, step, &plain));
+    cdz_buf_printf(r->out, "\n  %-*s %-16s %10s\n", WIDTH,
+                   r->draws ? "a step with its draw" : "a step with its argmax", "", "us");
+    write_row(r, "", "as planned", fused);
+    write_row(r, "", "one by one", plain);
+    for (int k = 0; k < CDZ_FUSE_KINDS; k++)
+        if (count[k]) {
+            write_fusings(r);
+            break;
+        }
+    return CDZ_OK;
+}
+
+static cdz_status write_steps(report *r)
+{
+    cdz_loop *loop = r->bare.loop;
+    cdz_stage *const all = loop->processors;
+    const uint32_t n = loop->n_processors;
+    uint32_t n_left;
+    cdz_stage *const left = without_companions(loop, &n_left);
+    if (!left) return cdz_loop_nomem(loop);
+    loop->processors = left;
+    loop->n_processors = n_left;
+    const cdz_status status = time_steps(r);
+    loop->processors = all;
+    loop->n_processors = n;
+    return status;
+}
+
+static cdz_status write_plan(report *r)
+{
+    cdz_loop *loop = r->bare.loop;
+    CDZ_TRY(cdz_stages_begin(loop));
+    if (loop->state_bytes) {
+        loop->rows[0].state = cdz_arena_alloc(&loop->stage_arena, loop->state_bytes);
+        if (!loop->rows[0].state) return cdz_loop_nomem(loop);
+    }
+    cdz_buf_printf(r->out, "\nPlan, timed on %d made-up rows of %u scores\n", N_ROWS,
+                   (unsigned)loop->n_vocab);
+    cdz_buf_printf(r->out, "  %-*s %-16s %10s\n", WIDTH, "processor", "goes", "alone, us");
+    CDZ_TRY(write_stages(r));
+    return write_steps(r);
+}
+
+cdz_status cdz_plan_report(cdz_plan *plan, uint32_t n_vocab, bool fuses, cdz_buf *out,
+                           cdz_error *err)
+{
+    report r = {.draws = plan->generation.do_sample, .out = out};
+    cdz_status status = CDZ_E_NOMEM;
+    if (n_vocab == 0) return cdz_err(err, CDZ_E_USAGE, "plan: a vocabulary of no tokens");
+    r.rows = malloc((size_t)N_ROWS * n_vocab * sizeof *r.rows);
+    cdz_torch_seed(&r.rng, 1);
+    if (r.rows && cdz_bare_open(&r.bare, plan, NULL, n_vocab, HISTORY, 1)) {
+        r.bare.loop->fuses = fuses;
+        for (uint32_t i = 0; i < HISTORY; i++)
+            r.bare.ids[i] = (int32_t)((i * i * 31u + 7u) % n_vocab);
+        for (uint32_t i = 0; i < N_ROWS; i++) make_row(&r, i);
+        status = write_plan(&r);
+        cdz_stages_end(r.bare.loop);
+        if (status != CDZ_OK) cdz_err(err, status, "%s", r.bare.loop->error.text);
+    } else {
+        cdz_err(err, status, "plan: out of memory");
+    }
+    cdz_bare_close(&r.bare);
+    free(r.rows);
+    return status;
+}
