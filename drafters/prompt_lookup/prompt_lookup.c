@@ -97,10 +97,20 @@ static cdz_status begin(cdz_decoder *dec, const cdz_step *step, void **shared)
     return *shared ? CDZ_OK : cdz_fail(step, CDZ_E_NOMEM, "prompt_lookup: no memory");
 }
 
-static cdz_status propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+/* Most tokens to look for: as many as are of use, or, with quirks, as many as the reference takes. */
+static uint32_t most_tokens(const cdz_step *step, const cdz_draft *draft)
 {
     const lookup *p = step->params;
     const uint32_t most = value_or(p->prompt_lookup_num_tokens, 10);
+    bool quirks = false;
+    (void)step->host->config(step, "quirks", CDZ_T_BOOL, &quirks);
+    return quirks || most < draft->room ? most : draft->room;
+}
+
+static cdz_status propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+{
+    const lookup *p = step->params;
+    const uint32_t most = most_tokens(step, draft);
     uint32_t size = value_or(p->max_matching_ngram_size, 2);
     bool done = draft->room == 0;
     if (size > draft->history.len - 1) size = draft->history.len - 1;
