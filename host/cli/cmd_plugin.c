@@ -8,6 +8,7 @@
 #include "cadenza/strategy.h"
 #include "cli/cli.h"
 #include "cli/plugin_page.h"
+#include "cli/plugin_path.h"
 #include "config/environment.h"
 #include "config/params.h"
 #include "config/schema.h"
@@ -26,6 +27,7 @@ static const char help[] =
     "       cadenza plugin new PATH [--kind KIND] [--lang lua|c] [--id ID]\n"
     "       cadenza plugin add FOLDER [--yes] [--lock FILE]\n"
     "       cadenza plugin remove ID [--lock FILE]\n"
+    "       cadenza plugin test PATH|ID [options]\n"
     "\n"
     "Shows the strategies, processors, stopping criteria, drafters and observers that pipelines\n"
     "can use.\n"
@@ -40,6 +42,7 @@ static const char help[] =
     "                 and pinned in cadenza.lock, so that its id works everywhere; a package\n"
     "                 that lies in a folder of CADENZA_PLUGIN_PATH stays and is pinned there\n"
     "  remove ID      its pin and the copy that add made are deleted\n"
+    "  test PATH|ID   whether the plugin keeps what its header asks; options: plugin test --help\n"
     "\n"
     "Options:\n"
     "  -v, --verbose  list: where each comes from, what is shadowed, what was refused and why\n"
@@ -60,6 +63,7 @@ static const char help[] =
     "  cadenza plugin info ./my_package\n"
     "  cadenza plugin page top_p > top_p.md\n"
     "  cadenza plugin new calmer --kind processor --lang lua\n"
+    "  cadenza plugin test ./calmer\n"
     "  CADENZA_PLUGIN_PATH=~/plugins cadenza plugin list -v\n"
     "  cadenza plugin add ./calmer\n";
 
@@ -248,7 +252,7 @@ static cdz_status show_plugin(const cdz_plugin_ref *ref, const char *package, bo
     return show_params(base, err);
 }
 
-static bool is_path(const char *text)
+bool cdz_cli_is_plugin_path(const char *text)
 {
     struct stat s;
     const char *dot = strrchr(text, '.');
@@ -289,8 +293,8 @@ static int info_command(const options *o, const char *what, bool as_page)
     cdz_error err = {0};
     cdz_status st = open_registry(o, &registry, &err);
     if (st == CDZ_OK)
-        st = is_path(what) ? info_of_path(registry, what, as_page, &err)
-                           : info_of_id(registry, what, as_page, &err);
+        st = cdz_cli_is_plugin_path(what) ? info_of_path(registry, what, as_page, &err)
+                                          : info_of_id(registry, what, as_page, &err);
     cdz_registry_free(registry);
     return st == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
 }
@@ -338,8 +342,8 @@ static int schema_command(const options *o, const char *what)
     cdz_status st = what ? open_registry(o, &registry, &err) : CDZ_OK;
     if (!what) cdz_request_schema(&text);
     if (what && st == CDZ_OK)
-        st = is_path(what) ? schema_of_path(registry, what, &text, &err)
-                           : schema_of_id(registry, what, &text, &err);
+        st = cdz_cli_is_plugin_path(what) ? schema_of_path(registry, what, &text, &err)
+                                          : schema_of_id(registry, what, &text, &err);
     cdz_registry_free(registry);
     if (st == CDZ_OK && text.failed) st = cdz_err(&err, CDZ_E_NOMEM, "out of memory");
     if (st == CDZ_OK) fputs(text.data, stdout);
@@ -379,7 +383,8 @@ static void take_option(options *o, int opt, int *status)
 static int dispatch(const options *o, int n, char **words)
 {
     if (n == 0)
-        return cdz_cli_misuse("plugin", "expected list, info, page, schema, new, add or remove");
+        return cdz_cli_misuse("plugin",
+                              "expected list, info, page, schema, new, add, remove or test");
     if (strcmp(words[0], "list") == 0) {
         if (n > 1) return cdz_cli_misuse("plugin", "list takes no '%s'", words[1]);
         return list_command(o);
@@ -406,11 +411,12 @@ static int dispatch(const options *o, int n, char **words)
         if (n != 2) return cdz_cli_misuse("plugin", "remove takes one plugin id");
         return cdz_cli_plugin_remove(words[1], o->lock);
     }
-    static const char *const known[] = {"list", "info", "page", "schema", "new", "add", "remove"};
+    static const char *const known[] = {"list", "info", "page",   "schema",
+                                        "new",  "add",  "remove", "test"};
     const char *near = cdz_nearest_name(words[0], known, sizeof known / sizeof known[0]);
     if (near) return cdz_cli_misuse("plugin", "no '%s': did you mean '%s'?", words[0], near);
     return cdz_cli_misuse(
-        "plugin", "no '%s': expected list, info, page, schema, new, add or remove", words[0]);
+        "plugin", "no '%s': expected list, info, page, schema, new, add, remove or test", words[0]);
 }
 
 int cdz_cmd_plugin(int argc, char **argv)
@@ -428,6 +434,7 @@ int cdz_cmd_plugin(int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {0},
     };
+    if (argc > 1 && strcmp(argv[1], "test") == 0) return cdz_cli_plugin_test(argc - 1, argv + 1);
     options o = {.kind = "processor", .lang = "lua"};
     int status = CDZ_EXIT_OK, opt;
     while (status == CDZ_EXIT_OK &&

@@ -98,6 +98,23 @@ static cdz_status copy_file(const char *from_folder, const char *to_folder, cons
     return st;
 }
 
+static cdz_status copy_template(const char *from, const char *to, const renaming *r, cdz_error *err);
+
+/* A file, or the folder of tests with what is in it. */
+static cdz_status copy_entry(const char *from, const char *to, const char *name, const renaming *r,
+                             cdz_error *err)
+{
+    char inner_from[4352], inner_to[4352];
+    struct stat s;
+    const int n = snprintf(inner_from, sizeof inner_from, "%s/%s", from, name);
+    const int m = snprintf(inner_to, sizeof inner_to, "%s/%s", to, name);
+    if (n < 0 || m < 0 || (size_t)n >= sizeof inner_from || (size_t)m >= sizeof inner_to)
+        return cdz_err(err, CDZ_E_USAGE, "%s: the path is too long", to);
+    if (stat(inner_from, &s) == 0 && S_ISDIR(s.st_mode))
+        return copy_template(inner_from, inner_to, r, err);
+    return copy_file(from, to, name, r, err);
+}
+
 static cdz_status copy_template(const char *from, const char *to, const renaming *r, cdz_error *err)
 {
     DIR *dir = opendir(from);
@@ -105,7 +122,7 @@ static cdz_status copy_template(const char *from, const char *to, const renaming
     cdz_status st = CDZ_OK;
     if (mkdir(to, 0777) != 0) st = cdz_err(err, CDZ_E_IO, "%s: %s", to, strerror(errno));
     for (struct dirent *entry; st == CDZ_OK && (entry = readdir(dir)) != NULL;)
-        if (entry->d_name[0] != '.') st = copy_file(from, to, entry->d_name, r, err);
+        if (entry->d_name[0] != '.') st = copy_entry(from, to, entry->d_name, r, err);
     closedir(dir);
     return st;
 }
@@ -118,6 +135,7 @@ static void say_what_next(const char *path, const char *lang, const renaming *r)
                "cadenza-sdk) %s.c -o %s.so\n",
                r->name, r->name);
     printf("  cadenza plugin info .\n"
+           "  cadenza plugin test .\n"
            "  sh test.sh\n"
            "  cadenza run --plugin . --pipeline story.ini -p 'river (noun):'\n"
            "  cadenza plugin add .\n");

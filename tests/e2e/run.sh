@@ -125,6 +125,7 @@ for kind in processor criterion strategy drafter observer; do
         check "a new $kind in $lang" cadenza plugin new "$name" --kind $kind --lang $lang
         [ $lang = lua ] || (cd "$name" && cc -std=c17 -Wall -Wextra -Werror -shared -fPIC -I"$root/sdk/include" $name.c -o $name.so) || bad "$name does not compile"
         check "$name is described" bash -c "cadenza plugin info ./$name | grep -q '^id  *org.example.new-$kind-$lang\$'"
+        check "$name passes the conformance kit" cadenza plugin test "./$name" --seed 1
         check "$name runs" cadenza run --plugin "./$name" --pipeline "$name/story.ini" -p 'river (noun):'
         check "$name passes its own test" sh "$name/test.sh"
         same "$name forgets the template's name" "$(grep -rlE 'my[-_]' --include='*.[cilm]*' --include='*.sh' "$name")" ""

@@ -98,6 +98,7 @@ for kind in $kinds; do
     try "plugin info of the $kind" "$cadenza" plugin info "$work/my_$kind"
     expect "its id is shown" "^id +org\.example\.my-$kind\$"
     try "the $kind passes its own test" sh "$work/my_$kind/test.sh"
+    try "the $kind passes the conformance kit" "$cadenza" plugin test "$work/my_$kind" --seed 1
     try "a pipeline uses the $kind" "$cadenza" run -p "$prompt" -s do_sample=false \
         --plugin "$work/my_$kind" --pipeline "$work/my_$kind/story.ini"
 done
@@ -144,6 +145,8 @@ done
 for name in fading_penalty backtrack; do
     cp -r "$prefix/share/cadenza/examples/plugins/$name" "$work/$name"
     try "the example $name compiles" compile_plugin "$work/$name" "$name"
+    try "the example $name passes the conformance kit" "$cadenza" plugin test \
+        "$work/$name/$name.so" --seed 1
     try "the example $name runs" "$cadenza" run -p "$prompt" -s do_sample=false \
         --plugin "$work/$name/$name.so" --pipeline "$work/$name/story.ini"
 done

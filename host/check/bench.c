@@ -1,0 +1,257 @@
+/* bench.c - opens a runtime for a check and makes its requests. */
+#include "check/bench.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "check/setups.h"
+
+#define KV_BYTES (64u << 20)
+
+enum { PARAMETER_TRIES = 12 };
+
+/* What strategies may need to be told beside max_new_tokens, tried in order. */
+static const char *const needs[] = {
+    "",
+    ", \"num_beams\": 3",
+    ", \"num_beams\": 4, \"num_beam_groups\": 2, \"diversity_penalty\": 0.5",
+    ", \"num_beams\": 3, \"force_words_ids\": [[40]]",
+    ", \"penalty_alpha\": 0.6, \"top_k\": 4",
+    ", \"dola_layers\": \"low\"",
+    ", \"prompt_lookup_num_tokens\": 3",
+    ", \"assistant_early_exit\": 2",
+};
+
+/* --- pipelines ------------------------------------------------------------------------------------------------ */
+
+/* The plugin's section: what -s says, over values that the kit tried. */
+static void put_settings(const cdz_child *c, const cdz_setup *tried, cdz_buf *ini)
+{
+    const cdz_param_table table = cdz_params_of(c->ref.base);
+    cdz_buf value = {0}, usual = {0};
+    cdz_buf_printf(ini, "[%s]\n", c->ref.base->id);
+    for (uint32_t i = 0; !tried && i < c->options->n_set; i++)
+        cdz_buf_printf(ini, "%s\n", c->options->set[i]);
+    for (uint32_t i = 0; tried && i < table.n; i++) {
+        const cdz_param *param = cdz_param_at(&table, i);
+        cdz_buf_clear(&value);
+        cdz_buf_clear(&usual);
+        cdz_param_write(param, tried->params, &value);
+        cdz_param_write_default(param, &usual);
+        if (value.data && usual.data && strcmp(value.data, usual.data) != 0 &&
+            strcmp(value.data, "null") != 0)
+            cdz_buf_printf(ini, "%s = %s\n", param->name, value.data);
+    }
+    cdz_buf_free(&value);
+    cdz_buf_free(&usual);
+}
+
+/* plugged: with the plugin, else what its answers are compared with. */
+static cdz_status make_pipeline(const cdz_bench *b, bool plugged, const cdz_setup *tried,
+                                cdz_pipeline **out, cdz_error *err)
+{
+    const char *id = b->c->ref.base->id;
+    cdz_buf ini = {0};
+    cdz_buf_puts(&ini, "[pipeline]\n");
+    switch (plugged ? b->c->ref.base->kind : 0u) {
+    case CDZ_KIND_STRATEGY: cdz_buf_printf(&ini, "strategy = %s\n", id); break;
+    case CDZ_KIND_DRAFTER: cdz_buf_printf(&ini, "strategy = assisted\ndrafter = %s\n", id); break;
+    case CDZ_KIND_OBSERVER: cdz_buf_printf(&ini, "observers = %s\n", id); break;
+    default: cdz_buf_puts(&ini, "strategy = auto\n");
+    }
+    if (plugged) put_settings(b->c, tried, &ini);
+    const cdz_status st = ini.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory")
+                                     : cdz_pipeline_parse(b->runtime, ini.data, ini.len,
+                                                          "the kit's pipeline", out, err);
+    cdz_buf_free(&ini);
+    return st;
+}
+
+/* --- requests -------------------------------------------------------------------------------------------------- */
+
+static void put_prompts(const cdz_bench *b, const cdz_order *order, cdz_buf *out)
+{
+    const uint32_t n_vocab = cdz_model_vocab_size(b->model);
+    uint64_t random = 1000 + order->prompt;
+    for (uint32_t p = 0; p < order->n_prompts; p++) {
+        cdz_buf_puts(out, p ? ", [" : "[");
+        for (uint32_t i = 0; i < CDZ_BENCH_PROMPT; i++)
+            cdz_buf_printf(out, "%s%u", i ? ", " : "",
+                           5 + cdz_random_below(&random, n_vocab > 305 ? 300 : n_vocab - 5));
+        cdz_buf_putc(out, ']');
+    }
+}
+
+/* Without an end-of-sequence token, so that a request is as long as it was asked to be. */
+static cdz_status put_request(const cdz_bench *b, const cdz_order *order, cdz_buf *out)
+{
+    cdz_buf_puts(out, "{\"prompt_ids\": [");
+    put_prompts(b, order, out);
+    cdz_buf_printf(out,
+                   "], \"seed\": %" PRIu64 ", \"kwargs\": {\"max_new_tokens\": %u, "
+                   "\"eos_token_id\": null, \"pad_token_id\": 0%s%s}}",
+                   order->seed, order->max_new,
+                   order->sampling ? ", \"do_sample\": true, \"temperature\": 1.5"
+                   : b->c->ref.base->kind == CDZ_KIND_STRATEGY ? ""
+                                                               : ", \"do_sample\": false",
+                   b->kwargs);
+    return out->failed ? CDZ_E_NOMEM : CDZ_OK;
+}
+
+cdz_status cdz_bench_submit(const cdz_bench *b, cdz_pipeline *pipeline, const cdz_order *order,
+                            uint64_t *id, cdz_error *err)
+{
+    cdz_buf json = {0};
+    cdz_status st = put_request(b, order, &json);
+    const cdz_request request = {.size = sizeof request,
+                                 .model = b->model,
+                                 .pipeline = pipeline,
+                                 .json = json.data,
+                                 .assistant = b->assistant,
+                                 .poll = true};
+    if (st == CDZ_OK) st = cdz_submit(b->runtime, &request, id, err);
+    cdz_buf_free(&json);
+    return st;
+}
+
+cdz_status cdz_bench_run(const cdz_bench *b, cdz_pipeline *pipeline, const cdz_order *order,
+                         cdz_result **out, cdz_error *err)
+{
+    uint64_t id;
+    *out = NULL;
+    CDZ_TRY(cdz_bench_submit(b, pipeline, order, &id, err));
+    const cdz_status st = cdz_wait(b->runtime, id, out, err);
+    if (st != CDZ_OK) {
+        cdz_result_free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+/* --- opening ---------------------------------------------------------------------------------------------------- */
+
+static cdz_status open_runtime(cdz_bench *b, cdz_error *err)
+{
+    const cdz_check_options *o = b->c->options;
+    const char **plugins = cdz_arena_array(&b->c->memory, o->n_plugins + 1u, sizeof *plugins);
+    if (!plugins) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    uint32_t n = 0;
+    if (o->is_path) plugins[n++] = o->what;
+    for (uint32_t i = 0; i < o->n_plugins; i++) plugins[n++] = o->plugins[i];
+    const cdz_options options = {.size = sizeof options,
+                                 .n_threads = 2,
+                                 .kv_bytes = KV_BYTES,
+                                 .plugins = plugins,
+                                 .n_plugins = n,
+                                 .plugin_dir = o->registry.builtin_dir,
+                                 .safe_mode = o->registry.safe_mode};
+    CDZ_TRY(cdz_open(&options, &b->runtime, err));
+    CDZ_TRY(cdz_model_open(b->runtime, o->model, NULL, &b->model, err));
+    if (o->assistant) CDZ_TRY(cdz_model_open(b->runtime, o->assistant, NULL, &b->assistant, err));
+    CDZ_TRY(make_pipeline(b, true, NULL, &b->with, err));
+    return make_pipeline(b, false, NULL, &b->without, err);
+}
+
+/* Whether a short request is answered with the i-th of the needs. */
+static bool answers(cdz_bench *b, size_t i, cdz_error *err)
+{
+    const cdz_order order = {.n_prompts = 1, .max_new = 3, .seed = 1};
+    cdz_result *result = NULL;
+    b->kwargs = needs[i];
+    cdz_check_note(b->c, "a request of 3 tokens%s", needs[i]);
+    if (cdz_bench_run(b, b->with, &order, &result, err) != CDZ_OK) return false;
+    cdz_result_free(result);
+    return true;
+}
+
+/* Parameters of its own that it may not go without, at random. */
+static bool answers_with_parameters(cdz_bench *b)
+{
+    uint64_t random = b->c->options->seed;
+    for (int i = 0; i < PARAMETER_TRIES && b->c->ref.base->n_params > 0; i++) {
+        const cdz_setup *setup = cdz_setup_random(b->c, &random, 1000, CDZ_MILD, NULL);
+        cdz_pipeline *pipeline;
+        if (!setup || make_pipeline(b, true, setup, &pipeline, NULL) != CDZ_OK) continue;
+        cdz_pipeline_free(b->with);
+        b->with = pipeline;
+        if (answers(b, 0, NULL)) return true;
+    }
+    return false;
+}
+
+/* The first of the needs with which it answers; else the sentence of the plain request. */
+cdz_status cdz_bench_needs(cdz_bench *b, cdz_error *err)
+{
+    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
+        if (answers(b, i, i ? NULL : err)) return CDZ_OK;
+    return b->c->options->n_set == 0 && answers_with_parameters(b) ? CDZ_OK : err->code;
+}
+
+cdz_check_state cdz_bench_start(cdz_child *c, cdz_bench *b)
+{
+    cdz_error err = {0};
+    *b = (cdz_bench){.c = c, .kwargs = ""};
+    if (!c->options->model)
+        return cdz_skip_check(c, "there is no model to run it on; give one with --model");
+    cdz_check_note(c, "opening the model");
+    if (open_runtime(b, &err) != CDZ_OK) return cdz_fail_check(c, "%s", err.text);
+    return CDZ_CHECK_OK;
+}
+
+cdz_check_state cdz_bench_open(cdz_child *c, cdz_bench *b)
+{
+    cdz_error err = {0};
+    CDZ_CHECK_TRY(cdz_bench_start(c, b));
+    if (cdz_bench_needs(b, &err) == CDZ_OK) return CDZ_CHECK_OK;
+    return cdz_fail_check(c, "a request of 3 tokens: %s", err.text);
+}
+
+void cdz_bench_close(cdz_bench *b)
+{
+    cdz_check_note(b->c, "closing the runtime");
+    cdz_pipeline_free(b->with);
+    cdz_pipeline_free(b->without);
+    cdz_model_close(b->model);
+    cdz_model_close(b->assistant);
+    cdz_close(b->runtime);
+    *b = (cdz_bench){.c = b->c};
+}
+
+/* --- answers ------------------------------------------------------------------------------------------------------ */
+
+cdz_check_state cdz_bench_judge(const cdz_bench *b, const cdz_result *result, const cdz_order *order)
+{
+    const uint32_t n_vocab = cdz_model_vocab_size(b->model);
+    if (cdz_result_rows(result) != order->n_prompts)
+        return cdz_fail_check(b->c, "%u prompts were answered with %u rows", order->n_prompts,
+                              cdz_result_rows(result));
+    for (uint32_t r = 0; r < order->n_prompts; r++) {
+        uint32_t n;
+        const int32_t *ids = cdz_result_ids(result, r, &n);
+        if (n > order->max_new)
+            return cdz_fail_check(b->c, "row %u has %u new tokens; max_new_tokens is %u", r, n,
+                                  order->max_new);
+        if (n == 0) return cdz_fail_check(b->c, "row %u has no new token", r);
+        for (uint32_t i = 0; i < n; i++)
+            if (ids[i] < 0 || (uint32_t)ids[i] >= n_vocab)
+                return cdz_fail_check(b->c,
+                                      "row %u: new token %u is %d, outside the vocabulary of %u", r,
+                                      i, (int)ids[i], n_vocab);
+    }
+    return CDZ_CHECK_OK;
+}
+
+bool cdz_bench_same(const cdz_result *a, const cdz_result *b, char *what, size_t bytes)
+{
+    for (uint32_t r = 0; r < cdz_result_rows(a); r++) {
+        uint32_t n, m, at = 0;
+        const int32_t *x = cdz_result_ids(a, r, &n), *y = cdz_result_ids(b, r, &m);
+        while (at < n && at < m && x[at] == y[at]) at++;
+        if (at == n && at == m) continue;
+        snprintf(what, bytes, "row %u differs from new token %u on (%d, not %d; %u tokens, not %u)",
+                 r, at, at < n ? (int)x[at] : -1, at < m ? (int)y[at] : -1, n, m);
+        return false;
+    }
+    return true;
+}

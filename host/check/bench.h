@@ -1,0 +1,44 @@
+/* bench.h - a runtime with the shipped model, on which strategies, drafters and observers are tried. */
+#ifndef CDZ_HOST_CHECK_BENCH_H
+#define CDZ_HOST_CHECK_BENCH_H
+
+#include "cadenza/cadenza.h"
+#include "check/child.h"
+
+enum { CDZ_BENCH_NEW = 12, CDZ_BENCH_PROMPT = 8 };
+
+typedef struct cdz_bench {
+    cdz_child *c;
+    cdz_runtime *runtime;
+    cdz_model *model, *assistant;
+    cdz_pipeline *with,
+        *without; /* the plugin's pipeline; and the same without it (drafters, observers), or NULL */
+    const char *kwargs; /* generation parameters that it works with: ", \"num_beams\": 3" or "" */
+} cdz_bench;
+
+/* One request. */
+typedef struct cdz_order {
+    uint32_t n_prompts, max_new;
+    uint64_t seed, prompt; /* prompt: which */
+    bool sampling;
+} cdz_order;
+
+/* Opens everything and finds parameters that the plugin works with. Skips the check when there is no model. */
+cdz_check_state cdz_bench_open(cdz_child *c, cdz_bench *b);
+/* The two halves of it. */
+cdz_check_state cdz_bench_start(cdz_child *c, cdz_bench *b);
+cdz_status cdz_bench_needs(cdz_bench *b, cdz_error *err);
+void cdz_bench_close(cdz_bench *b);
+
+cdz_status cdz_bench_submit(const cdz_bench *b, cdz_pipeline *pipeline, const cdz_order *order,
+                            uint64_t *id, cdz_error *err);
+cdz_status cdz_bench_run(const cdz_bench *b, cdz_pipeline *pipeline, const cdz_order *order,
+                         cdz_result **out, cdz_error *err);
+
+/* Whether a row is within max_new and the vocabulary; else a failure that says so. */
+cdz_check_state cdz_bench_judge(const cdz_bench *b, const cdz_result *result,
+                                const cdz_order *order);
+/* Whether two answers hold the same new ids; else where they part. */
+bool cdz_bench_same(const cdz_result *a, const cdz_result *b, char *what, size_t bytes);
+
+#endif

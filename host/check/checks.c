@@ -1,0 +1,97 @@
+/* checks.c - the table of checks: what each is called and promises, and what has to hold before it says anything. */
+#include "check/checks.h"
+
+#include "check/table.h"
+
+#define BIT(kind) (1u << (kind))
+#define PROC      BIT(CDZ_KIND_PROCESSOR)
+#define CRIT      BIT(CDZ_KIND_CRITERION)
+#define STRAT     BIT(CDZ_KIND_STRATEGY)
+#define DRAFT     BIT(CDZ_KIND_DRAFTER)
+#define OBSERVE   BIT(CDZ_KIND_OBSERVER)
+#define BOTH      (PROC | CRIT)
+#define ENGINE    (STRAT | DRAFT | OBSERVE)
+#define ALL       (BOTH | ENGINE)
+
+/* In order. needs: a check that failed takes the ground from those that name it; they are skipped and say so. */
+static const cdz_check_row rows[] = {
+    {"descriptor", "it names itself, its version and its parameters as people can read them", ALL,
+     "scan", cdz_check_descriptor},
+    {"runs", "create, begin and twelve steps of an ordinary request go well", BOTH, "scan",
+     cdz_check_runs},
+    {"proposals", "drafts are in the vocabulary, no longer than asked, and touch no row", DRAFT,
+     "scan", cdz_check_proposals},
+    {"generates", "requests of 1 to 40 tokens end there, in the vocabulary", ENGINE,
+     "scan,proposals", cdz_check_generates},
+    {"vectors", "what the package's own tests/NAME.json expect comes out", BOTH, "scan",
+     cdz_check_vectors},
+    {"parameters", "every bound, default and unset value is taken or refused in a sentence", ALL,
+     "scan,runs,generates", cdz_check_parameters},
+    {"fuzz", "random valid settings run or are refused in a sentence", BOTH, "parameters",
+     cdz_check_fuzz},
+    {"environment", "the process is left as found: rounding, locale, signals, files, threads", BOTH,
+     "runs", cdz_check_environment},
+    {"row-bounds", "no touch outside the rows of scores", PROC, "runs", cdz_check_row_bounds},
+    {"ids-bounds", "no touch outside input_ids, and no write to them", BOTH, "runs",
+     cdz_check_ids_bounds},
+    {"state-bounds", "no touch outside the state of a row", BOTH, "runs", cdz_check_state_bounds},
+    {"pure", "asking changes nothing: not state, not parameters, not the next answer", BOTH,
+     "runs,environment", cdz_check_pure},
+    {"same-seed", "the same request in another process gives the same bits", BOTH, "pure",
+     cdz_check_same_seed},
+    {"instances", "two requests at once do not know of each other", BOTH, "same-seed",
+     cdz_check_instances},
+    {"fork", "a forked row goes on as if it had always been alone", BOTH, "instances",
+     cdz_check_fork},
+    {"rewind", "tokens taken back leave no trace", BOTH, "fork", cdz_check_rewind},
+    {"draft", "a question about a prefix that never comes to be leaves no trace", BOTH, "rewind",
+     cdz_check_draft},
+    {"batch", "splitting and permuting the rows of a call changes nothing", BOTH, "pure",
+     cdz_check_batch},
+    {"elementwise", "promise: a score depends on that score alone", PROC, "pure",
+     cdz_check_elementwise},
+    {"keeps-top", "promise: masks what is below a cut and changes nothing else", PROC, "pure",
+     cdz_check_keeps_top},
+    {"keeps-argmax", "promise: the best token stays the best", PROC, "pure", cdz_check_keeps_argmax},
+    {"history-sparse", "promise: touches tokens of input_ids and a constant set only", PROC, "pure",
+     cdz_check_history_sparse},
+    {"needs-normalised", "what it asks for, log-probabilities, makes a difference", PROC, "pure",
+     cdz_check_needs_normalised},
+    {"odd-rows", "rows of -inf, NaN, +inf, equal and extreme scores are survived", PROC, "runs",
+     cdz_check_odd_rows},
+    {"nan-spread", "such a row changes no other row", PROC, "batch,odd-rows", cdz_check_nan_spread},
+    {"vocabularies", "vocabularies of 1 to 151936 tokens", BOTH, "runs", cdz_check_vocabularies},
+    {"no-alloc", "no memory is taken from the heap between two tokens", BOTH, "runs",
+     cdz_check_no_alloc},
+    {"leaks", "requests come and go and leave no memory, files or threads", BOTH, "environment",
+     cdz_check_leaks},
+    {"out-of-memory", "refused memory is a status, not a crash", BOTH, "runs",
+     cdz_check_out_of_memory},
+    {"same-tokens", "the same request again gives the same tokens", ENGINE, "generates",
+     cdz_check_same_tokens},
+    {"changes-nothing", "a request gives the tokens it gives without the plugin", DRAFT | OBSERVE,
+     "same-tokens", cdz_check_changes_nothing},
+    {"company", "a request beside others gives the same tokens", ENGINE, "same-tokens",
+     cdz_check_company},
+    {"batch-of-3", "three prompts in one request", ENGINE, "generates", cdz_check_batch_of_3},
+    {"cancel", "a cancelled request ends at once", ENGINE, "generates", cdz_check_cancel},
+    {"leaves-nothing", "the process and the KV memory are left as found", ENGINE, "generates",
+     cdz_check_leaves_nothing},
+    {"speed", "processor time per row of 151936 tokens; reported, not judged", PROC, "vocabularies",
+     cdz_check_speed},
+};
+
+const cdz_check_row *cdz_check_at(uint32_t i)
+{
+    return i < sizeof rows / sizeof rows[0] ? &rows[i] : NULL;
+}
+
+bool cdz_check_listed(uint32_t i, const char **name, const char **about, uint32_t *kinds)
+{
+    const cdz_check_row *row = i == 0 ? &cdz_check_scan_row : cdz_check_at(i - 1);
+    if (!row) return false;
+    *name = row->name;
+    *about = row->about;
+    *kinds = row->kinds;
+    return true;
+}

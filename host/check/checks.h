@@ -1,0 +1,38 @@
+/* checks.h - the functions behind the table of checks, by the file that has them. docs/plugin-test.md says what each
+ * one means to the author of a plugin. */
+#ifndef CDZ_HOST_CHECK_CHECKS_H
+#define CDZ_HOST_CHECK_CHECKS_H
+
+#include "check/child.h"
+
+/* on_basics.c */
+cdz_check_fn cdz_check_descriptor, cdz_check_runs, cdz_check_parameters, cdz_check_fuzz;
+/* on_bounds.c */
+cdz_check_fn cdz_check_row_bounds, cdz_check_ids_bounds, cdz_check_state_bounds;
+/* on_purity.c */
+cdz_check_fn cdz_check_pure, cdz_check_same_seed, cdz_check_instances;
+/* on_time.c */
+cdz_check_fn cdz_check_fork, cdz_check_rewind, cdz_check_draft, cdz_check_batch;
+/* on_promises.c */
+cdz_check_fn cdz_check_elementwise, cdz_check_keeps_top, cdz_check_keeps_argmax,
+    cdz_check_history_sparse, cdz_check_needs_normalised;
+/* on_odd_rows.c */
+cdz_check_fn cdz_check_odd_rows, cdz_check_nan_spread, cdz_check_vocabularies;
+/* on_manners.c */
+cdz_check_fn cdz_check_no_alloc, cdz_check_environment, cdz_check_leaks, cdz_check_out_of_memory,
+    cdz_check_speed;
+/* on_vectors.c */
+cdz_check_fn cdz_check_vectors;
+/* on_requests.c */
+cdz_check_fn cdz_check_generates, cdz_check_batch_of_3, cdz_check_same_tokens, cdz_check_company,
+    cdz_check_changes_nothing, cdz_check_cancel, cdz_check_leaves_nothing;
+/* on_drafts.c */
+cdz_check_fn cdz_check_proposals;
+
+/* surroundings.c: what of the process a plugin leaves as it found it. */
+cdz_surroundings *cdz_surroundings_note(cdz_arena *arena); /* NULL: out of memory */
+/* The first thing that differs, as a sentence; false: nothing. */
+bool cdz_surroundings_changed(const cdz_surroundings *before, char *what, size_t bytes);
+void cdz_surroundings_forgive_files(cdz_surroundings *s); /* those open now are meant to be */
+
+#endif

@@ -1,0 +1,238 @@
+/* on_promises.c - what a processor's capabilities promise, tried on many rows. The planner believes them: a false one
+ * gives wrong tokens. */
+#include <math.h>
+#include <string.h>
+
+#include "check/checks.h"
+#include "check/probe.h"
+
+enum { RUNS = 12, WHAT = 200 };
+
+/* A row before and after, at a position of its own. */
+typedef struct sample {
+    cdz_follow *f;
+    uint32_t run;
+    uint64_t key;
+    const float *before, *after; /* (n_vocab) */
+    float *spare;                /* (n_vocab) */
+} sample;
+
+typedef cdz_check_state judge_fn(cdz_child *c, const cdz_setup *setup, sample *s, void *user);
+
+static cdz_status ask(cdz_follow *f, float *row)
+{
+    const cdz_ids ids = {f->ids, f->len};
+    const cdz_rows rows = {.n = 1, .ids = &ids, .index = &f->row, .states = &f->state};
+    cdz_scores scores = {.data = row,
+                         .n_rows = 1,
+                         .n_vocab = f->probe->info.n_vocab,
+                         .stride = cdz_answer_len(&f->probe->facts)};
+    return cdz_probe_ask(f->probe, &rows, &scores);
+}
+
+/* RUNS rows at positions 0, 1, ..., each with scores and a row of its own, shown to judge. */
+static cdz_check_state with_samples(cdz_child *c, const cdz_setup *setup, uint32_t half,
+                                    judge_fn *judge, void *user)
+{
+    cdz_made_up facts = cdz_usual_facts;
+    cdz_probe t;
+    cdz_follow f;
+    facts.seed += half;
+    CDZ_CHECK_TRY(cdz_probe_ready(c, &t, setup, &facts));
+    const size_t len = cdz_answer_len(&facts);
+    float *all = cdz_answers_new(c, 3 * len);
+    if (!all || !cdz_follow_start(&f, &t, half)) return cdz_fail_check(c, "out of memory");
+    for (uint32_t run = 0; run < RUNS; run++) {
+        sample s = {&f, run, 1000 * half + run + 1, all, all + len, all + 2 * len};
+        cdz_fill_scores(all, facts.n_vocab, s.key);
+        memcpy(all + len, all, len * sizeof *all);
+        cdz_check_note(c, "row %u with %s", run, setup->text);
+        if (ask(&f, all + len) == CDZ_OK) CDZ_CHECK_TRY(judge(c, setup, &s, user));
+        (void)cdz_follow_take(&f, cdz_some_token(&facts, 40 * half + run));
+    }
+    cdz_probe_free(&t);
+    return CDZ_CHECK_OK;
+}
+
+static cdz_check_state promised(cdz_child *c, uint32_t cap, judge_fn *judge)
+{
+    cdz_setup *setups[CDZ_SETUPS];
+    uint32_t n;
+    if (!(cdz_plugin_caps(c->ref.base) & cap)) return cdz_skip_check(c, "not promised");
+    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
+    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(with_samples(c, setups[i], 0, judge, NULL));
+    return CDZ_CHECK_OK;
+}
+
+/* Equal as numbers: a processor may turn -0 into 0. */
+static bool same(float a, float b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/* --- elementwise ------------------------------------------------------------------------------------------------ */
+
+/* Other scores in every second place: the rest comes out as before. */
+static cdz_check_state judge_elementwise(cdz_child *c, const cdz_setup *setup, sample *s, void *user)
+{
+    (void)user;
+    const uint32_t n = s->f->probe->info.n_vocab;
+    for (uint32_t kept = 0; kept < 2; kept++) {
+        cdz_fill_scores(s->spare, n, s->key + 77777);
+        for (uint32_t v = kept; v < n; v += 2) s->spare[v] = s->before[v];
+        if (ask(s->f, s->spare) != CDZ_OK) return CDZ_CHECK_OK;
+        for (uint32_t v = kept; v < n; v += 2)
+            if (!cdz_same_bits(&s->spare[v], &s->after[v], 1))
+                return cdz_fail_check(c,
+                                      "with %s, row %u: the score of token %u came out as %.9g, and "
+                                      "as %.9g when other scores changed",
+                                      setup->text, s->run, v, (double)s->after[v],
+                                      (double)s->spare[v]);
+    }
+    return CDZ_CHECK_OK;
+}
+
+cdz_check_state cdz_check_elementwise(cdz_child *c)
+{
+    return promised(c, CDZ_ELEMENTWISE, judge_elementwise);
+}
+
+/* --- keeps-top ---------------------------------------------------------------------------------------------------- */
+
+static cdz_check_state judge_top(cdz_child *c, const cdz_setup *setup, sample *s, void *user)
+{
+    (void)user;
+    const uint32_t n = s->f->probe->info.n_vocab;
+    float lowest = INFINITY, highest = -INFINITY;
+    uint32_t kept = 0, masked = 0;
+    for (uint32_t v = 0; v < n; v++) {
+        const float was = s->before[v], is = s->after[v];
+        if (was == -INFINITY && is == -INFINITY) continue;
+        if (is != -INFINITY && !same(is, was))
+            return cdz_fail_check(c,
+                                  "with %s, row %u: the score of token %u was %.9g and became %.9g; "
+                                  "expected the same or -inf",
+                                  setup->text, s->run, v, (double)was, (double)is);
+        if (is == -INFINITY && was > highest) highest = was, masked = v;
+        if (is != -INFINITY && was < lowest) lowest = was, kept = v;
+    }
+    if (highest > lowest)
+        return cdz_fail_check(
+            c, "with %s, row %u: token %u (%.9g) is masked and token %u (%.9g) below it is kept",
+            setup->text, s->run, masked, (double)highest, kept, (double)lowest);
+    return CDZ_CHECK_OK;
+}
+
+cdz_check_state cdz_check_keeps_top(cdz_child *c)
+{
+    return promised(c, CDZ_KEEPS_TOP, judge_top);
+}
+
+/* --- keeps-argmax --------------------------------------------------------------------------------------------------- */
+
+static uint32_t best(const float *x, uint32_t n)
+{
+    uint32_t at = 0;
+    for (uint32_t v = 1; v < n; v++)
+        if (x[v] > x[at]) at = v;
+    return at;
+}
+
+static cdz_check_state judge_argmax(cdz_child *c, const cdz_setup *setup, sample *s, void *user)
+{
+    (void)user;
+    const uint32_t n = s->f->probe->info.n_vocab;
+    const uint32_t was = best(s->before, n), is = best(s->after, n);
+    if (was == is) return CDZ_CHECK_OK;
+    return cdz_fail_check(
+        c, "with %s, row %u: the best token was %u (%.9g), now %u is (%.9g, the other has %.9g)",
+        setup->text, s->run, was, (double)s->before[was], is, (double)s->after[is],
+        (double)s->after[was]);
+}
+
+cdz_check_state cdz_check_keeps_argmax(cdz_child *c)
+{
+    return promised(c, CDZ_KEEPS_ARGMAX, judge_argmax);
+}
+
+/* --- history-sparse ---------------------------------------------------------------------------------------------------- */
+
+static bool holds(const cdz_follow *f, uint32_t token)
+{
+    for (uint32_t i = 0; i < f->len; i++)
+        if ((uint32_t)f->ids[i] == token) return true;
+    return false;
+}
+
+/* What the first half's rows changed; beside its own histories the second half, with other scores, may change no more.
+ * Tokens of the first histories are let off: they may be in the constant set too. */
+static cdz_check_state note_constants(cdz_child *c, const cdz_setup *setup, sample *s, void *user)
+{
+    bool *constants = user;
+    (void)c, (void)setup;
+    for (uint32_t v = 0; v < s->f->probe->info.n_vocab; v++)
+        if (!same(s->before[v], s->after[v])) constants[v] = true;
+    return CDZ_CHECK_OK;
+}
+
+static cdz_check_state judge_sparse(cdz_child *c, const cdz_setup *setup, sample *s, void *user)
+{
+    const bool *constants = user;
+    for (uint32_t v = 0; v < s->f->probe->info.n_vocab; v++)
+        if (!same(s->before[v], s->after[v]) && !constants[v] && !holds(s->f, v))
+            return cdz_fail_check(
+                c,
+                "with %s, row %u: the score of token %u changed from %.9g to %.9g; "
+                "it is not in input_ids, nor changed for another row there",
+                setup->text, s->run, v, (double)s->before[v], (double)s->after[v]);
+    return CDZ_CHECK_OK;
+}
+
+cdz_check_state cdz_check_history_sparse(cdz_child *c)
+{
+    cdz_setup *setups[CDZ_SETUPS];
+    uint32_t n;
+    if (!(cdz_plugin_caps(c->ref.base) & CDZ_HISTORY_SPARSE))
+        return cdz_skip_check(c, "not promised");
+    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
+    for (uint32_t i = 0; i < n; i++) {
+        bool *constants = cdz_arena_alloc(&c->memory, cdz_usual_facts.n_vocab);
+        if (!constants) return cdz_fail_check(c, "out of memory");
+        CDZ_CHECK_TRY(with_samples(c, setups[i], 0, note_constants, constants));
+        CDZ_CHECK_TRY(with_samples(c, setups[i], 1, judge_sparse, constants));
+    }
+    return CDZ_CHECK_OK;
+}
+
+/* --- needs-normalised ------------------------------------------------------------------------------------------------------ */
+
+/* Whether a row raised as a whole comes out raised as a whole: then it needed no log-probabilities. */
+static cdz_check_state look_for_need(cdz_child *c, const cdz_setup *setup, sample *s, void *user)
+{
+    bool *needed = user;
+    const uint32_t n = s->f->probe->info.n_vocab;
+    (void)c, (void)setup;
+    for (uint32_t v = 0; v < n; v++) s->spare[v] = s->before[v] + 3.0f;
+    if (ask(s->f, s->spare) != CDZ_OK) return CDZ_CHECK_OK;
+    for (uint32_t v = 0; v < n; v++) {
+        const float a = s->after[v], b = s->spare[v] - 3.0f;
+        if (!same(a, b) && !(fabsf(a - b) < 1e-3f * (1.0f + fabsf(a)))) *needed = true;
+    }
+    return CDZ_CHECK_OK;
+}
+
+cdz_check_state cdz_check_needs_normalised(cdz_child *c)
+{
+    cdz_setup *setups[CDZ_SETUPS];
+    uint32_t n;
+    bool needed = false;
+    if (!(cdz_plugin_caps(c->ref.base) & CDZ_NEEDS_NORMALISED))
+        return cdz_skip_check(c, "not declared");
+    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
+    for (uint32_t i = 0; i < n; i++)
+        CDZ_CHECK_TRY(with_samples(c, setups[i], 0, look_for_need, &needed));
+    if (needed) return CDZ_CHECK_OK;
+    return cdz_fail_check(c,
+                          "it asks for log-probabilities, yet rows that were raised by 3 as a whole "
+                          "come out raised by 3: the pass over the row is for nothing");
+}

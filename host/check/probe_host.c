@@ -1,0 +1,102 @@
+/* probe_host.c - what the kit does for plugins: the functions behind step->host, which notice what is forbidden. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cadenza/ext/companion.h"
+#include "cadenza/ext/tokenizer.h"
+#include "check/probe.h"
+#include "config/param_types.h"
+#include "random/torch_rng.h"
+#include "vec/vec.h"
+
+static const float *companion_logits(const cdz_step *step, uint32_t r)
+{
+    const cdz_probe *t = cdz_probe_of(step);
+    if (!t->companion) return NULL;
+    return t->companion + (size_t)step->row_index[r] * t->info.n_vocab;
+}
+
+static const cdz_companion_host companion_host = {.size = sizeof companion_host,
+                                                  .logits = companion_logits};
+
+static const void *extension(const char *id)
+{
+    if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
+    if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_probe_tokenizer();
+    if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &companion_host;
+    return NULL;
+}
+
+static CDZ_PRINTF(3, 4) cdz_status
+    keep_sentence(const cdz_step *step, cdz_status code, const char *fmt, ...)
+{
+    char text[CDZ_ERROR_TEXT];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return cdz_err(&cdz_probe_of(step)->said, code, "%s", text);
+}
+
+static CDZ_PRINTF(3, 4) void drop_line(const cdz_step *step, cdz_log_level level, const char *fmt,
+                                       ...)
+{
+    (void)step, (void)level, (void)fmt;
+}
+
+/* Whether memory asked for now is to be refused. */
+static bool refused(cdz_probe *t)
+{
+    return ++t->n_taken == t->refuse_at;
+}
+
+static void *alloc(const cdz_step *step, size_t bytes)
+{
+    cdz_probe *t = cdz_probe_of(step);
+    if (!t->may_alloc) t->n_stray++;
+    if (!t->may_alloc || refused(t)) return NULL;
+    return cdz_arena_alloc_aligned(&t->memory, bytes, 64);
+}
+
+static void *scratch(const cdz_step *step, size_t bytes)
+{
+    cdz_probe *t = cdz_probe_of(step);
+    return refused(t) ? NULL : cdz_scratch_take(&t->scratch, bytes);
+}
+
+static cdz_status config(const cdz_step *step, const char *name, cdz_param_type type, void *out)
+{
+    const cdz_param *param = cdz_param_find(cdz_generation_table(), name);
+    if (!param || param->type != type) return CDZ_E_NOT_FOUND;
+    memcpy(out, cdz_param_field_const(param, &cdz_probe_of(step)->config),
+           cdz_param_shape_of(param->type)->bytes);
+    return CDZ_OK;
+}
+
+static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])
+{
+    cdz_philox(cdz_probe_of(step)->facts.seed, cdz_plugin_key(step->plugin->id), row, position, out);
+}
+
+static double now_s(const cdz_step *step)
+{
+    return cdz_probe_of(step)->now;
+}
+
+static const cdz_host probe_host = {
+    .size = sizeof(cdz_host),
+    .extension = extension,
+    .fail = keep_sentence,
+    .log = drop_line,
+    .alloc = alloc,
+    .scratch = scratch,
+    .config = config,
+    .noise = noise,
+    .now_s = now_s,
+};
+
+const cdz_host *cdz_probe_host(void)
+{
+    return &probe_host;
+}

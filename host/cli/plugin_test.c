@@ -1,0 +1,254 @@
+/* plugin_test.c - `cadenza plugin test`: the conformance kit of host/check on one plugin or package, as a table, as JSON,
+ * and as JUnit's XML. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "check/check.h"
+#include "cli/cli.h"
+#include "cli/plugin_path.h"
+#include "config/environment.h"
+#include "plug/places.h"
+
+static const char help[] =
+    "usage: cadenza plugin test PATH|ID [options]\n"
+    "       cadenza plugin test --list\n"
+    "\n"
+    "Tries a plugin as a hostile host would: its parameters at their bounds, rows between pages\n"
+    "that must not be touched, forks, tokens taken back, odd scores, refused memory. Each check\n"
+    "runs in a process of its own, so one that crashes or hangs costs that check. PATH is a\n"
+    "package folder, a .so or a .lua file. docs/plugin-test.md says what each check means.\n"
+    "\n"
+    "Options:\n"
+    "  --only NAMES      these checks only, separated by commas\n"
+    "  --seed N          what is tried at random; the seed of a run is printed, and the same seed\n"
+    "                    tries the same\n"
+    "  --timeout-ms N    how long one check may take; default 10000\n"
+    "  -s, --set NAME=VALUE\n"
+    "                    a parameter of the plugin that every check uses; may be repeated\n"
+    "  --model FOLDER    what strategies and drafters run on; default: the shipped model\n"
+    "  --assistant FOLDER\n"
+    "                    the draft model beside it; default: the shipped one\n"
+    "  --json            one JSON object in place of the table\n"
+    "  --junit FILE      also writes FILE as build servers read it\n"
+    "  --list            the checks: names, and which kinds of plugins they are for\n"
+    "  --plugin PATH     load a plugin file or package folder too; may be repeated\n"
+    "  --safe-mode       built-in plugins only\n"
+    "  -h, --help        this text\n"
+    "\n"
+    "Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage.\n"
+    "\n"
+    "Examples:\n"
+    "  cadenza plugin test .\n"
+    "  cadenza plugin test top_p\n"
+    "  cadenza plugin test ./my_package --only row-bounds,fuzz --seed 7\n"
+    "  cadenza plugin test my.lua -s strength=2 --junit results.xml\n";
+
+enum { OPT_ONLY = CDZ_OPT_OWN, OPT_TIMEOUT_MS, OPT_MODEL, OPT_JUNIT, OPT_LIST, OPT_JSON };
+enum { TIMEOUT_MS = 10000, MOST_TIMEOUT_MS = 3600000 };
+
+typedef struct settings {
+    cdz_check_options check;
+    const char **plugins, **set; /* owned lists */
+    const char *junit;
+    bool seeded, json, list, help;
+} settings;
+
+/* --- the table ------------------------------------------------------------------------------------------------ */
+
+typedef struct table {
+    const char *last_plugin; /* whose heading was shown */
+    uint32_t last_kind;
+} table;
+
+static void show_result(void *user, const cdz_check_result *r)
+{
+    table *t = user;
+    if (r->plugin[0] &&
+        (!t->last_plugin || t->last_kind != r->kind || strcmp(t->last_plugin, r->plugin) != 0))
+        printf("\n%s (%s)\n", r->plugin, cdz_kind_name(r->kind));
+    t->last_plugin = r->plugin[0] ? r->plugin : NULL;
+    t->last_kind = r->kind;
+    printf("  %-17s %-8s %s\n", r->name, cdz_check_word(r->state),
+           r->state != CDZ_CHECK_OK || r->detail[0] ? r->detail : r->about);
+    fflush(stdout);
+}
+
+static void show_end(const settings *s, const cdz_check_report *report)
+{
+    uint32_t skipped = 0;
+    for (uint32_t i = 0; i < report->n; i++)
+        skipped += report->results[i].state == CDZ_CHECK_SKIPPED;
+    printf("\n%u check%s, %u failed, %u skipped; seed %" PRIu64 "\n", report->n,
+           report->n == 1 ? "" : "s", report->n_failed, skipped, report->seed);
+    for (uint32_t i = 0; i < report->n; i++)
+        if (report->results[i].state == CDZ_CHECK_FAILED)
+            printf("again: cadenza plugin test %s --seed %" PRIu64 " --only %s\n", s->check.what,
+                   report->seed, report->results[i].name);
+}
+
+static int list_checks(void)
+{
+    const char *name, *about;
+    uint32_t kinds;
+    for (uint32_t i = 0; cdz_check_listed(i, &name, &about, &kinds); i++) {
+        printf("%-17s %s\n%-17s   ", name, about, "");
+        for (uint32_t k = CDZ_KIND_PROCESSOR; cdz_kind_name(k); k++)
+            if (kinds & 1u << k)
+                printf("%s%s", cdz_kind_name(k),
+                       kinds >> (k + 1) && cdz_kind_name(k + 1) ? " " : "");
+        printf("\n");
+    }
+    return CDZ_EXIT_OK;
+}
+
+/* --- running --------------------------------------------------------------------------------------------------- */
+
+static cdz_status write_junit(const settings *s, const cdz_check_report *report, cdz_error *err)
+{
+    cdz_buf text = {0};
+    if (!s->junit) return CDZ_OK;
+    cdz_check_write_junit(report, &s->check, &text);
+    cdz_status st = text.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory") : CDZ_OK;
+    FILE *file = st == CDZ_OK ? fopen(s->junit, "we") : NULL;
+    if (st == CDZ_OK && !file) st = cdz_err(err, CDZ_E_IO, "%s: %s", s->junit, strerror(errno));
+    if (file) {
+        const bool whole = fwrite(text.data, 1, text.len, file) == text.len;
+        if (fclose(file) != 0 || !whole)
+            st = cdz_err(err, CDZ_E_IO, "%s: %s", s->junit, strerror(errno));
+    }
+    cdz_buf_free(&text);
+    return st;
+}
+
+static int run_checks(settings *s)
+{
+    char model[4096], assistant[4096];
+    cdz_arena places = {0};
+    cdz_check_report report = {0};
+    cdz_error err = {0};
+    table t = {0};
+    if (!s->check.model && cdz_cli_shared("models/pocket-dictionary", model, sizeof model))
+        s->check.model = model;
+    if (!s->check.assistant &&
+        cdz_cli_shared("models/pocket-dictionary-draft", assistant, sizeof assistant))
+        s->check.assistant = assistant;
+    s->check.plugins = s->plugins;
+    s->check.set = s->set;
+    s->check.registry.builtin_dir = cdz_env_plugin_dir();
+    if (!cdz_places_of_user(&places, &s->check.registry)) {
+        cdz_cli_say("out of memory");
+        return CDZ_EXIT_FAILURE;
+    }
+    s->check.is_path = cdz_cli_is_plugin_path(s->check.what);
+    cdz_status st = cdz_check_run(&s->check, s->json ? NULL : show_result, &t, &report, &err);
+    if (st == CDZ_OK && s->json) {
+        cdz_buf text = {0};
+        cdz_check_write_json(&report, &s->check, &text);
+        if (text.data) fputs(text.data, stdout);
+        cdz_buf_free(&text);
+    }
+    if (st == CDZ_OK && !s->json) show_end(s, &report);
+    if (st == CDZ_OK) st = write_junit(s, &report, &err);
+    const int failed = report.n_failed > 0 ? CDZ_EXIT_FAILURE : CDZ_EXIT_OK;
+    cdz_check_report_free(&report);
+    cdz_arena_free(&places);
+    return st == CDZ_OK ? failed : cdz_cli_fail(&err);
+}
+
+/* --- options --------------------------------------------------------------------------------------------------- */
+
+static bool add(const char ***list, uint32_t *n, const char *item, int *status)
+{
+    const char **more = realloc((void *)*list, (*n + 1) * sizeof *more);
+    if (!more) {
+        cdz_cli_say("out of memory");
+        *status = CDZ_EXIT_FAILURE;
+        return false;
+    }
+    *list = more;
+    more[(*n)++] = item;
+    return true;
+}
+
+static uint64_t take_number(const char *name, const char *text, uint64_t least, uint64_t most,
+                            int *status)
+{
+    char *end;
+    errno = 0;
+    const unsigned long long n = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || n < least || n > most)
+        *status =
+            cdz_cli_misuse("plugin test", "%s %s: expected a number from %" PRIu64 " to %" PRIu64,
+                           name, text, least, most);
+    return n;
+}
+
+static void take_option(settings *s, int opt, int *status)
+{
+    switch (opt) {
+    case OPT_ONLY: s->check.only = optarg; return;
+    case OPT_TIMEOUT_MS:
+        s->check.timeout_ms =
+            (uint32_t)take_number("--timeout-ms", optarg, 1, MOST_TIMEOUT_MS, status);
+        return;
+    case CDZ_OPT_SEED:
+        s->check.seed = take_number("--seed", optarg, 0, UINT64_MAX, status);
+        s->seeded = true;
+        return;
+    case 's': (void)add(&s->set, &s->check.n_set, optarg, status); return;
+    case CDZ_OPT_PLUGIN: (void)add(&s->plugins, &s->check.n_plugins, optarg, status); return;
+    case OPT_MODEL: s->check.model = optarg; return;
+    case CDZ_OPT_ASSISTANT: s->check.assistant = optarg; return;
+    case OPT_JUNIT: s->junit = optarg; return;
+    case OPT_JSON: s->json = true; return;
+    case OPT_LIST: s->list = true; return;
+    case CDZ_OPT_SAFE_MODE: s->check.registry.safe_mode = true; return;
+    case 'h': s->help = true; return;
+    default: *status = CDZ_EXIT_USAGE; /* it has been said why */
+    }
+}
+
+static int act(settings *s, int n, char **words)
+{
+    if (s->help) {
+        fputs(help, stdout);
+        return CDZ_EXIT_OK;
+    }
+    if (s->list) return list_checks();
+    if (n != 1) return cdz_cli_misuse("plugin test", "expected one plugin: a path or an id");
+    s->check.what = words[0];
+    if (!s->seeded && getrandom(&s->check.seed, sizeof s->check.seed, 0) < 0) s->check.seed = 1;
+    if (!s->seeded) s->check.seed %= 1000000000; /* short enough to type */
+    return run_checks(s);
+}
+
+int cdz_cli_plugin_test(int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"only", required_argument, NULL, OPT_ONLY},
+        {"seed", required_argument, NULL, CDZ_OPT_SEED},
+        {"timeout-ms", required_argument, NULL, OPT_TIMEOUT_MS},
+        {"set", required_argument, NULL, 's'},
+        {"model", required_argument, NULL, OPT_MODEL},
+        {"assistant", required_argument, NULL, CDZ_OPT_ASSISTANT},
+        {"json", no_argument, NULL, OPT_JSON},
+        {"junit", required_argument, NULL, OPT_JUNIT},
+        {"list", no_argument, NULL, OPT_LIST},
+        {"plugin", required_argument, NULL, CDZ_OPT_PLUGIN},
+        {"safe-mode", no_argument, NULL, CDZ_OPT_SAFE_MODE},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    settings s = {.check = {.timeout_ms = TIMEOUT_MS}};
+    int status = CDZ_EXIT_OK, opt;
+    while (status == CDZ_EXIT_OK &&
+           (opt = cdz_cli_next_option("plugin test", argc, argv, ":s:h", longs)) != -1)
+        take_option(&s, opt, &status);
+    if (status == CDZ_EXIT_OK) status = act(&s, argc - optind, argv + optind);
+    free((void *)s.plugins);
+    free((void *)s.set);
+    return status;
+}

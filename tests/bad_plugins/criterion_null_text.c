@@ -1,0 +1,10 @@
+/* A text of three bytes, nowhere. */
+#include "bad.h"
+
+static cdz_status test(const cdz_step *step, cdz_stop *stops)
+{
+    for (uint32_t r = 0; r < step->n_rows; r++) stops[r] = (cdz_stop){CDZ_STOP_CUSTOM, {NULL, 3}};
+    return CDZ_OK;
+}
+
+BAD_CRITERION(.base = {BAD_BASE(CDZ_CRITERION_BASE)}, .test = test)

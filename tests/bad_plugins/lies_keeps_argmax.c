@@ -1,0 +1,16 @@
+/* Excludes the top choices. */
+#include <math.h>
+
+#include "bad.h"
+
+static cdz_status apply(const cdz_step *step, cdz_scores *scores)
+{
+    (void)step;
+    EACH_ROW(scores, r)
+    for (uint32_t v = 0; v < scores->n_vocab; v++)
+        if (cdz_row(scores, r)[v] > 6) cdz_row(scores, r)[v] = -INFINITY;
+    return CDZ_OK;
+}
+
+BAD_PROCESSOR(.base = {BAD_BASE(CDZ_PROCESSOR_BASE)}, .caps = CDZ_ROWWISE | CDZ_KEEPS_ARGMAX,
+              .apply = apply)
