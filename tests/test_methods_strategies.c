@@ -12,7 +12,9 @@ static cdz_json vectors;
 typedef struct bench {
     fake_decoder *d;
     cdz_decoder_api api;
-    const cdz_json *table, *draws;
+    const cdz_json *table, *assistant,
+        *draws; /* assistant: the table of the second model, or null */
+    bool is_assistant[MAX_SEQS];
     uint32_t n_drawn;
     struct {
         char name[32];
@@ -43,9 +45,16 @@ static double real_of(const cdz_json *value)
 
 /* --- the model and the die ------------------------------------------------------------------------------------- */
 
+/* A sequence that is none of the decoder's own is a row. */
+static const cdz_json *table_of(const bench *b, const cdz_seq *seq)
+{
+    const bool own = seq >= b->d->seqs && seq < b->d->seqs + MAX_SEQS;
+    return own && b->is_assistant[seq - b->d->seqs] ? b->assistant : b->table;
+}
+
 static void look_up(const bench *b, const cdz_seq *seq, float *row)
 {
-    const cdz_json *scores = &b->table->items[seq->ids[seq->len - 1]];
+    const cdz_json *scores = &table_of(b, seq)->items[seq->ids[seq->len - 1]];
     for (uint32_t v = 0; v < V; v++) row[v] = (float)real_of(&scores->items[v]);
 }
 
@@ -67,6 +76,20 @@ static cdz_status seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n
     for (uint32_t i = 0; i < n; i++) look_up(bench_of(dec), seqs[i], d->scores + i * V);
     *out = (cdz_scores){d->scores, n, V, V, 3};
     return CDZ_OK;
+}
+
+static cdz_status seq_new(cdz_decoder *dec, const char *model, cdz_seq **out)
+{
+    CDZ_TRY(fd_seq_new(dec, model, out));
+    bench_of(dec)->is_assistant[*out - fd_of(dec)->seqs] =
+        model != NULL && strcmp(model, "assistant") == 0;
+    return CDZ_OK;
+}
+
+static uint32_t vocab_size(const cdz_decoder *dec, const char *model)
+{
+    if (!model || strcmp(model, "target") == 0) return V;
+    return bench_of(dec)->assistant->type == CDZ_JSON_ARRAY ? V : 0;
 }
 
 static cdz_status process(cdz_decoder *dec, cdz_scores *scores)
@@ -179,6 +202,8 @@ static void open_case(bench *b, const cdz_json *c)
     b->api = fake_decoder_api;
     b->api.forward = forward;
     b->api.process = process;
+    b->api.seq_new = seq_new;
+    b->api.vocab_size = vocab_size;
     b->api.seq_forward = seq_forward;
     b->api.seq_process = seq_process;
     b->api.multinomial = multinomial;
@@ -190,6 +215,7 @@ static void open_case(bench *b, const cdz_json *c)
     b->api.put_result = put_result;
     b->d->dec.api = &b->api;
     b->table = need(c, "table");
+    b->assistant = need(c, "assistant");
     b->draws = need(c, "draws");
     b->d->f->request.do_sample = need(c, "do_sample")->boolean;
     if (!dir || !*dir) dir = CADENZA_BUILD_DIR "/lib/cadenza";

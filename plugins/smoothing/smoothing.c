@@ -2,7 +2,7 @@
  *
  * kalomaze, text-generation-webui pull requests 5403 and 5551 (2024). With d the distance to the best score, at most 0:
  *     best - k * smoothing_factor * d^2 + s * smoothing_factor * d^3,  k = (3 - curve) / 2,  s = (curve - 1) / 2
- * Curve 1 is the plain parabola. */
+ * Curve 1 is the plain parabola. Near the best the curve is so flat that scores may round to the same. */
 #include <cadenza/processor.h>
 
 #include <math.h>
@@ -50,7 +50,7 @@ static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "smoothing", .version = "1.0.0",
              .summary = "Bring the best tokens closer together and push the far ones away",
              CDZ_PARAMS(settings, params)},
-    .caps = CDZ_ROWWISE | CDZ_KEEPS_ARGMAX | CDZ_SAMPLING_ONLY,
+    .caps = CDZ_ROWWISE | CDZ_SAMPLING_ONLY,
     .idle = idle,
     .apply = apply,
 };

@@ -61,7 +61,7 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
         uint32_t kept = count_kept(sorted, n, p->tfs_z);
         if (kept < p->min_tokens_to_keep)
             kept = p->min_tokens_to_keep < n ? (uint32_t)p->min_tokens_to_keep : n;
-        vec->mask_ids(row, n, ids + kept, n - kept);
+        vec->mask_below(row, n, row[ids[kept - 1]]); /* what equals the last one kept stays */
     }
     return CDZ_OK;
 }
@@ -70,7 +70,7 @@ static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "tail_free", .version = "1.0.0",
              .summary = "Drop the tail, which begins where the curve flattens",
              CDZ_PARAMS(settings, params)},
-    .caps = CDZ_ROWWISE | CDZ_KEEPS_ARGMAX | CDZ_SAMPLING_ONLY,
+    .caps = CDZ_ROWWISE | CDZ_KEEPS_ARGMAX | CDZ_KEEPS_TOP | CDZ_SAMPLING_ONLY,
     .idle = idle,
     .apply = apply,
 };

@@ -42,11 +42,15 @@ def text(ids):
     return "".join("abcdefghijklmnop"[i] for i in ids)
 
 
-def case(strategy, name, params, method, rng, n_rows=1, most=14, do_sample=True, spread=3.0, table=None):
-    table = table or [[f32(rng.uniform(-spread, spread)) for _ in range(V)] for _ in range(V)]
-    draws = Draws(rng)
-    rows, results = method(params, table, draws, n_rows, most, do_sample)
-    CASES.append({"strategy": strategy, "name": name, "params": params, "n_rows": n_rows, "most": most,
+def random_table(rng, spread=3.0):
+    return [[f32(rng.uniform(-spread, spread)) for _ in range(V)] for _ in range(V)]
+
+
+def case(strategy, name, params, method, rng, n_rows=1, most=14, do_sample=True, table=None, assistant=None):
+    table, draws = table or random_table(rng), Draws(rng)
+    more = [assistant] if assistant else []
+    rows, results = method(params, table, draws, n_rows, most, do_sample, *more)
+    CASES.append({"strategy": strategy, "name": name, "params": params, "n_rows": n_rows, "most": most, "assistant": assistant,
                   "do_sample": do_sample, "table": table, "draws": draws.used, "rows": rows, "results": results})
 
 
@@ -205,6 +209,56 @@ def banned_strings(p, table, draws, _n, most, do_sample):
     return [START + said], {"rewinds": [rewinds]}
 
 
+def contrastive_decoding(p, table, draws, _n, most, do_sample, amateur):
+    ids = list(START)
+    while not ended(ids, most):
+        expert, other = softmax(table[ids[-1]]), softmax(amateur[ids[-1]])
+        assert all(abs(q / max(expert) - p.get("alpha", 0.1)) > 1e-4 for q in expert)
+        kept = [v for v, q in enumerate(expert) if q >= p.get("alpha", 0.1) * max(expert)]
+        beta = p.get("beta", 0.5)
+        worth = {v: expert[v] ** (1 + beta) / other[v] ** beta for v in kept}
+        probs = [worth.get(v, 0.0) / sum(worth.values()) for v in range(V)]
+        ids.append(draws.token(probs) if do_sample else order(probs)[0])
+    return [ids], {}
+
+
+def cot_decoding(p, table, _d, _n, most, _s):
+    first = order(table[START[-1]])[:p.get("k", 5)]
+    best, values = None, []
+    for token in first:
+        ids, margins = [], []
+        while not ids or not ended(START + ids, most):
+            probs = softmax(table[(START + ids)[-1]])
+            ranks = order(probs)
+            ids.append(ranks[0] if ids else token)
+            margins.append(probs[ranks[0]] - probs[ranks[1]])
+        spans = [m.span(m.re.groups) for m in re.finditer(PATTERNS[p.get("pattern", ".+")], text(ids))]
+        inside = margins[slice(*spans[-1])] if spans else []
+        values.append(sum(inside) / len(inside) if inside else 0.0)
+        if best is None or values[-1] > max(values[:-1]):
+            best = ids
+    return [START + best], {"best": [values.index(max(values)) + 1], "sureness": values}
+
+
+def mbr(p, table, draws, _n, most, _s):
+    drawn = [ids for ids, _ in draw_all(p.get("n", 8), table, draws, most)]
+    agreement = []
+    for i, a in enumerate(drawn):
+        values = []
+        for j, b in enumerate(drawn):
+            if i != j:
+                left, common = list(b), 0
+                for token in a:
+                    if token in left:
+                        left.remove(token)
+                        common += 1
+                precision, recall = common / len(a), common / len(b)
+                values.append(2 * precision * recall / (precision + recall) if common else 0.0)
+        agreement.append(sum(values) / max(1, len(values)))
+    best = next(i for i, v in enumerate(agreement) if v > max(agreement) - 1e-9)
+    return [START + drawn[best]], {"best": [best + 1], "agreement": agreement}
+
+
 # --- the cases --------------------------------------------------------------------------------------------------------------
 
 def write_cases(rng):
@@ -239,6 +293,16 @@ def write_cases(rng):
                  most=20, do_sample=do_sample, table=table)
     case("banned_strings", "patience runs out", {"banned": ["e", "h", "p"], "rewinds": 2}, banned_strings, rng, table=table,
          do_sample=False)
+
+    for alpha, beta in ((0.1, 0.5), (0.3, 1.0), (0.02, 0.0)):
+        for do_sample in (False, True):
+            case("contrastive_decoding", f"alpha {alpha}, beta {beta}, draws {do_sample}", {"alpha": alpha, "beta": beta},
+                 contrastive_decoding, rng, do_sample=do_sample, assistant=random_table(rng))
+    for k, pattern in ((5, None), (1, None), (6, "%w*([aeio])"), (4, "zzz")):
+        case("cot_decoding", f"{k} paths, {pattern}", {"k": k, **({"pattern": pattern} if pattern else {})}, cot_decoding, rng,
+             do_sample=False)
+    for n in (1, 2, 9):
+        case("mbr", f"n {n}", {"n": n}, mbr, rng)
 
 
 def main():

@@ -105,7 +105,9 @@ passed=$((passed + good)) failed=$((failed + worse))
 # --- the packages as folders ------------------------------------------------------------------------------------------
 for story in "$root"/plugins/*/story.ini; do
     name=$(basename "$(dirname "$story")")
-    said=$(cadenza run "$model" --pipeline "$CADENZA_PLUGIN_DIR/$name/story.ini" -p 'river (noun):' 2>&1 </dev/null) &&
+    second=() # contrastive decoding needs two models
+    [ "$name" = contrastive_decoding ] && second=(--assistant "$draft")
+    said=$(cadenza run "$model" "${second[@]}" --pipeline "$CADENZA_PLUGIN_DIR/$name/story.ini" -p 'river (noun):' 2>&1 </dev/null) &&
         [ -n "$said" ] && ok || bad "$name/story.ini: $said"
     diff "$story" <(awk '/^```ini story.ini$/ { on = 1; next } /^```$/ { on = 0 } on' "$root/plugins/$name/README.md") && ok ||
         bad "$name: the README shows another story.ini"

@@ -52,12 +52,20 @@ with_pipeline() { # id
         -e 's/^    cdz_model_close(model);/    cdz_pipeline_free(pipeline);\n    cdz_model_close(model);/'
 }
 
+# Both.
+with_draft_and_pipeline() { # id
+    with_draft | sed -e 's/, \*draft = NULL;/&\n    cdz_pipeline *pipeline = NULL;/' \
+        -e "s/&draft, &err) == CDZ_OK) {/\&draft, \&err) == CDZ_OK \&\&\n        cdz_pipeline_load(runtime, \"$1.ini\", \&pipeline, \&err) == CDZ_OK) {/" \
+        -e 's/^            \(.size = .*\) \.assistant = draft, /            \1\n            .assistant = draft, .pipeline = pipeline, /' \
+        -e 's/^    cdz_model_close(draft);/    cdz_pipeline_free(pipeline);\n&/'
+}
+
 c_example() { # id prompt settings assistant own
     local kwargs models=MODEL
     kwargs=$(settings "$3" | sed 's/^\([a-z_]*\)=\(.*\)$/"\1": \2/' | paste -sd, | sed 's/,"/, "/g; s/"/\\"/g')
     printf '\n## From C\n\n```c %s.c\n' "$1"
     [ -n "$4" ] && models="MODEL DRAFT"
-    cat <<C | if [ -n "$4" ]; then with_draft; elif [ -n "$5" ]; then with_pipeline "$1"; else cat; fi
+    cat <<C | if [ -n "$4" ] && [ -n "$5" ]; then with_draft_and_pipeline "$1"; elif [ -n "$4" ]; then with_draft; elif [ -n "$5" ]; then with_pipeline "$1"; else cat; fi
 #include <cadenza/cadenza.h>
 #include <stdio.h>
 
