@@ -86,11 +86,12 @@ for p in none free "${processors[@]}"; do
         printf '%s under %s\n%s under %s\n' $p $mode $p $mode >>names
     done
 done
-for way in fast slow; do # a line of new ids per row, pads at the end dropped
-    cadenza run "$model" --input $way.jsonl 2>err |
+answers() { # requests; out: a line of ids per row, pads at the end dropped
+    cadenza run "$model" --input "$1" 2>>err |
         sed -E 's/^\{"error": (.*)\}$/\1/; s/.*"error": (.*)\}$/\1/; s/.*"sequences": \[(\[[^]]*\](, \[[^]]*\])*)\].*/\1/; s/\], \[/\n/g; s/[][]//g' |
-        sed -E 's/(, [04])+$//' >$way
-done
+        sed -E 's/(, [04])+$//'
+}
+for way in fast slow; do answers $way.jsonl >$way; done
 paste -d'|' fast slow names | awk -F'|' -v free="$free" '
     $1 == $2 && $1 ~ /^[0-9, ]+$/ { good++ }
     $1 != $2 || $1 !~ /^[0-9, ]+$/ { printf "FAILED %s:\n  %s\n  %s\n", $3, $1, $2; bad++ }
@@ -101,6 +102,53 @@ paste -d'|' fast slow names | awk -F'|' -v free="$free" '
           print good + 0, bad + 0 > "/dev/stderr" }' 2>counts
 read -r good worse <counts
 passed=$((passed + good)) failed=$((failed + worse))
+
+# --- the loops, with processors that have state: without a cache the same; two prompts in company as each alone ----------
+loops=(mirostat mirostat_v2 best_of_n self_consistency mbr cot_decoding entropy_branching banned_strings multiple_choice
+    contrastive_decoding)
+drawing=' mirostat mirostat_v2 best_of_n self_consistency mbr ' # a second row draws after the first, or with a seed of its own
+loop_settings() {
+    case $1 in
+    mirostat*) echo 'tau = 3' ;;
+    self_consistency) echo 'n = 4;pattern = kind of ([%a ]+)' ;;
+    cot_decoding) echo 'k = 3' ;;
+    entropy_branching) echo 'threshold = 0.7;width = 3;branches = 7' ;;
+    banned_strings) echo 'banned = ["stream", "water", "animal", "kind", "st"]' ;;
+    multiple_choice) echo 'choices = [" natural stream", " red", " animal", " an artistic form"]' ;;
+    esac
+}
+loop_pipeline() { # loop, cache yes or no, processors
+    local name="$1-$2-${3// /}.ini" p
+    {
+        printf '[pipeline]\nstrategy = %s\nprocessors = %s\ndrafter = none\n[generation]\nuse_cache = %s\n' "$1" "$3" "$2"
+        printf 'max_new_tokens = 20\nseed = 5\n'
+        [[ $drawing = *" $1 "* ]] || printf 'do_sample = false\n'
+        printf '[%s]\n' "$1" && loop_settings "$1" | tr ';' '\n'
+        for p in ${3//,/ }; do printf '[%s]\n' "$p" && settings "$p" | tr ';' '\n'; done
+    } >"$name"
+    echo "$name"
+}
+one='[360,336,292,305,299,261]' other='[1037,512,292,305,299,261]'
+for loop in "${loops[@]}"; do
+    for with in 'dry, keyword' 'frequency_penalty, think_answer'; do
+        second=''
+        [ $loop = contrastive_decoding ] && second=", \"assistant\": {\"model\": \"$draft\"}"
+        cached=$(loop_pipeline $loop yes "$with") bare=$(loop_pipeline $loop no "$with")
+        for p in "$one" "$other"; do
+            printf '{"prompt_ids": [%s], "pipeline": "%s"%s}\n' "$p" "$cached" "$second" >>alone.jsonl
+            printf '{"prompt_ids": [%s], "pipeline": "%s"%s}\n' "$p" "$bare" "$second" >>bare.jsonl
+            printf '%s with %s\n' $loop "$with" >>loop_names
+        done
+        printf '{"prompt_ids": [%s, %s], "pipeline": "%s"%s}\n' "$one" "$other" "$cached" "$second" >>both.jsonl
+    done
+done
+for which in alone bare both; do answers $which.jsonl >$which; done
+paste -d'|' alone bare both loop_names >loops_said
+[ "$(wc -l <loops_said)" -eq $((4 * ${#loops[@]})) ] || bad "loops: $(cat loops_said)"
+while IFS='|' read -r a b c name; do
+    [[ $a =~ ^[0-9,\ ]+$ && $a = "$b" ]] && ok || bad "$name, without a cache: $a / $b"
+    [[ $drawing = *" ${name%% *} "* || $a = "$c" ]] && ok || bad "$name, in company: $a / $c"
+done <loops_said
 
 # --- the packages as folders ------------------------------------------------------------------------------------------
 for story in "$root"/plugins/*/story.ini; do
@@ -116,4 +164,4 @@ for story in "$root"/plugins/*/story.ini; do
 done
 cat err >&2
 echo "COUNTED $passed passed, $failed failed, 0 skipped"
-[ "$failed" -eq 0 ] && [ "$passed" -gt 150 ]
+[ "$failed" -eq 0 ] && [ "$passed" -gt 330 ]
