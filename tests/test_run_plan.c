@@ -79,7 +79,7 @@ static const cdz_processor halve = {
 typedef struct chain {
     hand_plan plan;
     char name[300];
-    unsigned char params[MAX_STAGES][256];
+    _Alignas(16) unsigned char params[MAX_STAGES][256];
 } chain;
 
 static void set_number(const cdz_plugin_base *plugin, const char *name, double value, bool whole,
