@@ -449,8 +449,7 @@ static void note_unload(void *state)
     free(state);
 }
 
-static const cdz_loader note_loader = {
-    .suffix = ".note", .load = note_load, .unload = note_unload};
+static const cdz_loader note_loader = {.suffix = ".note", .load = note_load, .unload = note_unload};
 
 typedef struct listing {
     size_t n;
