@@ -1,6 +1,7 @@
 # What every target is compiled with, and the switches of the build.
 option(CADENZA_TESTS "Build the tests" ON)
 option(CADENZA_WERROR "Treat warnings as errors" ON)
+option(CADENZA_CHECKED "Look at the locale too round every call of a plugin" OFF)
 option(CADENZA_BENCH "Build the benchmarks" OFF)
 option(CADENZA_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 set(CADENZA_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
@@ -21,6 +22,9 @@ add_compile_definitions(_GNU_SOURCE)
 add_compile_options(-ffp-contract=off -fno-math-errno
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wmissing-prototypes -Wstrict-prototypes
     -Wpointer-arith -Wcast-qual -Wvla -Wformat=2 -Wundef)
+if(CADENZA_CHECKED)
+    add_compile_definitions(CDZ_CHECKED)
+endif()
 if(CADENZA_WERROR)
     add_compile_options(-Werror)
 endif()

@@ -3,6 +3,8 @@
 #include "cadenza/ext/tokenizer.h"
 #include "run/run_strategies.h"
 
+#include <locale.h>
+
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #endif
@@ -382,11 +384,13 @@ static void test_bad_prompts(void **state)
 /* --- plugins that fail -------------------------------------------------------------------------------------------------- */
 
 typedef enum trouble_kind {
-    SPEAKS,    /* returns a status with a sentence */
-    SILENT,    /* a status without one */
-    NO_STATUS, /* a number that is none */
-    FLUSHES,   /* changes the floating-point mode */
-    BAD_STOP,  /* gives a reason that is none */
+    SPEAKS,       /* returns a status with a sentence */
+    SILENT,       /* a status without one */
+    NO_STATUS,    /* a number that is none */
+    FLUSHES,      /* changes the floating-point mode */
+    OTHER_LOCALE, /* changes the locale of the process */
+    OWN_LOCALE,   /* and of the thread */
+    BAD_STOP,     /* gives a reason that is none */
 } trouble_kind;
 
 typedef struct trouble {
@@ -407,6 +411,12 @@ static cdz_status cause(const cdz_step *step, const char *where)
         _mm_setcsr(_mm_getcsr() | 0x8040u);
 #endif
         return CDZ_OK;
+    case OTHER_LOCALE: return setlocale(LC_ALL, "C.UTF-8") ? CDZ_OK : CDZ_E_INTERNAL;
+    case OWN_LOCALE: {
+        const locale_t own = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+        uselocale(own); /* "C" is a constant of the library: nothing to free */
+        return CDZ_OK;
+    }
     case BAD_STOP: return CDZ_OK;
     }
     return CDZ_OK;
@@ -493,6 +503,15 @@ static void test_failing_plugins(void **state)
         {'a', {"begin", FLUSHES}, CDZ_E_PLUGIN, "floating-point mode", 0},
         {'a', {"accept", FLUSHES}, CDZ_E_PLUGIN, "floating-point mode", 1},
         {'c', {"test", FLUSHES}, CDZ_E_PLUGIN, "floating-point mode", 1},
+        {'s', {"run", FLUSHES}, CDZ_E_PLUGIN, "run changed the thread's floating-point mode", 0},
+#endif
+#ifdef CDZ_CHECKED
+        {'r', {"apply", OTHER_LOCALE}, CDZ_E_PLUGIN, "apply changed the locale", 0},
+        {'a', {"apply", OWN_LOCALE}, CDZ_E_PLUGIN, "apply changed the locale", 0},
+        {'a', {"begin", OTHER_LOCALE}, CDZ_E_PLUGIN, "begin changed the locale", 0},
+        {'a', {"accept", OWN_LOCALE}, CDZ_E_PLUGIN, "accept changed the locale", 1},
+        {'c', {"test", OTHER_LOCALE}, CDZ_E_PLUGIN, "test changed the locale", 1},
+        {'s', {"run", OWN_LOCALE}, CDZ_E_PLUGIN, "run changed the locale", 0},
 #endif
     };
     rig r = open_small();

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/hygiene.h"
 #include "cadenza/criterion.h"
 #include "cadenza/drafter.h"
 #include "cadenza/observer.h"
@@ -105,7 +106,11 @@ cdz_status cdz_run_create(const cdz_plugin_base *plugin, const void *params, cdz
     scope s = {.arena = arena, .err = &own};
     const cdz_step step = {
         .size = sizeof step, .params = params, .plugin = plugin, .host = &create_host, .scope = &s};
+    cdz_hygiene before;
+    cdz_hygiene_note(&before);
     cdz_status st = create ? create(&step) : CDZ_OK;
+    const char *broken = cdz_hygiene_broken(&before);
+    if (broken) return cdz_err(err, CDZ_E_PLUGIN, "%s: create %s", plugin->id, broken);
     if (st == CDZ_OK) return CDZ_OK;
     if (!s.said)
         return cdz_err(err, st, "%s refused its parameters without saying why (%s)", plugin->id,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hygiene.h"
 #include "run/companion.h"
 #include "run/engine_parts.h"
 #include "run/task.h"
@@ -390,7 +391,10 @@ static cdz_status run_strategy(cdz_loop *loop)
                        .may_alloc = true};
     cdz_step step = cdz_step_for(&scope, loop->strategy.params, NULL);
     step.n_rows = loop->n_rows;
+    cdz_hygiene before;
+    cdz_hygiene_note(&before);
     const cdz_status returned = strategy->run(&loop->base, &step);
+    CDZ_TRY(cdz_stages_clean(loop, &strategy->base, "run", cdz_hygiene_broken(&before)));
     return judge_run(loop, returned, &said);
 }
 

@@ -294,6 +294,9 @@ cdz_status cdz_stages_replay(cdz_loop *loop, cdz_ids ids, uint32_t from, uint32_
 cdz_status cdz_stages_copy_state(cdz_loop *loop, unsigned char *to, const unsigned char *from);
 cdz_status cdz_stages_judge(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call,
                             cdz_status returned, cdz_error *said);
+/* broken: what the call did to the thread (base/hygiene.h), or NULL. */
+cdz_status cdz_stages_clean(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call,
+                            const char *broken);
 
 /* --- made-up rows: loop_seqs.c --- */
 /* A view of n made-up rows on the loop's own arrays; ids are the caller's to fill. */

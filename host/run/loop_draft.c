@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hygiene.h"
 #include "cadenza/drafter.h"
 #include "run/task.h"
 #include "run/verbs.h"
@@ -44,8 +45,11 @@ cdz_status cdz_drafter_begin(cdz_loop *loop)
         cdz_error said;
         cdz_scope scope = scope_of(loop, &said, true);
         const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
+        cdz_hygiene before;
+        cdz_hygiene_note(&before);
         const cdz_status st = drafter_of(loop)->begin(&loop->base, &step, &stage->shared);
         cdz_scratch_reset(&loop->drafting.scratch);
+        CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "begin", cdz_hygiene_broken(&before)));
         CDZ_TRY(judge(loop, "begin", st, &said));
     }
     stage->begun = true;
@@ -137,7 +141,12 @@ cdz_status cdz_verb_propose(cdz_decoder *dec, uint32_t r, cdz_draft *out)
     step.n_rows = 1;
     step.input_ids = &draft.history;
     step.row_index = &r;
-    cdz_status status = judge(loop, "propose", drafter_of(loop)->propose(dec, &step, &draft), &said);
+    cdz_hygiene before;
+    cdz_hygiene_note(&before);
+    const cdz_status returned = drafter_of(loop)->propose(dec, &step, &draft);
+    cdz_status status =
+        cdz_stages_clean(loop, stage->plugin, "propose", cdz_hygiene_broken(&before));
+    if (status == CDZ_OK) status = judge(loop, "propose", returned, &said);
     if (status == CDZ_OK) status = keep(loop, &draft);
     cdz_scratch_reset(&loop->drafting.scratch);
     if (status == CDZ_OK) *out = draft;
@@ -163,7 +172,10 @@ cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
     step.n_rows = 1;
     step.input_ids = &history;
     step.row_index = &r;
+    cdz_hygiene before;
+    cdz_hygiene_note(&before);
     const cdz_status st = drafter_of(loop)->judged(dec, &step, r, d->n, n_accepted);
     cdz_scratch_reset(&loop->drafting.scratch);
+    CDZ_TRY(cdz_stages_clean(loop, d->stage.plugin, "judged", cdz_hygiene_broken(&before)));
     return judge(loop, "judged", st, &said);
 }

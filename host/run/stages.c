@@ -1,11 +1,13 @@
 /* stages.c - runs the plan's processors and criteria: begin, apply, accept, test, end, and what comes back. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/hygiene.h"
 #include "cadenza/ext/state.h"
 #include "cadenza/processor.h"
 #include "run/companion.h"
-#include "run/float_mode.h"
+#include "run/engine_parts.h"
 #include "run/fuse.h"
 #include "run/task.h"
 #include "run/watch.h"
@@ -29,11 +31,11 @@ cdz_status cdz_stages_judge(cdz_loop *loop, const cdz_plugin_base *plugin, const
     return cdz_err(&loop->error, returned, "%s: %s", plugin->id, said->text);
 }
 
-static cdz_status changed_mode(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call)
+cdz_status cdz_stages_clean(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call,
+                            const char *broken)
 {
-    return cdz_err(&loop->error, CDZ_E_PLUGIN,
-                   "%s: %s changed the thread's floating-point mode and left it so", plugin->id,
-                   call);
+    if (!broken) return CDZ_OK;
+    return cdz_err(&loop->error, CDZ_E_PLUGIN, "%s: %s %s", plugin->id, call, broken);
 }
 
 /* --- one call of each kind ----------------------------------------------------------------------------------- */
@@ -101,10 +103,11 @@ static cdz_status accept(cdz_loop *loop, const cdz_stage *stage, bool criterion,
     step.input_ids = &ids;
     step.row_index = &row;
     step.row_state = stage->state_size ? &own : NULL;
-    const unsigned mode = cdz_float_mode();
+    cdz_hygiene before;
+    cdz_hygiene_note(&before);
     const cdz_status status = call(&step, 0, token);
     cdz_scratch_reset(&loop->workers[0].scratch);
-    if (cdz_float_mode_changed(mode)) return changed_mode(loop, stage->plugin, "accept");
+    CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "accept", cdz_hygiene_broken(&before)));
     return cdz_stages_judge(loop, stage->plugin, "accept", status, scope.error);
 }
 
@@ -116,10 +119,11 @@ static cdz_status test(cdz_loop *loop, const cdz_stage *stage, const cdz_view *v
     step.input_ids = view->ids;
     step.row_index = view->rows;
     step.row_state = states_of(stage, view, 0, view->n, loop->state_view);
-    const unsigned mode = cdz_float_mode();
+    cdz_hygiene before;
+    cdz_hygiene_note(&before);
     const cdz_status status = criterion_of(stage)->test(&step, stops);
     cdz_scratch_reset(&loop->workers[0].scratch);
-    if (cdz_float_mode_changed(mode)) return changed_mode(loop, stage->plugin, "test");
+    CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "test", cdz_hygiene_broken(&before)));
     return cdz_stages_judge(loop, stage->plugin, "test", status, scope.error);
 }
 
@@ -136,7 +140,7 @@ typedef struct row_work {
     struct row_verdict {
         cdz_status status;
         uint32_t stage, row;
-        bool mode_changed;
+        const char *broken;
     } verdict[MOST_TASKS]; /* (n_tasks) */
 } row_work;
 
@@ -149,13 +153,14 @@ bool cdz_view_skips(const cdz_loop *loop, const cdz_view *view, uint32_t i)
 static void one_by_one(row_work *w, struct row_verdict *verdict, uint32_t row, uint32_t from,
                        uint32_t to, cdz_worker *worker)
 {
-    const unsigned mode = cdz_float_mode();
+    cdz_hygiene before;
+    cdz_hygiene_note(&before);
     for (uint32_t s = from; s < to && verdict->status == CDZ_OK; s++) {
         void *state;
         verdict->status =
             apply(w->loop, &w->loop->processors[s], w->view, row, 1, w->scores, &state, worker);
-        verdict->mode_changed = cdz_float_mode_changed(mode);
-        if (verdict->mode_changed) verdict->status = CDZ_E_PLUGIN;
+        verdict->broken = cdz_hygiene_broken(&before);
+        if (verdict->broken) verdict->status = CDZ_E_PLUGIN;
         verdict->stage = s;
         verdict->row = row;
     }
@@ -204,7 +209,7 @@ static cdz_status process_rows(cdz_loop *loop, const cdz_view *view, const cdz_s
             first = t;
     if (first == w.n_tasks) return CDZ_OK;
     const cdz_plugin_base *plugin = loop->processors[w.verdict[first].stage].plugin;
-    if (w.verdict[first].mode_changed) return changed_mode(loop, plugin, "apply");
+    CDZ_TRY(cdz_stages_clean(loop, plugin, "apply", w.verdict[first].broken));
     return cdz_stages_judge(loop, plugin, "apply", w.verdict[first].status,
                             &loop->workers[first].error);
 }
@@ -212,10 +217,11 @@ static cdz_status process_rows(cdz_loop *loop, const cdz_view *view, const cdz_s
 static cdz_status process_all(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores,
                               const cdz_stage *stage)
 {
-    const unsigned mode = cdz_float_mode();
+    cdz_hygiene before;
+    cdz_hygiene_note(&before);
     cdz_status status =
         apply(loop, stage, view, 0, view->n, scores, loop->state_view, &loop->workers[0]);
-    if (cdz_float_mode_changed(mode)) return changed_mode(loop, stage->plugin, "apply");
+    CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "apply", cdz_hygiene_broken(&before)));
     return cdz_stages_judge(loop, stage->plugin, "apply", status, &loop->workers[0].error);
 }
 
@@ -341,8 +347,11 @@ static cdz_status copy_stage_state(cdz_loop *loop, const cdz_stage *stage, unsig
         stage->state_api->free(&step, to);
         memset(to, 0, stage->state_size);
         if (!from) return CDZ_OK;
+        cdz_hygiene before;
+        cdz_hygiene_note(&before);
         const cdz_status status = stage->state_api->clone(&step, from + stage->state_at, to);
         cdz_scratch_reset(&loop->workers[0].scratch);
+        CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "clone", cdz_hygiene_broken(&before)));
         return cdz_stages_judge(loop, stage->plugin, "clone", status, scope.error);
     }
     if (from)
@@ -370,6 +379,16 @@ cdz_status cdz_stages_copy_state(cdz_loop *loop, unsigned char *to, const unsign
 
 /* --- begin and end -------------------------------------------------------------------------------------------- */
 
+/* Of a call that cannot fail. */
+static void complain(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call,
+                     const char *broken)
+{
+    char text[CDZ_ERROR_TEXT];
+    if (!broken) return;
+    snprintf(text, sizeof text, "%s %s", call, broken);
+    cdz_engine_log(loop->task->engine, CDZ_LOG_WARNING, plugin->id, text);
+}
+
 static bool is_idle(cdz_loop *loop, const cdz_instance *instance, bool criterion)
 {
     const void *plugin = instance->plugin.base;
@@ -378,8 +397,11 @@ static bool is_idle(cdz_loop *loop, const cdz_instance *instance, bool criterion
     if (!idle) return false;
     cdz_scope scope = scope_for(loop, instance->plugin.base, &loop->workers[0], false);
     const cdz_step step = cdz_step_for(&scope, instance->params, NULL);
+    cdz_hygiene before;
+    cdz_hygiene_note(&before);
     const bool answer = idle(&step);
     cdz_scratch_reset(&loop->workers[0].scratch);
+    complain(loop, instance->plugin.base, "idle", cdz_hygiene_broken(&before));
     return answer;
 }
 
@@ -417,10 +439,11 @@ static cdz_status begin(cdz_loop *loop, cdz_stage *stage, bool criterion)
     if (call) {
         cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], true);
         const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
-        const unsigned mode = cdz_float_mode();
+        cdz_hygiene before;
+        cdz_hygiene_note(&before);
         const cdz_status status = call(&step, &stage->shared);
         cdz_scratch_reset(&loop->workers[0].scratch);
-        if (cdz_float_mode_changed(mode)) return changed_mode(loop, stage->plugin, "begin");
+        CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "begin", cdz_hygiene_broken(&before)));
         CDZ_TRY(cdz_stages_judge(loop, stage->plugin, "begin", status, scope.error));
     }
     stage->begun = true;
@@ -452,8 +475,11 @@ static void end(cdz_loop *loop, cdz_stage *stage, bool criterion)
     if (!call || !stage->begun) return;
     cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], false);
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    cdz_hygiene before;
+    cdz_hygiene_note(&before);
     call(&step);
     cdz_scratch_reset(&loop->workers[0].scratch);
+    complain(loop, stage->plugin, "end", cdz_hygiene_broken(&before));
     stage->begun = false;
 }
 

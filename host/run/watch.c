@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hygiene.h"
 #include "run/engine_parts.h"
-#include "run/float_mode.h"
 
 struct cdz_watcher {
     const cdz_observer *observer;
@@ -57,11 +57,13 @@ static void tell_one(cdz_loop *loop, struct cdz_watcher *watcher, const rows *ab
     step.n_rows = about->n;
     step.input_ids = about->ids;
     step.row_index = about->index;
-    const unsigned mode = cdz_float_mode();
+    cdz_hygiene before;
+    cdz_hygiene_note(&before);
     const cdz_status status = e->tell(watcher, &step, e);
     cdz_scratch_reset(&loop->workers[0].scratch);
-    if (cdz_float_mode_changed(mode))
-        silence(loop, watcher, e->call, "changed the thread's floating-point mode and left it so");
+    const char *broken = cdz_hygiene_broken(&before);
+    if (broken)
+        silence(loop, watcher, e->call, broken);
     else if (status != CDZ_OK)
         silence(loop, watcher, e->call, said.code != CDZ_OK ? said.text : cdz_status_text(status));
 }
