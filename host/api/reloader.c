@@ -170,6 +170,9 @@ static void reload(cdz_reloader *r, watched *w)
     r->busy = pipeline;
     pthread_mutex_unlock(&r->lock);
     const cdz_status st = cdz_pipeline_reload(pipeline, r->options.model, &err);
+    if (st != CDZ_OK)
+        cdz_err_prefix(&err, "generation %llu goes on",
+                       (unsigned long long)cdz_pipeline_generation(pipeline));
     tell(r, pipeline, st == CDZ_OK ? NULL : &err);
     pthread_mutex_lock(&r->lock);
     if (st == CDZ_OK) (void)list_files(r, w, &unheard); /* without memory: the files before */

@@ -128,6 +128,9 @@ static void command_reload(chat *c)
 {
     cdz_error err = {0};
     const cdz_status st = cdz_pipeline_reload(c->session.pipeline, c->session.model, &err);
+    if (st != CDZ_OK)
+        cdz_err_prefix(&err, "generation %llu goes on",
+                       (unsigned long long)cdz_pipeline_generation(c->session.pipeline));
     cdz_cli_say_reloaded(c->session.pipeline, st == CDZ_OK ? NULL : &err);
 }
 

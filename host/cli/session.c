@@ -97,12 +97,12 @@ void cdz_session_free_pipeline(const cdz_session *session, cdz_pipeline *pipelin
 
 void cdz_cli_say_reloaded(cdz_pipeline *pipeline, const cdz_error *why)
 {
-    const unsigned long long n = cdz_pipeline_generation(pipeline);
     const char *name = cdz_pipeline_name(pipeline);
     if (why)
-        cdz_cli_say("%s: generation %llu goes on: %s", name, n, why->text);
+        cdz_cli_say("%s: %s", name, why->text);
     else
-        cdz_cli_say("%s: reloaded, generation %llu", name, n);
+        cdz_cli_say("%s: reloaded, generation %llu", name,
+                    (unsigned long long)cdz_pipeline_generation(pipeline));
 }
 
 /* [the reloader's or the engine's thread] */

@@ -325,7 +325,7 @@ static cdz_status change(cdz_loop *loop, cdz_plan *plan)
 static void report(cdz_loop *loop, const cdz_plan *plan, const char *why)
 {
     cdz_error err = {0};
-    cdz_err(&err, CDZ_E_STATE, "a running request goes on with the version before: %s", why);
+    cdz_err(&err, CDZ_E_STATE, "a running request goes on as it was: %s", why);
     if (!cdz_pipeline_report(plan->pipeline, &err))
         cdz_engine_log(loop->task->engine, CDZ_LOG_WARNING, "pipeline", err.text);
 }

@@ -357,5 +357,30 @@ kill -INT $! 2>/dev/null
 wait $!
 case $? in 0 | 1 | 130) good ;; *) bad "Ctrl-C: status $?" ;; esac
 
+# --- a script that is saved while the program runs: the second line meets the new version, a broken one changes nothing
+say_token() { printf 'return cadenza.processor { apply = function(p, ids, row) row:fill(-math.huge); %s end }\n' "$1" >.new && mv .new say.lua; }
+awaits() { # FILE WORDS: until they are there
+    for _ in $(seq 600); do grep -q "$2" "$1" && return 0; sleep 0.1; done
+    bad "--dev: '$2' never came: $(cat "$1")"
+}
+say_token 'row[500] = 0'
+printf '[pipeline]\nprocessors = lua:say.lua\n[generation]\nmax_new_tokens = 3\ndo_sample = no\n' >say.ini
+mkfifo lines
+cadenza run --dev --pipeline say.ini --input lines >dev.out 2>dev.err &
+dev=$!
+exec 9>lines
+echo '{"prompt": "music is"}' >&9
+say_token 'row[600] = 0'
+awaits dev.err 'say.ini: reloaded, generation 2'
+say_token 'row:no_such_thing()'
+awaits dev.err "say.ini: generation 2 goes on: .*no_such_thing"
+echo '{"prompt": "music is"}' >&9
+exec 9>&-
+if wait $dev; then good; else bad "--dev: status $?: $(cat dev.err)"; fi
+same "--dev: the line after the change" "$(tail -1 dev.out | grep -c '\[600, 600, 600\]')" 1
+say_token 'row[700] = 0'
+printf 'music is\n/reload\nmusic is\n' | cadenza chat --pipeline say.ini -s max_new_tokens=2 >chat.out 2>chat.err
+same "/reload says what became of it" "$(grep -c 'say.ini: reloaded, generation 2' chat.err)" 1
+
 echo "COUNTED $passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]
