@@ -24,7 +24,7 @@ typedef struct cdz_plan_assistant {
     const cdz_json *overrides;  /* values the request sets on it; an object or NULL */
 } cdz_plan_assistant;
 
-/* What a plan was asked for, to plan the same again. The models' own documents stay theirs, the rest is the plan's. */
+/* What a plan was asked for, to plan the same again. The model's own document stays its, the rest is the plan's. */
 typedef struct cdz_plan_inputs {
     const cdz_json *model_generation, *kwargs; /* or NULL */
     const cdz_plan_assistant *assistant;       /* or NULL */

@@ -561,29 +561,30 @@ static cdz_status build(planner *p)
     return finish(p);
 }
 
-/* The request's own documents may be gone when it is planned again: the plan keeps copies. */
+/* *out is a copy of from, which may be NULL. */
+static cdz_status keep_json(cdz_arena *arena, const cdz_json *from, const cdz_json **out,
+                            cdz_error *err)
+{
+    *out = NULL;
+    if (!from) return CDZ_OK;
+    cdz_json *copy = cdz_arena_alloc(arena, sizeof *copy);
+    if (!copy || !cdz_json_copy(arena, from, copy))
+        return cdz_err(err, CDZ_E_NOMEM, "plan: out of memory");
+    *out = copy;
+    return CDZ_OK;
+}
+
+/* The request's own documents, and its draft model's, may be gone when it is planned again: the plan keeps copies. */
 static cdz_status keep_inputs(cdz_plan *plan, const cdz_plan_inputs *given, cdz_error *err)
 {
     cdz_plan_inputs *own = &plan->inputs;
-    const cdz_plan_assistant *from = given->assistant;
-    cdz_json *kwargs = cdz_arena_alloc(&plan->arena, sizeof *kwargs);
-    cdz_json *overrides = cdz_arena_alloc(&plan->arena, sizeof *overrides);
-    cdz_plan_assistant *assistant = cdz_arena_alloc(&plan->arena, sizeof *assistant);
-    if (!kwargs || !overrides || !assistant)
-        return cdz_err(err, CDZ_E_NOMEM, "plan: out of memory");
     own->model_generation = given->model_generation;
-    if (given->kwargs) {
-        if (!cdz_json_copy(&plan->arena, given->kwargs, kwargs))
-            return cdz_err(err, CDZ_E_NOMEM, "plan: out of memory");
-        own->kwargs = kwargs;
-    }
-    if (!from) return CDZ_OK;
-    assistant->generation = from->generation;
-    if (from->overrides) {
-        if (!cdz_json_copy(&plan->arena, from->overrides, overrides))
-            return cdz_err(err, CDZ_E_NOMEM, "plan: out of memory");
-        assistant->overrides = overrides;
-    }
+    CDZ_TRY(keep_json(&plan->arena, given->kwargs, &own->kwargs, err));
+    if (!given->assistant) return CDZ_OK;
+    cdz_plan_assistant *assistant = cdz_arena_alloc(&plan->arena, sizeof *assistant);
+    if (!assistant) return cdz_err(err, CDZ_E_NOMEM, "plan: out of memory");
+    CDZ_TRY(keep_json(&plan->arena, given->assistant->generation, &assistant->generation, err));
+    CDZ_TRY(keep_json(&plan->arena, given->assistant->overrides, &assistant->overrides, err));
     own->assistant = assistant;
     return CDZ_OK;
 }
