@@ -154,6 +154,7 @@ static const struct {
     {"lies_keeps_argmax.so", "keeps-argmax", "the best token was", false, false},
     {"lua_lies_keeps_argmax.lua", "keeps-argmax", "the best token was", false, false},
     {"lies_history_sparse.so", "history-sparse", "not in input_ids", false, false},
+    {"lies_form.so", "form", "apply made it", false, false},
     {"lies_needs_normalised.so", "needs-normalised", "for nothing", false, false},
     {"waits_for_nan.so", "odd-rows", "all NaN: still running", true, false},
     {"spreads_nan.so", "nan-spread", "when row 1 is", false, false},

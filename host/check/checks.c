@@ -55,6 +55,8 @@ static const cdz_check_row rows[] = {
     {"keeps-argmax", "promise: the best token stays the best", PROC, "pure", cdz_check_keeps_argmax},
     {"history-sparse", "promise: touches tokens of input_ids and a constant set only", PROC, "pure",
      cdz_check_history_sparse},
+    {"form", "promise: apply does what the processor says of its form", PROC, "pure",
+     cdz_check_form},
     {"needs-normalised", "what it asks for, log-probabilities, makes a difference", PROC, "pure",
      cdz_check_needs_normalised},
     {"odd-rows", "rows of -inf, NaN, +inf, equal and extreme scores are survived", PROC, "runs",

@@ -15,7 +15,7 @@ cdz_check_fn cdz_check_pure, cdz_check_same_seed, cdz_check_instances;
 cdz_check_fn cdz_check_fork, cdz_check_rewind, cdz_check_draft, cdz_check_batch;
 /* on_promises.c */
 cdz_check_fn cdz_check_elementwise, cdz_check_keeps_top, cdz_check_keeps_argmax,
-    cdz_check_history_sparse, cdz_check_needs_normalised;
+    cdz_check_history_sparse, cdz_check_needs_normalised, cdz_check_form;
 /* on_odd_rows.c */
 cdz_check_fn cdz_check_odd_rows, cdz_check_nan_spread, cdz_check_vocabularies;
 /* on_manners.c */

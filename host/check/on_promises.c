@@ -5,6 +5,7 @@
 
 #include "check/checks.h"
 #include "check/probe.h"
+#include "vec/vec.h"
 
 enum { RUNS = 12, WHAT = 200 };
 
@@ -235,4 +236,60 @@ cdz_check_state cdz_check_needs_normalised(cdz_child *c)
     return cdz_fail_check(c,
                           "it asks for log-probabilities, yet rows that were raised by 3 as a whole "
                           "come out raised by 3: the pass over the row is for nothing");
+}
+
+/* --- the form ----------------------------------------------------------------------------------------------------------------- */
+
+/* The call of cadenza.vec/1 that the form stands for; false: it is none that this host knows. */
+static bool do_form(const cdz_form *form, float *x, size_t n, void *scratch)
+{
+    const cdz_vec *vec = cdz_vec_table();
+    const size_t count = (size_t)form->count;
+    switch (form->kind) {
+    case CDZ_FORM_DIVIDE: vec->div(x, n, (float)form->amount); return true;
+    case CDZ_FORM_KEEP_TOPK: vec->keep_topk(x, n, count, scratch); return true;
+    case CDZ_FORM_KEEP_TOPP: vec->keep_topp(x, n, form->amount, count, scratch); return true;
+    case CDZ_FORM_KEEP_MINP: vec->keep_minp(x, n, form->amount, count, scratch); return true;
+    default: return false;
+    }
+}
+
+/* Bit for bit: the host may do the one for the other. */
+static cdz_check_state judge_form(cdz_child *c, const cdz_setup *setup, sample *s, void *user)
+{
+    bool *said = user;
+    cdz_probe *t = s->f->probe;
+    const uint32_t n = t->info.n_vocab;
+    cdz_form form;
+    if (!cdz_probe_form(t, &form)) return CDZ_CHECK_OK;
+    *said = true;
+    void *scratch = cdz_scratch_take(&t->scratch, cdz_vec_scratch(n));
+    if (!scratch) return cdz_fail_check(c, "out of memory");
+    memcpy(s->spare, s->before, n * sizeof *s->spare);
+    const bool known = do_form(&form, s->spare, n, scratch);
+    cdz_scratch_reset(&t->scratch);
+    if (!known)
+        return cdz_fail_check(c, "with %s: says its form is %u, which is none of cdz_form_kind",
+                              setup->text, (unsigned)form.kind);
+    for (uint32_t v = 0; v < n; v++)
+        if (!cdz_same_bits(&s->spare[v], &s->after[v], 1))
+            return cdz_fail_check(c,
+                                  "with %s, row %u: says its form is %u with %.9g and %llu, which "
+                                  "makes the score of token %u %.9g; apply made it %.9g",
+                                  setup->text, s->run, (unsigned)form.kind, form.amount,
+                                  (unsigned long long)form.count, v, (double)s->spare[v],
+                                  (double)s->after[v]);
+    return CDZ_CHECK_OK;
+}
+
+cdz_check_state cdz_check_form(cdz_child *c)
+{
+    cdz_setup *setups[CDZ_SETUPS];
+    uint32_t n;
+    bool said = false;
+    if (!cdz_get_form_api(c->ref.base)) return cdz_skip_check(c, "it says nothing of its form");
+    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
+    for (uint32_t i = 0; i < n; i++)
+        CDZ_CHECK_TRY(with_samples(c, setups[i], 0, judge_form, &said));
+    return said ? CDZ_CHECK_OK : cdz_skip_check(c, "it says nothing of its form");
 }

@@ -237,6 +237,17 @@ cdz_status cdz_probe_accept(cdz_probe *t, cdz_ids ids, uint32_t row, void *state
 
 /* --- state ------------------------------------------------------------------------------------------------- */
 
+bool cdz_probe_form(cdz_probe *t, cdz_form *out)
+{
+    const cdz_form_api *api = cdz_get_form_api(t->plugin);
+    *out = (cdz_form){.size = sizeof *out};
+    if (!api || !api->describe) return false;
+    const cdz_step step = step_of(t);
+    const bool says = api->describe(&step, out);
+    came_back(t, CDZ_OK);
+    return says && out->kind != CDZ_FORM_OTHER;
+}
+
 uint32_t cdz_probe_state_size(const cdz_probe *t)
 {
     return is_processor(t) ? processor_of(t)->state_size : criterion_of(t)->state_size;

@@ -6,6 +6,7 @@
 #ifndef CDZ_HOST_CHECK_PROBE_H
 #define CDZ_HOST_CHECK_PROBE_H
 
+#include "cadenza/ext/form.h"
 #include "cadenza/ext/state.h"
 #include "check/child.h"
 #include "config/generation.h"
@@ -63,6 +64,9 @@ cdz_status cdz_probe_enter(cdz_probe *t);
 cdz_status cdz_probe_ask(cdz_probe *t, const cdz_rows *rows, cdz_scores *scores);
 cdz_status cdz_probe_accept(cdz_probe *t, cdz_ids ids, uint32_t row, void *state, int32_t token);
 void cdz_probe_end(cdz_probe *t);
+
+/* What the processor says of its form for this request (ext/form.h); false: nothing. */
+bool cdz_probe_form(cdz_probe *t, cdz_form *out);
 
 uint32_t cdz_probe_state_size(const cdz_probe *t);
 bool cdz_probe_accepts(const cdz_probe *t);

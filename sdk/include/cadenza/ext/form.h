@@ -19,7 +19,7 @@
  *
  * Promise. On every row of this request apply does exactly what the line of its kind says, which is a call of
  * "cadenza.vec/1", and nothing else: no other score, no state, no message. The host may call apply or not; the bits
- * must be the same. Processors with accept, row state or companions are never asked, nor are those without
+ * must be the same; `cadenza plugin test` tries. Processors with accept, row state or companions are never asked, nor are those without
  * CDZ_ROWWISE. */
 #ifndef CADENZA_EXT_FORM_H
 #define CADENZA_EXT_FORM_H
