@@ -103,7 +103,7 @@ static int open_company(void **state)
 
     if (!c) return -1;
     *state = c;
-    strcpy(c->folder, "/tmp/cadenza_company_XXXXXX");
+    snprintf(c->folder, sizeof c->folder, "/tmp/cadenza_company_XXXXXX");
     if (!mkdtemp(c->folder)) return -1;
     if (cdz_open(NULL, &c->runtime, &err) != CDZ_OK ||
         cdz_model_open(c->runtime, MODEL, NULL, &c->model, &err) != CDZ_OK) {

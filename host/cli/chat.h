@@ -14,6 +14,8 @@ typedef struct cdz_line_reader cdz_line_reader;
 /* Line editing with history on a terminal where libedit is built in; plain lines otherwise. NULL: out of memory. */
 cdz_line_reader *cdz_line_reader_new(const char *prompt);
 void cdz_line_reader_free(cdz_line_reader *reader);
+/* What the next lines are asked for with; constant memory. */
+void cdz_line_reader_ask(cdz_line_reader *reader, const char *prompt);
 /* A message without its newline, or NULL at the end of input; valid until the next call. A line that ends in a
  * backslash goes on in the next; a line of three double quotes begins a block that another such line ends. */
 const char *cdz_line_reader_next(cdz_line_reader *reader);

@@ -72,6 +72,11 @@ void cdz_line_reader_free(cdz_line_reader *reader)
     free(reader);
 }
 
+void cdz_line_reader_ask(cdz_line_reader *reader, const char *prompt)
+{
+    reader->prompt = prompt;
+}
+
 /* One line without its newline, or NULL at the end. */
 static const char *read_line(cdz_line_reader *reader, size_t *len)
 {

@@ -12,6 +12,7 @@ static const struct {
 } commands[] = {
     {"run", cdz_cmd_run, "continue a prompt, or a file of them"},
     {"chat", cdz_cmd_chat, "talk with a model"},
+    {"lua", cdz_cmd_lua, "try a model from Lua, statement by statement"},
     {"explain", cdz_cmd_explain, "show what a pipeline does, and where each value came from"},
     {"plugin", cdz_cmd_plugin, "list the plugins, or describe one"},
     {"model", cdz_cmd_model, "describe, check, convert or quantize a model"},

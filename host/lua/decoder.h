@@ -34,6 +34,10 @@ cdz_lua_verb *cdz_lua_push_verb(lua_State *L, uint32_t n, size_t n_ids);
 /* Yields to the bridge. The verb is at the top of the stack. return cdz_lua_run_verb(L, v); */
 int cdz_lua_run_verb(lua_State *L, cdz_lua_verb *verb);
 
+/* Runs a coroutine that has its function and n_args arguments on its stack to its end, and the verbs that it waits for.
+ * On failure S->error has the sentence. */
+cdz_status cdz_lua_bridge(cdz_lua_session *S, const cdz_step *step, lua_State *co, int n_args);
+
 cdz_decoder *cdz_lua_decoder(lua_State *L); /* raises outside a strategy */
 /* A status of a verb that was called directly. */
 void cdz_lua_try(lua_State *L, cdz_status status);

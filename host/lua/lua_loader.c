@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "lua/console.h"
 #include "lua/script.h"
 
 #define MAX_REASONS      256
@@ -169,7 +170,7 @@ static void unload(void *state)
     cdz_lua_module *m = state;
 
     if (!m) return;
-    for (uint32_t i = 0; i < m->n_reasons; i++) free(m->reasons[i]);
+    for (uint32_t i = 0; m->reasons && i < m->n_reasons; i++) free(m->reasons[i]);
     free(m->reasons);
     cdz_lua_free_files(m);
     cdz_arena_free(&m->arena);
@@ -179,19 +180,35 @@ static void unload(void *state)
     free(m);
 }
 
+cdz_status cdz_lua_module_empty(const char *name, cdz_lua_module **out, cdz_error *err)
+{
+    cdz_lua_module *m = calloc(1, sizeof *m);
+
+    if (!m) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
+    pthread_mutex_init(&m->lock, NULL);
+    m->arena.limit = MAX_DECLARED;
+    m->name = strdup(name);
+    m->reasons = calloc(MAX_REASONS, sizeof *m->reasons);
+    if (!m->name || !m->reasons) {
+        unload(m);
+        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
+    }
+    *out = m;
+    return CDZ_OK;
+}
+
+void cdz_lua_module_free(cdz_lua_module *module)
+{
+    unload(module);
+}
+
 static cdz_status open_module(const char *path, cdz_lua_module **out, cdz_error *err)
 {
     const char *slash = strrchr(path, '/');
-    cdz_lua_module *m = calloc(1, sizeof *m);
+    cdz_lua_module *m = NULL;
 
-    if (!m) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
-    pthread_mutex_init(&m->lock, NULL);
-    m->arena.limit = MAX_DECLARED;
-    m->name = strdup(slash ? slash + 1 : path);
-    m->reasons = calloc(MAX_REASONS, sizeof *m->reasons);
-    cdz_status st = m->name && m->reasons
-                        ? cdz_lua_read_source(path, &m->source, &m->source_len, err)
-                        : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    CDZ_TRY(cdz_lua_module_empty(slash ? slash + 1 : path, &m, err));
+    cdz_status st = cdz_lua_read_text(path, &m->source, &m->source_len, err);
     if (st == CDZ_OK) st = cdz_lua_read_files(m, path, err);
     if (st != CDZ_OK) {
         unload(m);

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/utf8.h"
+#include "lua/console.h"
 #include "lua/script.h"
 #include "plug/manifest.h"
 
@@ -23,7 +24,7 @@ static size_t line_of(const char *text, size_t at)
     return line;
 }
 
-cdz_status cdz_lua_read_source(const char *path, char **text, size_t *len, cdz_error *err)
+cdz_status cdz_lua_read_text(const char *path, char **text, size_t *len, cdz_error *err)
 {
     CDZ_TRY(cdz_file_read(path, CDZ_LUA_MAX_SOURCE, text, len, err));
     const size_t valid = cdz_utf8_valid_prefix(*text, *len);
@@ -60,7 +61,7 @@ static cdz_status read_files(cdz_lua_module *m, const cdz_manifest *manifest, cd
         *f = (cdz_lua_file){.name = cdz_arena_strdup(&m->arena, manifest->files[i]),
                             .path = cdz_arena_strdup(&m->arena, manifest->file_paths[i])};
         if (!f->name || !f->path) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->name);
-        CDZ_TRY(cdz_lua_read_source(manifest->file_paths[i], &f->source, &f->len, err));
+        CDZ_TRY(cdz_lua_read_text(manifest->file_paths[i], &f->source, &f->len, err));
         m->n_files++;
         total += f->len;
         if (total > MAX_FILES_BYTES)

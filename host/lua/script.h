@@ -60,9 +60,7 @@ const char *cdz_lua_module_name(const cdz_lua_module *module);
 /* A lasting copy of a stop reason; when too many different ones came, the constant "custom". [any] */
 const char *cdz_lua_module_reason(cdz_lua_module *module, const char *text, size_t len);
 
-/* require.c: a script's text, or a refusal of what is none. */
-cdz_status cdz_lua_read_source(const char *path, char **text, size_t *len, cdz_error *err);
-/* The other files of the package that path is the entry of. */
+/* require.c: the other files of the package that path is the entry of. */
 cdz_status cdz_lua_read_files(cdz_lua_module *m, const char *path, cdz_error *err);
 void cdz_lua_free_files(cdz_lua_module *m);
 const char *cdz_lua_file_of(const void *module, uint32_t i); /* as cdz_loader.file */

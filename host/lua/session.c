@@ -180,6 +180,7 @@ static void spent_sentence(const cdz_lua_session *S, char *out, size_t n)
         snprintf(out, n, "memory budget spent: %lld bytes and %zu of vectors (budget_memory)",
                  (long long)S->limits.memory, S->pool_limit);
         break;
+    case CDZ_LUA_SPENT_PATIENCE: snprintf(out, n, "interrupted"); break;
     default: snprintf(out, n, "%s", cdz_status_text(S->status)); break;
     }
 }
@@ -229,6 +230,8 @@ void cdz_lua_charge(lua_State *L, int64_t instructions)
     S->call_used += instructions;
     S->request_used += instructions;
     if (S->spent) cdz_lua_spend(L, S->spent);
+    if (S->interrupted && S->interrupted(S->interrupt_user))
+        cdz_lua_spend(L, CDZ_LUA_SPENT_PATIENCE);
     if (S->call_used > call) cdz_lua_spend(L, CDZ_LUA_SPENT_INSTRUCTIONS);
     if (S->request_used > request) cdz_lua_spend(L, CDZ_LUA_SPENT_REQUEST_INSTRUCTIONS);
 }

@@ -45,6 +45,7 @@ typedef enum cdz_lua_spent {
     CDZ_LUA_SPENT_TIME,
     CDZ_LUA_SPENT_REQUEST_TIME,
     CDZ_LUA_SPENT_MEMORY,
+    CDZ_LUA_SPENT_PATIENCE, /* interrupted by whoever waits */
     CDZ_LUA_SPENT_STATUS, /* a verb of the host failed: `status` says how, its sentence is already recorded */
 } cdz_lua_spent;
 
@@ -74,8 +75,8 @@ typedef struct cdz_lua_session {
     cdz_lua_limits limits;
     uint32_t call_rows, request_rows; /* factors of the limits of a call and of the request */
     int64_t call_used, request_used;  /* instructions */
-    double call_wall_s, call_cpu_s; /* when the call first looked at these clocks; < 0: not yet */
-    double request_s;               /* run time of earlier calls */
+    double call_wall_s, call_cpu_s;   /* when the call first looked at these clocks; < 0: not yet */
+    double request_s;                 /* run time of earlier calls */
     size_t heap_used, pool_used, pool_limit;
     cdz_lua_spent spent;
     cdz_status status;
@@ -101,6 +102,8 @@ typedef struct cdz_lua_session {
     int32_t *ints; /* ids read from a table */
     size_t n_ints;
 
+    bool (*interrupted)(void *user); /* asked with every charge; NULL: nobody can */
+    void *interrupt_user;
     cdz_decoder *dec; /* strategies */
     cdz_lua_verb *verb;
     uint32_t seqs_made;

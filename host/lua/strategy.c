@@ -172,9 +172,9 @@ static void run_pending(cdz_lua_session *S)
     v->status = v->run(S->dec, v);
 }
 
-static cdz_status bridge(cdz_lua_session *S, const cdz_step *step, lua_State *co)
+cdz_status cdz_lua_bridge(cdz_lua_session *S, const cdz_step *step, lua_State *co, int n_args)
 {
-    for (int n_args = 1;; n_args = 0) {
+    for (;; n_args = 0) {
         int n_results = 0;
         cdz_lua_slice_begin(S, step, 1);
         const int rc = lua_resume(co, S->L, n_args, &n_results);
@@ -195,7 +195,7 @@ static cdz_status run(cdz_decoder *dec, const cdz_step *step)
     CDZ_TRY(cdz_lua_start(cdz_lua_def_of(step), step, &S));
     S->dec = dec;
     cdz_status st = cdz_lua_enter(S, step, 1, prepare, &co);
-    if (st == CDZ_OK) st = bridge(S, step, co);
+    if (st == CDZ_OK) st = cdz_lua_bridge(S, step, co, 1);
     st = cdz_lua_report(S, step, st);
     S->dec = NULL;
     cdz_lua_close(S);

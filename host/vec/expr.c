@@ -254,18 +254,14 @@ static cdz_status sign(reader *r, operand *out)
 {
     const bool minus = take(r, "-"), plus = !minus && take(r, "+"),
                not = !minus && !plus && starts_not(r);
-    operand a;
+    operand a = {0};
 
     CDZ_TRY(deeper(r));
-    if (!minus && !plus && !not )
-        CDZ_TRY(power(r, out));
-    else
-        CDZ_TRY(sign(r, &a));
+    CDZ_TRY(minus || plus || not ? sign(r, &a) : power(r, &a));
     r->depth--;
-    if (plus) *out = a;
+    *out = a;
     if (minus && a.from == CDZ_EXPR_NUMBER) {
         r->e->numbers[a.at] = -r->e->numbers[a.at];
-        *out = a;
         return CDZ_OK;
     }
     if (!minus && !not ) return CDZ_OK;

@@ -1,0 +1,337 @@
+/* cmd_lua.c - cadenza lua: statements of Lua in the ctx of a decode loop, from a terminal, a file, -e or a pipe.
+ *
+ * One request runs, whose strategy is the console (lua/console.h) on the engine's thread. The main thread reads and hands a
+ * statement over; while it runs, the main thread waits, so that one writes at a time. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "cli/chat.h"
+#include "cli/cli.h"
+#include "lua/console.h"
+
+static const char help[] =
+    "usage: cadenza lua [MODEL] [SCRIPT.lua] [options]\n"
+    "\n"
+    "Runs Lua inside a decode loop of MODEL, without one of the shipped model: ctx has every verb that strategies have. On\n"
+    "a terminal statements are read one by one and what expressions give is shown; help() lists what there is. SCRIPT.lua\n"
+    "and -e run first; then, or from a pipe, standard input is read unless there was one of them.\n"
+    "\n"
+    "  -p, --prompt TEXT        what the row begins with; without it the model's start token, or a line end\n"
+    "  -e, --eval STATEMENT     run this; may come several times\n"
+    "  -i, --interactive        read standard input after SCRIPT and -e\n";
+static const char examples[] = "\n"
+                               "Examples:\n"
+                               "  cadenza lua\n"
+                               "  cadenza lua -p 'river (noun): a' -e 'ctx:forward()'\n"
+                               "  cadenza lua my-model explore.lua --pipeline story.ini\n"
+                               "  echo \"ctx:encode('a river')\" | cadenza lua my-model\n";
+
+typedef struct lua_options {
+    cdz_cli_options common;
+    const char *prompt, *script;
+    const char **statements; /* of -e */
+    uint32_t n_statements;
+    bool interactive;
+} lua_options;
+
+/* --- handing statements over ---------------------------------------------------------------------------------------- */
+
+typedef struct talk {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    cdz_lua_statement statement;
+    bool given, over;     /* there is a statement; there will be none any more */
+    bool waiting;         /* the console wants one */
+    cdz_lua_said said;    /* how the last one went */
+    cdz_outcome *outcome; /* the request has ended */
+    atomic_bool interrupted;
+} talk;
+
+/* [engine] */
+static bool next(void *user, cdz_lua_said said, cdz_lua_statement *out)
+{
+    talk *t = user;
+
+    fflush(stdout);
+    pthread_mutex_lock(&t->lock);
+    t->said = said;
+    t->waiting = true;
+    pthread_cond_broadcast(&t->changed);
+    while (!t->given && !t->over) pthread_cond_wait(&t->changed, &t->lock);
+    const bool more = t->given;
+    *out = t->statement;
+    t->given = t->waiting = false;
+    pthread_mutex_unlock(&t->lock);
+    return more;
+}
+
+/* [engine] */
+static void write_text(void *user, const char *text, size_t len)
+{
+    (void)user;
+    fwrite(text, 1, len, stdout);
+}
+
+/* [engine] */
+static void complain(void *user, const char *sentence)
+{
+    (void)user;
+    fflush(stdout);
+    fprintf(stderr, "%s\n", sentence);
+}
+
+/* [engine] */
+static bool interrupted(void *user)
+{
+    return atomic_load_explicit(&((talk *)user)->interrupted, memory_order_relaxed);
+}
+
+/* [signal thread] */
+static void interrupt(void *user)
+{
+    atomic_store(&((talk *)user)->interrupted, true);
+}
+
+/* [engine] */
+static void on_done(void *user, cdz_outcome *outcome)
+{
+    talk *t = user;
+
+    pthread_mutex_lock(&t->lock);
+    t->outcome = outcome;
+    pthread_cond_broadcast(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* Until the console wants a statement, or the request has ended. False: ended. */
+static bool wait_for_console(talk *t)
+{
+    pthread_mutex_lock(&t->lock);
+    while (!t->waiting && !t->outcome) pthread_cond_wait(&t->changed, &t->lock);
+    const bool alive = !t->outcome;
+    pthread_mutex_unlock(&t->lock);
+    return alive;
+}
+
+static bool has_ended(talk *t)
+{
+    pthread_mutex_lock(&t->lock);
+    const bool ended = t->outcome != NULL;
+    pthread_mutex_unlock(&t->lock);
+    return ended;
+}
+
+/* Runs a statement; how it went. */
+static cdz_lua_said give(talk *t, cdz_lua_statement statement)
+{
+    if (!wait_for_console(t)) return CDZ_LUA_FAILED;
+    atomic_store(&t->interrupted, false);
+    cdz_cli_on_interrupt(interrupt, t);
+    pthread_mutex_lock(&t->lock);
+    t->statement = statement;
+    t->given = true;
+    t->waiting = false;
+    pthread_cond_broadcast(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+    const bool alive = wait_for_console(t);
+    cdz_cli_clear_interrupt();
+    return alive ? t->said : CDZ_LUA_FAILED;
+}
+
+static void end_talk(talk *t)
+{
+    pthread_mutex_lock(&t->lock);
+    t->over = true;
+    pthread_cond_broadcast(&t->changed);
+    while (!t->outcome) pthread_cond_wait(&t->changed, &t->lock);
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* --- where statements come from -------------------------------------------------------------------------------------- */
+
+static bool run_whole(talk *t, const char *text, size_t len, const char *name)
+{
+    return give(t, (cdz_lua_statement){text, len, name, true}) == CDZ_LUA_RAN;
+}
+
+static bool run_script(talk *t, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    cdz_error err = {0};
+    char *text = NULL;
+    size_t len;
+
+    if (cdz_lua_read_text(path, &text, &len, &err) != CDZ_OK) {
+        cdz_cli_fail(&err);
+        return false;
+    }
+    const bool good = run_whole(t, text, len, slash ? slash + 1 : path);
+    free(text);
+    return good;
+}
+
+/* Line by line, a statement as soon as it is whole. From a pipe the first mistake ends it. */
+static bool run_lines(talk *t, bool terminal)
+{
+    cdz_line_reader *reader = cdz_line_reader_new("> ");
+    cdz_buf text = {0};
+    bool good = reader != NULL, open = false; /* a statement has begun */
+
+    for (const char *line; good && (line = cdz_line_reader_next(reader)) != NULL;) {
+        if (open) cdz_buf_putc(&text, '\n');
+        cdz_buf_puts(&text, line);
+        if (text.failed) break;
+        if (!open && strspn(line, " \t") == strlen(line)) continue;
+        const cdz_lua_said said = give(t, (cdz_lua_statement){text.data, text.len, "stdin", false});
+        open = said == CDZ_LUA_INCOMPLETE;
+        cdz_line_reader_ask(reader, open ? ">> " : "> ");
+        if (!open) cdz_buf_clear(&text);
+        if (has_ended(t)) break;
+        good = terminal || said != CDZ_LUA_FAILED;
+    }
+    if (good && open) good = run_whole(t, text.data, text.len, "stdin"); /* says what is missing */
+    cdz_buf_free(&text);
+    cdz_line_reader_free(reader);
+    return good;
+}
+
+static int run_all(const lua_options *o, talk *t)
+{
+    const bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    bool good = true;
+
+    if (o->script) good = run_script(t, o->script);
+    for (uint32_t i = 0; good && i < o->n_statements; i++)
+        good = run_whole(t, o->statements[i], strlen(o->statements[i]), "-e");
+    if (good && (o->interactive || (!o->script && o->n_statements == 0))) {
+        if (terminal) puts("Lua in a decode loop; help() says what there is, Ctrl-D leaves.");
+        good = run_lines(t, terminal);
+        if (terminal) putchar('\n');
+    }
+    return good ? CDZ_EXIT_OK : CDZ_EXIT_FAILURE;
+}
+
+/* --- the request ------------------------------------------------------------------------------------------------------ */
+
+/* A row that only the person ends: as long as the model reads. */
+static cdz_status prepare(const lua_options *o, const cdz_session *s,
+                          const cdz_lua_console *console, cdz_job **out, cdz_error *err)
+{
+    cdz_prepare_input in = {
+        .model = s->model->run,
+        .assistant = s->assistant ? s->assistant->run : NULL,
+        .assistant_generation = s->assistant ? &s->assistant->generation : NULL,
+        .pipeline = s->pipeline,
+        .chat = &s->model->chat,
+        .model_generation = &s->model->generation,
+        .prompt = o->prompt,
+        .timeout_s = o->common.timeout_s,
+    };
+    cdz_status st = cdz_prepare_job(&in, out, NULL, err);
+    if (st != CDZ_OK && !o->prompt) {
+        in.prompt = "\n"; /* the model has no start token */
+        st = cdz_prepare_job(&in, out, NULL, err);
+    }
+    if (st != CDZ_OK) return st;
+    cdz_job *job = *out;
+    const uint32_t context = cdz_run_model_weights(s->model->run)->arch.context;
+    if (job->max_length < context) job->max_length = context;
+    job->plan->strategy = (cdz_instance){
+        .name = "lua", .plugin = {&cdz_lua_console_strategy.base, NULL}, .params = console};
+    return CDZ_OK;
+}
+
+static int converse(const lua_options *o, cdz_session *session)
+{
+    talk t = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    cdz_lua_console console = {.next = next,
+                               .write = write_text,
+                               .complain = complain,
+                               .interrupted = interrupted,
+                               .user = &t};
+    cdz_job *job = NULL;
+    cdz_error err = {0};
+    uint64_t id;
+
+    cdz_status st = cdz_lua_module_empty("lua", &console.module, &err);
+    if (st == CDZ_OK) st = prepare(o, session, &console, &job, &err);
+    if (st == CDZ_OK) {
+        job->on_done = on_done;
+        job->user = &t;
+        st = cdz_engine_submit(session->runtime->engine, job, &id, &err);
+    }
+    int status = CDZ_EXIT_FAILURE;
+    if (st == CDZ_OK) {
+        status = run_all(o, &t);
+        end_talk(&t);
+        cdz_cli_on_interrupt(NULL, NULL);
+        if (t.outcome->error.code != CDZ_OK) status = cdz_cli_fail(&t.outcome->error);
+        cdz_outcome_free(t.outcome);
+    } else {
+        status = cdz_cli_fail(&err);
+    }
+    cdz_lua_module_free(console.module);
+    return status;
+}
+
+/* --- options ------------------------------------------------------------------------------------------------------------ */
+
+static bool is_script(const char *name)
+{
+    const size_t n = strlen(name);
+
+    return n > 4 && strcmp(name + n - 4, ".lua") == 0;
+}
+
+static bool take_options(int argc, char **argv, lua_options *o, int *status)
+{
+    static const struct option options[] = {
+        CDZ_CLI_COMMON_OPTIONS,
+        {"prompt", required_argument, NULL, 'p'},
+        {"eval", required_argument, NULL, 'e'},
+        {"interactive", no_argument, NULL, 'i'},
+        {0},
+    };
+    int opt;
+
+    while ((opt = cdz_cli_next_option("lua", argc, argv, ":s:hp:e:i", options)) != -1) {
+        switch (opt) {
+        case 'h':
+            printf("%s%s%s", help, cdz_cli_common_help, examples);
+            *status = CDZ_EXIT_OK;
+            return false;
+        case 'p': o->prompt = optarg; break;
+        case 'e': o->statements[o->n_statements++] = optarg; break;
+        case 'i': o->interactive = true; break;
+        default:
+            if (!cdz_cli_take_option(&o->common, opt, optarg, "lua", status)) return false;
+        }
+    }
+    if (optind < argc && !is_script(argv[optind])) o->common.model = argv[optind++];
+    if (optind < argc && is_script(argv[optind])) o->script = argv[optind++];
+    if (optind == argc) return true;
+    *status = cdz_cli_misuse("lua", "unexpected argument '%s'; expected MODEL and SCRIPT.lua",
+                             argv[optind]);
+    return false;
+}
+
+int cdz_cmd_lua(int argc, char **argv)
+{
+    lua_options o = {.statements = calloc((size_t)argc + 1, sizeof *o.statements)};
+    cdz_session session;
+    int status = CDZ_EXIT_FAILURE;
+
+    if (o.statements && take_options(argc, argv, &o, &status)) {
+        status = cdz_session_open(&o.common, &session);
+        if (status == CDZ_EXIT_OK) {
+            status = converse(&o, &session);
+            cdz_session_close(&session);
+        }
+    }
+    free(o.statements);
+    cdz_cli_options_free(&o.common);
+    return status;
+}
