@@ -691,6 +691,40 @@ static void test_required_file(void **state)
     unlink(path_of(f, "plugin.ini"));
 }
 
+/* A plugin known by its id, from a file that the runtime was opened with: the file is looked at again. */
+static void test_named_plugin(void **state)
+{
+    static const int32_t want[] = {100, 101, 102, 203, 213, 223, 233, 243};
+    static const int32_t after[] = {200, 210, 220, 230, 240, 250, 260, 270};
+    const fixture *f = *state;
+    fixture own = *f; /* the same folder, another runtime */
+    put_version(f, "marker.so", "marker_a");
+    const char *const plugins[] = {path_of(f, "marker.so")};
+    const cdz_options options = {
+        .size = sizeof options, .n_threads = 1, .plugins = plugins, .n_plugins = 1};
+    cdz_error err = {0};
+    must(cdz_open(&options, &own.rt, &err), &err);
+    must(cdz_model_open(own.rt, target, NULL, &own.model, &err), &err);
+    char ini[256];
+    snprintf(ini, sizeof ini, "[pipeline]\nprocessors = test.marker\n%s", greedy_lines);
+    driver d = {.f = &own, .pipeline = load(&own, ini), .when = 3, .exchange = native_b};
+    cdz_result *result = run(&d);
+    must(d.status, &d.err);
+    expect("by id", result, want, 8);
+
+    native_cut(f);
+    assert_int_not_equal(cdz_pipeline_reload(d.pipeline, own.model, &err), CDZ_OK);
+    if (!strstr(err.text, "marker.so")) fail_msg("%s", err.text);
+    assert_int_equal(cdz_pipeline_generation(d.pipeline), 2);
+    expect("half a file", run(&d), after, 8);
+    native_b(f);
+    must(cdz_pipeline_reload(d.pipeline, own.model, &err), &err);
+    assert_int_equal(cdz_pipeline_generation(d.pipeline), 3);
+    cdz_pipeline_free(d.pipeline);
+    cdz_model_close(own.model);
+    cdz_close(own.rt);
+}
+
 /* --- a thousand reloads under load ----------------------------------------------------------------------------------------- */
 
 #if defined(__has_feature)
@@ -849,6 +883,7 @@ int main(void)
         cmocka_unit_test(test_one_request_stays),
         cmocka_unit_test(test_watching),
         cmocka_unit_test(test_required_file),
+        cmocka_unit_test(test_named_plugin),
         cmocka_unit_test(test_load),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
