@@ -71,7 +71,8 @@ int main(int argc, char **argv)
     if (strcmp(name, "--version") == 0) name = "version";
     for (size_t i = 0; i < N_COMMANDS; i++) {
         if (strcmp(commands[i].name, name) != 0) continue;
-        if (!cdz_cli_catch_interrupts())
+        /* `plugin test` forks, and a thread that holds a lock then would hold it in the child for ever. */
+        if (strcmp(name, "plugin") != 0 && !cdz_cli_catch_interrupts())
             cdz_cli_say("Ctrl-C cannot be caught here; it will end the program");
         return commands[i].run(argc - 1, argv + 1);
     }
