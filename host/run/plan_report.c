@@ -37,7 +37,7 @@ static void make_row(report *r, uint32_t i)
     const uint32_t n = r->bare.loop->n_vocab;
     float *row = r->rows + (size_t)i * n;
     for (uint32_t v = 0; v < n; v++) row[v] = 1.5f * bell(&r->rng);
-    for (uint32_t rank = 1; i < N_ROWS / 2 && rank <= 60; rank++)
+    for (uint32_t rank = 1; n && i < N_ROWS / 2 && rank <= 60; rank++)
         row[(rank * 7919u + i) % n] = 18.0f - 1.6f * logf((float)rank);
 }
 

@@ -57,7 +57,7 @@ typedef struct cdz_options {
     const char *const *plugins; /* extra plugin files and package folders, loaded with your consent */
     uint32_t n_plugins;
     const char *plugin_dir; /* where the built-in plugins are; NULL: beside the library or program */
-    bool safe_mode;         /* built-in plugins only: no directory, no lock, no plugins, no path in a pipeline */
+    bool safe_mode; /* built-in plugins only: no directory, no lock, no plugins, no path in a pipeline */
     /* A model file that is cut short while a pass reads it becomes an error of the requests that use it, instead of
      * SIGBUS: installs a handler for that signal, which passes on what does not concern it. docs/embedding.md */
     bool guard_files;

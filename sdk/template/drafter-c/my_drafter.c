@@ -27,8 +27,7 @@ static cdz_status propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *dra
 
 static const cdz_drafter my_drafter = {
     .base = {CDZ_DRAFTER_BASE, .id = "org.example.my-drafter", .version = "0.1.0",
-             .summary = "Propose what followed the last token before",
-             CDZ_PARAMS(settings, params)},
+             .summary = "Propose what followed the last token before", CDZ_PARAMS(settings, params)},
     .propose = propose,
 };
 CDZ_EXPORT_PLUGINS(&my_drafter.base)
