@@ -14,7 +14,7 @@ static const struct {
     {"chat", cdz_cmd_chat, "talk with a model"},
     {"lua", cdz_cmd_lua, "try a model from Lua, statement by statement"},
     {"explain", cdz_cmd_explain, "show what a pipeline does, and where each value came from"},
-    {"plugin", cdz_cmd_plugin, "list the plugins, or describe one"},
+    {"plugin", cdz_cmd_plugin, "list, describe, make, test, add and remove plugins"},
     {"model", cdz_cmd_model, "describe, check, convert or quantize a model"},
     {"tokenize", cdz_cmd_tokenize, "text to token ids and back"},
     {"template", cdz_cmd_template, "render a chat template"},
