@@ -11,10 +11,10 @@
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "api/api.h"
+#include "base/clock.h"
 
 enum { QUIET_MS = 200, MAX_QUIET_MS = 3600000, POLL_MS = 1000 };
 
@@ -180,20 +180,13 @@ static void reload(cdz_reloader *r, watched *w)
     pthread_cond_broadcast(&r->idle);
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* How long to wait for files that have changed only just; -1: none have. */
 static int look_at_all(cdz_reloader *r)
 {
     int wait_ms = -1;
     pthread_mutex_lock(&r->lock);
     for (watched *w = r->list; w && !r->stopping; w = w->next) {
-        const int64_t now = now_ms();
+        const int64_t now = (int64_t)(cdz_now_s() * 1000);
         bool moving = false;
         const bool changed = look(w, &moving);
         if (moving) w->due_ms = now + r->options.quiet_ms;

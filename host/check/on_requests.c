@@ -2,20 +2,13 @@
  * in company, and a drafter or observer changes no token. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "api/api.h"
+#include "base/clock.h"
 #include "check/bench.h"
 #include "check/checks.h"
 
 enum { WHAT = 200 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* --- generates ------------------------------------------------------------------------------------------------- */
 
@@ -39,12 +32,12 @@ cdz_check_state cdz_check_generates(cdz_child *c)
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         const cdz_order order = {.n_prompts = 1, .max_new = lengths[i], .seed = 3, .prompt = i};
         cdz_result *result = NULL;
-        start = now();
+        start = cdz_now_s();
         CDZ_CHECK_TRY(answer_of(&b, b.with, &order, &result));
         CDZ_CHECK_TRY(cdz_bench_judge(&b, result, &order));
         cdz_result_free(result);
     }
-    const double took = now() - start;
+    const double took = cdz_now_s() - start;
     cdz_bench_close(&b);
     return cdz_pass_check(c, "40 tokens in %.1f ms%s", took * 1e3, b.kwargs ? b.kwargs : "");
 }
@@ -163,7 +156,7 @@ cdz_check_state cdz_check_changes_nothing(cdz_child *c)
 static bool next_event(const cdz_bench *b, uint64_t id, double until, cdz_event *event)
 {
     for (;;) {
-        const double left = until - now();
+        const double left = until - cdz_now_s();
         if (left <= 0 || cdz_poll(b->runtime, left, event, NULL) != CDZ_OK) return false;
         if (event->request_id == id) return true;
     }
@@ -181,16 +174,16 @@ cdz_check_state cdz_check_cancel(cdz_child *c)
     cdz_check_note(c, "a request that is cancelled");
     if (cdz_bench_submit(&b, b.with, &order, &id, &err) != CDZ_OK)
         return cdz_fail_check(c, "%s", err.text);
-    bool more = next_event(&b, id, now() + 0.1, &event); /* it has begun, or holds its text back */
+    bool more = next_event(&b, id, cdz_now_s() + 0.1, &event); /* it has begun, or holds its text back */
     (void)cdz_cancel(b.runtime, id, NULL);
-    const double start = now(), until = start + patience;
+    const double start = cdz_now_s(), until = start + patience;
     while (!more || event.kind != CDZ_EVENT_DONE)
         if (!(more = next_event(&b, id, until, &event)))
             return cdz_fail_check(c,
                                   "a request that was cancelled has not ended after %.1f s: does the "
                                   "plugin pass on what its verbs return?",
                                   patience);
-    const double took = now() - start;
+    const double took = cdz_now_s() - start;
     cdz_result *result = NULL;
     const cdz_status ended = cdz_wait(b.runtime, id, &result, &err);
     if (ended != CDZ_OK && ended != CDZ_E_CANCELLED)

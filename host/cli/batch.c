@@ -6,9 +6,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "cli/cmd_run.h"
 #include "cli/drafts.h"
@@ -44,18 +44,11 @@ typedef struct batch {
 
 /* --- progress ----------------------------------------------------------------------------------------------- */
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void show_progress(batch *b, bool last)
 {
     enum { WIDTH = 30 };
-    if (!b->show_progress || (!last && now_s() - b->shown_at < 0.1)) return;
-    b->shown_at = now_s();
+    if (!b->show_progress || (!last && cdz_now_s() - b->shown_at < 0.1)) return;
+    b->shown_at = cdz_now_s();
     int filled = b->n_lines ? (int)(b->done * WIDTH / b->n_lines) : 0;
     char bar[WIDTH + 1];
     for (int i = 0; i < WIDTH; i++) bar[i] = i < filled ? '#' : '.';

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "config/pipeline.h"
 #include "plug/manifest.h"
@@ -200,21 +200,14 @@ static struct {
     atomic_bool interrupted;
 } interrupts = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void *wait_for_signals(void *set)
 {
     double last = -10;
     for (;;) {
         int signal_number;
         if (sigwait(set, &signal_number) != 0) continue;
-        bool again = now_s() - last < 1.0;
-        last = now_s();
+        bool again = cdz_now_s() - last < 1.0;
+        last = cdz_now_s();
         pthread_mutex_lock(&interrupts.lock);
         bool handled = interrupts.handler != NULL;
         atomic_store(&interrupts.interrupted, true);

@@ -4,8 +4,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/hygiene.h"
 #include "cadenza/criterion.h"
 #include "cadenza/drafter.h"
@@ -65,10 +65,8 @@ static void no_noise(const cdz_step *step, uint32_t row, uint32_t position, uint
 
 static double now(const cdz_step *step)
 {
-    struct timespec t;
     (void)step;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return cdz_now_s();
 }
 
 static const cdz_host create_host = {

@@ -4,9 +4,9 @@
 
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cadenza/criterion.h"
 #include "detect/detect.h"
 #include "load/model_files.h"
@@ -23,13 +23,6 @@ typedef struct preparation {
 static cdz_status no_memory(cdz_error *err)
 {
     return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
-}
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 /* --- configuration ------------------------------------------------------------------------------------------ */
@@ -458,7 +451,7 @@ cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_job **out, cdz_recor
     if (!job) return no_memory(err);
     job->model = in->model;
     job->assistant = in->assistant;
-    job->deadline_s = in->timeout_s > 0 ? now_s() + in->timeout_s : in->deadline_s;
+    job->deadline_s = in->timeout_s > 0 ? cdz_now_s() + in->timeout_s : in->deadline_s;
     cdz_kept_retain(in->past);
     job->past = in->past;
     job->keep_cache = in->keep_cache;

@@ -2,7 +2,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "cadenza/ext/companion.h"
 #include "cadenza/ext/tokenizer.h"
@@ -10,13 +9,6 @@
 #include "run/engine_parts.h"
 #include "run/task.h"
 #include "vec/vec.h"
-
-double cdz_now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static const cdz_scope *scope_of(const cdz_step *step)
 {

@@ -6,6 +6,7 @@
 #ifndef CDZ_HOST_RUN_LOOP_H
 #define CDZ_HOST_RUN_LOOP_H
 
+#include "base/clock.h"
 #include "cadenza/ext/form.h"
 #include "random/torch_rng.h"
 #include "run/fibre.h"
@@ -342,7 +343,6 @@ cdz_status cdz_loop_read_prompts(cdz_loop *loop); /* modes logits and score */
 
 /* --- the host table: host_table.c --- */
 extern const cdz_host cdz_run_host;
-double cdz_now_s(void);
 /* The step of a call on plugin within loop; rows and state are the caller's to fill. */
 cdz_step cdz_step_for(cdz_scope *scope, const void *params, void *shared);
 const void *cdz_tokenizer_extension(void); /* tokenizer_ext.c */
