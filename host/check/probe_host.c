@@ -6,7 +6,6 @@
 #include "cadenza/ext/companion.h"
 #include "cadenza/ext/tokenizer.h"
 #include "check/probe.h"
-#include "config/param_types.h"
 #include "random/torch_rng.h"
 #include "vec/vec.h"
 
@@ -67,11 +66,7 @@ static void *scratch(const cdz_step *step, size_t bytes)
 
 static cdz_status config(const cdz_step *step, const char *name, cdz_param_type type, void *out)
 {
-    const cdz_param *param = cdz_param_find(cdz_generation_table(), name);
-    if (!param || param->type != type) return CDZ_E_NOT_FOUND;
-    memcpy(out, cdz_param_field_const(param, &cdz_probe_of(step)->config),
-           cdz_param_shape_of(param->type)->bytes);
-    return CDZ_OK;
+    return cdz_generation_value(&cdz_probe_of(step)->config, name, type, out);
 }
 
 static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])

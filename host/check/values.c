@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "check/setups.h"
-#include "config/param_types.h"
 
 /* Doubles that int64_t holds exactly are far enough for any bound. */
 #define FAR 9.0e15

@@ -5,6 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/param_types.h"
+
+cdz_status cdz_generation_value(const cdz_generation *generation, const char *name,
+                                cdz_param_type type, void *out)
+{
+    const cdz_param *param = cdz_param_find(cdz_generation_table(), name);
+    if (!param || param->type != type) return CDZ_E_NOT_FOUND;
+    memcpy(out, cdz_param_field_const(param, generation), cdz_param_shape_of(param->type)->bytes);
+    return CDZ_OK;
+}
+
 void cdz_warn(cdz_warnings *warnings, cdz_arena *arena, const char *fmt, ...)
 {
     char text[CDZ_ERROR_TEXT];

@@ -60,6 +60,11 @@ typedef struct cdz_generation {
 
 const cdz_param_table *cdz_generation_table(void);
 
+/* A parameter's value, for a plugin that names it: out is the C type behind type. CDZ_E_NOT_FOUND: there is none of
+ * that name and type. */
+cdz_status cdz_generation_value(const cdz_generation *generation, const char *name,
+                                cdz_param_type type, void *out);
+
 /* Where a value came from, for explain and for error sentences. */
 typedef enum cdz_source {
     CDZ_SOURCE_DEFAULT,

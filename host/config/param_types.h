@@ -12,9 +12,6 @@ typedef struct cdz_param_shape {
 /* NULL for an unknown type. */
 const cdz_param_shape *cdz_param_shape_of(uint16_t type);
 
-/* How many words the row's `text` lists ("a|b|c" has three). */
-uint32_t cdz_param_word_count(const cdz_param *param);
-
 void cdz_param_set_default(const cdz_param *param, void *params);
 
 static inline void *cdz_param_field(const cdz_param *param, void *params)

@@ -14,6 +14,8 @@ typedef struct cdz_param_table {
 cdz_param_table cdz_params_of(const cdz_plugin_base *plugin);
 const cdz_param *cdz_param_at(const cdz_param_table *table, uint32_t i);
 const cdz_param *cdz_param_find(const cdz_param_table *table, const char *name);
+/* How many words the row's `text` lists ("a|b|c" has three). */
+uint32_t cdz_param_word_count(const cdz_param *param);
 /* ": did you mean 'x'?" or "" into out, for unknown names. */
 void cdz_param_suggest(const cdz_param_table *table, const char *name, char *out, size_t out_bytes);
 

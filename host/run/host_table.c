@@ -58,37 +58,9 @@ static void *scratch(const cdz_step *step, size_t bytes)
     return cdz_scratch_take(scope_of(step)->scratch, bytes);
 }
 
-/* Bytes of the C type behind a parameter type; 0: no such type. */
-static size_t type_bytes(cdz_param_type type)
-{
-    switch (type) {
-    case CDZ_T_BOOL: return sizeof(bool);
-    case CDZ_T_INT: return sizeof(int64_t);
-    case CDZ_T_REAL: return sizeof(double);
-    case CDZ_T_STRING: return sizeof(const char *);
-    case CDZ_T_OPT_BOOL: return sizeof(cdz_opt_bool);
-    case CDZ_T_OPT_INT: return sizeof(cdz_opt_int);
-    case CDZ_T_OPT_REAL: return sizeof(cdz_opt_real);
-    case CDZ_T_WORD:
-    case CDZ_T_BOOL_OR_WORD: return sizeof(cdz_word);
-    case CDZ_T_INTS: return sizeof(cdz_int_list);
-    case CDZ_T_REALS: return sizeof(cdz_real_list);
-    case CDZ_T_STRINGS: return sizeof(cdz_string_list);
-    case CDZ_T_INT_LISTS: return sizeof(cdz_int_lists);
-    case CDZ_T_WEIGHTED: return sizeof(cdz_weighted_list);
-    case CDZ_T_INT_REAL: return sizeof(cdz_int_real);
-    case CDZ_T_WORD_OR_INTS: return sizeof(cdz_word_or_ints);
-    case CDZ_T_INT_CHOICES: return sizeof(cdz_int_choices);
-    }
-    return 0;
-}
-
 static cdz_status config(const cdz_step *step, const char *name, cdz_param_type type, void *out)
 {
-    const cdz_param *param = cdz_param_find(cdz_generation_table(), name);
-    if (!param || param->type != type) return CDZ_E_NOT_FOUND;
-    memcpy(out, (const char *)&scope_of(step)->loop->config + param->offset, type_bytes(type));
-    return CDZ_OK;
+    return cdz_generation_value(&scope_of(step)->loop->config, name, type, out);
 }
 
 static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])
