@@ -10,20 +10,13 @@
 
 /* --- verdicts --------------------------------------------------------------------------------------------- */
 
-static void say(char *to, size_t bytes, const char *fmt, va_list args) CDZ_PRINTF(3, 0);
-static cdz_check_state judged(cdz_child *c, cdz_check_state state, const char *fmt, va_list args)
+static void judged(cdz_child *c, cdz_check_state state, const char *fmt, va_list args)
     CDZ_PRINTF(3, 0);
 
-static void say(char *to, size_t bytes, const char *fmt, va_list args)
+static void judged(cdz_child *c, cdz_check_state state, const char *fmt, va_list args)
 {
-    vsnprintf(to, bytes, fmt, args);
-}
-
-static cdz_check_state judged(cdz_child *c, cdz_check_state state, const char *fmt, va_list args)
-{
-    say(c->verdict->detail, sizeof c->verdict->detail, fmt, args);
+    vsnprintf(c->verdict->detail, sizeof c->verdict->detail, fmt, args);
     c->verdict->state = (int)state;
-    return state;
 }
 
 cdz_check_state cdz_fail_check(cdz_child *c, const char *fmt, ...)
@@ -49,7 +42,7 @@ cdz_check_state cdz_pass_check(cdz_child *c, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    say(c->verdict->detail, sizeof c->verdict->detail, fmt, args);
+    vsnprintf(c->verdict->detail, sizeof c->verdict->detail, fmt, args);
     va_end(args);
     return CDZ_CHECK_OK;
 }
@@ -58,7 +51,7 @@ void cdz_check_note(cdz_child *c, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    say(c->verdict->note, sizeof c->verdict->note, fmt, args);
+    vsnprintf(c->verdict->note, sizeof c->verdict->note, fmt, args);
     va_end(args);
 }
 

@@ -8,7 +8,6 @@
 #include "check/checks.h"
 #include "check/setups.h"
 #include "config/create_host.h"
-#include "config/param_types.h"
 
 /* --- descriptor -------------------------------------------------------------------------------------------- */
 

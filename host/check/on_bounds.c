@@ -55,17 +55,18 @@ static cdz_check_state ask_guarded(cdz_child *c, const cdz_setup *setup, uint32_
     return CDZ_CHECK_OK;
 }
 
-cdz_check_state cdz_check_row_bounds(cdz_child *c)
+static cdz_check_state rows_with(cdz_child *c, const cdz_setup *setup)
 {
     static const uint32_t vocabularies[] = {1000, 33, 4, 1};
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t v = 0; v < 4; v++)
-            for (int at_end = 0; at_end < 2; at_end++)
-                CDZ_CHECK_TRY(ask_guarded(c, setups[i], vocabularies[v], at_end));
+    for (uint32_t v = 0; v < 4; v++)
+        for (int at_end = 0; at_end < 2; at_end++)
+            CDZ_CHECK_TRY(ask_guarded(c, setup, vocabularies[v], at_end));
     return CDZ_CHECK_OK;
+}
+
+cdz_check_state cdz_check_row_bounds(cdz_child *c)
+{
+    return cdz_check_each_setup(c, rows_with);
 }
 
 /* --- histories ------------------------------------------------------------------------------------------------ */
@@ -99,15 +100,15 @@ static cdz_check_state ask_guarded_ids(cdz_child *c, const cdz_setup *setup, boo
     return CDZ_CHECK_OK;
 }
 
+static cdz_check_state ids_with(cdz_child *c, const cdz_setup *setup)
+{
+    CDZ_CHECK_TRY(ask_guarded_ids(c, setup, false));
+    return ask_guarded_ids(c, setup, true);
+}
+
 cdz_check_state cdz_check_ids_bounds(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++)
-        for (int at_end = 0; at_end < 2; at_end++)
-            CDZ_CHECK_TRY(ask_guarded_ids(c, setups[i], at_end));
-    return CDZ_CHECK_OK;
+    return cdz_check_each_setup(c, ids_with);
 }
 
 /* --- states ----------------------------------------------------------------------------------------------------- */
@@ -136,14 +137,15 @@ static cdz_check_state guard_state(cdz_child *c, const cdz_setup *setup, bool at
     return CDZ_CHECK_OK;
 }
 
+static cdz_check_state state_with(cdz_child *c, const cdz_setup *setup)
+{
+    CDZ_CHECK_TRY(guard_state(c, setup, false));
+    return guard_state(c, setup, true);
+}
+
 cdz_check_state cdz_check_state_bounds(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
     const cdz_probe any = {.plugin = c->ref.base};
     if (cdz_probe_state_size(&any) == 0) return cdz_skip_check(c, "it has no state");
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++)
-        for (int at_end = 0; at_end < 2; at_end++) CDZ_CHECK_TRY(guard_state(c, setups[i], at_end));
-    return CDZ_CHECK_OK;
+    return cdz_check_each_setup(c, state_with);
 }

@@ -97,13 +97,9 @@ static cdz_check_state allocations_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_no_alloc(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
     if (c->ref.base->loader) return cdz_skip_check(c, "a script's memory is its budget's");
     if (!cdz_allocations_known()) return cdz_skip_check(c, "this build cannot count allocations");
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(allocations_with(c, setups[i]));
-    return CDZ_CHECK_OK;
+    return cdz_check_each_setup(c, allocations_with);
 }
 
 /* --- leaks ----------------------------------------------------------------------------------------------------------- */
@@ -124,10 +120,12 @@ static cdz_check_state whole_request(cdz_child *c, const cdz_setup *setup, float
 }
 
 /* What every one of some rounds keeps; what is kept once (a table made when it is first needed) is let off. */
-static cdz_check_state leaks_with(cdz_child *c, const cdz_setup *setup, float *answer)
+static cdz_check_state leaks_with(cdz_child *c, const cdz_setup *setup)
 {
     char what[WHAT];
     int64_t least = INT64_MAX;
+    float *answer = cdz_answers_new(c, cdz_answer_len(&cdz_usual_facts));
+    if (!answer) return cdz_fail_check(c, "out of memory");
     CDZ_CHECK_TRY(whole_request(c, setup, answer));
     const cdz_surroundings *before = cdz_surroundings_note(&c->memory);
     if (!before) return cdz_fail_check(c, "out of memory");
@@ -147,13 +145,7 @@ static cdz_check_state leaks_with(cdz_child *c, const cdz_setup *setup, float *a
 
 cdz_check_state cdz_check_leaks(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    float *answer = cdz_answers_new(c, cdz_answer_len(&cdz_usual_facts));
-    if (!answer) return cdz_fail_check(c, "out of memory");
-    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(leaks_with(c, setups[i], answer));
-    return CDZ_CHECK_OK;
+    return cdz_check_each_setup(c, leaks_with);
 }
 
 /* --- out-of-memory ------------------------------------------------------------------------------------------------------ */
@@ -184,19 +176,19 @@ static cdz_check_state refuse_one(cdz_child *c, const cdz_setup *setup, uint32_t
     return CDZ_CHECK_OK;
 }
 
-cdz_check_state cdz_check_out_of_memory(cdz_child *c)
+static cdz_check_state refusals_with(cdz_child *c, const cdz_setup *setup)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
     float *answer = cdz_answers_new(c, cdz_answer_len(&cdz_usual_facts));
     if (!answer) return cdz_fail_check(c, "out of memory");
-    for (uint32_t i = 0; i < n; i++) {
-        bool reached = true;
-        for (uint32_t nth = 1; reached && nth <= MOST_REFUSALS; nth++)
-            CDZ_CHECK_TRY(refuse_one(c, setups[i], nth, answer, &reached));
-    }
+    bool reached = true;
+    for (uint32_t nth = 1; reached && nth <= MOST_REFUSALS; nth++)
+        CDZ_CHECK_TRY(refuse_one(c, setup, nth, answer, &reached));
     return CDZ_CHECK_OK;
+}
+
+cdz_check_state cdz_check_out_of_memory(cdz_child *c)
+{
+    return cdz_check_each_setup(c, refusals_with);
 }
 
 /* --- speed ----------------------------------------------------------------------------------------------------------------- */

@@ -55,7 +55,7 @@ static cdz_status ask_rows(cdz_probe *t, const oddity *odd, float *to)
     return cdz_probe_ask(t, &rows, &scores);
 }
 
-static cdz_check_state odd_with(cdz_child *c, const cdz_setup *setup, uint32_t n_vocab)
+static cdz_check_state odd_rows_of(cdz_child *c, const cdz_setup *setup, uint32_t n_vocab)
 {
     cdz_made_up facts = cdz_usual_facts;
     facts.n_vocab = n_vocab;
@@ -82,16 +82,15 @@ static cdz_check_state odd_with(cdz_child *c, const cdz_setup *setup, uint32_t n
     return CDZ_CHECK_OK;
 }
 
+static cdz_check_state odd_with(cdz_child *c, const cdz_setup *setup)
+{
+    CDZ_CHECK_TRY(odd_rows_of(c, setup, 1000));
+    return odd_rows_of(c, setup, 37);
+}
+
 cdz_check_state cdz_check_odd_rows(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++) {
-        CDZ_CHECK_TRY(odd_with(c, setups[i], 1000));
-        CDZ_CHECK_TRY(odd_with(c, setups[i], 37));
-    }
-    return CDZ_CHECK_OK;
+    return cdz_check_each_setup(c, odd_with);
 }
 
 /* --- nan-spread -------------------------------------------------------------------------------------------------- */
@@ -119,13 +118,9 @@ static cdz_check_state spread_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_nan_spread(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
     if (!(cdz_plugin_caps(c->ref.base) & CDZ_ROWWISE))
         return cdz_skip_check(c, "it does not promise to work row by row");
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(spread_with(c, setups[i]));
-    return CDZ_CHECK_OK;
+    return cdz_check_each_setup(c, spread_with);
 }
 
 /* --- vocabularies ------------------------------------------------------------------------------------------------- */
@@ -152,14 +147,16 @@ static cdz_check_state one_vocabulary(cdz_child *c, const cdz_setup *setup, uint
     return CDZ_CHECK_OK;
 }
 
-cdz_check_state cdz_check_vocabularies(cdz_child *c)
+static cdz_check_state vocabularies_with(cdz_child *c, const cdz_setup *setup)
 {
     static const uint32_t sizes[] = {1, 2, 32, 1000, 151936};
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++)
-        for (size_t v = 0; v < sizeof sizes / sizeof sizes[0]; v++)
-            CDZ_CHECK_TRY(one_vocabulary(c, setups[i], sizes[v]));
+    for (size_t v = 0; v < sizeof sizes / sizeof sizes[0]; v++)
+        CDZ_CHECK_TRY(one_vocabulary(c, setup, sizes[v]));
+    return CDZ_CHECK_OK;
+}
+
+cdz_check_state cdz_check_vocabularies(cdz_child *c)
+{
+    CDZ_CHECK_TRY(cdz_check_each_setup(c, vocabularies_with));
     return cdz_pass_check(c, "1, 2, 32, 1000 and 151936 tokens");
 }

@@ -55,14 +55,24 @@ static cdz_check_state with_samples(cdz_child *c, const cdz_setup *setup, uint32
     return CDZ_CHECK_OK;
 }
 
-static cdz_check_state promised(cdz_child *c, uint32_t cap, judge_fn *judge)
+static cdz_check_state with_all_samples(cdz_child *c, judge_fn *judge, void *user)
 {
     cdz_setup *setups[CDZ_SETUPS];
     uint32_t n;
-    if (!(cdz_plugin_caps(c->ref.base) & cap)) return cdz_skip_check(c, "not promised");
     CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(with_samples(c, setups[i], 0, judge, NULL));
+    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(with_samples(c, setups[i], 0, judge, user));
     return CDZ_CHECK_OK;
+}
+
+static bool promises(const cdz_child *c, uint32_t cap)
+{
+    return (cdz_plugin_caps(c->ref.base) & cap) != 0;
+}
+
+static cdz_check_state promised(cdz_child *c, uint32_t cap, judge_fn *judge)
+{
+    if (!promises(c, cap)) return cdz_skip_check(c, "not promised");
+    return with_all_samples(c, judge, NULL);
 }
 
 /* Equal as numbers: a processor may turn -0 into 0. */
@@ -189,20 +199,18 @@ static cdz_check_state judge_sparse(cdz_child *c, const cdz_setup *setup, sample
     return CDZ_CHECK_OK;
 }
 
+static cdz_check_state sparse_with(cdz_child *c, const cdz_setup *setup)
+{
+    bool *constants = cdz_arena_alloc(&c->memory, cdz_usual_facts.n_vocab);
+    if (!constants) return cdz_fail_check(c, "out of memory");
+    CDZ_CHECK_TRY(with_samples(c, setup, 0, note_constants, constants));
+    return with_samples(c, setup, 1, judge_sparse, constants);
+}
+
 cdz_check_state cdz_check_history_sparse(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
-    if (!(cdz_plugin_caps(c->ref.base) & CDZ_HISTORY_SPARSE))
-        return cdz_skip_check(c, "not promised");
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++) {
-        bool *constants = cdz_arena_alloc(&c->memory, cdz_usual_facts.n_vocab);
-        if (!constants) return cdz_fail_check(c, "out of memory");
-        CDZ_CHECK_TRY(with_samples(c, setups[i], 0, note_constants, constants));
-        CDZ_CHECK_TRY(with_samples(c, setups[i], 1, judge_sparse, constants));
-    }
-    return CDZ_CHECK_OK;
+    if (!promises(c, CDZ_HISTORY_SPARSE)) return cdz_skip_check(c, "not promised");
+    return cdz_check_each_setup(c, sparse_with);
 }
 
 /* --- needs-normalised ------------------------------------------------------------------------------------------------------ */
@@ -224,14 +232,9 @@ static cdz_check_state look_for_need(cdz_child *c, const cdz_setup *setup, sampl
 
 cdz_check_state cdz_check_needs_normalised(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
     bool needed = false;
-    if (!(cdz_plugin_caps(c->ref.base) & CDZ_NEEDS_NORMALISED))
-        return cdz_skip_check(c, "not declared");
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++)
-        CDZ_CHECK_TRY(with_samples(c, setups[i], 0, look_for_need, &needed));
+    if (!promises(c, CDZ_NEEDS_NORMALISED)) return cdz_skip_check(c, "not declared");
+    CDZ_CHECK_TRY(with_all_samples(c, look_for_need, &needed));
     if (needed) return CDZ_CHECK_OK;
     return cdz_fail_check(c,
                           "it asks for log-probabilities, yet rows that were raised by 3 as a whole "
@@ -284,12 +287,8 @@ static cdz_check_state judge_form(cdz_child *c, const cdz_setup *setup, sample *
 
 cdz_check_state cdz_check_form(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
     bool said = false;
     if (!cdz_get_form_api(c->ref.base)) return cdz_skip_check(c, "it says nothing of its form");
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++)
-        CDZ_CHECK_TRY(with_samples(c, setups[i], 0, judge_form, &said));
+    CDZ_CHECK_TRY(with_all_samples(c, judge_form, &said));
     return said ? CDZ_CHECK_OK : cdz_skip_check(c, "it says nothing of its form");
 }

@@ -95,11 +95,7 @@ static cdz_check_state pure_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_pure(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(pure_with(c, setups[i]));
-    return CDZ_CHECK_OK;
+    return cdz_check_each_setup(c, pure_with);
 }
 
 /* --- same seed -------------------------------------------------------------------------------------------------- */
@@ -143,11 +139,7 @@ static cdz_check_state walks_the_same(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_same_seed(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(walks_the_same(c, setups[i]));
-    return CDZ_CHECK_OK;
+    return cdz_check_each_setup(c, walks_the_same);
 }
 
 /* --- instances --------------------------------------------------------------------------------------------------- */

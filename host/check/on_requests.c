@@ -174,7 +174,8 @@ cdz_check_state cdz_check_cancel(cdz_child *c)
     cdz_check_note(c, "a request that is cancelled");
     if (cdz_bench_submit(&b, b.with, &order, &id, &err) != CDZ_OK)
         return cdz_fail_check(c, "%s", err.text);
-    bool more = next_event(&b, id, cdz_now_s() + 0.1, &event); /* it has begun, or holds its text back */
+    bool more =
+        next_event(&b, id, cdz_now_s() + 0.1, &event); /* it has begun, or holds its text back */
     (void)cdz_cancel(b.runtime, id, NULL);
     const double start = cdz_now_s(), until = start + patience;
     while (!more || event.kind != CDZ_EVENT_DONE)

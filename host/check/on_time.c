@@ -78,11 +78,7 @@ static cdz_check_state fork_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_fork(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(fork_with(c, setups[i]));
-    return CDZ_CHECK_OK;
+    return cdz_check_each_setup(c, fork_with);
 }
 
 /* --- rewind ----------------------------------------------------------------------------------------------------- */
@@ -119,11 +115,7 @@ static cdz_check_state rewind_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_rewind(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(rewind_with(c, setups[i]));
-    return CDZ_CHECK_OK;
+    return cdz_check_each_setup(c, rewind_with);
 }
 
 /* --- draft ------------------------------------------------------------------------------------------------------ */
@@ -166,11 +158,7 @@ static cdz_check_state draft_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_draft(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(draft_with(c, setups[i]));
-    return CDZ_CHECK_OK;
+    return cdz_check_each_setup(c, draft_with);
 }
 
 /* --- batch ------------------------------------------------------------------------------------------------------ */
@@ -240,11 +228,7 @@ static cdz_check_state batch_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_batch(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
     if (c->ref.base->kind == CDZ_KIND_PROCESSOR && !(cdz_plugin_caps(c->ref.base) & CDZ_ROWWISE))
         return cdz_skip_check(c, "it does not promise to work row by row");
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(batch_with(c, setups[i]));
-    return CDZ_CHECK_OK;
+    return cdz_check_each_setup(c, batch_with);
 }

@@ -253,11 +253,6 @@ uint32_t cdz_probe_state_size(const cdz_probe *t)
     return is_processor(t) ? processor_of(t)->state_size : criterion_of(t)->state_size;
 }
 
-bool cdz_probe_accepts(const cdz_probe *t)
-{
-    return is_processor(t) ? processor_of(t)->accept != NULL : criterion_of(t)->accept != NULL;
-}
-
 uint32_t cdz_plugin_caps(const cdz_plugin_base *plugin)
 {
     const void *whole = plugin;

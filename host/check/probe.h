@@ -69,7 +69,6 @@ void cdz_probe_end(cdz_probe *t);
 bool cdz_probe_form(cdz_probe *t, cdz_form *out);
 
 uint32_t cdz_probe_state_size(const cdz_probe *t);
-bool cdz_probe_accepts(const cdz_probe *t);
 uint32_t cdz_plugin_caps(const cdz_plugin_base *plugin);
 /* A state as the host keeps it: zeroed, or a copy of another (by clone where the plugin has one). */
 void *cdz_probe_state(cdz_probe *t);
@@ -140,6 +139,9 @@ cdz_setup *cdz_setup_defaults(cdz_child *c, cdz_error *err);
 /* Up to CDZ_SETUPS that create and begin take and that are not idle, the same in every check of one seed. *n 0: why is
  * the newest refusal. */
 cdz_check_state cdz_setups_find(cdz_child *c, cdz_setup **out, uint32_t *n);
+/* fn with each of those, to the first that is not well: what most checks are. */
+typedef cdz_check_state cdz_setup_fn(cdz_child *c, const cdz_setup *setup);
+cdz_check_state cdz_check_each_setup(cdz_child *c, cdz_setup_fn *fn);
 /* "name=value ..." of what differs from the defaults. */
 const char *cdz_setup_text(cdz_child *c, const void *params);
 

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config/param_types.h"
-
 enum { TRIES = 120, ROW_TRIES = 8, WHY = 1100 };
 
 void *cdz_params_new(cdz_child *c)
@@ -181,6 +179,15 @@ cdz_check_state cdz_setups_find(cdz_child *c, cdz_setup **out, uint32_t *n)
                           "no parameters were found that it works with; name some with -s "
                           "name=value. The newest refusal: %s",
                           why);
+}
+
+cdz_check_state cdz_check_each_setup(cdz_child *c, cdz_setup_fn *fn)
+{
+    cdz_setup *setups[CDZ_SETUPS];
+    uint32_t n;
+    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
+    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(fn(c, setups[i]));
+    return CDZ_CHECK_OK;
 }
 
 cdz_check_state cdz_probe_ready(cdz_child *c, cdz_probe *t, const cdz_setup *setup,
