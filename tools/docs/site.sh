@@ -25,7 +25,8 @@ with_names() {
          /^```console / { print "```console"; next } { print }' "$1"
 }
 
-to_html() { lowdown -Thtml --html-head-ids --no-smarty 2>/dev/null || lowdown -Thtml; }
+# No typographic quotes and dashes: what is written is often typed by the reader.
+to_html() { lowdown -Thtml --out-no-smarty; }
 
 # Links between files become links between pages.
 relink() {
