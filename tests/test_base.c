@@ -14,9 +14,39 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/spread.h"
 #include "base/utf8.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
+
+/* --- spreads --------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    size_t n;
+    double in[5], median, low, high;
+} spreads[] = {
+    {"nothing", 0, {0}, 0, 0, 0},
+    {"one", 1, {7}, 7, 7, 7},
+    {"of two the upper", 2, {5, 3}, 5, 3, 5},
+    {"three", 3, {9, 1, 4}, 4, 1, 9},
+    {"four: the upper middle", 4, {4, 1, 3, 2}, 3, 1, 4},
+    {"an outlier moves nothing but an end", 5, {2, 1000, 1, 3, 2}, 2, 1, 1000},
+};
+
+static void spreads_of_measurements(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(spreads); i++) {
+        double values[5];
+        memcpy(values, spreads[i].in, sizeof values);
+        const cdz_spread s = cdz_spread_of(values, spreads[i].n);
+        const bool good = s.median >= spreads[i].median && s.median <= spreads[i].median &&
+                          s.low >= spreads[i].low && s.low <= spreads[i].low &&
+                          s.high >= spreads[i].high && s.high <= spreads[i].high;
+        if (!good) fail_msg("%s: %g %g %g", spreads[i].name, s.median, s.low, s.high);
+    }
+}
 
 /* --- arena ----------------------------------------------------------------------------------- */
 
@@ -276,6 +306,7 @@ static void a_mapped_file_may_have_descriptor_0(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(spreads_of_measurements),
         cmocka_unit_test(arena_memory_is_zeroed_aligned_and_apart),
         cmocka_unit_test(arena_alignments),
         cmocka_unit_test(arena_refuses_what_does_not_fit),

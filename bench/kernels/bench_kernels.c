@@ -4,28 +4,15 @@
  * products and attention as fractions of them. Limits and kernels are measured in turn and
  * medians taken, because a shared machine drifts: compare the ratios of one run. Usage:
  * bench_kernels [variant [threads [most activation rows [number of types]]]]. */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench.h"
 #include "kernels.h"
+#include "run/limits.h"
 
-enum { REPEATS = 9, FMA_CHAINS = 12 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
+enum { REPEATS = 9 };
 
 /* Median seconds of REPEATS calls, after one to warm up. */
 static double median_seconds(void (*call)(void *arg), void *arg)
@@ -33,104 +20,29 @@ static double median_seconds(void (*call)(void *arg), void *arg)
     double seconds[REPEATS];
     call(arg);
     for (int i = 0; i < REPEATS; i++) {
-        const double start = now();
+        const double start = cdz_now_s();
         call(arg);
-        seconds[i] = now() - start;
+        seconds[i] = cdz_now_s() - start;
     }
-    qsort(seconds, REPEATS, sizeof *seconds, ascending);
-    return seconds[REPEATS / 2];
+    return cdz_bench_median(seconds, REPEATS);
 }
 
 /* ---- limits ---- */
 
-typedef struct reading {
-    cdz_backend *b;
-    const char *data;
-    size_t bytes, parts;
-    uint64_t sums[64];
-} reading;
-
-typedef uint64_t word4 __attribute__((vector_size(32), aligned(8)));
-
-/* Part i of the memory, as four streams far apart. */
-static void read_part(void *arg, size_t i)
-{
-    reading *r = arg;
-    const size_t quarter = r->bytes / r->parts / 4 / 128 * 128;
-    const char *start = r->data + i * (r->bytes / r->parts) / 64 * 64;
-    word4 sum = {0};
-    for (size_t at = 0; at < quarter; at += 64)
-        for (size_t s = 0; s < 4; s++) {
-            const word4 *p = (const word4 *)(const void *)(start + s * quarter + at);
-            sum += p[0];
-            sum += p[1];
-        }
-    r->sums[i % 64] = sum[0] + sum[1] + sum[2] + sum[3];
-}
-
-static void read_all(void *arg)
-{
-    reading *r = arg;
-    r->b->api->parallel(r->b, read_part, r, r->parts);
-}
-
 static double read_gbs(cdz_backend *b, const char *data, size_t bytes)
 {
-    reading r = {.b = b, .data = data, .bytes = bytes, .parts = b->api->n_threads(b) * 8};
-    return (double)bytes / median_seconds(read_all, &r) * 1e-9;
+    double gbs[REPEATS];
+    for (int i = 0; i < REPEATS; i++) gbs[i] = cdz_limit_read_gbs(b, data, bytes);
+    return cdz_bench_median(gbs, REPEATS);
 }
 
-#if defined(__x86_64__)
-#define CHAIN(width, i) "vfmadd231ps %%" width "mm12, %%" width "mm13, %%" width "mm" #i "\n"
-#define CHAINS(w)                                                                                  \
-    CHAIN(w, 0)                                                                                    \
-    CHAIN(w, 1)                                                                                    \
-    CHAIN(w, 2)                                                                                    \
-    CHAIN(w, 3)                                                                                    \
-    CHAIN(w, 4)                                                                                    \
-    CHAIN(w, 5) CHAIN(w, 6) CHAIN(w, 7) CHAIN(w, 8) CHAIN(w, 9) CHAIN(w, 10) CHAIN(w, 11)
-#define CLOBBERS                                                                                   \
-    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"
-
-static void fma_256(void *arg, size_t i)
-{
-    (void)i;
-    for (long n = *(long *)arg; n > 0; n--) __asm__ volatile(CHAINS("y")::: CLOBBERS);
-}
-
-static void fma_512(void *arg, size_t i)
-{
-    (void)i;
-    for (long n = *(long *)arg; n > 0; n--) __asm__ volatile(CHAINS("z")::: CLOBBERS);
-}
-#endif
-
-typedef struct peak {
-    cdz_backend *b;
-    void (*task)(void *arg, size_t i);
-    long iterations;
-} peak;
-
-static void run_peak(void *arg)
-{
-    peak *p = arg;
-    p->b->api->parallel(p->b, p->task, &p->iterations, p->b->api->n_threads(p->b) * 4);
-}
-
-/* Billions of multiply-adds per second of all threads, in the registers of the variant. */
+/* Where there are no vectors there is nothing to compare with. */
 static double fma_gmacs(cdz_backend *b)
 {
-#if defined(__x86_64__)
-    const size_t wide = strcmp(b->api->variant, "avx512") == 0 ? 16 : 8;
-    if (strcmp(b->api->variant, "scalar") == 0) return 1.0;
-    peak p = {b, wide == 16 ? fma_512 : fma_256, 200000};
-    const double macs =
-        (double)p.iterations * FMA_CHAINS * (double)wide * b->api->n_threads(b) * 4.0;
-    return macs / median_seconds(run_peak, &p) * 1e-9;
-#else
-    (void)b;
-    return 1.0;
-#endif
+    double gmacs[REPEATS];
+    for (int i = 0; i < REPEATS; i++) gmacs[i] = cdz_limit_gmacs(b);
+    const double median = cdz_bench_median(gmacs, REPEATS);
+    return median > 0 ? median : 1.0;
 }
 
 /* ---- products ---- */

@@ -3,69 +3,15 @@
  *
  * Prints microseconds per row, the median of some repeats, alternating between the two so that both see the same
  * machine. The twin calls the operations that the built-in processors call, through the same table. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "config/params.h"
-#include "lua/lua_loader.h"
+#include "bench.h"
 #include "vec/vec.h"
-
-#include "cadenza/processor.h"
 
 enum { V = 151936, HISTORY = 512, REPEATS = 101 };
 
-static double now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *us, int n)
-{
-    qsort(us, (size_t)n, sizeof *us, ascending);
-    return us[n / 2];
-}
-
-/* --- a host that is just enough ------------------------------------------------------------------------------- */
-
-static cdz_status host_fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
-    CDZ_PRINTF(3, 4);
-static cdz_status host_fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
-{
-    va_list args;
-
-    (void)step;
-    va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
-    va_end(args);
-    fputc('\n', stderr);
-    return code;
-}
-
-static const void *host_extension(const char *id)
-{
-    return strcmp(id, CDZ_EXT_VEC) == 0 ? cdz_vec_table() : NULL;
-}
-
-typedef struct script {
-    void *module, *params;
-    const cdz_processor *processor;
-    cdz_step step;
-} script;
-
-static const cdz_host host = {.size = sizeof host, .extension = host_extension, .fail = host_fail};
 static const cdz_request_info request = {.size = sizeof request,
                                          .n_prompts = 1,
                                          .n_rows = 1,
@@ -73,46 +19,8 @@ static const cdz_request_info request = {.size = sizeof request,
                                          .num_beams = 1,
                                          .pad = -1,
                                          .bos = -1};
-static const uint32_t row_index;
 
-static void open_script(script *s, const char *name, const cdz_ids *ids)
-{
-    const cdz_plugin_base *const *plugins;
-    char path[1024];
-    uint32_t n;
-    cdz_error err = {0};
-
-    memset(s, 0, sizeof *s);
-    snprintf(path, sizeof path, "%s/%s", CADENZA_BENCH_LUA, name);
-    if (cdz_lua_loader.load(path, &s->module, &plugins, &n, &err) != CDZ_OK) {
-        fprintf(stderr, "%s\n", err.text);
-        exit(1);
-    }
-    const cdz_param_table table = cdz_params_of(plugins[0]);
-    s->params = calloc(1, table.params_size);
-    if (!s->params) exit(1);
-    cdz_params_defaults(&table, s->params);
-    *(int64_t *)(void *)((char *)s->params + cdz_param_find(&table, "budget_ms")->offset) = 60000;
-    s->processor = (const cdz_processor *)(const void *)plugins[0];
-    s->step = (cdz_step){.size = sizeof s->step,
-                         .n_rows = 1,
-                         .params = s->params,
-                         .input_ids = ids,
-                         .row_index = &row_index,
-                         .request = &request,
-                         .plugin = plugins[0],
-                         .host = &host};
-    if (s->processor->begin(&s->step, &s->step.shared) != CDZ_OK) exit(1);
-}
-
-static void close_script(script *s)
-{
-    s->processor->end(&s->step);
-    cdz_lua_loader.unload(s->module);
-    free(s->params);
-}
-
-static void apply(script *s, float *row)
+static void apply(cdz_bench_script *s, float *row)
 {
     cdz_scores scores = {row, 1, V, V, 0};
 
@@ -155,27 +63,35 @@ static void fill(data *d)
     d->ids = (cdz_ids){d->history, HISTORY};
 }
 
+static void open_script(cdz_bench_script *s, const char *name, const data *d)
+{
+    char path[1024];
+
+    snprintf(path, sizeof path, "%s/%s", CADENZA_BENCH_LUA, name);
+    cdz_bench_open_script(s, path, 0, &d->ids, &request);
+}
+
 /* False when the two disagree in a bit. */
 static bool compare_bulk(data *d)
 {
     double lua_us[REPEATS], c_us[REPEATS];
     bool same = true;
-    script s;
+    cdz_bench_script s;
 
-    open_script(&s, "bulk.lua", &d->ids);
+    open_script(&s, "bulk.lua", d);
     for (int i = 0; i < REPEATS; i++) {
         memcpy(d->x, d->row, V * sizeof *d->x);
         memcpy(d->y, d->row, V * sizeof *d->y);
-        double start = now_us();
+        double start = cdz_bench_now_us();
         apply(&s, d->x);
-        lua_us[i] = now_us() - start;
-        start = now_us();
+        lua_us[i] = cdz_bench_now_us() - start;
+        start = cdz_bench_now_us();
         twin(d->y, d->ids, d->scratch);
-        c_us[i] = now_us() - start;
+        c_us[i] = cdz_bench_now_us() - start;
         same = same && memcmp(d->x, d->y, V * sizeof *d->x) == 0;
     }
-    close_script(&s);
-    const double lua = median(lua_us, REPEATS), c = median(c_us, REPEATS);
+    cdz_bench_close_script(&s);
+    const double lua = cdz_bench_median(lua_us, REPEATS), c = cdz_bench_median(c_us, REPEATS);
     printf("repetition penalty, temperature, top-k 50, min-p on %d scores, %d ids\n", (int)V,
            (int)HISTORY);
     printf("  %-28s %10.1f us\n  %-28s %10.1f us\n  %-28s %10.2f\n  %-28s %10s\n", "Lua", lua, "C",
@@ -183,37 +99,37 @@ static bool compare_bulk(data *d)
     return same;
 }
 
-static void time_script(data *d, const char *name, const char *what, int repeats)
+static void time_script(data *d, const char *name, const char *what, size_t repeats)
 {
     double us[REPEATS];
-    script s;
+    cdz_bench_script s;
 
-    open_script(&s, name, &d->ids);
-    for (int i = 0; i < repeats; i++) {
+    open_script(&s, name, d);
+    for (size_t i = 0; i < repeats; i++) {
         memcpy(d->x, d->row, V * sizeof *d->x);
-        const double start = now_us();
+        const double start = cdz_bench_now_us();
         apply(&s, d->x);
-        us[i] = now_us() - start;
+        us[i] = cdz_bench_now_us() - start;
     }
-    close_script(&s);
-    printf("  %-28s %10.1f us\n", what, median(us, repeats));
+    cdz_bench_close_script(&s);
+    printf("  %-28s %10.1f us\n", what, cdz_bench_median(us, repeats));
 }
 
 /* What a request pays before its first step: a state of its own, the file run again. */
 static void time_begin(data *d)
 {
     double us[REPEATS];
-    script s;
+    cdz_bench_script s;
 
-    open_script(&s, "bulk.lua", &d->ids);
+    open_script(&s, "bulk.lua", d);
     for (int i = 0; i < REPEATS; i++) {
         s.processor->end(&s.step);
-        const double start = now_us();
+        const double start = cdz_bench_now_us();
         if (s.processor->begin(&s.step, &s.step.shared) != CDZ_OK) exit(1);
-        us[i] = now_us() - start;
+        us[i] = cdz_bench_now_us() - start;
     }
-    close_script(&s);
-    printf("  %-28s %10.1f us\n", "begin, per request", median(us, REPEATS));
+    cdz_bench_close_script(&s);
+    printf("  %-28s %10.1f us\n", "begin, per request", cdz_bench_median(us, REPEATS));
 }
 
 int main(void)

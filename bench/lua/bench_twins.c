@@ -5,42 +5,18 @@
  * machine. The goal is 1.15 times the C one's time; below 20 us the way into a script (some hundred ns) shows. */
 #include <dlfcn.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/json.h"
+#include "bench.h"
 #include "config/params.h"
 #include "lua/lua_loader.h"
 #include "lua/twins.h"
 #include "vec/vec.h"
 
-#include "cadenza/processor.h"
-
 enum { V = 151936, HISTORY = 512, REPEATS = 51, SCRATCH = 32 << 20 };
-
-static double now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *us, int n)
-{
-    qsort(us, (size_t)n, sizeof *us, ascending);
-    return us[n / 2];
-}
 
 /* --- a host that is just enough ------------------------------------------------------------------------------- */
 
@@ -53,25 +29,6 @@ typedef struct plugin {
     char *scratch;
     size_t used;
 } plugin;
-
-static cdz_status host_fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
-    CDZ_PRINTF(3, 4);
-static cdz_status host_fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
-{
-    va_list args;
-
-    fprintf(stderr, "%s: ", step->plugin->id);
-    va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
-    va_end(args);
-    fputc('\n', stderr);
-    return code;
-}
-
-static const void *host_extension(const char *id)
-{
-    return strcmp(id, CDZ_EXT_VEC) == 0 ? cdz_vec_table() : NULL;
-}
 
 static void *host_alloc(const cdz_step *step, size_t bytes)
 {
@@ -96,8 +53,8 @@ static cdz_status host_config(const cdz_step *step, const char *name, cdz_param_
 }
 
 static const cdz_host host = {.size = sizeof host,
-                              .extension = host_extension,
-                              .fail = host_fail,
+                              .extension = cdz_bench_extension,
+                              .fail = cdz_bench_fail,
                               .alloc = host_alloc,
                               .scratch = host_scratch,
                               .config = host_config};
@@ -113,21 +70,15 @@ typedef struct data {
 
 /* --- the two of a kind ------------------------------------------------------------------------------------------ */
 
-static void give_up(const char *text)
-{
-    fprintf(stderr, "%s\n", text);
-    exit(1);
-}
-
 static const cdz_plugin_base *load_c(plugin *p, const char *name)
 {
     char path[1024];
 
     snprintf(path, sizeof path, "%s/lib/cadenza/%s.so", CADENZA_BUILD_DIR, name);
     p->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!p->library) give_up(dlerror());
+    if (!p->library) cdz_bench_give_up(dlerror());
     const cdz_entry *entry = dlsym(p->library, "cdz_plugin");
-    if (!entry) give_up(dlerror());
+    if (!entry) cdz_bench_give_up(dlerror());
     return entry->plugins[0];
 }
 
@@ -139,7 +90,8 @@ static const cdz_plugin_base *load_lua(plugin *p, const char *name)
     cdz_error err = {0};
 
     snprintf(path, sizeof path, "%s/%s.lua", CADENZA_TWINS, name);
-    if (cdz_lua_loader.load(path, &p->module, &plugins, &n, &err) != CDZ_OK) give_up(err.text);
+    if (cdz_lua_loader.load(path, &p->module, &plugins, &n, &err) != CDZ_OK)
+        cdz_bench_give_up(err.text);
     return plugins[0];
 }
 
@@ -152,7 +104,7 @@ static void set(plugin *p, const char *name, const char *text)
 
     if (!param || cdz_param_from_text(param, text, &p->arena, &value, &err) != CDZ_OK ||
         cdz_param_set(param, p->params, &value, &p->arena, &err) != CDZ_OK)
-        give_up(param ? err.text : name);
+        cdz_bench_give_up(param ? err.text : name);
 }
 
 static void open_plugin(plugin *p, const twin *t, const data *d, bool lua)
@@ -162,7 +114,7 @@ static void open_plugin(plugin *p, const twin *t, const data *d, bool lua)
     const cdz_param_table table = cdz_params_of(base);
     p->params = calloc(1, table.params_size + 1);
     p->scratch = aligned_alloc(64, SCRATCH);
-    if (!p->params || !p->scratch) give_up("out of memory");
+    if (!p->params || !p->scratch) cdz_bench_give_up("out of memory");
     cdz_params_defaults(&table, p->params);
     p->processor = (const cdz_processor *)(const void *)base;
     p->step = (cdz_step){.size = sizeof p->step,
@@ -196,9 +148,9 @@ static double apply(plugin *p, float *row, const float *from)
 
     memcpy(row, from, V * sizeof *row);
     p->used = 0;
-    const double start = now_us();
+    const double start = cdz_bench_now_us();
     if (p->processor->apply(&p->step, &scores) != CDZ_OK) exit(1);
-    return now_us() - start;
+    return cdz_bench_now_us() - start;
 }
 
 /* --- measuring ------------------------------------------------------------------------------------------------------ */
@@ -247,7 +199,7 @@ static bool compare(data *d, const twin *t)
     }
     close_plugin(&c);
     close_plugin(&lua);
-    const double in_c = median(c_us, REPEATS), in_lua = median(lua_us, REPEATS);
+    const double in_c = cdz_bench_median(c_us, REPEATS), in_lua = cdz_bench_median(lua_us, REPEATS);
     printf("  %-34s %10.1f %10.1f %8.2f   %s\n", t->name, in_c, in_lua, in_lua / in_c,
            same ? "" : "OTHER BITS");
     return same;

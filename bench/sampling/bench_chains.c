@@ -3,16 +3,11 @@
  * Prints a line for each vocabulary, kind of row and chain: microseconds with the draw, medians of turns; "-" where there
  * is nothing to fuse. Exits with 1 when scores or tokens of the three differ. Rows: "bell" is a normal distribution of
  * deviation 2; "peaked" has some tens of tokens well above the rest, as a language model gives. */
-#include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "cadenza/processor.h"
-#include "config/params.h"
-#include "lua/lua_loader.h"
+#include "bench.h"
 #include "random/torch_rng.h"
 #include "vec/fused.h"
 #include "vec/vec.h"
@@ -65,16 +60,8 @@ typedef struct bench {
     cdz_torch_rng rng;
     int32_t token;
     cdz_fusing verdict;
-    const cdz_processor *script;
-    cdz_step step;
+    cdz_bench_script script;
 } bench;
-
-static double now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
 
 /* --- the three ways --------------------------------------------------------------------------------------------------- */
 
@@ -133,90 +120,19 @@ static void fused(bench *b)
 static void by_script(bench *b)
 {
     cdz_scores scores = {b->x, 1, (uint32_t)b->n, b->n, 0};
-    if (b->script->apply(&b->step, &scores) != CDZ_OK) exit(1);
+    if (b->script.processor->apply(&b->script.step, &scores) != CDZ_OK) exit(1);
     choose(b);
 }
 
-/* --- a host that is just enough for the script ---------------------------------------------------------------------------- */
-
-static CDZ_PRINTF(3, 4) cdz_status
-    host_fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
-{
-    va_list args;
-    (void)step;
-    va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
-    va_end(args);
-    fputc('\n', stderr);
-    return code;
-}
-
-static const void *host_extension(const char *id)
-{
-    return strcmp(id, CDZ_EXT_VEC) == 0 ? cdz_vec_table() : NULL;
-}
-
-static const cdz_host host = {.size = sizeof host, .extension = host_extension, .fail = host_fail};
-static const uint32_t row_index;
-
-static void set_integer(const cdz_param_table *table, void *params, const char *name, int64_t value)
-{
-    *(int64_t *)(void *)((char *)params + cdz_param_find(table, name)->offset) = value;
-}
-
-/* Opens the script for this chain and vocabulary; returns its module. */
-static void *open_script(bench *b, cdz_request_info *request, void **params)
-{
-    const cdz_plugin_base *const *plugins;
-    void *module;
-    uint32_t n;
-    cdz_error err = {0};
-    if (cdz_lua_loader.load(CADENZA_BENCH_SAMPLING "/chains.lua", &module, &plugins, &n, &err) !=
-        CDZ_OK) {
-        fprintf(stderr, "%s\n", err.text);
-        exit(1);
-    }
-    const cdz_param_table table = cdz_params_of(plugins[0]);
-    *params = calloc(1, table.params_size);
-    if (!*params) exit(1);
-    cdz_params_defaults(&table, *params);
-    set_integer(&table, *params, "chain", (int64_t)b->chain + 1);
-    set_integer(&table, *params, "budget_ms", 60000);
-    *request = (cdz_request_info){.size = sizeof *request,
-                                  .n_prompts = 1,
-                                  .n_rows = 1,
-                                  .n_vocab = (uint32_t)b->n,
-                                  .num_beams = 1,
-                                  .pad = -1,
-                                  .bos = -1};
-    b->script = (const cdz_processor *)(const void *)plugins[0];
-    b->step = (cdz_step){.size = sizeof b->step,
-                         .n_rows = 1,
-                         .params = *params,
-                         .input_ids = &b->ids,
-                         .row_index = &row_index,
-                         .request = request,
-                         .plugin = plugins[0],
-                         .host = &host};
-    if (b->script->begin(&b->step, &b->step.shared) != CDZ_OK) exit(1);
-    return module;
-}
-
 /* --- measuring ---------------------------------------------------------------------------------------------------------------- */
-
-static int rising(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static double once(bench *b, void (*way)(bench *))
 {
     memcpy(b->x, b->row, b->n * sizeof *b->x);
     cdz_torch_seed(&b->rng, 7);
-    const double start = now_us();
+    const double start = cdz_bench_now_us();
     way(b);
-    return now_us() - start;
+    return cdz_bench_now_us() - start;
 }
 
 /* Scores of the script and of the walk against the stages'. */
@@ -230,7 +146,7 @@ static bool same_scores(bench *b)
     stages(b);
     memcpy(b->kept, b->x, b->n * sizeof *b->x);
     memcpy(b->x, b->row, b->n * sizeof *b->x);
-    if (b->script->apply(&b->step, &scores) != CDZ_OK) exit(1);
+    if (b->script.processor->apply(&b->script.step, &scores) != CDZ_OK) exit(1);
     same &= memcmp(b->x, b->kept, b->n * sizeof *b->x) == 0;
     memcpy(b->x, b->row, b->n * sizeof *b->x);
     penalize(b);
@@ -246,49 +162,34 @@ static bool measure(bench *b, const char *kind)
     static void (*const ways[WAYS])(bench *) = {unfused, fused, by_script};
     double us[WAYS][REPEATS];
     int32_t tokens[WAYS] = {0};
-    cdz_request_info request;
-    void *params;
-    void *module = open_script(b, &request, &params);
+    const cdz_request_info request = {.size = sizeof request,
+                                      .n_prompts = 1,
+                                      .n_rows = 1,
+                                      .n_vocab = (uint32_t)b->n,
+                                      .num_beams = 1,
+                                      .pad = -1,
+                                      .bos = -1};
     const bool fusible = cdz_fusible(chains[b->chain].forms, chains[b->chain].n_forms);
+    cdz_bench_open_script(&b->script, CADENZA_BENCH_SAMPLING "/chains.lua", (int64_t)b->chain + 1,
+                          &b->ids, &request);
     for (int i = 0; i < REPEATS; i++)
         for (int w = 0; w < WAYS; w++) {
             us[w][i] = w == 1 && !fusible ? 0 : once(b, ways[w]);
             tokens[w] = w == 1 && !fusible ? tokens[0] : b->token;
         }
     const bool same = tokens[0] == tokens[1] && tokens[0] == tokens[2] && same_scores(b);
-    for (int w = 0; w < WAYS; w++) qsort(us[w], REPEATS, sizeof us[w][0], rising);
-    printf("%zu\t%s\t%s\t%.1f\t", b->n, kind, chains[b->chain].name, us[0][REPEATS / 2]);
+    printf("%zu\t%s\t%s\t%.1f\t", b->n, kind, chains[b->chain].name,
+           cdz_bench_median(us[0], REPEATS));
     if (fusible)
-        printf("%.1f\t", us[1][REPEATS / 2]);
+        printf("%.1f\t", cdz_bench_median(us[1], REPEATS));
     else
         printf("-\t");
-    printf("%.1f\t%s\n", us[2][REPEATS / 2],
+    printf("%.1f\t%s\n", cdz_bench_median(us[2], REPEATS),
            !same     ? "DIFFERENT"
            : fusible ? cdz_fusing_name(b->verdict)
                      : "nothing to fuse");
-    b->script->end(&b->step);
-    cdz_lua_loader.unload(module);
-    free(params);
+    cdz_bench_close_script(&b->script);
     return same;
-}
-
-/* A fixed stream, so that two runs measure the same rows. */
-static float next_normal(uint32_t *state)
-{
-    float s = -6.0f;
-    for (int i = 0; i < 12; i++) {
-        *state = *state * 1664525u + 1013904223u;
-        s += (float)(*state >> 8) * 0x1p-24f;
-    }
-    return s;
-}
-
-static void make_row(float *row, size_t n, bool peaked)
-{
-    uint32_t state = 1;
-    for (size_t i = 0; i < n; i++) row[i] = (peaked ? 1.5f : 2.0f) * next_normal(&state);
-    for (size_t rank = 1; peaked && rank <= 60; rank++)
-        row[(rank * 7919) % n] = 18.0f - 1.6f * logf((float)rank);
 }
 
 int main(void)
@@ -305,7 +206,7 @@ int main(void)
     for (size_t s = 0; s < 3; s++)
         for (int peaked = 0; peaked < 2; peaked++) {
             b.n = sizes[s];
-            make_row(rows, b.n, peaked);
+            cdz_bench_row(rows, b.n, peaked);
             for (size_t i = 0; i < HISTORY; i++) b.history[i] = (int32_t)((i * i * 31 + 7) % b.n);
             for (b.chain = 0; b.chain < N_CHAINS; b.chain++)
                 same = measure(&b, peaked ? "peaked" : "bell") && same;

@@ -2,12 +2,11 @@
  *
  * Prints microseconds per row, the median of some repeats. Usage: bench_vec [scalar|avx2]. Two rows: a flat one, where
  * top-p 0.9 keeps many thousand tokens, and a peaked one, as language models give. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench.h"
 #include "random/torch_rng.h"
 #include "vec/vec.h"
 
@@ -24,30 +23,16 @@ typedef struct bench {
     volatile float sink;
 } bench;
 
-static double now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median_us(bench *b, void (*call)(bench *))
 {
     double us[REPEATS];
     for (int i = 0; i < REPEATS; i++) {
         memcpy(b->x, b->row, V * sizeof *b->x);
-        const double start = now_us();
+        const double start = cdz_bench_now_us();
         call(b);
-        us[i] = now_us() - start;
+        us[i] = cdz_bench_now_us() - start;
     }
-    qsort(us, REPEATS, sizeof *us, ascending);
-    return us[REPEATS / 2];
+    return cdz_bench_median(us, REPEATS);
 }
 
 /* --- a step ------------------------------------------------------------------------------------------------------- */
@@ -219,28 +204,12 @@ static const struct {
 #undef ROW
 };
 
-/* A fixed stream, so that two runs measure the same rows. */
-static float next_normal(uint32_t *state)
-{
-    float s = -6.0f;
-    for (int i = 0; i < 12; i++) {
-        *state = *state * 1664525u + 1013904223u;
-        s += (float)(*state >> 8) * 0x1p-24f;
-    }
-    return s;
-}
-
-/* peaked: some tens of tokens well above the rest, falling like 1 / rank. */
 static void make_rows(float *flat, float *peaked, bench *b)
 {
-    uint32_t state = 1;
-    for (size_t i = 0; i < V; i++) {
-        flat[i] = 2.0f * next_normal(&state);
-        peaked[i] = 1.5f * next_normal(&state);
-        b->y[i] = 1.0f + 0.1f * next_normal(&state);
-    }
-    for (size_t rank = 1; rank <= 60; rank++)
-        peaked[(rank * 7919) % V] = 18.0f - 1.6f * logf((float)rank);
+    uint32_t stream = 1;
+    cdz_bench_row(flat, V, false);
+    cdz_bench_row(peaked, V, true);
+    for (size_t i = 0; i < V; i++) b->y[i] = 1.0f + 0.1f * cdz_bench_normal(&stream);
     for (size_t i = 0; i < HISTORY; i++) b->history[i] = (int32_t)((i * i * 31 + 7) % V);
 }
 

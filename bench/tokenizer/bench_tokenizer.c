@@ -7,37 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/file.h"
+#include "bench.h"
 #include "token/tokenizer.h"
 
 enum { ROUNDS = 5, DOCUMENT = 8192 };
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v)
-{
-    qsort(v, ROUNDS, sizeof *v, ascending);
-    return v[ROUNDS / 2];
-}
-
 static void must(cdz_status status, const cdz_error *err)
 {
     if (status == CDZ_OK) return;
-    fprintf(stderr, "bench: %s\n", err->text);
-    exit(1);
+    cdz_bench_give_up(err->text);
 }
 
 static size_t document_end(const char *text, size_t len, size_t from)
@@ -75,11 +55,11 @@ static cdz_tokenizer *load(const char *folder, double *ms)
     double took[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
         cdz_tokenizer_free(tok);
-        const double start = now_s();
+        const double start = cdz_now_s();
         must(cdz_tokenizer_open(folder, &tok, &err), &err);
-        took[i] = (now_s() - start) * 1e3;
+        took[i] = (cdz_now_s() - start) * 1e3;
     }
-    *ms = median(took);
+    *ms = cdz_bench_median(took, ROUNDS);
     return tok;
 }
 
@@ -99,16 +79,16 @@ int main(int argc, char **argv)
     cdz_tokenizer *tok = load(argv[1], &load_ms);
     for (int i = 0; i < ROUNDS; i++) {
         cdz_token_scratch *scratch = cdz_token_scratch_new();
-        double start = now_s();
+        double start = cdz_now_s();
         a = encode_all(tok, scratch, text, len);
-        cold[i] = (double)len * 1e-6 / (now_s() - start);
-        start = now_s();
+        cold[i] = (double)len * 1e-6 / (cdz_now_s() - start);
+        start = cdz_now_s();
         encode_all(tok, scratch, text, len);
-        warm[i] = (double)len * 1e-6 / (now_s() - start);
+        warm[i] = (double)len * 1e-6 / (cdz_now_s() - start);
         cdz_token_scratch_free(scratch);
     }
     printf("load_ms %.1f\ncold_mb_s %.2f\nwarm_mb_s %.2f\nids %zu\nsum %" PRIu32 "\n", load_ms,
-           median(cold), median(warm), a.n_ids, a.sum);
+           cdz_bench_median(cold, ROUNDS), cdz_bench_median(warm, ROUNDS), a.n_ids, a.sum);
     cdz_tokenizer_free(tok);
     free(text);
     return 0;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/spread.h"
 #include "cadenza/ext/companion.h"
 #include "run/bare_loop.h"
 #include "run/fuse.h"
@@ -48,12 +49,6 @@ static const float *row_of(const report *r, uint32_t i)
 
 /* --- timing ------------------------------------------------------------------------------------------------------------ */
 
-static int rising(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 typedef cdz_status (*timed)(report *r, cdz_drawn *drawn);
 
 /* The median of the call over the rows, each copied before; in microseconds. */
@@ -68,8 +63,7 @@ static cdz_status median_us(report *r, timed call, double *out)
         CDZ_TRY(call(r, &drawn));
         us[i] = (cdz_now_s() - start) * 1e6;
     }
-    qsort(us, N_ROWS, sizeof *us, rising);
-    *out = us[N_ROWS / 2];
+    *out = cdz_spread_of(us, N_ROWS).median;
     return CDZ_OK;
 }
 
