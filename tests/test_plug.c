@@ -120,8 +120,17 @@ static const struct {
     const char *file, *sentence;
 } zoo[] = {
     {"wrong_magic", "'cdz_plugin' is no Cadenza entry: magic 0xdeadbeef, expected 0x5a444143"},
-    {"other_major", "built for ABI 7.1, this host speaks 0.1; rebuild it with this SDK"},
-    {"other_minor", "built for ABI 0.2, this host speaks 0.1; rebuild it with this SDK"},
+    {"other_major", "built for ABI 7.0, this host speaks 1.0; rebuild it with this SDK"},
+    {"other_minor", "built for ABI 1.9, this host speaks 1.0; use a newer Cadenza, or rebuild it "
+                    "with this SDK"},
+    {"other_flags", "other_flags.so: its entry sets 0x80 in flags, which ABI 1.0 does not have"},
+    {"other_caps", "processor 'org.example.zoo' sets 0x10000000 in caps, which ABI 1.0 does not"},
+    {"other_base_flags", "processor 'org.example.zoo' sets 0x4 in flags, which ABI 1.0 does not"},
+    {"other_param_flags", "parameter strength: it has a flag that is unknown"},
+    {"other_extension", "needs the extension 'cadenza.sky/1', which this host (ABI 1.0) lacks; it "
+                        "has cadenza.companion/1, cadenza.form/1, cadenza.state/1, "
+                        "cadenza.tokenizer/1, cadenza.vec/1"},
+    {"reserved_field", "a reserved field of its entry is not 0"},
     {"other_size", "its entry has 24 bytes, this host expects"},
     {"other_fingerprint", "built where cdz_step has"},
     {"null_apply", "processor 'org.example.zoo' has no apply function"},
@@ -612,7 +621,7 @@ static const struct {
     cdz_status status;
     const char *sentence;
 } manifests[] = {
-    {"good", GOOD_INI "abi = 0.1\nlicense = MIT\nneeds = logits.write\nsummary = An animal\n",
+    {"good", GOOD_INI "abi = 1.0\nlicense = MIT\nneeds = logits.write\nsummary = An animal\n",
      CDZ_OK, NULL},
     {"comments and blank lines", "; a\n\n" GOOD_INI "  \n# b\n", CDZ_OK, NULL},
     {"unknown key", GOOD_INI "licence = MIT\n", CDZ_E_INPUT,
@@ -630,9 +639,14 @@ static const struct {
      CDZ_E_INPUT, "version = new: expected one as 1.0.0"},
     {"bad kind", "[plugin]\nid = a\nversion = 1.0.0\nkind = butler\nentry = good.so\n", CDZ_E_INPUT,
      "kind = butler: expected processor, criterion, strategy, drafter or observer"},
-    {"other ABI", GOOD_INI "abi = 1.0\n", CDZ_E_PLUGIN,
-     "plugin.ini: built for ABI 1.0, this host speaks 0.1"},
-    {"odd ABI", GOOD_INI "abi = new\n", CDZ_E_INPUT, "abi = new: expected one as 0.1"},
+    {"newer ABI", GOOD_INI "abi = 1.9\n", CDZ_E_PLUGIN,
+     "plugin.ini: built for ABI 1.9, this host speaks 1.0; use a newer Cadenza"},
+    {"other ABI", GOOD_INI "abi = 2.0\n", CDZ_E_PLUGIN,
+     "plugin.ini: built for ABI 2.0, this host speaks 1.0; rebuild it with this SDK"},
+    {"odd ABI", GOOD_INI "abi = new\n", CDZ_E_INPUT, "abi = new: expected one as 1.0"},
+    {"extensions that are there", GOOD_INI "needs = logits.write cadenza.vec/1\n", CDZ_OK, NULL},
+    {"an extension that is not", GOOD_INI "needs = cadenza.vec/1, cadenza.vec/2\n", CDZ_E_PLUGIN,
+     "plugin.ini: needs the extension 'cadenza.vec/2', which this host (ABI 1.0) lacks"},
     {"other id than the code",
      "[plugin]\nid = a\nversion = 1.0.0\nkind = processor\n"
      "entry = good.so\n",

@@ -97,7 +97,7 @@ static const struct {
     {"../zoo/duplicate_parameter.so", "scan", "twice", false, false},
     {"../zoo/default_out_of_range.so", "scan", "default is out of range", false, false},
     {"no_summary.so", "descriptor", "summary is empty", false, false},
-    {"unknown_caps.so", "descriptor", "0x100000", false, false},
+    {"unknown_caps.so", "scan", "sets 0x100000 in caps", false, false},
     {"unwritten_state.so", "descriptor", "no accept", false, false},
     {"endless_apply.so", "runs", "still running", true, false},
     {"crashes_in_create.so", "runs", "create with the default parameters: ", false, false},

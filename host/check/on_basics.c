@@ -26,14 +26,8 @@ static cdz_check_state judge_kind(cdz_child *c)
 {
     const void *whole = c->ref.base;
     const bool processor = c->ref.base->kind == CDZ_KIND_PROCESSOR;
-    const uint32_t known = processor ? (CDZ_SAMPLING_ONLY << 1) - 1u : CDZ_HAS_EOS;
-    const uint32_t caps = cdz_plugin_caps(c->ref.base);
     if (c->ref.base->kind != CDZ_KIND_PROCESSOR && c->ref.base->kind != CDZ_KIND_CRITERION)
         return CDZ_CHECK_OK;
-    if (!processor && caps & ~(known | CDZ_NEEDS_IDS))
-        return cdz_fail_check(c, "caps are 0x%x: bits 0x%x mean nothing", caps, caps & ~known);
-    if (processor && caps & ~known)
-        return cdz_fail_check(c, "caps are 0x%x: bits 0x%x mean nothing", caps, caps & ~known);
     const uint32_t state = processor ? ((const cdz_processor *)whole)->state_size
                                      : ((const cdz_criterion *)whole)->state_size;
     const bool accepts = processor ? ((const cdz_processor *)whole)->accept != NULL

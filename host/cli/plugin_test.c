@@ -59,7 +59,7 @@ typedef struct settings {
 /* --- the table ------------------------------------------------------------------------------------------------ */
 
 typedef struct table {
-    const char *last_plugin; /* whose heading was shown */
+    char last_plugin[sizeof((cdz_check_result *)0)->plugin]; /* whose heading was shown */
     uint32_t last_kind;
 } table;
 
@@ -67,9 +67,9 @@ static void show_result(void *user, const cdz_check_result *r)
 {
     table *t = user;
     if (r->plugin[0] &&
-        (!t->last_plugin || t->last_kind != r->kind || strcmp(t->last_plugin, r->plugin) != 0))
+        (t->last_kind != r->kind || strcmp(t->last_plugin, r->plugin) != 0))
         printf("\n%s (%s)\n", r->plugin, cdz_kind_name(r->kind));
-    t->last_plugin = r->plugin[0] ? r->plugin : NULL;
+    snprintf(t->last_plugin, sizeof t->last_plugin, "%s", r->plugin);
     t->last_kind = r->kind;
     printf("  %-17s %-8s %s\n", r->name, cdz_check_word(r->state),
            r->state != CDZ_CHECK_OK || r->detail[0] ? r->detail : r->about);

@@ -10,6 +10,8 @@
 
 /* Limits that no honest table meets; the name limit is that of a key in a pipeline file. */
 enum { MAX_ROWS = 1024, MAX_NAME = 48, MAX_STRUCT = 1 << 20 };
+/* Bits of cdz_param.flags with a meaning. */
+enum { KNOWN_FLAGS = CDZ_GENERATION | CDZ_STRICT_REAL | CDZ_ABOVE_MIN | CDZ_BELOW_MAX };
 
 cdz_param_table cdz_params_of(const cdz_plugin_base *plugin)
 {
@@ -113,6 +115,7 @@ static const char *why_row_is_bad(const cdz_param *param, uint32_t params_size)
 
     if (!shape) return "its type is unknown";
     if (!param->help) return "it has no help text";
+    if (param->flags & ~KNOWN_FLAGS) return "it has a flag that is unknown";
     if (param->offset > params_size || shape->bytes > params_size - param->offset)
         return "its field lies outside the parameter struct";
     if (param->offset % shape->align) return "its field is not aligned";

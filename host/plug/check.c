@@ -1,9 +1,11 @@
 /* check.c - the refusals. Each says which file, what it has and what this host expects. */
 #include "plug/check.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "config/params.h"
+#include "plug/abi.h"
 
 #define MAX_PARAMS 256u
 #define MAX_TEXT   4096u /* bytes of a name, help or summary */
@@ -38,30 +40,13 @@ bool cdz_plugin_version_ok(const char *version)
     return version[n] == '\0' && n >= 1 && n <= 32 && version[0] >= '0' && version[0] <= '9';
 }
 
-cdz_status cdz_abi_refusal(const char *path, unsigned major, unsigned minor, cdz_error *err)
+/* What a later minor gives a meaning may not already be set by accident. */
+static cdz_status check_flags(const char *path, const char *whose, const char *name, uint32_t flags,
+                              uint32_t known, cdz_error *err)
 {
-    return cdz_err(err, CDZ_E_PLUGIN,
-                   "%s: built for ABI %u.%u, this host speaks %u.%u; rebuild it with this SDK",
-                   path, major, minor, (unsigned)CDZ_ABI_MAJOR, (unsigned)CDZ_ABI_MINOR);
-}
-
-static cdz_status check_fingerprint(const char *path, const cdz_fingerprint *theirs, cdz_error *err)
-{
-    static const char *const names[] = {
-        "a pointer",       "an enum",          "a bool",   "a size_t",   "cdz_param",
-        "cdz_plugin_base", "cdz_request_info", "cdz_step", "cdz_scores", "cdz_host"};
-    static const cdz_fingerprint expected = CDZ_FINGERPRINT;
-    uint32_t a[sizeof expected / sizeof(uint32_t)], b[sizeof expected / sizeof(uint32_t)];
-    _Static_assert(sizeof a / sizeof a[0] == sizeof names / sizeof names[0], "a name per field");
-    memcpy(a, theirs, sizeof a);
-    memcpy(b, &expected, sizeof b);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (a[i] != b[i])
-            return cdz_err(err, CDZ_E_PLUGIN,
-                           "%s: built where %s has %u bytes, in this host it has %u; rebuild it "
-                           "with this SDK",
-                           path, names[i], a[i], b[i]);
-    return CDZ_OK;
+    if ((flags & ~known) == 0) return CDZ_OK;
+    return cdz_err(err, CDZ_E_PLUGIN, "%s: %s sets 0x%x in %s, which ABI %u.%u does not have", path,
+                   whose, flags & ~known, name, (unsigned)CDZ_ABI_MAJOR, (unsigned)CDZ_ABI_MINOR);
 }
 
 cdz_status cdz_entry_check(const char *path, const cdz_native *native, cdz_entry *out,
@@ -85,17 +70,23 @@ cdz_status cdz_entry_check(const char *path, const cdz_native *native, cdz_entry
         return cdz_err(err, CDZ_E_PLUGIN,
                        "%s: 'cdz_plugin' is no Cadenza entry: magic 0x%08x, expected 0x%08x", path,
                        out->magic, CDZ_ENTRY_MAGIC);
-    if (out->abi_major != CDZ_ABI_MAJOR || out->abi_minor != CDZ_ABI_MINOR)
+    if (!cdz_abi_spoken(out->abi_major, out->abi_minor))
         return cdz_abi_refusal(path, out->abi_major, out->abi_minor, err);
     if (out->size != sizeof *out || bytes < sizeof *out || !cdz_native_holds(native, at, bytes))
         return cdz_err(err, CDZ_E_PLUGIN,
                        "%s: its entry has %u bytes, this host expects %zu; rebuild it with this SDK",
                        path, out->size, sizeof *out);
     memcpy(out, at, sizeof *out);
-    CDZ_TRY(check_fingerprint(path, &out->fingerprint, err));
+    CDZ_TRY(cdz_fingerprint_check(path, out, err));
+    CDZ_TRY(check_flags(path, "its entry", "flags", out->flags, CDZ_RESIDENT, err));
     if (out->n_plugins == 0 || out->n_plugins > CDZ_MAX_PLUGINS)
         return cdz_err(err, CDZ_E_PLUGIN, "%s: exports %u plugins; expected 1 to %u", path,
                        out->n_plugins, CDZ_MAX_PLUGINS);
+    if (out->reserved != 0)
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: a reserved field of its entry is not 0", path);
+    if (out->needs && !cdz_native_holds_string(native, out->needs, MAX_TEXT))
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: its list of extensions is unreadable", path);
+    CDZ_TRY(cdz_needs_check(path, out->needs, err));
     if (!cdz_native_holds(native, out->plugins, out->n_plugins * sizeof out->plugins[0]))
         return cdz_err(err, CDZ_E_PLUGIN, "%s: its list of %u plugins lies outside the file", path,
                        out->n_plugins);
@@ -183,6 +174,40 @@ static cdz_status check_names(const char *path, const cdz_native *native, cdz_pl
     return CDZ_OK;
 }
 
+/* Capabilities that a kind of plugin can have. */
+static uint32_t known_caps(uint32_t kind)
+{
+    switch (kind) {
+    case CDZ_KIND_PROCESSOR:
+        return CDZ_NEEDS_IDS | CDZ_ROWWISE | CDZ_ELEMENTWISE | CDZ_KEEPS_ARGMAX | CDZ_KEEPS_TOP |
+               CDZ_HISTORY_SPARSE | CDZ_NEEDS_NORMALISED | CDZ_SAMPLING_ONLY;
+    case CDZ_KIND_STRATEGY:
+        return CDZ_ONE_ROW | CDZ_REWINDS | CDZ_SAMPLES | CDZ_GREEDY | CDZ_BEAMS;
+    case CDZ_KIND_CRITERION: return CDZ_NEEDS_IDS | CDZ_HAS_EOS;
+    default: return 0;
+    }
+}
+
+static uint32_t caps_of(const cdz_descriptor *d)
+{
+    switch (d->base.kind) {
+    case CDZ_KIND_PROCESSOR: return d->processor.caps;
+    case CDZ_KIND_CRITERION: return d->criterion.caps;
+    case CDZ_KIND_STRATEGY: return d->strategy.caps;
+    case CDZ_KIND_DRAFTER: return d->drafter.caps;
+    default: return d->observer.caps;
+    }
+}
+
+static cdz_status check_bits(const char *path, const cdz_descriptor *d, cdz_error *err)
+{
+    const uint32_t kind = d->base.kind;
+    char whose[CDZ_MAX_ID + 16];
+    (void)snprintf(whose, sizeof whose, "%s '%s'", cdz_kind_name(kind), d->base.id);
+    CDZ_TRY(check_flags(path, whose, "flags", d->base.flags, 0, err));
+    return check_flags(path, whose, "caps", caps_of(d), known_caps(kind), err);
+}
+
 /* The part of the table that decides what may be read; its meaning is params.h's business. */
 static cdz_status check_table(const char *path, const cdz_native *native,
                               const cdz_plugin_base *base, cdz_error *err)
@@ -245,6 +270,7 @@ cdz_status cdz_descriptor_adopt(const char *path, const cdz_plugin_base *from,
 {
     CDZ_TRY(copy_descriptor(path, from, native, out, err));
     CDZ_TRY(check_names(path, native, &out->base, err));
+    CDZ_TRY(check_bits(path, out, err));
     CDZ_TRY(check_calls(path, out, err));
     CDZ_TRY(check_table(path, native, &out->base, err));
     const cdz_param_table table = {.at = out->base.params,

@@ -33,9 +33,6 @@ bool cdz_plugin_version_ok(const char *version);
 cdz_status cdz_entry_check(const char *path, const cdz_native *native, cdz_entry *out,
                            cdz_error *err);
 
-/* The sentence for a file of another ABI. */
-cdz_status cdz_abi_refusal(const char *path, unsigned major, unsigned minor, cdz_error *err);
-
 /* Copies a descriptor into *out and checks it. native: the object it must lie in, or NULL for descriptors that a loader
  * of our own made. */
 cdz_status cdz_descriptor_adopt(const char *path, const cdz_plugin_base *from,

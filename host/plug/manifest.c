@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "config/ini.h"
+#include "plug/abi.h"
 #include "plug/check.h"
 
 typedef enum key {
@@ -108,7 +109,7 @@ static cdz_status check_values(const reader *r)
                  {KEY_VERSION, cdz_plugin_version_ok, "one as 1.0.0"},
                  {KEY_KIND, kind_ok, "processor, criterion, strategy, drafter or observer"},
                  {KEY_SHA256, cdz_sha256_is_hex, "64 hexadecimal digits"},
-                 {KEY_ABI, abi_ok, "one as 0.1"}};
+                 {KEY_ABI, abi_ok, "one as 1.0"}};
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         const cdz_ini_setting *s = r->values[rules[i].key];
         if (s && !rules[i].ok(s->value))
@@ -122,7 +123,7 @@ static cdz_status check_abi(const cdz_manifest *m, cdz_error *err)
 {
     unsigned major, minor;
     if (!m->abi || sscanf(m->abi, "%5u.%5u", &major, &minor) != 2) return CDZ_OK;
-    if (major == CDZ_ABI_MAJOR && minor == CDZ_ABI_MINOR) return CDZ_OK;
+    if (cdz_abi_spoken(major, minor)) return CDZ_OK;
     return cdz_abi_refusal(m->path, major, minor, err);
 }
 
@@ -211,6 +212,7 @@ static cdz_status read_manifest(const char *folder, reader *r)
     m->entry_path = cdz_arena_printf(&m->arena, "%s/%s", folder, m->entry);
     if (!m->entry_path) return cdz_err(r->err, CDZ_E_NOMEM, "%s: out of memory", m->path);
     CDZ_TRY(check_abi(m, r->err));
+    CDZ_TRY(cdz_needs_check(m->path, m->needs, r->err));
     CDZ_TRY(check_file(folder, m, "entry", m->entry, m->entry_path, r->err));
     return read_files(folder, m, value(r, KEY_FILES), r->err);
 }

@@ -6,8 +6,11 @@
 #   run.sh --record   write that file
 #
 # A difference means that plugins built before and hosts built after disagree. Of a version that nobody has yet, the record
-# is made anew. A released 0.x asks for a higher CDZ_ABI_MINOR and a record of its own; from 1.0 on a record may only gain
-# lines, and the old ones stay in this folder.
+# is made anew. What a released minor lacks asks for a higher CDZ_ABI_MINOR and a record of its own; the older records of the
+# same major stay in this folder, and the headers must still hold every line of theirs: only structs that begin with their
+# size, or with cdz_plugin_base, may have grown.
+#
+# Types of functions are compared by abidiff, where it is installed, with abi-MAJOR.MINOR.xml.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 sdk=$here/../../sdk/include
@@ -89,11 +92,49 @@ EOF
 "$cc" -std=c17 -I"$sdk" "$work/layout.c" -o "$work/layout"
 "$work/layout" > "$work/layout.txt"
 
+# Names the lines of an older record that the newer layout breaks.
+broken() { # older, newer
+    awk '
+    NR == FNR {
+        seen[$0] = 1
+        if ($1 == "struct") size[$2] = $3
+        if ($2 == "at" && $3 == "0," && split($1, part, ".") == 2 && (part[2] == "size" || part[2] == "base"))
+            grows[part[1]] = 1
+        next
+    }
+    $0 in seen { next }
+    $1 == "struct" && grows[$2] && size[$2] > $3 { next }
+    { print "  " $0 }' "$2" "$1"
+}
+
+# broken() at work: one struct may grow, one may not, a field moved, a value changed.
+printf 'A = 1\nstruct cdz_a 8\n  cdz_a.size at 0, 4\nstruct cdz_b 8\n  cdz_b.x at 0, 4\n' > "$work/older"
+printf 'A = 2\nstruct cdz_a 16\n  cdz_a.size at 0, 4\nstruct cdz_b 16\n  cdz_b.x at 4, 4\n' > "$work/newer"
+[ "$(broken "$work/older" "$work/newer" | wc -l)" = 3 ] || { echo "FAILED: broken() no longer sees what it should"; exit 1; }
+
 version=$(printf '#include "cadenza/plugin.h"\nCDZ_ABI_MAJOR.CDZ_ABI_MINOR\n' | "$cc" -E -P -I"$sdk" -xc - | tail -1 | tr -d ' ')
 record=$here/layout-$version.txt
+types=$here/abi-$version.xml
+
+# A shared object whose one function takes every struct, so that its debug information holds them all.
+{
+    includes
+    printf 'void cdz_surface('
+    awk '$1 == "struct" { printf "%sstruct %s *a%d", n++ ? ", " : "", $2, n }' "$work/layout.txt"
+    printf ');\n__attribute__((visibility("default"))) void cdz_surface('
+    awk '$1 == "struct" { printf "%sstruct %s *a%d", n++ ? ", " : "", $2, n }' "$work/layout.txt"
+    printf ') {\n'
+    awk '$1 == "struct" { printf "    (void)a%d;\n", ++n }' "$work/layout.txt"
+    printf '}\n'
+} > "$work/surface.c"
+gcc -std=c17 -g -O0 -shared -fPIC -I"$sdk" "$work/surface.c" -o "$work/surface.so"
+
 if [ "${1:-}" = --record ]; then
     cp "$work/layout.txt" "$record"
     echo "recorded $(wc -l < "$record") lines as layout-$version.txt"
+    command -v abidw > /dev/null || { echo "abidw (package abigail-tools) is missing: no abi-$version.xml"; exit 1; }
+    abidw --no-corpus-path --no-comp-dir-path --no-show-locs --out-file "$types" "$work/surface.so"
+    echo "recorded the types as abi-$version.xml"
     exit
 fi
 [ -f "$record" ] || { echo "FAILED: there is no tests/abi/layout-$version.txt: tests/abi/run.sh --record writes it"; exit 1; }
@@ -102,9 +143,26 @@ if [ "$(uname -m)" != x86_64 ]; then
     echo "COUNTED 0 passed, 0 failed, 1 skipped"
     exit
 fi
+passed=$(wc -l < "$record") failed=0 skipped=0
 if ! diff "$record" "$work/layout.txt"; then
     echo "FAILED: the layout is no longer that of ABI $version (< recorded, > now)"
-    echo "COUNTED 0 passed, 1 failed, 0 skipped"
-    exit 1
+    failed=$((failed + 1))
 fi
-echo "COUNTED $(wc -l < "$record") passed, 0 failed, 0 skipped"
+for older in "$here/layout-${version%.*}".*.txt; do
+    lost=$(broken "$older" "$work/layout.txt")
+    [ -z "$lost" ] && continue
+    printf 'FAILED: %s promised what no longer holds:\n%s\n' "$(basename "$older")" "$lost"
+    failed=$((failed + 1))
+done
+if command -v abidiff > /dev/null; then
+    if abidiff --no-show-locs "$types" "$work/surface.so" > "$work/abidiff"; then passed=$((passed + 1)); else
+        sed -n '1,40p' "$work/abidiff"
+        echo "FAILED: the types are no longer those of ABI $version"
+        failed=$((failed + 1))
+    fi
+else
+    echo "SKIPPED abi types: abidiff is not installed (package abigail-tools)"
+    skipped=1
+fi
+echo "COUNTED $passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]

@@ -22,6 +22,18 @@
 #ifndef ZOO_STATE
 #define ZOO_STATE 0
 #endif
+#ifndef ZOO_CAPS
+#define ZOO_CAPS 0
+#endif
+#ifndef ZOO_BASE_FLAGS
+#define ZOO_BASE_FLAGS 0
+#endif
+#ifndef ZOO_NEEDS
+#define ZOO_NEEDS NULL
+#endif
+#ifndef ZOO_RESERVED
+#define ZOO_RESERVED 0
+#endif
 #ifndef ZOO_PARAMS
 #define ZOO_PARAMS CDZ_REAL(zoo, strength, 1.0, 0.0, 2.0, "how much")
 #endif
@@ -74,7 +86,9 @@ static const cdz_processor zoo_processor = {
              .id = ZOO_ID,
              .version = ZOO_VERSION,
              .summary = "An animal",
+             .flags = ZOO_BASE_FLAGS,
              CDZ_PARAMS(zoo, zoo_table)},
+    .caps = ZOO_CAPS,
     .state_size = ZOO_STATE,
     .apply = ZOO_APPLY,
 };
@@ -90,4 +104,6 @@ CDZ_EXPORT const cdz_entry cdz_plugin = {
     .fingerprint = ZOO_FINGERPRINT,
     .plugins = ZOO_PLUGINS,
     .n_plugins = ZOO_COUNT,
+    .reserved = ZOO_RESERVED,
+    .needs = ZOO_NEEDS,
 };

@@ -13,7 +13,11 @@
  *   [any]     any thread, any time
  * Ownership. What a call gives you is borrowed until the call returns, unless its line says otherwise.
  * Errors. Return a cdz_status; before returning one that is not CDZ_OK, say why: return cdz_fail(step, ...).
- * Versions. 0.x: host and plugin must agree on major and minor exactly. Backward compatibility begins at 1.0. */
+ * Versions. A host of ABI 1.n loads what was built for 1.0 to 1.n, for ever; a later minor or another major is refused
+ * in one sentence. Within a major nothing moves: functions and fields are only appended, to structs that begin with
+ * their size (or with cdz_plugin_base), and the host looks at the size before it reads or fills what was appended. All
+ * other structs keep their size. Bits that no minor has given a meaning must be zero. What ends in "/1" under ext/ is
+ * part of this; schedulers, backends and draft extensions ("cadenza.draft.*") are not. */
 #ifndef CADENZA_PLUGIN_H
 #define CADENZA_PLUGIN_H
 
@@ -23,8 +27,8 @@
 extern "C" {
 #endif
 
-#define CDZ_ABI_MAJOR   0
-#define CDZ_ABI_MINOR   1
+#define CDZ_ABI_MAJOR   1
+#define CDZ_ABI_MINOR   0
 #define CDZ_ENTRY_MAGIC 0x5A444143u /* "CADZ" in memory order on little-endian machines */
 
 typedef struct cdz_step cdz_step;
@@ -210,6 +214,7 @@ struct cdz_plugin_base {
     const cdz_param *params;
     uint32_t n_params, param_size,
         params_size; /* rows, bytes per row, bytes of the parameter struct */
+    uint32_t flags;  /* none yet: 0 */
     /* Optional. What this plugin offers beyond its kind, by string id ("cadenza.state/1"); NULL for others. [any] */
     const void *(*extension)(const char *id);
     /* For loaders that make descriptors at run time (the Lua host): their own data. NULL in C plugins. */
@@ -331,12 +336,15 @@ typedef struct cdz_entry {
     uint32_t flags; /* cdz_entry_flag */
     cdz_fingerprint fingerprint;
     const cdz_plugin_base *const *plugins;
-    uint32_t n_plugins;
+    uint32_t n_plugins, reserved; /* reserved: 0 */
+    /* Extensions without which nothing here works, ids apart by spaces ("cadenza.vec/1"): a host that lacks one refuses
+     * the file in a sentence that names both. NULL: the plugins ask for what they want and do without. */
+    const char *needs;
 } cdz_entry;
 
 extern CDZ_EXPORT const cdz_entry cdz_plugin;
 
-#define CDZ_EXPORT_PLUGINS_FLAGS(flags_, ...)                                                      \
+#define CDZ_EXPORT_PLUGINS_AS(flags_, needs_, ...)                                                 \
     static const cdz_plugin_base *const cdz_exported_[] = {__VA_ARGS__};                           \
     CDZ_EXPORT const cdz_entry cdz_plugin = {                                                      \
         .magic = CDZ_ENTRY_MAGIC,                                                                  \
@@ -346,8 +354,9 @@ extern CDZ_EXPORT const cdz_entry cdz_plugin;
         .flags = flags_,                                                                           \
         .fingerprint = CDZ_FINGERPRINT,                                                            \
         .plugins = cdz_exported_,                                                                  \
-        .n_plugins = (uint32_t)(sizeof cdz_exported_ / sizeof cdz_exported_[0])};
-#define CDZ_EXPORT_PLUGINS(...) CDZ_EXPORT_PLUGINS_FLAGS(0, __VA_ARGS__)
+        .n_plugins = (uint32_t)(sizeof cdz_exported_ / sizeof cdz_exported_[0]),                   \
+        .needs = needs_};
+#define CDZ_EXPORT_PLUGINS(...) CDZ_EXPORT_PLUGINS_AS(0, NULL, __VA_ARGS__)
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,3 @@
+/* Writes into a field that is reserved. */
+#define ZOO_RESERVED 1
+#include "zoo.h"
