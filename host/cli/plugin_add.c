@@ -145,11 +145,21 @@ static cdz_status try_package(const char *folder, cdz_error *err)
     return st;
 }
 
+/* Refuses what would not be loaded from where it lies. */
 static cdz_status check_home(const char *folder, cdz_error *err)
 {
     struct stat s;
-    if (stat(folder, &s) == 0 && !(s.st_mode & S_IWOTH)) return CDZ_OK;
+    if (stat(folder, &s) != 0 || !(s.st_mode & S_IWOTH)) return CDZ_OK;
     return cdz_err(err, CDZ_E_DENIED, "%s: anyone may write to this folder; chmod o-w it", folder);
+}
+
+/* The copy that is tried has a name of its own, which nobody has seen. */
+static cdz_status name_as_typed(const adding *a, const char *folder, cdz_error *err)
+{
+    const size_t n = strlen(a->staged);
+    const cdz_error said = *err;
+    if (strncmp(said.text, a->staged, n) != 0) return said.code;
+    return cdz_err(err, said.code, "%s%s", folder, said.text + n);
 }
 
 /* The copy first: until the lock names its bytes it cannot be loaded. */
@@ -159,12 +169,14 @@ static cdz_status put(adding *a, const char *folder, cdz_lock_edit *edit, cdz_er
     const cdz_pin pin = cdz_package_pin(&a->package, files);
     const cdz_pin *old = cdz_lock_find(&edit->lock, pin.id);
     if (a->home) {
+        CDZ_TRY(check_home(a->home, err));
         CDZ_TRY(check_home(folder, err));
         CDZ_TRY(try_package(folder, err));
     } else {
         const char *user_dir = a->places.user_dir;
+        CDZ_TRY(check_home(user_dir, err));
         CDZ_TRY(cdz_package_stage(&a->package, user_dir, &a->arena, &a->staged, err));
-        CDZ_TRY(try_package(a->staged, err));
+        if (try_package(a->staged, err) != CDZ_OK) return name_as_typed(a, folder, err);
         CDZ_TRY(cdz_package_install(&a->package, a->staged, user_dir, old, err));
         a->staged = NULL;
     }
@@ -191,7 +203,7 @@ static cdz_status add(adding *a, const char *folder, const char *lock, bool yes,
     show(a, folder, old);
     cdz_lock_free(&now);
     CDZ_TRY(ask(yes, err));
-    CDZ_TRY(pin_package(a, folder, err));
+    if (pin_package(a, folder, err) != CDZ_OK) return cdz_err_prefix(err, "nothing was pinned");
     printf("\n%s is pinned; `cadenza plugin info %s` shows its parameters\n",
            a->package.manifest.id, a->package.manifest.id);
     return CDZ_OK;

@@ -115,12 +115,19 @@ static cdz_status copy_entry(const char *from, const char *to, const char *name,
     return copy_file(from, to, name, r, err);
 }
 
+static cdz_status make_folder(const char *path, cdz_error *err)
+{
+    if (mkdir(path, 0777) == 0) return CDZ_OK;
+    if (errno == EEXIST)
+        return cdz_err(err, CDZ_E_IO, "plugin new: %s is there already; expected a new name", path);
+    return cdz_err(err, CDZ_E_IO, "plugin new: %s: %s", path, strerror(errno));
+}
+
 static cdz_status copy_template(const char *from, const char *to, const renaming *r, cdz_error *err)
 {
     DIR *dir = opendir(from);
     if (!dir) return cdz_err(err, CDZ_E_IO, "%s: %s", from, strerror(errno));
-    cdz_status st = CDZ_OK;
-    if (mkdir(to, 0777) != 0) st = cdz_err(err, CDZ_E_IO, "%s: %s", to, strerror(errno));
+    cdz_status st = make_folder(to, err);
     for (struct dirent *entry; st == CDZ_OK && (entry = readdir(dir)) != NULL;)
         if (entry->d_name[0] != '.') st = copy_entry(from, to, entry->d_name, r, err);
     closedir(dir);
@@ -141,6 +148,31 @@ static void say_what_next(const char *path, const char *lang, const renaming *r)
            "  cadenza plugin add .\n");
 }
 
+/* ": did you mean 'x'?" for one of the names; "" when it is one of them or near none. */
+static void suggest(const char *name, const char *const *names, size_t n, char out[64])
+{
+    const char *near = cdz_nearest_name(name, names, n);
+    out[0] = '\0';
+    if (near && strcmp(near, name) != 0) snprintf(out, 64, ": did you mean '%s'?", near);
+}
+
+static int no_template(const char *kind, const char *lang)
+{
+    static const char *const langs[] = {"lua", "c"};
+    const char *kinds[32];
+    size_t n = 0;
+    char near_kind[64], near_lang[64];
+    for (uint32_t k = CDZ_KIND_PROCESSOR; n < 32 && cdz_kind_name(k); k++)
+        kinds[n++] = cdz_kind_name(k);
+    suggest(kind, kinds, n, near_kind);
+    suggest(lang, langs, 2, near_lang);
+    const char *near = near_kind[0] ? near_kind : near_lang;
+    return cdz_cli_misuse("plugin",
+                          "new: no template for --kind %.40s --lang %.40s%s%s are processor, "
+                          "criterion, strategy, drafter and observer, languages lua and c",
+                          kind, lang, near, near[0] ? " Kinds" : "; kinds");
+}
+
 int cdz_cli_plugin_new(const char *path, const char *kind, const char *lang, const char *id)
 {
     cdz_error err = {0};
@@ -148,13 +180,9 @@ int cdz_cli_plugin_new(const char *path, const char *kind, const char *lang, con
     char relative[128], from[4352];
     const char *slash = strrchr(path, '/');
     if (strlen(kind) + strlen(lang) > 40 || strchr(kind, '/') || strchr(lang, '/'))
-        return cdz_cli_misuse("plugin", "new: no template for %.40s in %.40s", kind, lang);
+        return no_template(kind, lang);
     snprintf(relative, sizeof relative, "template/%s-%s", kind, lang);
-    if (!cdz_cli_shared(relative, from, sizeof from))
-        return cdz_cli_misuse("plugin",
-                              "new: no template for --kind %s --lang %s; kinds are processor, "
-                              "criterion, strategy, drafter and observer, languages lua and c",
-                              kind, lang);
+    if (!cdz_cli_shared(relative, from, sizeof from)) return no_template(kind, lang);
     cdz_status st = make_renaming(kind, slash ? slash + 1 : path, id, &r, &err);
     if (st == CDZ_OK) st = copy_template(from, path, &r, &err);
     if (st != CDZ_OK) return cdz_cli_fail(&err);

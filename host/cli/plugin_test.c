@@ -53,6 +53,7 @@ typedef struct settings {
     cdz_check_options check;
     const char **plugins, **set; /* owned lists */
     const char *junit;
+    const char *model, *assistant; /* as typed; else the shipped ones are used */
     bool seeded, json, list, help;
 } settings;
 
@@ -76,6 +77,35 @@ static void show_result(void *user, const cdz_check_result *r)
     fflush(stdout);
 }
 
+/* As a shell takes it for one word. */
+static void put_option(const char *name, const char *text)
+{
+    printf(" %s", name);
+    if (!strpbrk(text, " \t\n\"'\\$`*?[]{}()<>|&;#~!")) {
+        fputs(text, stdout);
+        return;
+    }
+    putchar('\'');
+    for (const char *c = text; *c; c++)
+        if (*c == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*c);
+    putchar('\'');
+}
+
+/* The command that tries the i-th check once more, on the same plugin with the same parameters. */
+static void show_again(const settings *s, const cdz_check_report *report, uint32_t i)
+{
+    fputs("again: cadenza plugin test", stdout);
+    put_option("", s->check.what);
+    for (uint32_t k = 0; k < s->check.n_plugins; k++) put_option("--plugin ", s->plugins[k]);
+    for (uint32_t k = 0; k < s->check.n_set; k++) put_option("-s ", s->set[k]);
+    if (s->model) put_option("--model ", s->model);
+    if (s->assistant) put_option("--assistant ", s->assistant);
+    printf(" --seed %" PRIu64 " --only %s\n", report->seed, report->results[i].name);
+}
+
 static void show_end(const settings *s, const cdz_check_report *report)
 {
     uint32_t skipped = 0;
@@ -84,9 +114,7 @@ static void show_end(const settings *s, const cdz_check_report *report)
     printf("\n%u check%s, %u failed, %u skipped; seed %" PRIu64 "\n", report->n,
            report->n == 1 ? "" : "s", report->n_failed, skipped, report->seed);
     for (uint32_t i = 0; i < report->n; i++)
-        if (report->results[i].state == CDZ_CHECK_FAILED)
-            printf("again: cadenza plugin test %s --seed %" PRIu64 " --only %s\n", s->check.what,
-                   report->seed, report->results[i].name);
+        if (report->results[i].state == CDZ_CHECK_FAILED) show_again(s, report, i);
 }
 
 static int list_checks(void)
@@ -130,9 +158,11 @@ static int run_checks(settings *s)
     cdz_check_report report = {0};
     cdz_error err = {0};
     table t = {0};
-    if (!s->check.model && cdz_cli_shared("models/pocket-dictionary", model, sizeof model))
+    s->check.model = s->model;
+    s->check.assistant = s->assistant;
+    if (!s->model && cdz_cli_shared("models/pocket-dictionary", model, sizeof model))
         s->check.model = model;
-    if (!s->check.assistant &&
+    if (!s->assistant &&
         cdz_cli_shared("models/pocket-dictionary-draft", assistant, sizeof assistant))
         s->check.assistant = assistant;
     s->check.plugins = s->plugins;
@@ -200,8 +230,8 @@ static void take_option(settings *s, int opt, int *status)
         return;
     case 's': (void)add(&s->set, &s->check.n_set, optarg, status); return;
     case CDZ_OPT_PLUGIN: (void)add(&s->plugins, &s->check.n_plugins, optarg, status); return;
-    case OPT_MODEL: s->check.model = optarg; return;
-    case CDZ_OPT_ASSISTANT: s->check.assistant = optarg; return;
+    case OPT_MODEL: s->model = optarg; return;
+    case CDZ_OPT_ASSISTANT: s->assistant = optarg; return;
     case OPT_JUNIT: s->junit = optarg; return;
     case OPT_JSON: s->json = true; return;
     case OPT_LIST: s->list = true; return;

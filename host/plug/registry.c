@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -389,7 +390,8 @@ static cdz_status found(cdz_registry *r, const char *path, rank at_rank, cdz_err
     if (S_ISDIR(s.st_mode)) {
         if (!cdz_manifest_present(path)) return CDZ_OK;
         if (s.st_mode & S_IWOTH)
-            st = cdz_err(&why, CDZ_E_DENIED, "%s: anyone may write to this folder", path);
+            st = cdz_err(&why, CDZ_E_DENIED, "%s: anyone may write to this folder; chmod o-w it",
+                         path);
         else
             st = found_package(r, path, at_rank, &id, &why);
     } else if (S_ISREG(s.st_mode)) {
@@ -420,7 +422,8 @@ static cdz_status scan_directory(cdz_registry *r, const char *directory, rank at
     if (s.st_mode & S_IWOTH) {
         cdz_error why;
         (void)cdz_err(&why, CDZ_E_DENIED,
-                      "%s: anyone may write to this directory; no plugin is loaded from it",
+                      "%s: anyone may write to this directory, so no plugin is loaded from it; "
+                      "chmod o-w it",
                       directory);
         return refused_before(r, directory, at_rank)
                    ? CDZ_OK
@@ -538,6 +541,20 @@ static const char *nearest_id(const cdz_registry *r, uint32_t kind, const char *
     return near;
 }
 
+/* "" or, as what was asked for may be in a place that was refused, what became of that. */
+static void mention_refusals(const cdz_registry *r, char *out, size_t out_bytes)
+{
+    const cdz_error *only = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_entries; i++)
+        if (r->entries[i].problem) only = r->entries[i].problem, n++;
+    out[0] = '\0';
+    if (n == 1)
+        snprintf(out, out_bytes, "; refused was %.900s", only->text);
+    else if (n > 1)
+        snprintf(out, out_bytes, "; %zu of them were refused, it says why", n);
+}
+
 static cdz_status not_found(const cdz_registry *r, uint32_t kind, const char *id, cdz_error *err)
 {
     cdz_plugin_ref other;
@@ -555,8 +572,11 @@ static cdz_status not_found(const cdz_registry *r, uint32_t kind, const char *id
         return cdz_err(err, CDZ_E_NOT_FOUND,
                        "no %s '%s', and the built-in plugins are not where they should be: %s",
                        what, id, r->builtin_dir ? r->builtin_dir : "unknown place");
-    return cdz_err(err, CDZ_E_NOT_FOUND, "no %s '%s' among the named plugins and in %s", what, id,
-                   r->builtin_dir);
+    char refusals[CDZ_ERROR_TEXT];
+    mention_refusals(r, refusals, sizeof refusals);
+    return cdz_err(err, CDZ_E_NOT_FOUND,
+                   "no %s '%s' in any of the places that `cadenza plugin list -v` shows%s", what,
+                   id, refusals);
 }
 
 cdz_status cdz_registry_find(cdz_registry *registry, uint32_t kind, const char *id,

@@ -80,7 +80,7 @@ check "remove" cadenza plugin remove org.example.try-c
 grep -q try-c "$lock" && bad "the pin is still there" || good
 refused "its id is gone" 1 "no plugin 'org.example.try-c'" cadenza plugin info org.example.try-c
 check "remove the script" cadenza plugin remove org.example.try-lua
-refused "a package that does not work is not pinned" 1 "kind = strategy, but try_c.so exports a processor" \
+refused "a package that does not work is not pinned" 1 "nothing was pinned: odd/plugin.ini: kind = strategy, but try_c.so exports" \
     bash -c 'cp -r try_c odd && sed -i s/processor/strategy/ odd/plugin.ini && cadenza plugin add odd --yes'
 [ -z "$(ls -A "$mine")" ] && good || bad "it left $(ls -A "$mine")"
 refused "no package" 1 "no plugin package" cadenza plugin add .
@@ -105,6 +105,12 @@ refused "schema of two" 2 "schema takes one" cadenza plugin schema top_k top_p
 export CADENZA_PLUGIN_PATH=$work
 refused "found, not pinned" 1 "native code found in a directory" cadenza plugin info org.example.try-c
 check "a script that is found runs" cadenza plugin info org.example.try-lua
+mkdir -m 777 open && cp -r try_c open/elsewhere
+refused "not found, and where it may be" 1 "refused was $work/open: anyone may write" \
+    env CADENZA_PLUGIN_PATH="$work/open" cadenza plugin info org.example.try-c
+refused "pinned where it would not be found" 1 "nothing was pinned: $work/open: anyone may write to this folder" \
+    env CADENZA_PLUGIN_PATH="$work/open" cadenza plugin add open/elsewhere --yes
+rm -r open
 check "pinned where it is" cadenza plugin add try_c --yes --lock cadenza.lock
 shows "it stays" '^stays in +try_c'
 check "found, pinned" "${run[@]}" -s pipeline.processors=org.example.try-c

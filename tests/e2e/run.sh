@@ -131,8 +131,12 @@ for kind in processor criterion strategy drafter observer; do
         same "$name forgets the template's name" "$(grep -rlE 'my[-_]' --include='*.[cilm]*' --include='*.sh' "$name")" ""
     done
 done
-refused "a package that is there" 1 "new_strategy_c: File exists" cadenza plugin new new_strategy_c
-refused "a kind without a template" 2 "kinds are processor" cadenza plugin new other --kind drawer
+refused "a package that is there" 1 "new_strategy_c is there already" cadenza plugin new new_strategy_c
+refused "a kind that is misspelt" 2 "did you mean 'processor'?" cadenza plugin new other --kind proccessor
+refused "a language that is misspelt" 2 "did you mean 'c'?" cadenza plugin new other --lang C
+again=$(cadenza plugin test ./new_processor_lua -s 'penalty=a b' --seed 1 --only runs 2>&1 | grep '^again:')
+same "what repeats a check" "$again" "again: cadenza plugin test ./new_processor_lua -s 'penalty=a b' --seed 1 --only runs"
+refused "a kind without a template" 2 "kinds are processor" cadenza plugin new other --kind poet
 refused "a name that names nothing" 2 "'9x'" cadenza plugin new 9x
 
 # --- state that follows rows: through beams, and through tokens that are taken back
