@@ -133,17 +133,18 @@ static const char *plugin_text(cdz_arena *arena, const cdz_instance *instance)
 /* --- sections -------------------------------------------------------------------------------------------- */
 
 /* Why an instance is there: the place that lists it, or the parameter that switches it on. */
-static const char *asked_by(cdz_arena *arena, const cdz_plan *plan, const cdz_instance *instance)
+static const char *asked_by(cdz_arena *arena, const cdz_origin *origins,
+                            const cdz_instance *instance)
 {
     if (instance->custom) return where(arena, &instance->origin);
     int slot = cdz_generation_slot(instance->plugin.base->id);
     if (slot < 0) return "";
-    const cdz_origin *origin = &plan->origins[slot];
+    const cdz_origin *origin = &origins[slot];
     /* min_length may be there for min_new_tokens' sake, max_length for max_new_tokens'. */
     static const char *const pairs[][2] = {{"min_length", "min_new_tokens"},
                                            {"max_length", "max_new_tokens"}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        const cdz_origin *other = &plan->origins[cdz_generation_slot(pairs[i][1])];
+        const cdz_origin *other = &origins[cdz_generation_slot(pairs[i][1])];
         if (strcmp(instance->plugin.base->id, pairs[i][0]) == 0 &&
             other->source != CDZ_SOURCE_DEFAULT)
             return cdz_arena_printf(arena, "%s, %s", pairs[i][1], where(arena, other));
@@ -173,11 +174,55 @@ static void write_instances(cdz_arena *arena, const cdz_plan *plan, const char *
     for (uint32_t i = 0; i < n; i++) {
         const char *name =
             places ? cdz_arena_printf(arena, "%2u  %s", at[i].place, at[i].name) : at[i].name;
-        add_row(&t, name, settings_text(arena, &at[i]), asked_by(arena, plan, &at[i]),
+        add_row(&t, name, settings_text(arena, &at[i]), asked_by(arena, plan->origins, &at[i]),
                 plugin_text(arena, &at[i]));
     }
     if (n == 0) cdz_buf_puts(out, "  none\n");
     write_table(&t, out);
+}
+
+/* The processors that run in phase n, below a heading. */
+static void write_phase_chain(cdz_arena *arena, const cdz_plan *plan, const cdz_origin *origins,
+                              uint32_t n, cdz_buf *out)
+{
+    table t = {.arena = arena};
+    for (uint32_t i = 0; i < plan->n_processors; i++) {
+        const cdz_instance *p = &plan->processors[i];
+        if (p->phases & 1u << n)
+            add_row(&t, cdz_arena_printf(arena, "%2u  %s", p->place, p->name),
+                    settings_text(arena, p), asked_by(arena, origins, p), plugin_text(arena, p));
+    }
+    if (t.n == 0) cdz_buf_puts(out, "  none\n");
+    write_table(&t, out);
+}
+
+static bool runs_outside(const cdz_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_phases; i++)
+        if (plan->phases[i].begin) return true;
+    return plan->phases[plan->n_phases - 1].until != NULL;
+}
+
+static void write_mark(const char *name, const char *value, cdz_buf *out)
+{
+    if (value) cdz_buf_printf(out, ", %s %s", name, value);
+}
+
+static void write_phases(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
+{
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        const cdz_plan_phase *phase = &plan->phases[i];
+        cdz_buf_printf(out, "\nProcessors in phase %s (%s", phase->name,
+                       where(arena, &phase->origin));
+        write_mark("begin", phase->begin, out);
+        write_mark("until", phase->until, out);
+        write_mark("max_tokens", phase->max_tokens, out);
+        cdz_buf_puts(out, "), in order\n");
+        write_phase_chain(arena, plan, phase->origins, i + 1, out);
+    }
+    if (!runs_outside(plan)) return;
+    cdz_buf_puts(out, "\nProcessors outside of phases, in order\n");
+    write_phase_chain(arena, plan, plan->origins, 0, out);
 }
 
 static void write_parameters(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
@@ -254,7 +299,8 @@ static void find_conflicts(const cdz_plan *plan, table *t)
     for (uint32_t i = 0; i < plan->n_processors; i++) {
         for (uint32_t k = i + 1; k < plan->n_processors; k++) {
             const cdz_instance *a = &plan->processors[i], *b = &plan->processors[k];
-            const char *why = conflict(a, b);
+            const bool meet = !a->phases || !b->phases || (a->phases & b->phases);
+            const char *why = meet ? conflict(a, b) : NULL;
             if (why)
                 add_row(t, cdz_arena_printf(t->arena, "%s before %s: %s", a->name, b->name, why),
                         "", "", "");
@@ -298,8 +344,11 @@ cdz_status cdz_pipeline_explain_text(cdz_pipeline *pipeline, const cdz_json *mod
     write_strategy(arena, plan, out);
     if (plan->drafter.plugin.base)
         write_instances(arena, plan, "Drafter", &plan->drafter, 1, false, out);
-    write_instances(arena, plan, "Processors, in order", plan->processors, plan->n_processors, true,
-                    out);
+    if (plan->n_phases)
+        write_phases(arena, plan, out);
+    else
+        write_instances(arena, plan, "Processors, in order", plan->processors, plan->n_processors,
+                        true, out);
     write_instances(arena, plan, "Stopping criteria", plan->criteria, plan->n_criteria, false, out);
     if (plan->n_observers)
         write_instances(arena, plan, "Observers", plan->observers, plan->n_observers, false, out);

@@ -6,19 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What the functions here pass along. */
-typedef struct linker {
-    cdz_link *link;
-    cdz_registry *registry;
-    const cdz_sources *sources;
-    cdz_error *err;
-    bool newest;
-} linker;
-
-static cdz_status no_memory(linker *l)
-{
-    return cdz_err(l->err, CDZ_E_NOMEM, "pipeline: out of memory");
-}
+#include "config/linker.h"
+#include "config/phases.h"
 
 void cdz_part_prefix(const cdz_part *entry, const cdz_origin *origin, char *out, size_t out_bytes)
 {
@@ -46,7 +35,7 @@ static const char *path_in(const char *spec)
     return NULL;
 }
 
-static cdz_status find_id(linker *l, uint32_t kind, const char *id, cdz_plugin_ref *out,
+static cdz_status find_id(cdz_linker *l, uint32_t kind, const char *id, cdz_plugin_ref *out,
                           cdz_error *why)
 {
     CDZ_TRY(cdz_registry_find(l->registry, kind, id, out, why));
@@ -59,22 +48,22 @@ static cdz_status find_id(linker *l, uint32_t kind, const char *id, cdz_plugin_r
 }
 
 /* spec as written at origin. */
-static cdz_status find_plugin(linker *l, uint32_t kind, const char *spec, const cdz_origin *origin,
-                              cdz_plugin_ref *out, cdz_error *why)
+static cdz_status find_plugin(cdz_linker *l, uint32_t kind, const char *spec,
+                              const cdz_origin *origin, cdz_plugin_ref *out, cdz_error *why)
 {
     const char *path = path_in(spec);
     if (!path) return find_id(l, kind, spec, out, why);
     const char *full = cdz_sources_path(&l->link->arena, origin, path);
-    if (!full) return no_memory(l);
+    if (!full) return cdz_linker_nomem(l);
     return cdz_registry_load(l->registry, full, kind, out, why);
 }
 
 /* The parameters of an entry's plugin that follow a generation parameter. */
-static cdz_status find_mirrors(linker *l, cdz_part *entry)
+static cdz_status find_mirrors(cdz_linker *l, cdz_part *entry)
 {
     cdz_param_table table = cdz_params_of(entry->plugin.base);
     cdz_mirror *mirrors = cdz_arena_array(&l->link->arena, table.n, sizeof *mirrors);
-    if (!mirrors) return no_memory(l);
+    if (!mirrors) return cdz_linker_nomem(l);
     for (uint32_t i = 0; i < table.n; i++) {
         const cdz_param *param = cdz_param_at(&table, i);
         int slot = param->flags & CDZ_GENERATION ? cdz_generation_slot(param->name) : -1;
@@ -86,7 +75,7 @@ static cdz_status find_mirrors(linker *l, cdz_part *entry)
 }
 
 /* An entry the user listed: its section's id, or its own name, is the plugin. */
-static cdz_status link_named(linker *l, uint32_t kind, const char *name, cdz_origin origin,
+static cdz_status link_named(cdz_linker *l, uint32_t kind, const char *name, cdz_origin origin,
                              cdz_part *out)
 {
     const cdz_written *id = cdz_sources_find(l->sources, name, "id");
@@ -104,16 +93,16 @@ static cdz_status link_named(linker *l, uint32_t kind, const char *name, cdz_ori
 }
 
 /* A stage of the profile, which may be missing as long as nobody needs it. */
-static cdz_status link_stage(linker *l, uint32_t kind, const char *id, cdz_part *out)
+cdz_status cdz_linker_stage(cdz_linker *l, uint32_t kind, const char *id, cdz_part *out)
 {
     cdz_error why = {0};
     *out = (cdz_part){.name = id};
     cdz_status st = find_id(l, kind, id, &out->plugin, &why);
     if (st == CDZ_OK) return find_mirrors(l, out);
-    if (st == CDZ_E_NOMEM) return no_memory(l);
+    if (st == CDZ_E_NOMEM) return cdz_linker_nomem(l);
     out->plugin = (cdz_plugin_ref){0};
     out->missing = cdz_arena_strdup(&l->link->arena, why.text);
-    return out->missing ? CDZ_OK : no_memory(l);
+    return out->missing ? CDZ_OK : cdz_linker_nomem(l);
 }
 
 /* --- the lists of [pipeline] ----------------------------------------------------------------------------- */
@@ -126,7 +115,7 @@ static uint32_t count_items(const char *text)
 }
 
 /* The next item of "a, b, c", trimmed; *text moves past its comma. */
-static const char *next_item(linker *l, const char **text)
+static const char *next_item(cdz_linker *l, const char **text)
 {
     const char *start = *text;
     size_t len = strcspn(start, ",");
@@ -136,26 +125,27 @@ static const char *next_item(linker *l, const char **text)
     return cdz_arena_strndup(&l->link->arena, start, len);
 }
 
-static cdz_status check_item(linker *l, const cdz_written *w, const cdz_parts *list,
+static cdz_status check_item(cdz_linker *l, const cdz_written *w, const cdz_parts *list,
                              const char *item)
 {
     char prefix[300];
     cdz_origin_prefix(&w->origin, prefix, sizeof prefix);
     if (!*item)
-        return cdz_err(l->err, CDZ_E_USAGE, "%s[pipeline] %s: a name is missing between commas",
-                       prefix, w->name);
+        return cdz_err(l->err, CDZ_E_USAGE, "%s[%s] %s: a name is missing between commas", prefix,
+                       w->section, w->name);
     for (uint32_t i = 0; i < list->n; i++)
         if (strcmp(list->at[i].name, item) == 0)
             return cdz_err(l->err, CDZ_E_USAGE,
-                           "%s[pipeline] %s names '%s' twice; give each a section of its own with "
+                           "%s[%s] %s names '%s' twice; give each a section of its own with "
                            "id = %s",
-                           prefix, w->name, item, item);
+                           prefix, w->section, w->name, item, item);
     return CDZ_OK;
 }
 
-static cdz_status link_list(linker *l, const char *key, uint32_t kind, cdz_parts *out)
+cdz_status cdz_linker_list(cdz_linker *l, const char *section, const char *key, uint32_t kind,
+                           cdz_parts *out)
 {
-    const cdz_written *w = cdz_sources_find(l->sources, "pipeline", key);
+    const cdz_written *w = cdz_sources_find(l->sources, section, key);
     if (!w) return CDZ_OK;
     out->given = true;
     out->origin = w->origin;
@@ -163,11 +153,11 @@ static cdz_status link_list(linker *l, const char *key, uint32_t kind, cdz_parts
 
     uint32_t n = count_items(w->text);
     out->at = cdz_arena_array(&l->link->arena, n, sizeof *out->at);
-    if (!out->at) return no_memory(l);
+    if (!out->at) return cdz_linker_nomem(l);
     const char *text = w->text;
     for (uint32_t i = 0; i < n; i++) {
         const char *item = next_item(l, &text);
-        if (!item) return no_memory(l);
+        if (!item) return cdz_linker_nomem(l);
         CDZ_TRY(check_item(l, w, out, item));
         out->n++; /* counted first: what it retains is released even when it fails half-way */
         CDZ_TRY(link_named(l, kind, item, w->origin, &out->at[i]));
@@ -176,7 +166,7 @@ static cdz_status link_list(linker *l, const char *key, uint32_t kind, cdz_parts
 }
 
 /* Both lists in one place cannot be meant; from different places, `chain` replaces what is below it. */
-static cdz_status check_chain(linker *l)
+static cdz_status check_chain(cdz_linker *l)
 {
     cdz_link *link = l->link;
     const cdz_origin *chain = &link->chain.origin, *custom = &link->processors.origin;
@@ -197,7 +187,7 @@ static bool exists(const char *path)
 }
 
 /* From --custom-generate: a path if there is such a file or folder, else an id. Its section is named by its id. */
-static cdz_status link_given_strategy(linker *l, const char *spec)
+static cdz_status link_given_strategy(cdz_linker *l, const char *spec)
 {
     cdz_part *entry = &l->link->strategy;
     const char *path = path_in(spec);
@@ -224,14 +214,14 @@ const cdz_recipe cdz_recipes[CDZ_N_RECIPES] = {
     {CDZ_MODE_DOLA, "org.cadenza.dola"},
 };
 
-static cdz_status link_recipes(linker *l)
+static cdz_status link_recipes(cdz_linker *l)
 {
     for (uint32_t i = 0; i < CDZ_N_RECIPES; i++)
-        CDZ_TRY(link_stage(l, CDZ_KIND_STRATEGY, cdz_recipes[i].id, &l->link->recipes[i]));
+        CDZ_TRY(cdz_linker_stage(l, CDZ_KIND_STRATEGY, cdz_recipes[i].id, &l->link->recipes[i]));
     return CDZ_OK;
 }
 
-static cdz_status link_strategy(linker *l, const char *given)
+static cdz_status link_strategy(cdz_linker *l, const char *given)
 {
     const cdz_written *w = cdz_sources_find(l->sources, "pipeline", "strategy");
     cdz_link *link = l->link;
@@ -240,14 +230,14 @@ static cdz_status link_strategy(linker *l, const char *given)
     if (link->strategy_named)
         return link_named(l, CDZ_KIND_STRATEGY, w->text, w->origin, &link->strategy);
     CDZ_TRY(link_recipes(l));
-    CDZ_TRY(link_stage(l, CDZ_KIND_STRATEGY, "greedy", &link->greedy));
-    CDZ_TRY(link_stage(l, CDZ_KIND_STRATEGY, "sample", &link->sample));
-    CDZ_TRY(link_stage(l, CDZ_KIND_STRATEGY, "assisted", &link->assisted));
-    return link_stage(l, CDZ_KIND_STRATEGY, "beam", &link->beam);
+    CDZ_TRY(cdz_linker_stage(l, CDZ_KIND_STRATEGY, "greedy", &link->greedy));
+    CDZ_TRY(cdz_linker_stage(l, CDZ_KIND_STRATEGY, "sample", &link->sample));
+    CDZ_TRY(cdz_linker_stage(l, CDZ_KIND_STRATEGY, "assisted", &link->assisted));
+    return cdz_linker_stage(l, CDZ_KIND_STRATEGY, "beam", &link->beam);
 }
 
 /* Drafters serve strategies that ask for drafts, whoever chose the strategy. */
-static cdz_status link_drafter(linker *l)
+static cdz_status link_drafter(cdz_linker *l)
 {
     cdz_link *link = l->link;
     const cdz_written *w = cdz_sources_find(l->sources, "pipeline", "drafter");
@@ -255,33 +245,34 @@ static cdz_status link_drafter(linker *l)
     if (link->drafter_named && strcmp(w->text, "none") != 0)
         return link_named(l, CDZ_KIND_DRAFTER, w->text, w->origin, &link->drafter);
     if (link->drafter_named) return CDZ_OK;
-    CDZ_TRY(link_stage(l, CDZ_KIND_DRAFTER, "model", &link->model));
-    CDZ_TRY(link_stage(l, CDZ_KIND_DRAFTER, "prompt_lookup", &link->prompt_lookup));
-    return link_stage(l, CDZ_KIND_DRAFTER, "early_exit", &link->early_exit);
+    CDZ_TRY(cdz_linker_stage(l, CDZ_KIND_DRAFTER, "model", &link->model));
+    CDZ_TRY(cdz_linker_stage(l, CDZ_KIND_DRAFTER, "prompt_lookup", &link->prompt_lookup));
+    return cdz_linker_stage(l, CDZ_KIND_DRAFTER, "early_exit", &link->early_exit);
 }
 
 /* --- the profile ----------------------------------------------------------------------------------------- */
 
 /* prefix_allowed_tokens is a function in transformers; here its value may name the processor that stands for it. */
-static cdz_status link_processor(linker *l, const char *id, cdz_part *out)
+static cdz_status link_processor(cdz_linker *l, const char *id, cdz_part *out)
 {
     const cdz_written *w = cdz_sources_find(l->sources, "generation", id);
     if (strcmp(id, "prefix_allowed_tokens") != 0 || !w || *w->text == '{' ||
         strcmp(w->text, "none") == 0)
-        return link_stage(l, CDZ_KIND_PROCESSOR, id, out);
+        return cdz_linker_stage(l, CDZ_KIND_PROCESSOR, id, out);
     return link_named(l, CDZ_KIND_PROCESSOR, w->text, w->origin, out);
 }
 
-static cdz_status link_profile(linker *l)
+static cdz_status link_profile(cdz_linker *l)
 {
     cdz_link *link = l->link;
     link->stages = cdz_arena_array(&link->arena, cdz_profile_n_processors, sizeof *link->stages);
     link->criteria = cdz_arena_array(&link->arena, cdz_profile_n_criteria, sizeof *link->criteria);
-    if (!link->stages || !link->criteria) return no_memory(l);
+    if (!link->stages || !link->criteria) return cdz_linker_nomem(l);
     for (uint32_t i = 0; i < cdz_profile_n_processors && !link->chain.given; i++)
         CDZ_TRY(link_processor(l, cdz_profile_processors[i].id, &link->stages[i]));
     for (uint32_t i = 0; i < cdz_profile_n_criteria; i++)
-        CDZ_TRY(link_stage(l, CDZ_KIND_CRITERION, cdz_profile_criteria[i].id, &link->criteria[i]));
+        CDZ_TRY(cdz_linker_stage(l, CDZ_KIND_CRITERION, cdz_profile_criteria[i].id,
+                                 &link->criteria[i]));
     return CDZ_OK;
 }
 
@@ -299,14 +290,16 @@ static void add_entries(entry_list *list, cdz_part *at, uint32_t n)
 }
 
 /* Every entry that a plan may use. */
-static cdz_status all_entries(linker *l, entry_list *out)
+static cdz_status all_entries(cdz_linker *l, entry_list *out)
 {
     cdz_link *link = l->link;
     size_t room = CDZ_N_RECIPES + 9 + (size_t)link->processors.n + link->stopping.n +
                   link->observers.n + link->chain.n + cdz_profile_n_processors +
                   cdz_profile_n_criteria;
+    for (uint32_t i = 0; i < link->n_phases; i++)
+        room += (size_t)link->phases[i].processors.n + link->phases[i].chain.n;
     *out = (entry_list){cdz_arena_array(&link->arena, room, sizeof *out->at), 0};
-    if (!out->at) return no_memory(l);
+    if (!out->at) return cdz_linker_nomem(l);
     add_entries(out, &link->strategy, 1);
     add_entries(out, link->recipes, CDZ_N_RECIPES);
     add_entries(out, &link->greedy, 1);
@@ -323,10 +316,14 @@ static cdz_status all_entries(linker *l, entry_list *out)
     add_entries(out, link->observers.at, link->observers.n);
     add_entries(out, link->stages, cdz_profile_n_processors);
     add_entries(out, link->criteria, cdz_profile_n_criteria);
+    for (uint32_t i = 0; i < link->n_phases; i++) {
+        add_entries(out, link->phases[i].processors.at, link->phases[i].processors.n);
+        add_entries(out, link->phases[i].chain.at, link->phases[i].chain.n);
+    }
     return CDZ_OK;
 }
 
-static cdz_status unknown_parameter(linker *l, const cdz_part *entry, const cdz_written *w)
+static cdz_status unknown_parameter(cdz_linker *l, const cdz_part *entry, const cdz_written *w)
 {
     char prefix[300], hint[120];
     cdz_param_table table = cdz_params_of(entry->plugin.base);
@@ -341,7 +338,8 @@ static cdz_status unknown_parameter(linker *l, const cdz_part *entry, const cdz_
 }
 
 /* Reads the value and tries it on a struct of its own, so that errors come when the file is read. */
-static cdz_status assign(linker *l, const cdz_part *entry, const cdz_written *w, cdz_assignment *out)
+static cdz_status assign(cdz_linker *l, const cdz_part *entry, const cdz_written *w,
+                         cdz_assignment *out)
 {
     cdz_param_table table = cdz_params_of(entry->plugin.base);
     cdz_error why = {0};
@@ -351,7 +349,7 @@ static cdz_status assign(linker *l, const cdz_part *entry, const cdz_written *w,
     out->param = cdz_param_find(&table, w->name);
     if (!out->param) return unknown_parameter(l, entry, w);
     void *scratch = cdz_arena_alloc(&l->link->arena, table.params_size);
-    if (!scratch) return no_memory(l);
+    if (!scratch) return cdz_linker_nomem(l);
     cdz_status st = cdz_param_from_text(out->param, w->text, &l->link->arena, &out->value, &why);
     if (st == CDZ_OK) st = cdz_param_set(out->param, scratch, &out->value, &l->link->arena, &why);
     if (st == CDZ_OK) return CDZ_OK;
@@ -359,14 +357,21 @@ static cdz_status assign(linker *l, const cdz_part *entry, const cdz_written *w,
     return cdz_err(l->err, st, "%s%s", prefix, why.text);
 }
 
+/* Phases may list the same plugin with the same section. */
+static bool same_part(const cdz_part *a, const cdz_part *b)
+{
+    return a->plugin.base == b->plugin.base && strcmp(a->name, b->name) == 0;
+}
+
 /* The entry a bare `-s name=value` means: the only one that declares the name. NULL with an error otherwise. */
-static const cdz_part *owner_of(linker *l, const entry_list *entries, const char *name)
+static const cdz_part *owner_of(cdz_linker *l, const entry_list *entries, const char *name)
 {
     const cdz_part *owner = NULL;
     for (uint32_t i = 0; i < entries->n; i++) {
         const cdz_part *entry = entries->at[i];
         cdz_param_table table = cdz_params_of(entry->plugin.base);
         if (!cdz_param_find(&table, name)) continue;
+        if (owner && same_part(owner, entry)) continue;
         if (owner) {
             cdz_err(l->err, CDZ_E_USAGE,
                     "-s %s: %s and %s both have this parameter; write -s %s.%s=... for one", name,
@@ -384,16 +389,16 @@ static const cdz_part *owner_of(linker *l, const entry_list *entries, const char
     return NULL;
 }
 
-static cdz_status settings_of(linker *l, cdz_part *entry, const cdz_part *const *owners)
+static cdz_status settings_of(cdz_linker *l, cdz_part *entry, const cdz_part *const *owners)
 {
     const cdz_sources *s = l->sources;
     cdz_assignment *settings = NULL;
     for (uint32_t i = 0; i < s->n; i++) {
         const cdz_written *w = &s->at[i];
-        bool own = owners[i] ? owners[i] == entry : strcmp(w->section, entry->name) == 0;
+        bool own = owners[i] ? same_part(owners[i], entry) : strcmp(w->section, entry->name) == 0;
         if (!own || (!owners[i] && strcmp(w->name, "id") == 0)) continue;
         if (!settings) settings = cdz_arena_array(&l->link->arena, s->n, sizeof *settings);
-        if (!settings) return no_memory(l);
+        if (!settings) return cdz_linker_nomem(l);
         CDZ_TRY(assign(l, entry, w, &settings[entry->n_settings]));
         entry->n_settings++;
     }
@@ -402,19 +407,22 @@ static cdz_status settings_of(linker *l, cdz_part *entry, const cdz_part *const 
 }
 
 /* Sections and `-s section.name` that belong to no entry. */
-static cdz_status check_unused(linker *l, const entry_list *entries)
+static cdz_status check_unused(cdz_linker *l, const entry_list *entries)
 {
     const cdz_sources *s = l->sources;
-    const char **names = cdz_arena_array(&l->link->arena, entries->n, sizeof *names);
-    if (!names) return no_memory(l);
+    const size_t n_names = (size_t)entries->n + l->link->n_phases;
+    const char **names = cdz_arena_array(&l->link->arena, n_names, sizeof *names);
+    if (!names) return cdz_linker_nomem(l);
     for (uint32_t i = 0; i < entries->n; i++) names[i] = entries->at[i]->name;
+    for (size_t i = entries->n; i < n_names; i++)
+        names[i] = l->link->phases[i - entries->n].section;
     for (uint32_t i = 0; i < s->n; i++) {
         const cdz_written *w = &s->at[i];
         bool used = w->origin.source != CDZ_SOURCE_COMMAND || !*w->section ||
                     !strcmp(w->section, "generation") || !strcmp(w->section, "pipeline");
-        for (uint32_t k = 0; k < entries->n && !used; k++) used = !strcmp(names[k], w->section);
+        for (size_t k = 0; k < n_names && !used; k++) used = !strcmp(names[k], w->section);
         if (used) continue;
-        const char *near = cdz_nearest_name(w->section, names, entries->n);
+        const char *near = cdz_nearest_name(w->section, names, n_names);
         return cdz_err(l->err, CDZ_E_USAGE, "-s %s.%s: nothing in the pipeline is called '%s'%s%s%s",
                        w->section, w->name, w->section, near ? ": did you mean '" : "",
                        near ? near : "", near ? "'?" : "");
@@ -423,9 +431,9 @@ static cdz_status check_unused(linker *l, const entry_list *entries)
         const cdz_written_section *section = &s->sections[i];
         bool used = !strcmp(section->name, "generation") || !strcmp(section->name, "pipeline") ||
                     !strcmp(section->name, "names");
-        for (uint32_t k = 0; k < entries->n && !used; k++) used = !strcmp(names[k], section->name);
+        for (size_t k = 0; k < n_names && !used; k++) used = !strcmp(names[k], section->name);
         if (used) continue;
-        const char *near = cdz_nearest_name(section->name, names, entries->n);
+        const char *near = cdz_nearest_name(section->name, names, n_names);
         cdz_warn(&l->link->warnings, &l->link->arena, "%s:%u: [%s] is used by nothing%s%s%s",
                  section->origin.file, section->origin.line, section->name,
                  near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
@@ -449,19 +457,19 @@ int cdz_link_slot(const cdz_link *link, const char *name)
 }
 
 /* A generation parameter, or a bare name that the strategy declares itself. */
-static bool is_generation(const linker *l, const cdz_written *w)
+static bool is_generation(const cdz_linker *l, const cdz_written *w)
 {
     return strcmp(w->section, "generation") == 0 &&
            !(w->bare && cdz_link_strategy_has(l->link, w->name));
 }
 
-static cdz_status link_settings(linker *l)
+static cdz_status link_settings(cdz_linker *l)
 {
     const cdz_sources *s = l->sources;
     entry_list entries;
     CDZ_TRY(all_entries(l, &entries));
     const cdz_part **owners = cdz_arena_array(&l->link->arena, s->n, sizeof *owners);
-    if (!owners) return no_memory(l);
+    if (!owners) return cdz_linker_nomem(l);
     for (uint32_t i = 0; i < s->n; i++) {
         const cdz_written *w = &s->at[i];
         if (!w->bare || strcmp(w->section, "pipeline") == 0 || is_generation(l, w)) continue;
@@ -473,12 +481,12 @@ static cdz_status link_settings(linker *l)
     return check_unused(l, &entries);
 }
 
-static cdz_status link_generation(linker *l)
+static cdz_status link_generation(cdz_linker *l)
 {
     const cdz_sources *s = l->sources;
     cdz_link *link = l->link;
     link->generation = cdz_arena_array(&link->arena, s->n, sizeof *link->generation);
-    if (!link->generation) return no_memory(l);
+    if (!link->generation) return cdz_linker_nomem(l);
     for (uint32_t i = 0; i < s->n; i++) {
         const cdz_written *w = &s->at[i];
         if (!is_generation(l, w)) continue;
@@ -496,19 +504,19 @@ static cdz_status link_generation(linker *l)
 }
 
 /* The defaults of the generation table as values, for parameters that mirror one nobody set. */
-static cdz_status link_defaults(linker *l)
+static cdz_status link_defaults(cdz_linker *l)
 {
     const cdz_param_table *table = cdz_generation_table();
     cdz_generation *defaults = cdz_arena_alloc(&l->link->arena, sizeof *defaults);
     l->link->defaults = cdz_arena_array(&l->link->arena, table->n, sizeof *l->link->defaults);
-    if (!defaults || !l->link->defaults) return no_memory(l);
+    if (!defaults || !l->link->defaults) return cdz_linker_nomem(l);
     cdz_params_defaults(table, defaults);
     for (uint32_t i = 0; i < table->n; i++) {
         cdz_buf text = {0};
         cdz_param_write(cdz_param_at(table, i), defaults, &text);
         char *copy = text.failed ? NULL : cdz_arena_strndup(&l->link->arena, text.data, text.len);
         cdz_buf_free(&text);
-        if (!copy) return no_memory(l);
+        if (!copy) return cdz_linker_nomem(l);
         CDZ_TRY(cdz_json_parse(copy, strlen(copy), "default", NULL, &l->link->arena,
                                &l->link->defaults[i], l->err));
     }
@@ -517,17 +525,18 @@ static cdz_status link_defaults(linker *l)
 
 /* --- life ------------------------------------------------------------------------------------------------ */
 
-static cdz_status link_all(linker *l, const char *strategy)
+static cdz_status link_all(cdz_linker *l, const char *strategy)
 {
     CDZ_TRY(link_defaults(l));
     CDZ_TRY(link_strategy(l, strategy));
     CDZ_TRY(link_drafter(l));
     CDZ_TRY(link_generation(l));
-    CDZ_TRY(link_list(l, "processors", CDZ_KIND_PROCESSOR, &l->link->processors));
-    CDZ_TRY(link_list(l, "stopping", CDZ_KIND_CRITERION, &l->link->stopping));
-    CDZ_TRY(link_list(l, "observers", CDZ_KIND_OBSERVER, &l->link->observers));
-    CDZ_TRY(link_list(l, "chain", CDZ_KIND_PROCESSOR, &l->link->chain));
+    CDZ_TRY(cdz_linker_list(l, "pipeline", "processors", CDZ_KIND_PROCESSOR, &l->link->processors));
+    CDZ_TRY(cdz_linker_list(l, "pipeline", "stopping", CDZ_KIND_CRITERION, &l->link->stopping));
+    CDZ_TRY(cdz_linker_list(l, "pipeline", "observers", CDZ_KIND_OBSERVER, &l->link->observers));
+    CDZ_TRY(cdz_linker_list(l, "pipeline", "chain", CDZ_KIND_PROCESSOR, &l->link->chain));
     CDZ_TRY(check_chain(l));
+    CDZ_TRY(cdz_linker_phases(l));
     CDZ_TRY(link_profile(l));
     return link_settings(l);
 }
@@ -539,7 +548,7 @@ cdz_status cdz_link_create(cdz_registry *registry, const cdz_sources *sources, c
     cdz_link *link = calloc(1, sizeof *link);
     if (!link) return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
     link->sources = sources;
-    linker l = {link, registry, sources, &own, newest};
+    cdz_linker l = {link, registry, sources, &own, newest};
     cdz_status st = link_all(&l, strategy);
     if (st == CDZ_OK) {
         *out = link;
@@ -570,6 +579,11 @@ void cdz_link_each_module(const cdz_link *link, visit_module *visit, void *user)
     visit_all(link->chain.at, link->chain.n, visit, user);
     visit_all(link->stages, cdz_profile_n_processors, visit, user);
     visit_all(link->criteria, cdz_profile_n_criteria, visit, user);
+    visit_all(&link->teller, 1, visit, user);
+    for (uint32_t i = 0; i < link->n_phases; i++) {
+        visit_all(link->phases[i].processors.at, link->phases[i].processors.n, visit, user);
+        visit_all(link->phases[i].chain.at, link->phases[i].chain.n, visit, user);
+    }
 }
 
 /* The counts are atomic, the link is constant. */

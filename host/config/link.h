@@ -39,6 +39,8 @@ typedef struct cdz_parts {
     cdz_origin origin;
 } cdz_parts;
 
+typedef struct cdz_phase_part cdz_phase_part; /* a [phase:NAME] section (phases.h) */
+
 typedef struct cdz_slot_value {
     uint32_t slot;
     cdz_json value;
@@ -70,6 +72,9 @@ typedef struct cdz_link {
     cdz_parts processors, stopping, observers, chain;
     cdz_part *stages;   /* cdz_profile_n_processors */
     cdz_part *criteria; /* cdz_profile_n_criteria */
+    cdz_phase_part *phases; /* (n_phases) in order */
+    uint32_t n_phases;
+    cdz_part teller; /* with phases: the processor that tells them */
     cdz_warnings warnings;
 } cdz_link;
 

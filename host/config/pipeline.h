@@ -13,7 +13,20 @@ typedef struct cdz_instance {
     cdz_origin origin; /* where it was asked for */
     uint32_t place; /* 1-27: transformers' place in the processor order (processors.md section 3) */
     bool custom;    /* named by the user rather than by the profile */
+    uint32_t phases; /* of a processor: bit n is set when it runs in phase n (cadenza/ext/phase.h); 0: in all */
 } cdz_instance;
+
+/* Bits of cdz_instance.phases: every phase; and rows whose next token is decided, which only the teller edits. */
+#define CDZ_IN_ALL_PHASES 0x7fffffffu
+#define CDZ_IN_HELD_ROWS  0x80000000u
+
+/* A [phase:NAME] section. Phase n of cadenza/ext/phase.h is entry n - 1. */
+typedef struct cdz_plan_phase {
+    const char *name;
+    cdz_origin origin;                      /* of the section */
+    const cdz_origin *origins;              /* as of the plan, with what the phase sets */
+    const char *begin, *until, *max_tokens; /* as JSON; NULL: unset */
+} cdz_plan_phase;
 
 /* A pipeline as one reading of its files made it. Reference-counted. */
 typedef struct cdz_edition cdz_edition;
@@ -39,6 +52,8 @@ typedef struct cdz_plan {
     cdz_instance drafter; /* plugin.base NULL: none */
     cdz_instance *processors; /* in order of application; idle ones are dropped by the engine at begin */
     uint32_t n_processors;
+    const cdz_plan_phase *phases; /* then the first processor is the one that tells them */
+    uint32_t n_phases;
     cdz_instance *criteria;
     uint32_t n_criteria;
     cdz_instance *observers;

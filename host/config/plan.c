@@ -7,27 +7,11 @@
 #include "cadenza/drafter.h"
 #include "config/create_host.h"
 #include "config/pipeline_state.h"
-
-typedef struct planner {
-    const cdz_link *link;
-    cdz_plan *plan;
-    cdz_resolution res;
-    const cdz_part *strategy, *drafter;  /* drafter NULL: none */
-    const cdz_plan_assistant *assistant; /* or NULL */
-    const cdz_json *model;               /* the model's own parameters, or NULL */
-    const cdz_json *kwargs;              /* an object or NULL */
-    bool *own; /* per member of kwargs: it is the strategy's, not a generation parameter */
-    cdz_error *err;
-} planner;
-
-static cdz_status no_memory(planner *p)
-{
-    return cdz_err(p->err, CDZ_E_NOMEM, "plan: out of memory");
-}
+#include "config/planner.h"
 
 /* --- parameters ------------------------------------------------------------------------------------------ */
 
-static cdz_status put_kwargs(planner *p)
+static cdz_status put_kwargs(cdz_planner *p)
 {
     const cdz_origin origin = {.source = CDZ_SOURCE_REQUEST};
     const cdz_json *kwargs = p->kwargs;
@@ -36,17 +20,20 @@ static cdz_status put_kwargs(planner *p)
         return cdz_err(p->err, CDZ_E_USAGE, "request: kwargs must be an object, found %s",
                        cdz_json_type_name(kwargs));
     p->own = cdz_arena_array(&p->plan->arena, kwargs->len, sizeof *p->own);
-    if (!p->own) return no_memory(p);
+    if (!p->own) return cdz_planner_nomem(p);
     for (uint32_t i = 0; i < kwargs->len; i++) {
         int slot = cdz_link_slot(p->link, kwargs->members[i].key);
-        p->own[i] = slot < 0 || cdz_link_strategy_has(p->link, kwargs->members[i].key);
-        if (!p->own[i])
+        const bool strategy = cdz_link_strategy_has(p->link, kwargs->members[i].key);
+        const bool phases = !strategy && strcmp(kwargs->members[i].key, "phases") == 0;
+        if (phases) p->phases = &kwargs->members[i].value;
+        p->own[i] = (slot < 0 && !phases) || strategy;
+        if (!p->own[i] && !phases)
             cdz_resolution_put(&p->res, (uint32_t)slot, &kwargs->members[i].value, &origin);
     }
     return CDZ_OK;
 }
 
-static cdz_status put_sources(planner *p)
+cdz_status cdz_planner_put_sources(cdz_planner *p)
 {
     const cdz_link *link = p->link;
     CDZ_TRY(cdz_resolution_begin(&p->res, &p->plan->arena, p->err));
@@ -75,7 +62,7 @@ static void place_of(const cdz_origin *origin, char *out, size_t out_bytes)
 }
 
 /* Naming a strategy sets a parameter. It stands above lower sources; the same or a higher one may not differ. */
-static cdz_status imply(planner *p, const char *name, const cdz_json *value, bool differs)
+static cdz_status imply(cdz_planner *p, const char *name, const cdz_json *value, bool differs)
 {
     uint32_t slot = (uint32_t)cdz_generation_slot(name);
     const cdz_origin *here = &p->strategy->origin, *there = &p->res.origins[slot];
@@ -96,13 +83,13 @@ static cdz_status imply(planner *p, const char *name, const cdz_json *value, boo
     return st;
 }
 
-static bool is_true(const planner *p, const char *name)
+static bool is_true(const cdz_planner *p, const char *name)
 {
     const cdz_json *value = p->res.values[cdz_generation_slot(name)];
     return cdz_json_is(value, CDZ_JSON_BOOL) && value->boolean;
 }
 
-static cdz_status imply_flags(planner *p)
+cdz_status cdz_planner_imply_flags(cdz_planner *p)
 {
     static const cdz_json yes = {.type = CDZ_JSON_BOOL, .boolean = true};
     static const cdz_json no = {.type = CDZ_JSON_BOOL};
@@ -130,7 +117,7 @@ static bool drafts(cdz_mode mode)
 }
 
 /* The decode loop that the mode table asks for. A named drafter asks as an assistant does. */
-static cdz_status follow_mode(planner *p)
+static cdz_status follow_mode(cdz_planner *p)
 {
     cdz_mode mode = cdz_generation_mode(&p->res, p->assistant || p->link->drafter.plugin.base);
     if (drafts(mode)) p->strategy = &p->link->assisted;
@@ -148,7 +135,7 @@ static cdz_status follow_mode(planner *p)
     return CDZ_OK;
 }
 
-static const cdz_part *drafter_of_mode(const planner *p)
+static const cdz_part *drafter_of_mode(const cdz_planner *p)
 {
     if (p->link->drafter_named) return &p->link->drafter;
     switch (cdz_generation_mode(&p->res, p->assistant != NULL)) {
@@ -160,7 +147,7 @@ static const cdz_part *drafter_of_mode(const planner *p)
 }
 
 /* Searches over rows have no use for drafts; any other strategy may ask for them. */
-static cdz_status choose_drafter(planner *p)
+static cdz_status choose_drafter(cdz_planner *p)
 {
     const cdz_part *part = drafter_of_mode(p);
     if (strategy_caps(p->strategy) & CDZ_BEAMS) {
@@ -179,7 +166,7 @@ static cdz_status choose_drafter(planner *p)
     return CDZ_OK;
 }
 
-static cdz_status choose_strategy(planner *p)
+static cdz_status choose_strategy(cdz_planner *p)
 {
     const cdz_generation *g = &p->res.generation;
     CDZ_TRY(cdz_generation_unsupported(&p->res, p->err));
@@ -203,7 +190,7 @@ static bool has_own(const cdz_part *part, const cdz_param *param)
 }
 
 /* Parameters that follow generation parameters, where nothing of their own is set. */
-static cdz_status set_mirrored(planner *p, const cdz_part *part, void *params)
+static cdz_status set_mirrored(cdz_planner *p, const cdz_part *part, void *params)
 {
     for (uint32_t i = 0; i < part->n_mirrors; i++) {
         const cdz_mirror *m = &part->mirrors[i];
@@ -222,7 +209,7 @@ static cdz_status set_mirrored(planner *p, const cdz_part *part, void *params)
 
 /* A generation parameter without a field of its own, such as watermarking_config, is an object: its members are
  * parameters of the plugin that is called like it. */
-static cdz_status set_members(planner *p, const cdz_part *part, void *params)
+static cdz_status set_members(cdz_planner *p, const cdz_part *part, void *params)
 {
     const cdz_plugin_base *plugin = part->plugin.base;
     const int slot = cdz_generation_slot(plugin->id);
@@ -248,7 +235,7 @@ static cdz_status set_members(planner *p, const cdz_part *part, void *params)
     return CDZ_OK;
 }
 
-static cdz_status set_own(planner *p, const cdz_part *part, void *params)
+static cdz_status set_own(cdz_planner *p, const cdz_part *part, void *params)
 {
     for (uint32_t i = 0; i < part->n_settings; i++) {
         const cdz_assignment *a = &part->settings[i];
@@ -257,8 +244,8 @@ static cdz_status set_own(planner *p, const cdz_part *part, void *params)
     return CDZ_OK;
 }
 
-static cdz_status set_one(planner *p, const cdz_param *param, void *params, const cdz_json *value,
-                          const char *prefix)
+static cdz_status set_one(cdz_planner *p, const cdz_param *param, void *params,
+                          const cdz_json *value, const char *prefix)
 {
     cdz_error why = {0};
     const cdz_status st = cdz_param_set(param, params, value, &p->plan->arena, &why);
@@ -267,7 +254,7 @@ static cdz_status set_one(planner *p, const cdz_param *param, void *params, cons
 
 /* What the drafting model's own generation config says, then what the caller's does: of the latter the reference takes
  * no notice. */
-static cdz_status set_draft_values(planner *p, const cdz_part *part, void *params)
+static cdz_status set_draft_values(cdz_planner *p, const cdz_part *part, void *params)
 {
     const cdz_param_table table = cdz_params_of(part->plugin.base);
     const cdz_json *own = p->assistant ? p->assistant->generation : p->model;
@@ -289,7 +276,7 @@ static cdz_status set_draft_values(planner *p, const cdz_part *part, void *param
 
 /* Values the request sets on the draft model's generation config. Parameters that say nothing of drafts are the
  * reference's to ignore, and ours. */
-static cdz_status set_overrides(planner *p, const cdz_part *part, void *params)
+static cdz_status set_overrides(cdz_planner *p, const cdz_part *part, void *params)
 {
     const cdz_json *over = p->assistant ? p->assistant->overrides : NULL;
     const cdz_param_table table = cdz_params_of(part->plugin.base);
@@ -311,7 +298,7 @@ static cdz_status set_overrides(planner *p, const cdz_part *part, void *params)
 }
 
 /* Arguments of the request that the strategy declares. */
-static cdz_status set_arguments(planner *p, const cdz_part *part, void *params)
+static cdz_status set_arguments(cdz_planner *p, const cdz_part *part, void *params)
 {
     cdz_param_table table = cdz_params_of(part->plugin.base);
     for (uint32_t i = 0; p->kwargs && i < p->kwargs->len; i++) {
@@ -333,7 +320,7 @@ static cdz_status set_arguments(planner *p, const cdz_part *part, void *params)
 }
 
 /* Where a refusal of create most likely comes from: a setting of its own, its generation parameter, or its listing. */
-static void blame(const planner *p, const cdz_part *part, char *out, size_t out_bytes)
+static void blame(const cdz_planner *p, const cdz_part *part, char *out, size_t out_bytes)
 {
     int slot = cdz_generation_slot(part->plugin.base->id);
     if (part->n_settings)
@@ -344,15 +331,15 @@ static void blame(const planner *p, const cdz_part *part, char *out, size_t out_
         cdz_part_prefix(part, &part->origin, out, out_bytes);
 }
 
-static cdz_status instantiate(planner *p, const cdz_part *part, uint32_t place, bool custom,
-                              cdz_instance *out)
+cdz_status cdz_planner_instantiate(cdz_planner *p, const cdz_part *part, uint32_t place,
+                                   bool custom, cdz_instance *out)
 {
     const cdz_plugin_base *plugin = part->plugin.base;
     cdz_param_table table = cdz_params_of(plugin);
     cdz_error why = {0};
     void *params = cdz_arena_alloc(&p->plan->arena, table.params_size);
 
-    if (!params) return no_memory(p);
+    if (!params) return cdz_planner_nomem(p);
     cdz_params_defaults(&table, params);
     CDZ_TRY(set_mirrored(p, part, params));
     CDZ_TRY(set_members(p, part, params));
@@ -360,7 +347,12 @@ static cdz_status instantiate(planner *p, const cdz_part *part, uint32_t place, 
     CDZ_TRY(set_own(p, part, params));
     if (plugin->kind == CDZ_KIND_DRAFTER) CDZ_TRY(set_overrides(p, part, params));
     if (plugin->kind == CDZ_KIND_STRATEGY) CDZ_TRY(set_arguments(p, part, params));
-    *out = (cdz_instance){part->name, part->plugin, params, part->origin, place, custom};
+    *out = (cdz_instance){.name = part->name,
+                          .plugin = part->plugin,
+                          .params = params,
+                          .origin = part->origin,
+                          .place = place,
+                          .custom = custom};
     cdz_status st = cdz_run_create(plugin, params, &p->plan->arena, &why);
     if (st == CDZ_OK) return CDZ_OK;
     char prefix[300];
@@ -368,171 +360,9 @@ static cdz_status instantiate(planner *p, const cdz_part *part, uint32_t place, 
     return cdz_err(p->err, st, "%s%s", prefix, why.text);
 }
 
-/* --- lists ----------------------------------------------------------------------------------------------- */
-
-typedef struct place {
-    const cdz_part *part;
-    uint32_t at;
-    bool custom;
-} place;
-
-/* A stage of the profile is wanted but its plugin is not there. */
-static cdz_status missing(planner *p, const cdz_part *part)
-{
-    char prefix[300];
-    cdz_origin_prefix(&p->res.origins[cdz_generation_slot(part->name)], prefix, sizeof prefix);
-    return cdz_err(p->err, CDZ_E_NOT_FOUND, "%s%s is set: %s", prefix, part->name, part->missing);
-}
-
-/* The first custom part that has this id and stands nowhere yet; its place in the list, or n. */
-static uint32_t custom_of(const cdz_parts *custom, const char *id, const bool *placed)
-{
-    uint32_t i = 0;
-    while (i < custom->n && (placed[i] || strcmp(custom->at[i].plugin.base->id, id) != 0)) i++;
-    return i;
-}
-
-/* Transformers' _merge_criteria_processor_list: a custom one of the same kind takes the place of an active default,
- * only the first such; all others come after `last_replaceable`. */
-static cdz_status merge(planner *p, const cdz_stage *stages, const cdz_part *parts, uint32_t n,
-                        const cdz_parts *custom, uint32_t last_replaceable, place *out,
-                        uint32_t *n_out)
-{
-    bool *placed = cdz_arena_array(&p->plan->arena, custom->n, sizeof *placed);
-    uint32_t at = 0, i = 0;
-    if (!placed) return no_memory(p);
-    for (; i < n && stages[i].place <= last_replaceable; i++) {
-        if (!cdz_profile_active(&p->res, stages[i].id)) continue;
-        uint32_t k = custom_of(custom, stages[i].id, placed);
-        if (k < custom->n) {
-            placed[k] = true;
-            out[at++] = (place){&custom->at[k], stages[i].place, true};
-            cdz_warn(&p->res.warnings, &p->plan->arena,
-                     "%s takes the place of the %s that the configuration asks for",
-                     custom->at[k].name, stages[i].id);
-        } else if (!parts[i].plugin.base) {
-            return missing(p, &parts[i]);
-        } else {
-            out[at++] = (place){&parts[i], stages[i].place, false};
-        }
-    }
-    for (uint32_t k = 0; k < custom->n; k++)
-        if (!placed[k]) out[at++] = (place){&custom->at[k], last_replaceable + 1, true};
-    for (; i < n; i++) {
-        if (!cdz_profile_active(&p->res, stages[i].id)) continue;
-        if (!parts[i].plugin.base) return missing(p, &parts[i]);
-        out[at++] = (place){&parts[i], stages[i].place, false};
-    }
-    *n_out = at;
-    return CDZ_OK;
-}
-
-static cdz_status instantiate_all(planner *p, const place *places, uint32_t n, cdz_instance **out,
-                                  uint32_t *n_out)
-{
-    cdz_instance *at = cdz_arena_array(&p->plan->arena, n, sizeof *at);
-    if (!at) return no_memory(p);
-    for (uint32_t i = 0; i < n; i++)
-        CDZ_TRY(instantiate(p, places[i].part, places[i].at, places[i].custom, &at[i]));
-    *out = at;
-    *n_out = n;
-    return CDZ_OK;
-}
-
-static bool chain_uses(const cdz_parts *chain, const char *name)
-{
-    int slot = cdz_generation_slot(name);
-    for (uint32_t i = 0; i < chain->n; i++) {
-        const cdz_part *part = &chain->at[i];
-        if (strcmp(part->plugin.base->id, name) == 0) return true;
-        for (uint32_t k = 0; k < part->n_mirrors; k++)
-            if ((int)part->mirrors[k].slot == slot) return true;
-    }
-    return false;
-}
-
-/* With a chain, a parameter that would have switched a processor on must find a stage that reads it. */
-static cdz_status check_chain(planner *p)
-{
-    for (uint32_t i = 0; i < cdz_profile_n_processors; i++) {
-        const char *id = cdz_profile_processors[i].id;
-        const int slot = cdz_generation_slot(id);
-        const cdz_origin *origin = &p->res.origins[slot];
-        if (origin->source == CDZ_SOURCE_DEFAULT || !cdz_profile_active(&p->res, id) ||
-            chain_uses(&p->link->chain, id))
-            continue;
-        char prefix[300];
-        cdz_origin_prefix(origin, prefix, sizeof prefix);
-        if (origin->source > CDZ_SOURCE_MODEL)
-            return cdz_err(p->err, CDZ_E_USAGE, "%s%s is set, but no stage of the chain uses it",
-                           prefix, id);
-        cdz_warn(&p->res.warnings, &p->plan->arena,
-                 "%s%s is set, but no stage of the chain uses it", prefix, id);
-    }
-    return CDZ_OK;
-}
-
-/* A request may carry a table, not name what runs. */
-static cdz_status check_allowed_tokens(planner *p)
-{
-    const int slot = cdz_generation_slot("prefix_allowed_tokens");
-    const cdz_origin *origin = &p->res.origins[slot];
-    const cdz_json *value = p->res.values[slot];
-    char prefix[300];
-    if (!value || value->type == CDZ_JSON_NULL || value->type == CDZ_JSON_OBJECT) return CDZ_OK;
-    if (origin->source != CDZ_SOURCE_REQUEST && origin->source != CDZ_SOURCE_MODEL) return CDZ_OK;
-    cdz_origin_prefix(origin, prefix, sizeof prefix);
-    return cdz_err(p->err, CDZ_E_USAGE,
-                   "%sprefix_allowed_tokens: must be an object {\"cycle\": [...]}; a processor is "
-                   "named in the pipeline",
-                   prefix);
-}
-
-static cdz_status plan_processors(planner *p)
-{
-    const cdz_link *link = p->link;
-    uint32_t n = 0;
-    place *places = cdz_arena_array(
-        &p->plan->arena, (size_t)cdz_profile_n_processors + link->processors.n + link->chain.n,
-        sizeof *places);
-    if (!places) return no_memory(p);
-    CDZ_TRY(check_allowed_tokens(p));
-    if (link->chain.given) {
-        CDZ_TRY(check_chain(p));
-        for (; n < link->chain.n; n++)
-            places[n] = (place){&link->chain.at[n],
-                                cdz_profile_place(link->chain.at[n].plugin.base->id), true};
-    } else {
-        CDZ_TRY(merge(p, cdz_profile_processors, link->stages, cdz_profile_n_processors,
-                      &link->processors, CDZ_PLACE_LAST_REPLACEABLE, places, &n));
-    }
-    return instantiate_all(p, places, n, &p->plan->processors, &p->plan->n_processors);
-}
-
-static cdz_status plan_criteria(planner *p)
-{
-    const cdz_link *link = p->link;
-    uint32_t n = 0;
-    place *places =
-        cdz_arena_array(&p->plan->arena, cdz_profile_n_criteria + link->stopping.n, sizeof *places);
-    if (!places) return no_memory(p);
-    CDZ_TRY(merge(p, cdz_profile_criteria, link->criteria, cdz_profile_n_criteria, &link->stopping,
-                  cdz_profile_n_criteria, places, &n));
-    return instantiate_all(p, places, n, &p->plan->criteria, &p->plan->n_criteria);
-}
-
-static cdz_status plan_observers(planner *p)
-{
-    const cdz_parts *observers = &p->link->observers;
-    place *places = cdz_arena_array(&p->plan->arena, observers->n, sizeof *places);
-    if (!places) return no_memory(p);
-    for (uint32_t i = 0; i < observers->n; i++) places[i] = (place){&observers->at[i], 0, true};
-    return instantiate_all(p, places, observers->n, &p->plan->observers, &p->plan->n_observers);
-}
-
 /* --- the whole ------------------------------------------------------------------------------------------- */
 
-static cdz_status finish(planner *p)
+static cdz_status finish(cdz_planner *p)
 {
     const cdz_warnings *linked = &p->link->warnings;
     cdz_plan *plan = p->plan;
@@ -545,19 +375,20 @@ static cdz_status finish(planner *p)
     return CDZ_OK;
 }
 
-static cdz_status build(planner *p)
+static cdz_status build(cdz_planner *p)
 {
-    CDZ_TRY(put_sources(p));
-    CDZ_TRY(imply_flags(p));
+    CDZ_TRY(cdz_planner_put_sources(p));
+    CDZ_TRY(cdz_planner_imply_flags(p));
     CDZ_TRY(cdz_resolution_finish(&p->res, p->err));
     CDZ_TRY(choose_strategy(p));
     CDZ_TRY(choose_drafter(p));
-    CDZ_TRY(instantiate(p, p->strategy, 0, p->link->strategy_named, &p->plan->strategy));
+    CDZ_TRY(cdz_planner_instantiate(p, p->strategy, 0, p->link->strategy_named, &p->plan->strategy));
     if (p->drafter)
-        CDZ_TRY(instantiate(p, p->drafter, 0, p->link->drafter_named, &p->plan->drafter));
-    CDZ_TRY(plan_processors(p));
-    CDZ_TRY(plan_criteria(p));
-    CDZ_TRY(plan_observers(p));
+        CDZ_TRY(
+            cdz_planner_instantiate(p, p->drafter, 0, p->link->drafter_named, &p->plan->drafter));
+    CDZ_TRY(cdz_planner_processors(p));
+    CDZ_TRY(cdz_planner_criteria(p));
+    CDZ_TRY(cdz_planner_observers(p));
     return finish(p);
 }
 
@@ -599,12 +430,12 @@ cdz_status cdz_edition_plan(cdz_pipeline *pipeline, cdz_edition *edition,
     plan->pipeline = pipeline;
     atomic_fetch_add_explicit(&edition->references, 1, memory_order_relaxed);
     plan->edition = edition;
-    planner p = {.link = edition->link,
-                 .plan = plan,
-                 .assistant = inputs->assistant,
-                 .model = inputs->model_generation,
-                 .kwargs = inputs->kwargs,
-                 .err = &own};
+    cdz_planner p = {.link = edition->link,
+                     .plan = plan,
+                     .assistant = inputs->assistant,
+                     .model = inputs->model_generation,
+                     .kwargs = inputs->kwargs,
+                     .err = &own};
     cdz_status st = keep_inputs(plan, inputs, &own);
     if (st == CDZ_OK) st = build(&p);
     if (st == CDZ_OK) {

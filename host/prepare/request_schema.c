@@ -11,6 +11,11 @@ static void put_further_slots(cdz_buf *out)
         if (out->len) cdz_buf_puts(out, ",\n    ");
         cdz_buf_printf(out, "\"%s\": {}", name);
     }
+    cdz_buf_puts(
+        out,
+        ",\n    \"phases\": {\"description\": \"by the name of a [phase:NAME] section: begin, until, "
+        "max_tokens and parameters of that phase\", \"type\": [\"object\", \"null\"], "
+        "\"additionalProperties\": {\"type\": \"object\"}}");
 }
 
 void cdz_request_schema(cdz_buf *out)

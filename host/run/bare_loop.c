@@ -77,6 +77,7 @@ void cdz_bare_close(cdz_bare *t)
     free(loop->view.rows);
     free(loop->view.states);
     free(loop->state_view);
+    free(loop->phase_view);
     cdz_arena_free(&loop->stage_arena);
     cdz_arena_free(&loop->arena);
     free(loop);

@@ -51,6 +51,7 @@ static cdz_status run(cdz_bare *t)
 {
     cdz_loop *loop = t->loop;
     CDZ_TRY(cdz_stages_begin(loop));
+    loop->teller = NULL; /* every processor is tried, whatever its phase */
     if (loop->state_bytes) {
         loop->rows[0].state = cdz_arena_alloc(&loop->stage_arena, loop->state_bytes);
         if (!loop->rows[0].state) return cdz_loop_nomem(loop);

@@ -28,22 +28,26 @@ void cdz_stage_describe(cdz_loop *loop, cdz_stage *stage)
     cdz_scratch_reset(&loop->workers[0].scratch);
 }
 
-static size_t collect(const cdz_loop *loop, uint32_t from, uint32_t to, cdz_form *forms)
+/* Forms of the stages from `from` on that run in the phase; those of other phases do not part them. *end: what follows. */
+static size_t collect(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t phase,
+                      cdz_form *forms, uint32_t *end)
 {
     size_t n = 0;
-    while (n < MOST_FORMS && from + n < to &&
-           loop->processors[from + n].form.kind != CDZ_FORM_OTHER) {
-        forms[n] = loop->processors[from + n].form;
-        n++;
+    for (*end = from; *end < to; ++*end) {
+        const cdz_stage *stage = &loop->processors[*end];
+        if (!(stage->phases & phase)) continue;
+        if (n == MOST_FORMS || stage->form.kind == CDZ_FORM_OTHER) break;
+        forms[n++] = stage->form;
     }
     return n;
 }
 
-uint32_t cdz_fuse_end(const cdz_loop *loop, uint32_t from, uint32_t to)
+uint32_t cdz_fuse_end(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t phase)
 {
     cdz_form forms[MOST_FORMS];
-    const size_t n = collect(loop, from, to, forms);
-    return cdz_fusible(forms, n) ? from + (uint32_t)n : from;
+    uint32_t end;
+    const size_t n = collect(loop, from, to, phase, forms, &end);
+    return cdz_fusible(forms, n) ? end : from;
 }
 
 /* The list in place of the row, which is long enough for it. */
@@ -75,13 +79,14 @@ static void note(cdz_worker *worker, cdz_fusing verdict)
     worker->resting = worker->rest;
 }
 
-bool cdz_fuse_row(const cdz_loop *loop, uint32_t from, uint32_t to, float *row, uint32_t n_vocab,
-                  cdz_worker *worker, cdz_drawn *drawn)
+bool cdz_fuse_row(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t phase, float *row,
+                  uint32_t n_vocab, cdz_worker *worker, cdz_drawn *drawn)
 {
     const cdz_fuser *fuser = cdz_fuser_here();
     cdz_form forms[MOST_FORMS];
     cdz_survivors s;
-    const size_t n = collect(loop, from, to, forms);
+    uint32_t end;
+    const size_t n = collect(loop, from, to, phase, forms, &end);
     if (rests(worker)) return false;
     void *scratch = cdz_scratch_take(&worker->scratch, cdz_vec_scratch(n_vocab));
     if (!scratch) return false;

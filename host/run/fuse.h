@@ -13,12 +13,13 @@ struct cdz_drawn {
 
 /* After begin: asks the processor for its form, if it may be told apart from its apply at all. */
 void cdz_stage_describe(cdz_loop *loop, cdz_stage *stage);
-/* Where the run that begins with stage `from` ends, at `to` at most; `from`: there is none that can be fused. */
-uint32_t cdz_fuse_end(const cdz_loop *loop, uint32_t from, uint32_t to);
+/* Where the run that begins with stage `from` ends, at `to` at most; `from`: there is none that can be fused. phase: the
+ * row's bit (phase.h); stages without it are not in the run. */
+uint32_t cdz_fuse_end(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t phase);
 /* Stages [from, to) on one row. False: the row is as it was, do them one by one. drawn: NULL, or what the row may become
  * instead. [row] */
-bool cdz_fuse_row(const cdz_loop *loop, uint32_t from, uint32_t to, float *row, uint32_t n_vocab,
-                  cdz_worker *worker, cdz_drawn *drawn);
+bool cdz_fuse_row(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t phase, float *row,
+                  uint32_t n_vocab, cdz_worker *worker, cdz_drawn *drawn);
 /* The token that the stream draws from a listed row. */
 int32_t cdz_fuse_draw(cdz_torch_rng *rng, const float *row, uint32_t n_vocab,
                       const cdz_drawn *drawn);

@@ -128,7 +128,9 @@ bool cdz_loop_view(cdz_loop *loop, uint32_t n)
     if (states) view->states = states;
     void **state_view = realloc(loop->state_view, n * sizeof *state_view);
     if (state_view) loop->state_view = state_view;
-    if (!ids || !rows || !states || !state_view) return false;
+    uint32_t *phase_view = realloc(loop->phase_view, n * sizeof *phase_view);
+    if (phase_view) loop->phase_view = phase_view;
+    if (!ids || !rows || !states || !state_view || !phase_view) return false;
     loop->view_cap = n;
     return true;
 }
@@ -349,6 +351,7 @@ void cdz_loop_free(cdz_loop *loop)
     free(loop->view.rows);
     free(loop->view.states);
     free(loop->state_view);
+    free(loop->phase_view);
     free(loop->trial_states);
     free(loop->want_seqs);
     cdz_arena_free(&loop->stage_arena);

@@ -31,7 +31,8 @@ typedef struct cdz_stage {
     bool begun;
     bool deaf; /* not told of tokens just now: its states are carried over from another version (renew.c) */
     uint32_t state_version;
-    cdz_form form; /* what a processor does, where it says so (fuse.h) */
+    cdz_form form;   /* what a processor does, where it says so (fuse.h) */
+    uint32_t phases; /* bit n is set when it runs in phase n */
     void *shared;
     uint32_t companion; /* number of its companions (companion.h), from 1; 0: none */
 } cdz_stage;
@@ -161,6 +162,7 @@ struct cdz_loop {
     bool owned_states;          /* some stage's state is more than bytes */
     bool fuses;                 /* runs of processors may be done in one walk */
     bool accepts;               /* some stage wants to be told of tokens */
+    const cdz_stage *teller;    /* the processor that tells phases; NULL: there are none */
     cdz_companions *companions; /* NULL: no stage has any */
 
     cdz_watcher *watchers; /* (n_watchers) observers */
@@ -189,6 +191,7 @@ struct cdz_loop {
     cdz_view view; /* room for view_cap rows */
     uint32_t view_cap;
     void **state_view;           /* (view_cap) one stage's pointers */
+    uint32_t *phase_view;        /* (view_cap) the bit of each row's phase, where phases are told */
     unsigned char *trial_states; /* (trial_cap) states of made-up rows */
     size_t trial_cap;
 

@@ -20,6 +20,7 @@ typedef struct report {
     cdz_torch_rng rng;
     float *rows; /* (N_ROWS, n_vocab) */
     bool draws;
+    const char *of; /* "" or " of phase NAME" */
     cdz_buf *out;
 } report;
 
@@ -140,8 +141,8 @@ static cdz_status write_stages(report *r)
         const cdz_stage *stage = &loop->processors[s];
         char how[32] = "by itself";
         double us = -1;
-        if (s >= end && cdz_fuse_end(loop, s, loop->n_processors) > s) {
-            end = cdz_fuse_end(loop, s, loop->n_processors);
+        if (s >= end && cdz_fuse_end(loop, s, loop->n_processors, CDZ_IN_ALL_PHASES) > s) {
+            end = cdz_fuse_end(loop, s, loop->n_processors, CDZ_IN_ALL_PHASES);
             walk++;
         }
         if (s < end) snprintf(how, sizeof how, "walk %u", (unsigned)walk);
@@ -225,17 +226,17 @@ static cdz_status write_plan(report *r)
         loop->rows[0].state = cdz_arena_alloc(&loop->stage_arena, loop->state_bytes);
         if (!loop->rows[0].state) return cdz_loop_nomem(loop);
     }
-    cdz_buf_printf(r->out, "\nPlan, timed on %d made-up rows of %u scores\n", N_ROWS,
+    cdz_buf_printf(r->out, "\nPlan%s, timed on %d made-up rows of %u scores\n", r->of, N_ROWS,
                    (unsigned)loop->n_vocab);
     cdz_buf_printf(r->out, "  %-*s %-16s %10s\n", WIDTH, "processor", "goes", "alone, us");
     CDZ_TRY(write_stages(r));
     return write_steps(r);
 }
 
-cdz_status cdz_plan_report(cdz_plan *plan, uint32_t n_vocab, bool fuses, cdz_buf *out,
-                           cdz_error *err)
+static cdz_status report_chain(cdz_plan *plan, const char *of, uint32_t n_vocab, bool fuses,
+                               cdz_buf *out, cdz_error *err)
 {
-    report r = {.draws = plan->generation.do_sample, .out = out};
+    report r = {.draws = plan->generation.do_sample, .of = of, .out = out};
     cdz_status status = CDZ_E_NOMEM;
     if (n_vocab == 0) return cdz_err(err, CDZ_E_USAGE, "plan: a vocabulary of no tokens");
     r.rows = malloc((size_t)N_ROWS * n_vocab * sizeof *r.rows);
@@ -254,4 +255,36 @@ cdz_status cdz_plan_report(cdz_plan *plan, uint32_t n_vocab, bool fuses, cdz_buf
     cdz_bare_close(&r.bare);
     free(r.rows);
     return status;
+}
+
+/* A phase is reported as a pipeline of its own: what runs in it, in all rows. */
+static cdz_status report_phase(const cdz_plan *plan, uint32_t n, const char *of, uint32_t n_vocab,
+                               bool fuses, cdz_buf *out, cdz_error *err)
+{
+    cdz_plan one = *plan;
+    cdz_instance *own = calloc(plan->n_processors, sizeof *own);
+    if (!own) return cdz_err(err, CDZ_E_NOMEM, "plan: out of memory");
+    one.processors = own;
+    one.n_processors = one.n_phases = 0;
+    for (uint32_t i = 0; i < plan->n_processors; i++)
+        if (plan->processors[i].phases & 1u << n) {
+            own[one.n_processors] = plan->processors[i];
+            own[one.n_processors++].phases = 0;
+        }
+    const cdz_status status =
+        one.n_processors ? report_chain(&one, of, n_vocab, fuses, out, err) : CDZ_OK;
+    free(own);
+    return status;
+}
+
+cdz_status cdz_plan_report(cdz_plan *plan, uint32_t n_vocab, bool fuses, cdz_buf *out,
+                           cdz_error *err)
+{
+    if (plan->n_phases == 0) return report_chain(plan, "", n_vocab, fuses, out, err);
+    for (uint32_t i = 0; i < plan->n_phases; i++) {
+        char of[80];
+        snprintf(of, sizeof of, " of phase %s", plan->phases[i].name);
+        CDZ_TRY(report_phase(plan, i + 1, of, n_vocab, fuses, out, err));
+    }
+    return report_phase(plan, 0, " outside of phases", n_vocab, fuses, out, err);
 }

@@ -29,6 +29,7 @@ typedef struct staging {
     size_t state_bytes;
     bool has_eos, owned_states, accepts;
     cdz_companions *companions;
+    const cdz_stage *teller;
     unsigned char *trial_states;
     size_t trial_cap;
     row_states *rows;     /* (n_rows) */
@@ -60,6 +61,7 @@ static void save(const cdz_loop *loop, staging *out)
     out->owned_states = loop->owned_states;
     out->accepts = loop->accepts;
     out->companions = loop->companions;
+    out->teller = loop->teller;
     out->trial_states = loop->trial_states;
     out->trial_cap = loop->trial_cap;
     save_rows(loop, out->rows);
@@ -80,6 +82,7 @@ static void put(cdz_loop *loop, const staging *from)
     loop->owned_states = from->owned_states;
     loop->accepts = from->accepts;
     loop->companions = from->companions;
+    loop->teller = from->teller;
     loop->trial_states = from->trial_states;
     loop->trial_cap = from->trial_cap;
     for (uint32_t r = 0; r < loop->n_rows; r++) {
@@ -158,7 +161,7 @@ static const cdz_stage *ancestor(const cdz_stage *stage, const cdz_stage *old, u
     for (uint32_t i = 0; i < n; i++) {
         const cdz_stage *o = &old[i];
         if (strcmp(o->instance->name, stage->instance->name) != 0 ||
-            strcmp(o->plugin->id, stage->plugin->id) != 0)
+            strcmp(o->plugin->id, stage->plugin->id) != 0 || o->phases != stage->phases)
             continue;
         const cdz_state_api *api = stage->state_api;
         const bool plain = !api && !o->state_api;

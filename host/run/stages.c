@@ -9,6 +9,7 @@
 #include "run/companion.h"
 #include "run/engine_parts.h"
 #include "run/fuse.h"
+#include "run/phase.h"
 #include "run/task.h"
 #include "run/watch.h"
 
@@ -157,6 +158,7 @@ static void one_by_one(row_work *w, struct row_verdict *verdict, uint32_t row, u
     cdz_hygiene_note(&before);
     for (uint32_t s = from; s < to && verdict->status == CDZ_OK; s++) {
         void *state;
+        if (!cdz_stage_runs(w->loop, &w->loop->processors[s], row)) continue;
         verdict->status =
             apply(w->loop, &w->loop->processors[s], w->view, row, 1, w->scores, &state, worker);
         verdict->broken = cdz_hygiene_broken(&before);
@@ -170,11 +172,12 @@ static void one_by_one(row_work *w, struct row_verdict *verdict, uint32_t row, u
 static void one_row(row_work *w, struct row_verdict *verdict, uint32_t row, cdz_worker *worker)
 {
     cdz_loop *loop = w->loop;
+    const uint32_t phase = cdz_phase_bit(loop, row);
     for (uint32_t s = w->from, end; s < w->to && verdict->status == CDZ_OK; s = end) {
-        end = cdz_fuse_end(loop, s, w->to);
+        end = cdz_fuse_end(loop, s, w->to, phase);
         const bool last = w->drawn && end == loop->n_processors;
-        if (end > s && cdz_fuse_row(loop, s, end, cdz_row(w->scores, row), w->scores->n_vocab,
-                                    worker, last ? &w->drawn[row] : NULL))
+        if (end > s && cdz_fuse_row(loop, s, end, phase, cdz_row(w->scores, row),
+                                    w->scores->n_vocab, worker, last ? &w->drawn[row] : NULL))
             continue;
         if (end == s) end++;
         one_by_one(w, verdict, row, s, end, worker);
@@ -214,13 +217,27 @@ static cdz_status process_rows(cdz_loop *loop, const cdz_view *view, const cdz_s
                             &loop->workers[first].error);
 }
 
+/* View rows [first, ...) that the stage runs on together; returns where they end, first: none do. */
+static uint32_t same_phase(const cdz_loop *loop, const cdz_stage *stage, const cdz_view *view,
+                           uint32_t first)
+{
+    uint32_t end = first;
+    while (end < view->n && cdz_stage_runs(loop, stage, end)) end++;
+    return end;
+}
+
 static cdz_status process_all(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores,
                               const cdz_stage *stage)
 {
     cdz_hygiene before;
+    cdz_status status = CDZ_OK;
     cdz_hygiene_note(&before);
-    cdz_status status =
-        apply(loop, stage, view, 0, view->n, scores, loop->state_view, &loop->workers[0]);
+    for (uint32_t first = 0, end; first < view->n && status == CDZ_OK; first = end + 1) {
+        end = same_phase(loop, stage, view, first);
+        if (end > first)
+            status = apply(loop, stage, view, first, end - first, scores, loop->state_view,
+                           &loop->workers[0]);
+    }
     CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "apply", cdz_hygiene_broken(&before)));
     return cdz_stages_judge(loop, stage->plugin, "apply", status, &loop->workers[0].error);
 }
@@ -245,7 +262,7 @@ static cdz_status run_processors(cdz_loop *loop, const cdz_view *view, const cdz
             CDZ_TRY(process_rows(loop, view, scores, s, end, drawn));
         else
             CDZ_TRY(process_all(loop, view, scores, &loop->processors[end++]));
-        if (watched) CDZ_TRY(cdz_watch_stage(loop, loop->processors[s].plugin, view, scores));
+        if (watched) CDZ_TRY(cdz_watch_stage(loop, &loop->processors[s], view, scores));
     }
     return CDZ_OK;
 }
@@ -255,6 +272,7 @@ cdz_status cdz_stages_process(cdz_loop *loop, const cdz_view *view, cdz_scores *
 {
     CDZ_TRY(cdz_watch_before(loop, scores));
     CDZ_TRY(cdz_companions_ready(loop, view));
+    CDZ_TRY(cdz_phases_look(loop, view));
     CDZ_TRY(run_processors(loop, view, scores, drawn));
     return cdz_watch_scores(loop, view, scores);
 }
@@ -419,6 +437,7 @@ static void add_stage(cdz_loop *loop, const cdz_instance *instance, bool criteri
         loop->has_eos |= (c->caps & CDZ_HAS_EOS) != 0;
     } else {
         const cdz_processor *p = processor_of(stage);
+        stage->phases = instance->phases ? instance->phases : CDZ_IN_ALL_PHASES;
         stage->caps = p->caps;
         stage->state_size = p->state_size;
         stage->state_version = p->state_version;
@@ -465,6 +484,7 @@ cdz_status cdz_stages_begin(cdz_loop *loop)
     for (uint32_t i = 0; i < loop->n_processors; i++)
         CDZ_TRY(begin(loop, &loop->processors[i], false));
     for (uint32_t i = 0; i < loop->n_criteria; i++) CDZ_TRY(begin(loop, &loop->criteria[i], true));
+    cdz_phases_begin(loop);
     return CDZ_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/hygiene.h"
 #include "run/engine_parts.h"
+#include "run/phase.h"
 
 struct cdz_watcher {
     const cdz_observer *observer;
@@ -20,7 +21,7 @@ struct cdz_watcher {
 /* What is to be told; `call` names the function. */
 typedef struct event {
     const char *call;
-    const cdz_plugin_base *by;
+    const cdz_stage *by; /* rows that it did not run on are not shown */
     const cdz_seen *seen;
     const cdz_stop *stop;
     const uint32_t *parents;
@@ -83,7 +84,7 @@ static cdz_status tell_begin(struct cdz_watcher *w, const cdz_step *step, const 
 
 static cdz_status tell_stage(struct cdz_watcher *w, const cdz_step *step, const event *e)
 {
-    return w->observer->stage ? w->observer->stage(step, e->by, e->seen) : CDZ_OK;
+    return w->observer->stage ? w->observer->stage(step, e->by->plugin, e->seen) : CDZ_OK;
 }
 
 static cdz_status tell_scores(struct cdz_watcher *w, const cdz_step *step, const event *e)
@@ -205,7 +206,7 @@ static cdz_status show(cdz_loop *loop, const cdz_view *view, const cdz_scores *s
     if (!ids || !index || !was || !is) return cdz_loop_nomem(loop);
     rows about = {0, ids, index};
     for (uint32_t i = 0; i < view->n; i++) {
-        if (cdz_view_skips(loop, view, i)) continue;
+        if (cdz_view_skips(loop, view, i) || (e.by && !cdz_stage_runs(loop, e.by, i))) continue;
         ids[about.n] = view->ids[i];
         index[about.n] = view->rows[i];
         is[about.n] = cdz_row(scores, i);
@@ -218,7 +219,7 @@ static cdz_status show(cdz_loop *loop, const cdz_view *view, const cdz_scores *s
     return CDZ_OK;
 }
 
-cdz_status cdz_watch_stage(cdz_loop *loop, const cdz_plugin_base *by, const cdz_view *view,
+cdz_status cdz_watch_stage(cdz_loop *loop, const cdz_stage *by, const cdz_view *view,
                            const cdz_scores *scores)
 {
     const event e = {.call = "stage", .tell = tell_stage, .by = by};

@@ -15,7 +15,7 @@ void cdz_watch_free(cdz_loop *loop);
  * would look at it, and fail only when memory is out. */
 cdz_status cdz_watch_before(cdz_loop *loop, const cdz_scores *scores);
 cdz_status cdz_watch_stage_before(cdz_loop *loop, const cdz_scores *scores);
-cdz_status cdz_watch_stage(cdz_loop *loop, const cdz_plugin_base *by, const cdz_view *view,
+cdz_status cdz_watch_stage(cdz_loop *loop, const cdz_stage *by, const cdz_view *view,
                            const cdz_scores *scores);
 cdz_status cdz_watch_scores(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores);
 /* Does anyone look at every processor? Then they run one after the other. */

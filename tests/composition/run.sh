@@ -20,7 +20,7 @@ cd "$work" || exit 1
 modes=(greedy sample beam beam_sample group constrained contrastive dola backtrack assisted assisted_lookup assisted_lua early_exit)
 foreign_modes=(assisted_uad)
 drawing=' sample beam_sample '
-processors=(none sparse stateless stateful guided synthid)
+processors=(none sparse stateless stateful guided synthid phased)
 stops=(length strings rule)
 # Two prompts of one length: river (noun): a | music (noun): a
 prompts=('[360,336,292,305,299,261]' '[1037,512,292,305,299,261]')
@@ -55,6 +55,7 @@ processor_keys() {
     */sparse) echo '|repetition_penalty = 3.0;no_repeat_ngram_size = 2;bad_words_ids = [[845, 1535], [2447, 270], [856]]' ;;
     */stateless) echo 'processors = test.stateless|' ;;
     */stateful) if forgets "$1" "$2"; then echo 'processors = test.counting|'; else echo 'processors = test.stateful|'; fi ;;
+    */phased) [ "$1" = slow ] && echo 'processors = test.phased|' ;;
     dola/guided) echo '|guidance_scale = -4.0' ;; # its candidates are few, and far apart
     */guided) echo '|guidance_scale = 1.6' ;;
     */synthid) echo '|watermarking_config = {"type": "synthid", "ngram_len": 3, "keys": [654, 400, 836, 123, 340]}' ;;
@@ -65,6 +66,15 @@ stop_keys() {
     length) ;;
     strings) echo '|stop_strings = ["ing", "stream", "er "]' ;;
     rule) if forgets "$1" "$2"; then echo 'stopping = test.enough_by_ids|'; else echo 'stopping = test.enough|'; fi ;;
+    esac
+}
+# Sections, against a script that knows no state and no sections.
+phase_keys() {
+    local mark=845
+    [ "$2" = assisted_uad ] && mark=98
+    case $1/$3 in
+    fast/phased) printf '[phase:one]\nuntil = [%d]\nmax_tokens = 3\nprocessors = test.stateless\n[phase:two]\nprocessors = test.every_third\n' $mark ;;
+    slow/phased) printf '[test.phased]\nmark = %d\nbudget = 3\n' $mark ;;
     esac
 }
 strategy_keys() {
@@ -86,6 +96,7 @@ pipeline() { # fast or slow, mode, processor, stop: writes the ini and prints it
             done
         done
         strategy_keys "$1" "$2"
+        phase_keys "$1" "$2" "$3"
     } >"$name"
     echo "$name"
 }

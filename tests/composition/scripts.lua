@@ -18,12 +18,35 @@ local function seen(ids, ctx)
   return n, n > 0 and ids[#ids] or -1
 end
 
+local function stateless(_, ids, row, ctx)
+  for id = ids[#ids] % 5, ctx.n_vocab - 1, 5 do row[id] = row[id] - 9.0 end
+end
+
+local function every_third(_, ids, row, ctx)
+  for id = ids[#ids] % 3, ctx.n_vocab - 1, 3 do row[id] = row[id] - 6.0 end
+end
+
+-- Two phases told from the ids alone: the first ends with the mark, which is forced when its tokens are spent.
+local function phased(p, ids, row, ctx)
+  local spent = 0
+  for i = ctx.prompt_len + 1, #ids do
+    if ids[i] == p.mark then return every_third(p, ids, row, ctx) end
+    spent = spent + 1
+  end
+  if spent < p.budget then return stateless(p, ids, row, ctx) end
+  for id = 0, ctx.n_vocab - 1 do row[id] = -math.huge end
+  row[p.mark] = 0.0
+end
+
 return {
+  cadenza.processor { id = "test.stateless", version = "1.0.0", apply = stateless },
+  cadenza.processor { id = "test.every_third", version = "1.0.0", apply = every_third },
   cadenza.processor {
-    id = "test.stateless", version = "1.0.0",
-    apply = function(_, ids, row, ctx)
-      for id = ids[#ids] % 5, ctx.n_vocab - 1, 5 do row[id] = row[id] - 9.0 end
-    end,
+    id = "test.phased", version = "1.0.0", apply = phased,
+    params = {
+      mark = { 0, 0, 1e9, "the token that ends the first phase", integer = true },
+      budget = { 0, 0, 1e9, "tokens of the first phase", integer = true },
+    },
   },
   cadenza.processor {
     id = "test.stateful", version = "1.0.0", begin = begin, accept = accept,

@@ -1,0 +1,168 @@
+/* plan_lists.c - which processors, criteria and observers a request runs, in what order. */
+#include <string.h>
+
+#include "config/planner.h"
+
+/* --- lists ----------------------------------------------------------------------------------------------- */
+
+/* A stage of the profile is wanted but its plugin is not there. */
+static cdz_status missing(cdz_planner *p, const cdz_part *part)
+{
+    char prefix[300];
+    cdz_origin_prefix(&p->res.origins[cdz_generation_slot(part->name)], prefix, sizeof prefix);
+    return cdz_err(p->err, CDZ_E_NOT_FOUND, "%s%s is set: %s", prefix, part->name, part->missing);
+}
+
+/* The first custom part that has this id and stands nowhere yet; its place in the list, or n. */
+static uint32_t custom_of(const cdz_parts *custom, const char *id, const bool *placed)
+{
+    uint32_t i = 0;
+    while (i < custom->n && (placed[i] || strcmp(custom->at[i].plugin.base->id, id) != 0)) i++;
+    return i;
+}
+
+/* Transformers' _merge_criteria_processor_list: a custom one of the same kind takes the place of an active default,
+ * only the first such; all others come after `last_replaceable`. */
+static cdz_status merge(cdz_planner *p, const cdz_stage *stages, const cdz_part *parts, uint32_t n,
+                        const cdz_parts *custom, uint32_t last_replaceable, cdz_place *out,
+                        uint32_t *n_out)
+{
+    bool *placed = cdz_arena_array(&p->plan->arena, custom->n, sizeof *placed);
+    uint32_t at = 0, i = 0;
+    if (!placed) return cdz_planner_nomem(p);
+    for (; i < n && stages[i].place <= last_replaceable; i++) {
+        if (!cdz_profile_active(&p->res, stages[i].id)) continue;
+        uint32_t k = custom_of(custom, stages[i].id, placed);
+        if (k < custom->n) {
+            placed[k] = true;
+            out[at++] = (cdz_place){&custom->at[k], stages[i].place, true};
+            cdz_warn(&p->res.warnings, &p->plan->arena,
+                     "%s takes the place of the %s that the configuration asks for",
+                     custom->at[k].name, stages[i].id);
+        } else if (!parts[i].plugin.base) {
+            return missing(p, &parts[i]);
+        } else {
+            out[at++] = (cdz_place){&parts[i], stages[i].place, false};
+        }
+    }
+    for (uint32_t k = 0; k < custom->n; k++)
+        if (!placed[k]) out[at++] = (cdz_place){&custom->at[k], last_replaceable + 1, true};
+    for (; i < n; i++) {
+        if (!cdz_profile_active(&p->res, stages[i].id)) continue;
+        if (!parts[i].plugin.base) return missing(p, &parts[i]);
+        out[at++] = (cdz_place){&parts[i], stages[i].place, false};
+    }
+    *n_out = at;
+    return CDZ_OK;
+}
+
+static cdz_status instantiate_all(cdz_planner *p, const cdz_place *places, uint32_t n,
+                                  cdz_instance **out, uint32_t *n_out)
+{
+    cdz_instance *at = cdz_arena_array(&p->plan->arena, n, sizeof *at);
+    if (!at) return cdz_planner_nomem(p);
+    for (uint32_t i = 0; i < n; i++)
+        CDZ_TRY(cdz_planner_instantiate(p, places[i].part, places[i].at, places[i].custom, &at[i]));
+    *out = at;
+    *n_out = n;
+    return CDZ_OK;
+}
+
+static bool chain_uses(const cdz_parts *chain, const char *name)
+{
+    int slot = cdz_generation_slot(name);
+    for (uint32_t i = 0; i < chain->n; i++) {
+        const cdz_part *part = &chain->at[i];
+        if (strcmp(part->plugin.base->id, name) == 0) return true;
+        for (uint32_t k = 0; k < part->n_mirrors; k++)
+            if ((int)part->mirrors[k].slot == slot) return true;
+    }
+    return false;
+}
+
+/* With a chain, a parameter that would have switched a processor on must find a stage that reads it. */
+static cdz_status check_chain(cdz_planner *p, const cdz_parts *chain)
+{
+    for (uint32_t i = 0; i < cdz_profile_n_processors; i++) {
+        const char *id = cdz_profile_processors[i].id;
+        const int slot = cdz_generation_slot(id);
+        const cdz_origin *origin = &p->res.origins[slot];
+        if (origin->source == CDZ_SOURCE_DEFAULT || !cdz_profile_active(&p->res, id) ||
+            chain_uses(chain, id))
+            continue;
+        char prefix[300];
+        cdz_origin_prefix(origin, prefix, sizeof prefix);
+        if (origin->source > CDZ_SOURCE_MODEL)
+            return cdz_err(p->err, CDZ_E_USAGE, "%s%s is set, but no stage of the chain uses it",
+                           prefix, id);
+        cdz_warn(&p->res.warnings, &p->plan->arena,
+                 "%s%s is set, but no stage of the chain uses it", prefix, id);
+    }
+    return CDZ_OK;
+}
+
+/* A request may carry a table, not name what runs. */
+static cdz_status check_allowed_tokens(cdz_planner *p)
+{
+    const int slot = cdz_generation_slot("prefix_allowed_tokens");
+    const cdz_origin *origin = &p->res.origins[slot];
+    const cdz_json *value = p->res.values[slot];
+    char prefix[300];
+    if (!value || value->type == CDZ_JSON_NULL || value->type == CDZ_JSON_OBJECT) return CDZ_OK;
+    if (origin->source != CDZ_SOURCE_REQUEST && origin->source != CDZ_SOURCE_MODEL) return CDZ_OK;
+    cdz_origin_prefix(origin, prefix, sizeof prefix);
+    return cdz_err(p->err, CDZ_E_USAGE,
+                   "%sprefix_allowed_tokens: must be an object {\"cycle\": [...]}; a processor is "
+                   "named in the pipeline",
+                   prefix);
+}
+
+cdz_status cdz_planner_order(cdz_planner *p, const cdz_parts *custom, const cdz_parts *chain,
+                             cdz_place *out, uint32_t *n)
+{
+    *n = 0;
+    if (!chain->given)
+        return merge(p, cdz_profile_processors, p->link->stages, cdz_profile_n_processors, custom,
+                     CDZ_PLACE_LAST_REPLACEABLE, out, n);
+    CDZ_TRY(check_chain(p, chain));
+    for (uint32_t i = 0; i < chain->n; i++) {
+        const cdz_part *part = &chain->at[i];
+        out[(*n)++] = (cdz_place){part, cdz_profile_place(part->plugin.base->id), true};
+    }
+    return CDZ_OK;
+}
+
+cdz_status cdz_planner_processors(cdz_planner *p)
+{
+    const cdz_link *link = p->link;
+    const size_t room = (size_t)cdz_profile_n_processors + link->processors.n + link->chain.n;
+    uint32_t n;
+    CDZ_TRY(check_allowed_tokens(p));
+    if (link->n_phases) return cdz_planner_phases(p);
+    CDZ_TRY(cdz_planner_no_phases(p));
+    cdz_place *places = cdz_arena_array(&p->plan->arena, room, sizeof *places);
+    if (!places) return cdz_planner_nomem(p);
+    CDZ_TRY(cdz_planner_order(p, &link->processors, &link->chain, places, &n));
+    return instantiate_all(p, places, n, &p->plan->processors, &p->plan->n_processors);
+}
+
+cdz_status cdz_planner_criteria(cdz_planner *p)
+{
+    const cdz_link *link = p->link;
+    uint32_t n = 0;
+    cdz_place *places =
+        cdz_arena_array(&p->plan->arena, cdz_profile_n_criteria + link->stopping.n, sizeof *places);
+    if (!places) return cdz_planner_nomem(p);
+    CDZ_TRY(merge(p, cdz_profile_criteria, link->criteria, cdz_profile_n_criteria, &link->stopping,
+                  cdz_profile_n_criteria, places, &n));
+    return instantiate_all(p, places, n, &p->plan->criteria, &p->plan->n_criteria);
+}
+
+cdz_status cdz_planner_observers(cdz_planner *p)
+{
+    const cdz_parts *observers = &p->link->observers;
+    cdz_place *places = cdz_arena_array(&p->plan->arena, observers->n, sizeof *places);
+    if (!places) return cdz_planner_nomem(p);
+    for (uint32_t i = 0; i < observers->n; i++) places[i] = (cdz_place){&observers->at[i], 0, true};
+    return instantiate_all(p, places, observers->n, &p->plan->observers, &p->plan->n_observers);
+}
