@@ -29,6 +29,7 @@ struct cdz_entry_request {
     cdz_job *waiting;         /* the call's own job while its prompt is healed; or NULL */
     uint32_t n_healed;        /* of its heals */
     const cdz_job *job;       /* of the present call: alive until on_done returns */
+    cdz_buf streamed;         /* on_tokens' text, its memory kept */
     cdz_text_stream *streams; /* n_rows, or NULL: the model has no tokenizer */
     uint32_t n_rows;
     bool poll;

@@ -29,6 +29,7 @@ static void free_request(cdz_entry_request *req)
 {
     if (!req) return;
     free_streams(req);
+    cdz_buf_free(&req->streamed);
     cdz_job_free(req->waiting);
     cdz_chain_free(&req->chain);
     cdz_result_free(req->result);
@@ -115,16 +116,16 @@ static void on_tokens(void *user, uint32_t row, const int32_t *ids, uint32_t n)
 {
     cdz_entry_request *req = user;
     if (!req->on_event && !req->poll) return;
-    cdz_buf text = {0};
+    cdz_buf *text = &req->streamed;
+    cdz_buf_clear(text);
     for (uint32_t i = 0; req->streams && i < n; i++) {
         const char *piece;
         size_t len;
         if (cdz_text_stream_feed(&req->streams[row], ids[i], &piece, &len, NULL) == CDZ_OK)
-            cdz_buf_add(&text, piece, len);
+            cdz_buf_add(text, piece, len);
     }
-    cdz_event event = {.row = row, .ids = ids, .n_ids = n, .text = text.data ? text.data : ""};
+    cdz_event event = {.row = row, .ids = ids, .n_ids = n, .text = text->data ? text->data : ""};
     send_tokens(req, &event);
-    cdz_buf_free(&text);
 }
 
 /* The text that streams still hold (half a character at the very end), row by row. */

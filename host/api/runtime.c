@@ -67,6 +67,7 @@ static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_
         .kv_bytes = options->kv_bytes,
         .max_queue = options->max_queue,
         .max_running = options->max_running,
+        .profile = options->profile,
         .log = options->log,
         .log_user = options->log_user,
     };
@@ -104,6 +105,17 @@ cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *er
     }
     *out = rt;
     return CDZ_OK;
+}
+
+char *cdz_profile_json(const cdz_runtime *runtime)
+{
+    cdz_profile_times times;
+    cdz_buf out = {0};
+    if (!cdz_engine_get_profile(runtime->engine, &times)) return NULL;
+    cdz_profile_write_json(&times, &out);
+    if (!out.failed) return out.data;
+    cdz_buf_free(&out);
+    return NULL;
 }
 
 /* --- models ------------------------------------------------------------------------------------------- */

@@ -56,6 +56,7 @@ typedef struct cdz_cli_options {
     double timeout_s;
     bool safe_mode, allow_model_plugins;
     bool dev;        /* reload what changes; run and chat */
+    bool profile;    /* take times; run and bench */
     const char *log; /* lowest level of plugins' lines that is shown, or "none"; NULL: info */
     cdz_arena kept;  /* texts made on the way, alive as long as the options */
 } cdz_cli_options;
@@ -115,10 +116,13 @@ typedef struct cdz_session {
     cdz_model *model, *assistant;
     cdz_pipeline *pipeline;
     cdz_reloader *reloader; /* --dev, or NULL */
+    double open_s;          /* what opening took */
     atomic_bool
         mid_line; /* stderr stands behind a piece of the answer: what is said now begins on a new line */
 } cdz_session;
 
+/* The table of --profile to stderr. */
+void cdz_session_say_profile(const cdz_session *session);
 /* A piece of the answer to stdout, at once. */
 void cdz_session_put_text(cdz_session *session, const char *text);
 

@@ -36,6 +36,8 @@ static const char help[] =
     "  --dev                    reload the pipeline, its scripts and plugins when their files change: "
     "processors\n"
     "                           between two steps, strategies with the next request\n"
+    "  --profile                at the end: what the engine spent its time on, by kind of work, as a table on\n"
+    "                           standard error\n"
     "Answer:\n"
     "  --outputs FILE           scores, logits, attentions and hidden states (what -s "
     "output_attentions=yes and\n"
@@ -66,6 +68,7 @@ static const struct option long_options[] = {
     {"outputs", required_argument, NULL, CDZ_OPT_OWN + 9},
     {"json", no_argument, NULL, CDZ_OPT_OWN + 4},
     {"dev", no_argument, NULL, CDZ_OPT_DEV},
+    {"profile", no_argument, NULL, CDZ_OPT_OWN + 6},
     {"messages", required_argument, NULL, CDZ_OPT_OWN + 5},
     {0},
 };
@@ -88,6 +91,7 @@ static bool take_options(int argc, char **argv, cdz_run_options *o, int *status)
         case CDZ_OPT_OWN + 4: o->json = true; break;
         case CDZ_OPT_OWN + 9: o->outputs = optarg; break;
         case CDZ_OPT_OWN + 5: o->messages = optarg; break;
+        case CDZ_OPT_OWN + 6: o->common.profile = true; break;
         default:
             if (!cdz_cli_take_option(&o->common, opt, optarg, "run", status)) return false;
         }
@@ -385,6 +389,7 @@ int cdz_cmd_run(int argc, char **argv)
         status = cdz_session_open(&o.common, &session);
         if (status == CDZ_EXIT_OK) {
             status = o.input ? cdz_run_batch(&o, &session) : run_one(&o, &session);
+            if (o.common.profile) cdz_session_say_profile(&session);
             cdz_session_close(&session);
         }
     }

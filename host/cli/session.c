@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/api.h"
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "config/pipeline.h"
@@ -134,6 +135,7 @@ static cdz_status open_all(const cdz_cli_options *o, const char *folder, cdz_ses
         .safe_mode = o->safe_mode,
         .allow_model_plugins = o->allow_model_plugins,
         .guard_files = true,
+        .profile = o->profile,
         .log = cdz_cli_log_for(o),
         .log_user = s,
     };
@@ -151,6 +153,7 @@ int cdz_session_open(const cdz_cli_options *options, cdz_session *session)
     char path[4096];
     cdz_error err = {0};
     *session = (cdz_session){0};
+    const double start = cdz_now_s();
     const char *folder = cdz_cli_model_folder(options->model, path, sizeof path);
     if (!folder) return CDZ_EXIT_FAILURE;
     if (options->model && !options->allow_model_plugins && !options->safe_mode &&
@@ -158,9 +161,24 @@ int cdz_session_open(const cdz_cli_options *options, cdz_session *session)
         cdz_cli_say("%s has a decode loop of its own, which is not used; --allow-model-plugins "
                     "lets it run",
                     options->model);
-    if (open_all(options, folder, session, &err) == CDZ_OK) return CDZ_EXIT_OK;
-    cdz_session_close(session);
-    return cdz_cli_fail(&err);
+    if (open_all(options, folder, session, &err) != CDZ_OK) {
+        cdz_session_close(session);
+        return cdz_cli_fail(&err);
+    }
+    session->open_s = cdz_now_s() - start;
+    return CDZ_EXIT_OK;
+}
+
+void cdz_session_say_profile(const cdz_session *session)
+{
+    cdz_profile_times times;
+    cdz_buf table = {0};
+    if (!cdz_engine_get_profile(session->runtime->engine, &times)) return;
+    cdz_profile_write_table(&times, &table);
+    fflush(stdout); /* the answer first, where both go to one place */
+    cdz_cli_say("profile: plugins, weights and tokenizer opened in %.1f ms", session->open_s * 1e3);
+    if (table.data && !table.failed) fputs(table.data, stderr);
+    cdz_buf_free(&table);
 }
 
 /* Do stdout and stderr end in one place, a terminal as a rule? */

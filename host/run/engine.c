@@ -19,6 +19,11 @@ bool cdz_engine_fuses(const cdz_engine *engine)
     return engine->fuses;
 }
 
+cdz_profile *cdz_engine_profile(const cdz_engine *engine)
+{
+    return engine->profile;
+}
+
 void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *plugin,
                     const char *text)
 {
@@ -104,14 +109,18 @@ static void cancel_all(cdz_engine *engine)
 /* Sleeps while there is nothing to do; false when it is time to end. */
 static bool await_work(cdz_engine *engine)
 {
+    cdz_profile_mark(engine->profile, CDZ_WORK_IDLE);
     pthread_mutex_lock(&engine->lock);
     cdz_run_model *gone;
     while (!(gone = take_condemned(engine)) && !condemned_kept(engine) && !engine->queue &&
            !engine->running && !engine->stopping)
         pthread_cond_wait(&engine->wake, &engine->lock);
     if (engine->stopping) cancel_all(engine);
-    const bool go_on = !engine->stopping || engine->queue || engine->running;
+    const bool go_on = !engine->stopping || engine->queue || engine->running,
+               slept = !engine->running;
     pthread_mutex_unlock(&engine->lock);
+    if (slept) cdz_profile_enter(engine->profile, CDZ_PHASE_PROMPT);
+    cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
     free_kept(engine);
     free_condemned(engine, gone);
     return go_on;
@@ -162,6 +171,8 @@ cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out
     engine->budget.limit = options->kv_bytes ? options->kv_bytes : default_kv_bytes();
     engine->max_queue = options->max_queue;
     engine->max_running = options->max_running ? options->max_running : DEFAULT_RUNNING;
+    engine->own_profile.now = CDZ_WORK_IDLE;
+    engine->profile = options->profile ? &engine->own_profile : NULL;
     engine->log = options->log;
     engine->log_user = options->log_user;
     const cdz_status status = start_parts(engine, options, err);
@@ -361,6 +372,15 @@ cdz_status cdz_engine_cancel(cdz_engine *engine, uint64_t id, cdz_error *err)
     pthread_mutex_unlock(&engine->lock);
     if (task) return CDZ_OK;
     return cdz_err(err, CDZ_E_NOT_FOUND, "no request %" PRIu64 " is waiting or running", id);
+}
+
+bool cdz_engine_get_profile(const cdz_engine *engine, cdz_profile_times *out)
+{
+    cdz_engine *own = (cdz_engine *)(uintptr_t)engine; /* for its lock */
+    pthread_mutex_lock(&own->lock);
+    *out = own->times;
+    pthread_mutex_unlock(&own->lock);
+    return engine->profile;
 }
 
 void cdz_engine_get_stats(const cdz_engine *engine, cdz_engine_stats *out)

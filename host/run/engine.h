@@ -4,6 +4,7 @@
 
 #include "load/model_files.h"
 #include "run/job.h"
+#include "run/profile.h"
 #include "token/tokenizer.h"
 
 typedef struct cdz_engine_options {
@@ -13,6 +14,7 @@ typedef struct cdz_engine_options {
     bool one_by_one;    /* processors are never fused (CADENZA_PLAN=off) */
     uint64_t kv_bytes;  /* over all models; 0: a quarter of memory */
     uint32_t max_queue, max_running; /* 0: no limit; 0: 256 */
+    bool profile;                    /* times are taken: cdz_engine_get_profile */
     /* [any] A line from a plugin, or NULL: dropped. */
     void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
     void *log_user;
@@ -40,10 +42,12 @@ const cdz_run_model *cdz_kept_model(const cdz_kept *kept);
  * accepted job. Fails with CDZ_E_LIMIT when the queue is full or the request can never fit the KV memory. */
 cdz_status cdz_engine_submit(cdz_engine *engine, cdz_job *job, uint64_t *id, cdz_error *err);
 cdz_status cdz_engine_cancel(cdz_engine *engine, uint64_t id, cdz_error *err); /* [any] */
-/* Counters for tests and --profile: passes run, rows per pass, fibre switches, KV blocks used and peak. */
+/* Counters for tests: passes run, rows per pass, fibre switches, KV blocks used and peak. */
 typedef struct cdz_engine_stats {
     uint64_t passes, pass_rows, switches, kv_blocks_used, kv_blocks_peak, requests_done;
 } cdz_engine_stats;
 void cdz_engine_get_stats(const cdz_engine *engine, cdz_engine_stats *out);
+/* [any] Times as of the last tick; false and zeros: none are taken. */
+bool cdz_engine_get_profile(const cdz_engine *engine, cdz_profile_times *out);
 
 #endif

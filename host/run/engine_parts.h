@@ -24,14 +24,17 @@ struct cdz_engine {
     uint32_t n_running, max_running;
     uint64_t next_id;
     cdz_run_model *models;
-    cdz_kept *kept;         /* every KV state that a request left behind */
-    cdz_engine_stats stats; /* as published after each tick */
+    cdz_kept *kept;          /* every KV state that a request left behind */
+    cdz_engine_stats stats;  /* as published after each tick */
+    cdz_profile_times times; /* the same */
 
     /* [engine] */
     cdz_backend *backend;
     cdz_fibres *fibres;
     cdz_kv_budget budget; /* limit is constant */
     cdz_engine_stats now;
+    cdz_profile *profile; /* &own_profile, or NULL: no times are taken */
+    cdz_profile own_profile;
     cdz_want **wants; /* (want_cap) of one pass */
     uint32_t want_cap;
     bool fuses;
@@ -42,6 +45,7 @@ struct cdz_engine {
 
 cdz_backend *cdz_engine_backend(const cdz_engine *engine);
 bool cdz_engine_fuses(const cdz_engine *engine);
+cdz_profile *cdz_engine_profile(const cdz_engine *engine); /* or NULL */
 void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *plugin,
                     const char *text);
 

@@ -93,11 +93,12 @@ cdz_status cdz_layers_reach(cdz_layers *f, uint32_t n_positions, cdz_error *err)
 }
 
 cdz_status cdz_layers_create(cdz_backend *backend, const cdz_weights *weights, cdz_kv_pool *pool,
-                             cdz_layers **out, cdz_error *err)
+                             cdz_profile *profile, cdz_layers **out, cdz_error *err)
 {
     cdz_layers *f = calloc(1, sizeof *f);
     if (!f) return cdz_err(err, CDZ_E_NOMEM, "out of memory for activations");
     f->backend = backend;
+    f->profile = profile;
     f->weights = weights;
     f->own = f->stack = (cdz_stack){.arch = &weights->arch,
                                     .layers = weights->layers,
@@ -276,6 +277,7 @@ static const float *entering(cdz_layers *f, const cdz_norm *norm)
 /* x += what a sublayer gave; that or the sum is normed if the family does. */
 static void leave(cdz_layers *f, float *given, const cdz_norm *norm)
 {
+    cdz_profile_mark(f->profile, CDZ_WORK_NORM);
     const size_t D = f->stack.arch->hidden;
     const bool after = f->stack.arch->norm_after_sum;
     if (norm->w.data && !after) cdz_layers_norm(f, given, given, f->m, norm);
@@ -310,15 +312,19 @@ void cdz_layers_project(cdz_layers *f, uint32_t layer, bool queries, bool keys)
     const cdz_rope *rope = cdz_arch_rope(a, layer);
     cdz_backend *b = f->backend;
     const size_t narrow = (size_t)a->n_kv_heads * a->head_dim;
+    cdz_profile_mark(f->profile, CDZ_WORK_NORM);
     const float *x = entering(f, &w->attn_norm);
 
     const cdz_product qkv[] = {cdz_layers_product(&w->q, f->q), cdz_layers_product(&w->k, f->k),
                                cdz_layers_product(&w->v, f->v)};
     const size_t n = (queries ? 1u : 0u) + (keys ? 2u : 0u);
+    cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     b->api->matmul(b, queries ? qkv : qkv + 1, n, x, a->hidden, f->m);
+    cdz_profile_mark(f->profile, CDZ_WORK_NORM);
     if (queries) place_heads(f, f->q, a->n_heads, &w->q_norm, rope);
     if (!keys) return;
     place_heads(f, f->k, a->n_kv_heads, &w->k_norm, rope);
+    cdz_profile_mark(f->profile, CDZ_WORK_ATTENTION);
     b->api->kv_write(b, f->stack.store, f->stack.one_layer ? 0 : layer, f->k, narrow, f->v, narrow,
                      f->rows, f->m);
 }
@@ -335,10 +341,12 @@ static void attend(cdz_layers *f, uint32_t layer, float *given)
                          .window = a->window[layer]};
     if (a->scale_by_layer) how.scale /= (float)(layer + 1);
     if (a->n_buckets) cdz_relative_apply(f->stack.relative, &how);
+    cdz_profile_mark(f->profile, CDZ_WORK_ATTENTION);
     b->api->attention(b, f->mixed, wide, f->q, wide, f->stack.store, f->stack.one_layer ? 0 : layer,
                       f->rows, f->m, &how);
     if (f->any_seen) cdz_layers_see_attention(f, layer, &how);
     const cdz_product o = cdz_layers_product(&f->stack.layers[layer].o, given);
+    cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     b->api->matmul(b, &o, 1, f->mixed, wide, f->m);
 }
 
@@ -352,9 +360,12 @@ static void attend_source(cdz_layers *f, uint32_t layer, const float *x, float *
     const cdz_product q = cdz_layers_product(&w->cross_q, f->q),
                       o = cdz_layers_product(&w->cross_o, given);
     const cdz_attention how = {.n_heads = a->n_heads, .scale = a->attention_scale};
+    cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     b->api->matmul(b, &q, 1, x, a->hidden, f->m);
+    cdz_profile_mark(f->profile, CDZ_WORK_ATTENTION);
     b->api->attention(b, f->mixed, wide, f->q, wide, f->stack.store, layer, f->sources, f->m, &how);
     if (f->any_seen) cdz_layers_see_cross(f, layer, &how);
+    cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     b->api->matmul(b, &o, 1, f->mixed, wide, f->m);
 }
 
@@ -375,12 +386,15 @@ static void feed(cdz_layers *f, const cdz_feed_forward *w, const float *x, size_
 
     const cdz_product halves[] = {cdz_layers_product(&w->up, f->up),
                                   cdz_layers_product(&w->gate, f->gate)};
+    cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     api->matmul(b, halves, gated ? 2 : 1, x, D, m);
+    cdz_profile_mark(f->profile, CDZ_WORK_NORM);
     if (a->activation == CDZ_ACT_SILU && gated)
         api->silu_mul(b, f->gate, F, inner, factor, F, m, F);
     else
         api->activate(b, f->gate, F, inner, factor, F, m, F, curves[a->activation]);
     const cdz_product down = cdz_layers_product(&w->down, given);
+    cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     api->matmul(b, &down, 1, f->gate, F, m);
 }
 
@@ -405,7 +419,9 @@ static void feed_experts(cdz_layers *f, const cdz_layer_weights *w, const float 
     cdz_backend *b = f->backend;
     const size_t D = a->hidden, m = f->m;
     const cdz_product route = cdz_layers_product(&w->router, f->route_scores);
+    cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     b->api->matmul(b, &route, 1, x, D, m);
+    cdz_profile_mark(f->profile, CDZ_WORK_NORM);
     b->api->route(b, f->route_weights, f->route_ids, a->n_active, f->route_scores, a->n_experts, m,
                   a->n_experts, a->normalise_routes);
     memset(given, 0, m * D * sizeof *given);
@@ -415,6 +431,7 @@ static void feed_experts(cdz_layers *f, const cdz_layer_weights *w, const float 
         if (n == 0) continue;
         b->api->embed(b, f->gathered, D, &table, f->picked, n);
         feed(f, &w->experts[e], f->gathered, n, f->expert_gives);
+        cdz_profile_mark(f->profile, CDZ_WORK_NORM);
         b->api->add_scaled(b, given, D, f->picked, f->shares, f->expert_gives, D, n, D);
     }
 }
@@ -458,6 +475,7 @@ void cdz_layers_embed(cdz_layers *f, const cdz_weight *table, const cdz_weight *
     const cdz_arch *a = f->stack.arch;
     cdz_backend *b = f->backend;
     const size_t D = a->hidden;
+    cdz_profile_mark(f->profile, CDZ_WORK_EMBED);
     b->api->embed(b, f->x, D, table, f->ids, f->m);
     if (f->any_embeds && a->scales_given) place_embeds(f);
     if (a->embed_scale != 1.0f) b->api->scale(b, f->x, D, f->m, D, a->embed_scale);
@@ -492,6 +510,7 @@ static void score_rows(cdz_layers *f, const head_row *heads, uint32_t n)
     const cdz_arch *a = f->stack.arch;
     cdz_backend *b = f->backend;
     const size_t D = a->hidden, V = a->n_vocab;
+    cdz_profile_mark(f->profile, CDZ_WORK_HEAD);
     for (uint32_t i = 0; i < n; i++)
         memcpy(f->ends + i * D, f->x + heads[i].row * D, D * sizeof(float));
     if (f->weights->final_norm.w.data)
@@ -511,7 +530,9 @@ void cdz_layers_head(cdz_layers *f, const float *hidden, uint32_t n, float *scor
 {
     cdz_backend *b = f->backend;
     const cdz_product head = cdz_layers_product(&f->weights->head, scores);
+    const cdz_work was = cdz_profile_mark(f->profile, CDZ_WORK_HEAD);
     b->api->matmul(b, &head, 1, hidden, f->weights->arch.hidden, n);
+    cdz_profile_mark(f->profile, was);
 }
 
 /* --- hidden states -------------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include "run/encoded.h"
 #include "run/job.h"
 #include "run/kv.h"
+#include "run/profile.h"
 
 enum { CDZ_PASS_ROWS = 512 };
 
@@ -48,8 +49,9 @@ typedef struct cdz_want {
 
 typedef struct cdz_layers cdz_layers; /* activations for one model */
 
+/* profile: what passes take goes there; NULL: nowhere. */
 cdz_status cdz_layers_create(cdz_backend *backend, const cdz_weights *weights, cdz_kv_pool *pool,
-                             cdz_layers **out, cdz_error *err);
+                             cdz_profile *profile, cdz_layers **out, cdz_error *err);
 void cdz_layers_free(cdz_layers *layers); /* NULL is fine */
 
 /* The head, without the final norm, on n rows of hidden states: scores (n, n_vocab). */

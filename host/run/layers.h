@@ -49,6 +49,7 @@ typedef struct seen_row {
 
 struct cdz_layers {
     cdz_backend *backend;
+    cdz_profile *profile; /* or NULL */
     const cdz_weights *weights;
     cdz_stack own;   /* the model's, of its decoder if it has two */
     cdz_stack stack; /* the one that runs; x is where its rows are */

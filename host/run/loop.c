@@ -99,9 +99,11 @@ cdz_status cdz_loop_await(cdz_loop *loop)
     if (loop->prefill_s == 0) loop->want.chunk = loop->job->prefill_chunk;
     cdz_want_begin(&loop->want);
     if (loop->want.rows_left == 0) return CDZ_OK;
+    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_STRATEGY);
     loop->waiting = true;
     cdz_fibre_suspend(loop->fibre);
     loop->waiting = false;
+    cdz_profile_mark(loop->profile, was);
     if (loop->prefill_s == 0) loop->prefill_s = cdz_now_s();
     return cdz_loop_alive(loop);
 }
@@ -301,6 +303,7 @@ cdz_status cdz_loop_create(cdz_task *task, uint32_t first_row, uint32_t n_rows, 
     loop->n_vocab = loop->model->weights->arch.n_vocab;
     loop->arena.limit = loop->stage_arena.limit = CDZ_LOOP_ARENA;
     loop->fuses = cdz_engine_fuses(task->engine);
+    loop->profile = cdz_engine_profile(task->engine);
     if (!task->job->prompt_logits) {
         loop->strategy = task->job->plan->strategy;
         loop->holds_text = (strategy_caps(loop) & (CDZ_REWINDS | CDZ_BEAMS)) != 0;
@@ -403,12 +406,15 @@ static cdz_status run_strategy(cdz_loop *loop)
 
 static cdz_status decode(cdz_loop *loop)
 {
+    cdz_profile_mark(loop->profile, CDZ_WORK_REQUEST);
     cdz_status status = cdz_stages_begin(loop);
     if (status == CDZ_OK) status = cdz_companions_begin(loop);
     if (status == CDZ_OK) status = make_states(loop);
     if (status == CDZ_OK) status = cdz_drafter_begin(loop);
     if (status == CDZ_OK) status = cdz_watch_begin(loop);
+    cdz_profile_mark(loop->profile, CDZ_WORK_STRATEGY);
     if (status == CDZ_OK) status = run_strategy(loop);
+    cdz_profile_mark(loop->profile, CDZ_WORK_REQUEST);
     if (status == CDZ_OK && (loop->job->keep_hidden || loop->job->keep_attentions))
         status = cdz_states_replay(loop);
     cdz_watch_end(loop);

@@ -142,6 +142,7 @@ struct cdz_loop {
     const cdz_job *job;
     cdz_run_model *model;
     cdz_backend *backend;
+    cdz_profile *profile; /* the engine's, or NULL */
     cdz_fibre *fibre;
     uint32_t first_row, n_rows; /* of the request */
     uint32_t n_vocab, n_open;   /* rows not done */

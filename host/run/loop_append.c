@@ -19,9 +19,11 @@ void cdz_loop_emit(cdz_loop *loop, uint32_t r, bool ended)
     if (!loop->job->on_tokens || (loop->holds_text && !ended)) return;
     const uint32_t n = row->done ? row->n_new : n_generated(loop, r);
     if (n <= row->n_emitted) return;
+    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_TEXT);
     loop->job->on_tokens(loop->job->user, loop->first_row + r,
                          row->seq->ids + loop->info.prompt_len + row->n_emitted, n - row->n_emitted);
     row->n_emitted = n;
+    cdz_profile_mark(loop->profile, was);
 }
 
 void cdz_loop_end_row(cdz_loop *loop, uint32_t r)

@@ -25,9 +25,11 @@ cdz_status cdz_verb_argmax(cdz_decoder *dec, const cdz_scores *scores, uint32_t 
                              scores->n_rows);
     const cdz_vec *vec = cdz_vec_table();
     const float *x = cdz_row(scores, row);
+    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
     out->token = vec->argmax(x, scores->n_vocab);
     out->score = x[out->token];
     out->prob = (float)exp((double)out->score - (double)vec->logsumexp(x, scores->n_vocab));
+    cdz_profile_mark(loop->profile, was);
     return CDZ_OK;
 }
 
@@ -37,10 +39,12 @@ cdz_status cdz_verb_argmax_rows(cdz_decoder *dec, const cdz_scores *scores, int3
     CDZ_TRY(cdz_loop_alive(loop));
     uint32_t first;
     CDZ_TRY(cdz_loop_check(loop, "argmax_rows", scores, &first));
+    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
     for (uint32_t r = 0; r < scores->n_rows; r++)
         tokens[r] = skips(loop, scores, first, r)
                         ? 0
                         : cdz_vec_table()->argmax(cdz_row(scores, r), scores->n_vocab);
+    cdz_profile_mark(loop->profile, was);
     return CDZ_OK;
 }
 
@@ -59,6 +63,7 @@ cdz_status cdz_verb_multinomial(cdz_decoder *dec, const cdz_scores *probs, int32
     CDZ_TRY(cdz_loop_alive(loop));
     uint32_t first;
     CDZ_TRY(cdz_loop_check(loop, "multinomial", probs, &first));
+    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
     for (uint32_t r = 0; r < probs->n_rows; r++) {
         if (skips(loop, probs, first, r)) {
             cdz_torch_skip(&loop->rng, 2 * (uint64_t)probs->n_vocab);
@@ -68,6 +73,7 @@ cdz_status cdz_verb_multinomial(cdz_decoder *dec, const cdz_scores *probs, int32
         tokens[r] = cdz_torch_multinomial(&loop->rng, cdz_row(probs, r), probs->n_vocab);
         if (tokens[r] < 0) return bad_row(loop, first + r);
     }
+    cdz_profile_mark(loop->profile, was);
     return CDZ_OK;
 }
 
@@ -133,11 +139,14 @@ cdz_status cdz_verb_draw_rows(cdz_decoder *dec, cdz_scores *scores, int32_t *tok
     f.drawn = drawn;
     cdz_loop_view_rows(loop, f.first, scores->n_rows);
     CDZ_TRY(cdz_stages_process(loop, &loop->view, scores, drawn));
+    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
     if (scores->n_rows > 1)
         loop->backend->api->parallel(loop->backend, finish_row, &f, scores->n_rows);
     else if (scores->n_rows == 1)
         finish_row(&f, 0);
-    return draw(loop, scores, f.first, drawn, tokens);
+    CDZ_TRY(draw(loop, scores, f.first, drawn, tokens));
+    cdz_profile_mark(loop->profile, was);
+    return CDZ_OK;
 }
 
 /* --- several rows as one -------------------------------------------------------------------------------------- */
@@ -190,7 +199,9 @@ cdz_status cdz_verb_topk_flat(cdz_decoder *dec, const cdz_scores *scores, uint32
     int32_t *ids = cdz_scratch_take(&loop->verb_scratch, m * sizeof *ids);
     void *room = cdz_scratch_take(&loop->verb_scratch, cdz_vec_scratch(total));
     if (!flat || !values || !ids || !room) return cdz_loop_nomem(loop);
+    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
     cdz_vec_table()->topk(flat, total, m, values, ids, room);
+    cdz_profile_mark(loop->profile, was);
     to_candidates(out, m, ids, values, scores->n_vocab);
     return CDZ_OK;
 }

@@ -124,10 +124,12 @@ static cdz_status each_row(cdz_decoder *dec, const char *verb, cdz_scores *score
     const bool rows_match =
         scores->id == loop->scores.id && first == 0 && scores->n_rows == loop->n_rows;
     spread s = {loop, op, scores, rows_match};
+    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
     if (scores->n_rows > 1 && (size_t)scores->n_rows * scores->n_vocab >= SHARE_FROM)
         loop->backend->api->parallel(loop->backend, one_row, &s, scores->n_rows);
     else
         for (uint32_t r = 0; r < scores->n_rows; r++) one_row(&s, r);
+    cdz_profile_mark(loop->profile, was);
     return CDZ_OK;
 }
 
@@ -158,11 +160,13 @@ cdz_status cdz_verb_softmax_flat(cdz_decoder *dec, const cdz_scores *scores, uin
                              first, first + n, scores->n_rows, scores->n_vocab, out->n_rows,
                              out->n_vocab);
     const size_t V = scores->n_vocab;
+    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
     for (uint32_t i = first; i < first + n; i++) {
         memmove(cdz_row(out, i), cdz_row(scores, i), V * sizeof(float));
         if (addends) cdz_vec_table()->add(cdz_row(out, i), V, addends[i - first]);
     }
     cdz_vec_table()->softmax(cdz_row(out, first), cdz_row(out, first), n * V);
+    cdz_profile_mark(loop->profile, was);
     return CDZ_OK;
 }
 

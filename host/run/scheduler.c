@@ -8,6 +8,7 @@
 
 static void publish(cdz_engine *engine)
 {
+    cdz_profile_settle(engine->profile);
     pthread_mutex_lock(&engine->lock);
     engine->now.kv_blocks_used = 0;
     engine->now.kv_blocks_peak = 0;
@@ -18,6 +19,7 @@ static void publish(cdz_engine *engine)
         engine->now.kv_blocks_peak += counts.peak;
     }
     engine->stats = engine->now;
+    if (engine->profile) engine->times = engine->profile->times;
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -34,10 +36,13 @@ static cdz_status hopeless(const cdz_task *task)
 static void end_task(cdz_engine *engine, cdz_task *task)
 {
     engine->now.requests_done++;
+    if (engine->profile) engine->profile->times.requests++;
+    cdz_profile_mark(engine->profile, CDZ_WORK_REQUEST);
     cdz_task_finish(task);
     publish(engine); /* who waits for the answer finds it counted */
     cdz_task_deliver(task);
     cdz_task_free(task);
+    cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
 }
 
 /* Takes out of the queue whatever was cancelled or ran out of time there. */
@@ -96,7 +101,11 @@ static void admit(cdz_engine *engine)
     sweep_queue(engine);
     while (engine->n_running < engine->max_running) {
         cdz_task *task = oldest(engine);
-        if (!task || !cdz_task_start(task)) return;
+        if (!task) return;
+        cdz_profile_mark(engine->profile, CDZ_WORK_REQUEST);
+        const bool started = cdz_task_start(task);
+        cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
+        if (!started) return;
         promote(engine);
     }
 }
@@ -126,7 +135,10 @@ static void run_loops(cdz_engine *engine, cdz_task *task)
         cdz_loop *loop = task->loops[i];
         if (cdz_fibre_ended(loop->fibre) || !can_go_on(loop)) continue;
         engine->now.switches++;
+        if (engine->profile) engine->profile->times.phase[engine->profile->phase].switches++;
+        cdz_profile_mark(engine->profile, CDZ_WORK_STRATEGY);
         cdz_fibre_resume(loop->fibre);
+        cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
         if (cdz_fibre_ended(loop->fibre)) loop_ended(task, loop);
     }
 }
@@ -211,6 +223,27 @@ static bool still_whole(const cdz_engine *engine, const cdz_run_model *model)
     return false;
 }
 
+/* Before a pass: does it belong to a prompt? */
+static void note_pass(cdz_engine *engine)
+{
+    bool prompt = false;
+    for (const cdz_task *task = engine->running; task && !prompt; task = task->next)
+        for (uint32_t i = 0; task->loops && i < task->n_loops && !prompt; i++)
+            prompt = task->loops[i]->waiting && task->loops[i]->prefill_s == 0;
+    cdz_profile_enter(engine->profile, prompt ? CDZ_PHASE_PROMPT : CDZ_PHASE_DECODE);
+    engine->profile->times.phase[engine->profile->phase].passes++;
+}
+
+static void run_pass(cdz_engine *engine, cdz_layers *layers, cdz_want *const *wants, uint32_t n)
+{
+    if (engine->profile) note_pass(engine);
+    const uint32_t rows = cdz_layers_pass(layers, wants, n);
+    engine->now.passes++;
+    engine->now.pass_rows += rows;
+    if (engine->profile) engine->profile->times.phase[engine->profile->phase].rows += rows;
+    cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
+}
+
 static void run_passes(cdz_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
@@ -222,8 +255,7 @@ static void run_passes(cdz_engine *engine)
         if (n == 0 || !still_whole(engine, model)) continue;
         for (uint32_t at = 0, same; at < n; at += same) {
             same = same_depth(engine->wants + at, n - at);
-            engine->now.passes++;
-            engine->now.pass_rows += cdz_layers_pass(model->layers, engine->wants + at, same);
+            run_pass(engine, model->layers, engine->wants + at, same);
         }
         still_whole(engine, model);
     }

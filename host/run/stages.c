@@ -270,11 +270,14 @@ static cdz_status run_processors(cdz_loop *loop, const cdz_view *view, const cdz
 cdz_status cdz_stages_process(cdz_loop *loop, const cdz_view *view, cdz_scores *scores,
                               cdz_drawn *drawn)
 {
+    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_PROCESSORS);
     CDZ_TRY(cdz_watch_before(loop, scores));
     CDZ_TRY(cdz_companions_ready(loop, view));
     CDZ_TRY(cdz_phases_look(loop, view));
     CDZ_TRY(run_processors(loop, view, scores, drawn));
-    return cdz_watch_scores(loop, view, scores);
+    CDZ_TRY(cdz_watch_scores(loop, view, scores));
+    cdz_profile_mark(loop->profile, was);
+    return CDZ_OK;
 }
 
 /* --- tokens and stop rules ----------------------------------------------------------------------------------- */
@@ -283,10 +286,12 @@ cdz_status cdz_stages_accept(cdz_loop *loop, cdz_ids ids, uint32_t row, unsigned
                              int32_t token)
 {
     if (!loop->accepts) return CDZ_OK;
+    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_RULES);
     for (uint32_t s = 0; s < loop->n_processors; s++)
         CDZ_TRY(accept(loop, &loop->processors[s], false, ids, row, state, token));
     for (uint32_t s = 0; s < loop->n_criteria; s++)
         CDZ_TRY(accept(loop, &loop->criteria[s], true, ids, row, state, token));
+    cdz_profile_mark(loop->profile, was);
     return CDZ_OK;
 }
 
@@ -338,6 +343,7 @@ static cdz_status keep_text(cdz_loop *loop, cdz_stop *stop)
 cdz_status cdz_stages_test(cdz_loop *loop, const cdz_view *view, cdz_stop *stops)
 {
     if (view->n == 0) return CDZ_OK;
+    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_RULES);
     cdz_stop *said = cdz_scratch_take(&loop->verb_scratch, view->n * sizeof *said);
     if (!said) return cdz_loop_nomem(loop);
     for (uint32_t s = 0; s < loop->n_criteria; s++) {
@@ -350,6 +356,7 @@ cdz_status cdz_stages_test(cdz_loop *loop, const cdz_view *view, cdz_stop *stops
     }
     for (uint32_t i = 0; i < view->n; i++)
         if (stops[i].reason != CDZ_GO_ON) CDZ_TRY(keep_text(loop, &stops[i]));
+    cdz_profile_mark(loop->profile, was);
     return CDZ_OK;
 }
 

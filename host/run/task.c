@@ -127,8 +127,8 @@ static cdz_status ready(cdz_engine *engine, cdz_run_model *model, cdz_error *err
         CDZ_TRY(
             cdz_kv_pool_create(engine->backend, &model->shape, &engine->budget, &model->pool, err));
     if (!model->layers)
-        CDZ_TRY(
-            cdz_layers_create(engine->backend, model->weights, model->pool, &model->layers, err));
+        CDZ_TRY(cdz_layers_create(engine->backend, model->weights, model->pool, engine->profile,
+                                  &model->layers, err));
     return CDZ_OK;
 }
 

@@ -15,6 +15,8 @@ passed=0 failed=0
 # ourselves (host/run/fibre_ucontext.c), so that line is no part of what the program says.
 forget_note() { sed -i "/^==[0-9]*==WARNING: ASan doesn't fully support makecontext/d" "$1"; }
 
+forget_notes() { sed "/^==[0-9]*==WARNING: ASan doesn't fully support makecontext/d"; }
+
 good() { passed=$((passed + 1)); }
 bad() {
     printf 'FAILED %s\n' "$*"
@@ -56,6 +58,13 @@ check "json is JSON" bash -c "cadenza run ${greedy[*]} -p 'river (noun): a' --js
 same "a seed repeats" "$(cadenza run --seed 5 -p 'music is')" "$(cadenza run --seed 5 -p 'music is')"
 differ "seeds differ" "$(cadenza run --seed 5 -p 'music is')" "$(cadenza run --seed 6 -p 'music is')"
 same "threads do not change the text" "$(cadenza run --threads 1 --seed 5 -p 'music is')" "$(cadenza run --threads 3 --seed 5 -p 'music is')"
+
+# --- where the time goes: beside the answer, never in it
+same "a profile does not change the answer" "$(cadenza run --profile "${greedy[@]}" -p 'river (noun): a' 2>profile)" "$river"
+forget_note profile
+check "the profile names every kind" bash -c 'for k in schedule request strategy rules embed matmul attention norm head processors draw detokenise together; do grep -q "^  $k " profile || exit 1; done'
+check "it counts passes" grep -q '1 passes of 6 rows for prompts, 22 of 22 for new tokens; 1 requests' profile
+same "nothing is profiled unasked" "$(cadenza run "${greedy[@]}" -p 'river (noun): a' 2>&1 >/dev/null | forget_notes)" ""
 
 # --- pipelines, with no rebuild between
 cat >greedy.ini <<'EOF'

@@ -70,6 +70,7 @@ typedef struct cdz_options {
     /* The cadenza.lock that says which packages found in directories may load (docs/packages.md); NULL: the one in the
      * working folder, then the user's. */
     const char *lock;
+    bool profile; /* take times of the engine's work: cdz_profile_json */
 } cdz_options;
 
 /* options may be NULL. */
@@ -78,6 +79,10 @@ cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *er
 /* Cancels what is running, waits for the engine thread, frees. Models, pipelines and results opened here must
  * have been closed before. NULL is fine. */
 void cdz_close(cdz_runtime *runtime);
+
+/* Where the engine's time went since it was opened, by kind of work, as a JSON object (docs/performance.md); NULL: cdz_options
+ * did not ask for it, or memory is out. Free with cdz_free. */
+char *cdz_profile_json(const cdz_runtime *runtime);
 
 /* --- models ------------------------------------------------------------------------------------------- */
 

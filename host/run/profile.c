@@ -1,0 +1,148 @@
+/* profile.c - see profile.h. */
+#include "run/profile.h"
+
+#include "base/clock.h"
+
+static const struct {
+    const char *name, *what;
+} kinds[CDZ_N_WORK] = {
+    [CDZ_WORK_SCHEDULE] = {"schedule", "gathering rows, who goes next"},
+    [CDZ_WORK_REQUEST] = {"request", "requests' beginning and end"},
+    [CDZ_WORK_STRATEGY] = {"strategy", "the decode loop, its fibre and its verbs"},
+    [CDZ_WORK_RULES] = {"rules", "stop rules, telling of tokens"},
+    [CDZ_WORK_EMBED] = {"embed", "embedding rows"},
+    [CDZ_WORK_MATMUL] = {"matmul", "matrix products of the layers"},
+    [CDZ_WORK_ATTENTION] = {"attention", "attention, writing keys and values"},
+    [CDZ_WORK_NORM] = {"norm", "norms, rotations, activations, sums"},
+    [CDZ_WORK_HEAD] = {"head", "the last norm and the head"},
+    [CDZ_WORK_PROCESSORS] = {"processors", "logits processors"},
+    [CDZ_WORK_DRAW] = {"draw", "softmax, argmax, the draw"},
+    [CDZ_WORK_TEXT] = {"detokenise", "ids to text, and handing it on"},
+};
+
+const char *cdz_work_name(cdz_work work)
+{
+    return kinds[work].name;
+}
+
+/* --- taking ---------------------------------------------------------------------------------------------------------- */
+
+static void charge(cdz_profile *profile)
+{
+    const double now = cdz_now_s();
+    if (profile->now != CDZ_WORK_IDLE)
+        profile->times.phase[profile->phase].seconds[profile->now] += now - profile->since;
+    profile->since = now;
+}
+
+cdz_work cdz_profile_switch(cdz_profile *profile, cdz_work next)
+{
+    const cdz_work was = profile->now;
+    if (next == was) return was;
+    charge(profile);
+    profile->now = next;
+    return was;
+}
+
+void cdz_profile_settle(cdz_profile *profile)
+{
+    if (profile) charge(profile);
+}
+
+void cdz_profile_enter(cdz_profile *profile, cdz_phase phase)
+{
+    if (!profile || profile->phase == phase) return;
+    charge(profile);
+    profile->phase = phase;
+}
+
+/* --- reading --------------------------------------------------------------------------------------------------------- */
+
+static cdz_phase_times phase_since(const cdz_phase_times *now, const cdz_phase_times *before)
+{
+    cdz_phase_times d = {.passes = now->passes - before->passes,
+                         .rows = now->rows - before->rows,
+                         .switches = now->switches - before->switches};
+    for (int w = 0; w < CDZ_N_WORK; w++) d.seconds[w] = now->seconds[w] - before->seconds[w];
+    return d;
+}
+
+cdz_profile_times cdz_profile_since(const cdz_profile_times *now, const cdz_profile_times *before)
+{
+    cdz_profile_times d = {.requests = now->requests - before->requests};
+    for (int p = 0; p < CDZ_N_PHASES; p++)
+        d.phase[p] = phase_since(&now->phase[p], &before->phase[p]);
+    return d;
+}
+
+double cdz_phase_seconds(const cdz_phase_times *phase)
+{
+    double sum = 0;
+    for (int w = 0; w < CDZ_N_WORK; w++) sum += phase->seconds[w];
+    return sum;
+}
+
+double cdz_phase_own_seconds(const cdz_phase_times *phase)
+{
+    return phase->seconds[CDZ_WORK_SCHEDULE] + phase->seconds[CDZ_WORK_STRATEGY] +
+           phase->seconds[CDZ_WORK_RULES];
+}
+
+void cdz_phase_write_json(const cdz_phase_times *phase, cdz_buf *out)
+{
+    cdz_buf_printf(out, "{\"passes\": %llu, \"rows\": %llu, \"switches\": %llu, \"ms\": {",
+                   (unsigned long long)phase->passes, (unsigned long long)phase->rows,
+                   (unsigned long long)phase->switches);
+    for (int w = 0; w < CDZ_N_WORK; w++)
+        cdz_buf_printf(out, "%s\"%s\": %.4f", w ? ", " : "", kinds[w].name, phase->seconds[w] * 1e3);
+    cdz_buf_puts(out, "}}");
+}
+
+void cdz_profile_write_json(const cdz_profile_times *times, cdz_buf *out)
+{
+    cdz_buf_printf(out, "{\"requests\": %llu, \"prompt\": ", (unsigned long long)times->requests);
+    cdz_phase_write_json(&times->phase[CDZ_PHASE_PROMPT], out);
+    cdz_buf_puts(out, ", \"decode\": ");
+    cdz_phase_write_json(&times->phase[CDZ_PHASE_DECODE], out);
+    cdz_buf_putc(out, '}');
+}
+
+static double per(double amount, uint64_t n)
+{
+    return n ? amount / (double)n : 0;
+}
+
+static void write_kind(const cdz_profile_times *times, int w, cdz_buf *out)
+{
+    const cdz_phase_times *prompt = &times->phase[CDZ_PHASE_PROMPT],
+                          *decode = &times->phase[CDZ_PHASE_DECODE];
+    const double all = cdz_phase_seconds(decode);
+    cdz_buf_printf(out, "  %-10s %10.2f %10.2f %10.1f %5.1f %%  %s\n", kinds[w].name,
+                   prompt->seconds[w] * 1e3, decode->seconds[w] * 1e3,
+                   per(decode->seconds[w] * 1e6, decode->passes),
+                   all > 0 ? 100 * decode->seconds[w] / all : 0, kinds[w].what);
+}
+
+void cdz_profile_write_table(const cdz_profile_times *times, cdz_buf *out)
+{
+    const cdz_phase_times *prompt = &times->phase[CDZ_PHASE_PROMPT],
+                          *decode = &times->phase[CDZ_PHASE_DECODE];
+    cdz_buf_printf(out, "  %-10s %10s %10s %10s %7s\n", "", "prompt ms", "decode ms", "us a step",
+                   "share");
+    for (int w = 0; w < CDZ_N_WORK; w++) write_kind(times, w, out);
+    cdz_buf_printf(out, "  %-10s %10.2f %10.2f %10.1f\n", "together",
+                   cdz_phase_seconds(prompt) * 1e3, cdz_phase_seconds(decode) * 1e3,
+                   per(cdz_phase_seconds(decode) * 1e6, decode->passes));
+    cdz_buf_printf(out,
+                   "  %llu passes of %llu rows for prompts, %llu of %llu for new tokens; %llu "
+                   "requests, %llu switches of fibres\n",
+                   (unsigned long long)prompt->passes, (unsigned long long)prompt->rows,
+                   (unsigned long long)decode->passes, (unsigned long long)decode->rows,
+                   (unsigned long long)times->requests,
+                   (unsigned long long)(prompt->switches + decode->switches));
+    cdz_buf_printf(out,
+                   "  The engine's own work (schedule, strategy, rules): %.1f us a step, %.1f us for "
+                   "each of its rows.\n",
+                   per(cdz_phase_own_seconds(decode) * 1e6, decode->passes),
+                   per(cdz_phase_own_seconds(decode) * 1e6, decode->rows));
+}
