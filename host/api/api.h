@@ -53,6 +53,9 @@ struct cdz_result {
     uint32_t n_calls;
 };
 
+/* The engine's: what it is may be asked, nothing may be run on it. */
+const struct cdz_backend *cdz_runtime_backend(const cdz_runtime *runtime);
+
 void cdz_model_retain(cdz_model *model); /* cdz_model_close lets go */
 
 /* Takes the outcome. NULL when memory is out (the outcome is freed). */

@@ -107,6 +107,11 @@ cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *er
     return CDZ_OK;
 }
 
+const cdz_backend *cdz_runtime_backend(const cdz_runtime *runtime)
+{
+    return cdz_engine_backend(runtime->engine);
+}
+
 char *cdz_profile_json(const cdz_runtime *runtime)
 {
     cdz_profile_times times;

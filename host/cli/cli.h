@@ -16,7 +16,7 @@ typedef int cdz_command(int argc, char **argv);
 
 cdz_command cdz_cmd_run, cdz_cmd_chat, cdz_cmd_explain, cdz_cmd_plugin, cdz_cmd_model,
     cdz_cmd_tokenize, cdz_cmd_template, cdz_cmd_detect, cdz_cmd_config, cdz_cmd_parity,
-    cdz_cmd_score, cdz_cmd_lua, cdz_cmd_version;
+    cdz_cmd_score, cdz_cmd_lua, cdz_cmd_bench, cdz_cmd_version;
 
 /* `model check` (model_check.c): reads all of a model; 1 when something is wrong. */
 int cdz_cli_model_check(const char *folder);

@@ -21,6 +21,7 @@ static const struct {
     {"config", cdz_cmd_config, "show, check or write a generation config"},
     {"detect", cdz_cmd_detect, "say whether a text carries a watermark"},
     {"score", cdz_cmd_score, "say how probable a text is, or each token of an answer"},
+    {"bench", cdz_cmd_bench, "measure a model's speed beside what the machine can do"},
     {"parity", cdz_cmd_parity, "replay recorded cases and compare"},
     {"version", cdz_cmd_version, "show the version and what this machine runs"},
 };

@@ -24,6 +24,9 @@ cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out
 /* Cancels what runs or waits (each on_done is still called), joins. Models may outlive it. NULL is fine. */
 void cdz_engine_free(cdz_engine *engine);
 
+/* [engine], but for what it is. */
+cdz_backend *cdz_engine_backend(const cdz_engine *engine);
+
 /* Makes loaded weights runnable: KV pool on the backend. Takes ownership of weights and tokenizer (may be NULL). */
 cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_tokenizer *tokenizer,
                                 cdz_run_model **out, cdz_error *err);

@@ -43,7 +43,6 @@ struct cdz_engine {
     void *log_user;
 };
 
-cdz_backend *cdz_engine_backend(const cdz_engine *engine);
 bool cdz_engine_fuses(const cdz_engine *engine);
 cdz_profile *cdz_engine_profile(const cdz_engine *engine); /* or NULL */
 void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *plugin,

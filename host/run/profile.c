@@ -127,6 +127,7 @@ void cdz_profile_write_table(const cdz_profile_times *times, cdz_buf *out)
 {
     const cdz_phase_times *prompt = &times->phase[CDZ_PHASE_PROMPT],
                           *decode = &times->phase[CDZ_PHASE_DECODE];
+    const uint64_t switches = prompt->switches + decode->switches;
     cdz_buf_printf(out, "  %-10s %10s %10s %10s %7s\n", "", "prompt ms", "decode ms", "us a step",
                    "share");
     for (int w = 0; w < CDZ_N_WORK; w++) write_kind(times, w, out);
@@ -138,8 +139,7 @@ void cdz_profile_write_table(const cdz_profile_times *times, cdz_buf *out)
                    "requests, %llu switches of fibres\n",
                    (unsigned long long)prompt->passes, (unsigned long long)prompt->rows,
                    (unsigned long long)decode->passes, (unsigned long long)decode->rows,
-                   (unsigned long long)times->requests,
-                   (unsigned long long)(prompt->switches + decode->switches));
+                   (unsigned long long)times->requests, (unsigned long long)switches);
     cdz_buf_printf(out,
                    "  The engine's own work (schedule, strategy, rules): %.1f us a step, %.1f us for "
                    "each of its rows.\n",

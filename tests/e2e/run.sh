@@ -66,6 +66,24 @@ check "the profile names every kind" bash -c 'for k in schedule request strategy
 check "it counts passes" grep -q '1 passes of 6 rows for prompts, 22 of 22 for new tokens; 1 requests' profile
 same "nothing is profiled unasked" "$(cadenza run "${greedy[@]}" -p 'river (noun): a' 2>&1 >/dev/null | forget_notes)" ""
 
+# --- measuring a model: what is there, not how fast
+small=(--rounds 2 --prompt-tokens 8 --new-tokens 4 --context 4)
+check "bench shows both figures and the limits" bash -c "cadenza bench ${small[*]} >bench.txt && grep -q '^prompt of 8 tokens' bench.txt && grep -q '^4 new tokens after 4' bench.txt && grep -q 'of read limit' bench.txt"
+check "bench shows every stage" bash -c 'for k in schedule embed matmul attention head processors draw detokenise; do grep -q "^  $k " bench.txt || exit 1; done'
+check "bench writes JSON beside the table" bash -c "cadenza bench ${small[*]} --batch 2 --json bench.json | grep -q '2 sequences together'"
+check "its settings are in it" grep -q '"settings": {"prompt_tokens": 8, "new_tokens": 4, "context": 4, "batch": 2, "rounds": 2}' bench.json
+check "passes are counted" bash -c "grep -q '\"prefill\": {\"passes\": 2,' bench.json && grep -q '\"decode\": {\"passes\": 6,' bench.json"
+check "bench prints JSON" bash -c "cadenza bench ${small[*]} --format json | grep -q '\"schema\": \"cadenza.bench/1\"'"
+check "bench takes a type of weights" bash -c "cadenza bench ${small[*]} --quantize q8_0 | grep -q 'in q8_0'"
+check "bench takes settings" cadenza bench "${small[@]}" -s do_sample=no -s repetition_penalty=1.2
+refused "bench counts from 1" 2 "--rounds 0: expected a number from 1 to 1000" cadenza bench --rounds 0
+refused "bench wants numbers" 2 "--batch many" cadenza bench --batch many
+refused "bench knows two formats" 2 "expected table or json" cadenza bench --format xml
+refused "bench stays within the model" 2 "the model was made for 512 positions" cadenza bench --prompt-tokens 512
+refused "bench: so do new tokens" 2 "the model was made for 512 positions" cadenza bench --context 500 --new-tokens 20
+refused "bench: an option that is none" 2 "did you mean --rounds?" cadenza bench --round5
+refused "bench: a file that cannot be" 1 "cannot be written" bash -c "cadenza bench ${small[*]} --json /nowhere/x.json >/dev/null"
+
 # --- pipelines, with no rebuild between
 cat >greedy.ini <<'EOF'
 [pipeline]

@@ -1,0 +1,42 @@
+/* bench_report.h - what `cadenza bench` found: as a table, and as the JSON document of docs/performance.md. */
+#ifndef CDZ_HOST_BENCH_REPORT_H
+#define CDZ_HOST_BENCH_REPORT_H
+
+#include "base/buf.h"
+#include "base/spread.h"
+#include "run/cost.h"
+#include "run/profile.h"
+
+typedef struct cdz_bench_settings {
+    uint32_t prompt_tokens; /* 0: not said */
+    uint32_t new_tokens, context, batch, rounds;
+} cdz_bench_settings;
+
+/* One kind of pass over all rounds. Fractions are taken round by round, so that a drift of the machine meets both. */
+typedef struct cdz_bench_figure {
+    cdz_spread tokens_per_s, ms; /* ms: of the prompt; of a step */
+    cdz_spread limit;            /* GB/s read, or 10^9 multiply-adds per second */
+    cdz_spread reached;          /* the same of the model */
+    cdz_spread fraction;         /* reached of limit; all 0: the limit is not known */
+    cdz_phase_times times;       /* of all rounds together */
+} cdz_bench_figure;
+
+typedef struct cdz_bench_report {
+    const char *model, *quantize; /* as given; quantize NULL: as stored */
+    const cdz_weights *weights;
+    const char *variant, *cpu; /* kernels; what /proc says */
+    uint32_t threads;
+    cdz_bench_settings settings;
+    cdz_cost cost;
+    double open_ms,
+        first_ms; /* opening; the first prompt of context tokens, before anything is warm */
+    cdz_bench_figure prefill, decode;
+} cdz_bench_report;
+
+/* Bytes that a decode step reads: weights, and keys and values halfway through the new tokens. */
+double cdz_bench_step_bytes(const cdz_bench_report *report);
+
+void cdz_bench_write_table(const cdz_bench_report *report, cdz_buf *out);
+void cdz_bench_write_json(const cdz_bench_report *report, cdz_buf *out);
+
+#endif

@@ -1,0 +1,431 @@
+/* cmd_bench.c - cadenza bench: how fast a model reads a prompt and makes tokens here, beside what the machine can do. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/clock.h"
+#include "cli/bench_report.h"
+#include "cli/cli.h"
+#include "config/environment.h"
+#include "run/limits.h"
+
+static const char help[] =
+    "usage: cadenza bench [MODEL] [options]\n"
+    "\n"
+    "Measures how fast MODEL reads a prompt and makes new tokens on this machine, with the settings that "
+    "run would\n"
+    "use. In the same run, and in turns, what the machine can do at best: how fast its threads read "
+    "memory, which\n"
+    "bounds new tokens, and how many multiply-adds they do, which bounds prompts. Without MODEL the "
+    "shipped one.\n"
+    "\n"
+    "Measuring:\n"
+    "  --prompt-tokens N        tokens of the prompt that is timed; default 512, or what the\n"
+    "                           model was made for\n"
+    "  --new-tokens N           new tokens that are timed; default 64\n"
+    "  --context N              tokens before the new ones; default 16\n"
+    "  --batch N                sequences together; default 1\n"
+    "  --rounds N               repetitions; default 5\n"
+    "  --json FILE              also write what was found as JSON; - is standard output, and no table then\n"
+    "  --format table|json      what goes to standard output; default table\n";
+static const char examples[] =
+    "\n"
+    "Examples:\n"
+    "  cadenza bench my-model\n"
+    "  cadenza bench my-model --quantize q8_0 --threads 2 -s do_sample=no\n"
+    "  cadenza bench my-model --batch 8 --new-tokens 128 --json batch-8.json\n"
+    "  cadenza bench --prompt-tokens 64 --new-tokens 32 --format json\n";
+
+enum {
+    OPT_PROMPT = CDZ_OPT_OWN,
+    OPT_NEW,
+    OPT_CONTEXT,
+    OPT_BATCH,
+    OPT_ROUNDS,
+    OPT_JSON,
+    OPT_FORMAT
+};
+
+static const struct option long_options[] = {
+    CDZ_CLI_COMMON_OPTIONS,
+    {"prompt-tokens", required_argument, NULL, OPT_PROMPT},
+    {"new-tokens", required_argument, NULL, OPT_NEW},
+    {"context", required_argument, NULL, OPT_CONTEXT},
+    {"batch", required_argument, NULL, OPT_BATCH},
+    {"rounds", required_argument, NULL, OPT_ROUNDS},
+    {"json", required_argument, NULL, OPT_JSON},
+    {"format", required_argument, NULL, OPT_FORMAT},
+    {0},
+};
+
+typedef struct options {
+    cdz_cli_options common;
+    cdz_bench_settings settings;
+    const char *json; /* file, "-" or NULL */
+} options;
+
+static bool take_count(const char *name, const char *text, uint32_t low, uint32_t high,
+                       uint32_t *out, int *status)
+{
+    char *end;
+    errno = 0;
+    const unsigned long value = strtoul(text, &end, 10);
+    if (end != text && !*end && !errno && text[0] != '-' && value >= low && value <= high) {
+        *out = (uint32_t)value;
+        return true;
+    }
+    *status =
+        cdz_cli_misuse("bench", "--%s %s: expected a number from %u to %u", name, text, low, high);
+    return false;
+}
+
+/* False: stop with *status. */
+static bool take_option(options *o, int opt, int *status)
+{
+    cdz_bench_settings *s = &o->settings;
+    switch (opt) {
+    case 'h':
+        printf("%s%s%s", help, cdz_cli_common_help, examples);
+        *status = CDZ_EXIT_OK;
+        return false;
+    case OPT_PROMPT:
+        return take_count("prompt-tokens", optarg, 1, 1 << 24, &s->prompt_tokens, status);
+    case OPT_NEW: return take_count("new-tokens", optarg, 2, 1 << 24, &s->new_tokens, status);
+    case OPT_CONTEXT: return take_count("context", optarg, 1, 1 << 24, &s->context, status);
+    case OPT_BATCH: return take_count("batch", optarg, 1, 4096, &s->batch, status);
+    case OPT_ROUNDS: return take_count("rounds", optarg, 1, 1000, &s->rounds, status);
+    case OPT_JSON: o->json = optarg; return true;
+    case OPT_FORMAT:
+        if (strcmp(optarg, "json") == 0) o->json = "-";
+        if (strcmp(optarg, "json") == 0 || strcmp(optarg, "table") == 0) return true;
+        *status = cdz_cli_misuse("bench", "--format %s: expected table or json", optarg);
+        return false;
+    default: return cdz_cli_take_option(&o->common, opt, optarg, "bench", status);
+    }
+}
+
+static bool take_options(int argc, char **argv, options *o, int *status)
+{
+    int opt;
+    while ((opt = cdz_cli_next_option("bench", argc, argv, ":s:h", long_options)) != -1)
+        if (!take_option(o, opt, status)) return false;
+    if (optind < argc) o->common.model = argv[optind++];
+    if (optind >= argc) return true;
+    *status =
+        cdz_cli_misuse("bench", "unexpected argument '%s' after the model folder", argv[optind]);
+    return false;
+}
+
+/* --- requests --------------------------------------------------------------------------------------------------------- */
+
+/* What one round found, by figure: tokens/s, ms, the limit, what of it was reached, as a fraction. */
+typedef struct rounds {
+    double *tokens, *ms, *limit, *reached, *fraction; /* (settings.rounds) */
+    cdz_phase_times times;
+} rounds;
+
+typedef struct bench {
+    const cdz_session *session;
+    cdz_bench_report report;
+    rounds prefill, decode;
+    cdz_backend *backend; /* the limits are measured on: as many threads as the engine's */
+    char *data;           /* (bytes) read to find the read limit */
+    size_t bytes;
+    cdz_arena arena;
+} bench;
+
+enum { LIMIT_PASSES = 3, LONG_PROMPT = 512 };
+
+/* A request of made-up ids; rows that end by a token would be shorter than was asked for. */
+static void write_request(const bench *b, uint32_t n_prompt, uint32_t n_new, cdz_buf *out)
+{
+    const uint32_t n_vocab = b->report.weights->arch.n_vocab;
+    uint32_t stream = 1;
+    cdz_buf_puts(out, "{\"prompt_ids\": [");
+    for (uint32_t r = 0; r < b->report.settings.batch; r++) {
+        cdz_buf_puts(out, r ? ", [" : "[");
+        for (uint32_t i = 0; i < n_prompt; i++) {
+            stream = stream * 1664525u + 1013904223u;
+            cdz_buf_printf(out, "%s%u", i ? ", " : "", (unsigned)((stream >> 8) % n_vocab));
+        }
+        cdz_buf_putc(out, ']');
+    }
+    cdz_buf_printf(out,
+                   "], \"kwargs\": {\"max_new_tokens\": %u, \"min_new_tokens\": %u, "
+                   "\"eos_token_id\": null}}",
+                   n_new, n_new);
+}
+
+/* Where its time went, and how many tokens it made. */
+static cdz_status run_request(const bench *b, uint32_t n_prompt, uint32_t n_new,
+                              cdz_profile_times *times, uint32_t *made, cdz_error *err)
+{
+    const cdz_session *s = b->session;
+    cdz_buf json = {0};
+    cdz_profile_times before, after;
+    cdz_result *result = NULL;
+    write_request(b, n_prompt, n_new, &json);
+    if (json.failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a prompt of %u", n_prompt);
+    const cdz_request request = {.size = sizeof request,
+                                 .model = s->model,
+                                 .assistant = s->assistant,
+                                 .pipeline = s->pipeline,
+                                 .json = json.data};
+    cdz_engine_get_profile(s->runtime->engine, &before);
+    const cdz_status status = cdz_generate(s->runtime, &request, &result, err);
+    cdz_engine_get_profile(s->runtime->engine, &after);
+    *times = cdz_profile_since(&after, &before);
+    *made = result ? result->outcome->n_new_tokens : 0;
+    cdz_result_free(result);
+    cdz_buf_free(&json);
+    return status;
+}
+
+/* --- measuring -------------------------------------------------------------------------------------------------------- */
+
+static double read_limit(const bench *b)
+{
+    double gbs[LIMIT_PASSES];
+    for (int i = 0; i < LIMIT_PASSES; i++)
+        gbs[i] = cdz_limit_read_gbs(b->backend, b->data, b->bytes);
+    return cdz_spread_of(gbs, LIMIT_PASSES).median;
+}
+
+static double multiply_limit(const bench *b)
+{
+    double gmacs[LIMIT_PASSES];
+    for (int i = 0; i < LIMIT_PASSES; i++) gmacs[i] = cdz_limit_gmacs(b->backend);
+    return cdz_spread_of(gmacs, LIMIT_PASSES).median;
+}
+
+/* A phase without its requests' beginning and end. */
+static double seconds_of(const cdz_phase_times *t)
+{
+    return cdz_phase_seconds(t) - t->seconds[CDZ_WORK_REQUEST];
+}
+
+static void add_times(cdz_phase_times *sum, const cdz_phase_times *t)
+{
+    sum->passes += t->passes;
+    sum->rows += t->rows;
+    sum->switches += t->switches;
+    for (int w = 0; w < CDZ_N_WORK; w++) sum->seconds[w] += t->seconds[w];
+}
+
+static void note(rounds *r, uint32_t i, double limit, double reached)
+{
+    r->limit[i] = limit;
+    r->reached[i] = reached;
+    r->fraction[i] = limit > 0 ? reached / limit : 0;
+}
+
+static cdz_status prefill_round(bench *b, uint32_t i, cdz_error *err)
+{
+    const cdz_bench_settings *s = &b->report.settings;
+    cdz_profile_times times;
+    uint32_t made;
+    const double limit = b->report.weights->arch.encoder ? 0 : multiply_limit(b);
+    CDZ_TRY(run_request(b, s->prompt_tokens, 1, &times, &made, err));
+    const double took = seconds_of(&times.phase[CDZ_PHASE_PROMPT]);
+    b->prefill.tokens[i] = (double)s->prompt_tokens * s->batch / took;
+    b->prefill.ms[i] = took * 1e3;
+    note(&b->prefill, i, limit,
+         cdz_cost_prompt_macs(&b->report.cost, s->prompt_tokens) * s->batch / took * 1e-9);
+    add_times(&b->prefill.times, &times.phase[CDZ_PHASE_PROMPT]);
+    return CDZ_OK;
+}
+
+static cdz_status decode_round(bench *b, uint32_t i, cdz_error *err)
+{
+    const cdz_bench_settings *s = &b->report.settings;
+    cdz_profile_times times;
+    uint32_t made;
+    const double limit = read_limit(b);
+    CDZ_TRY(run_request(b, s->context, s->new_tokens, &times, &made, err));
+    const cdz_phase_times *decode = &times.phase[CDZ_PHASE_DECODE];
+    if (decode->passes == 0 || made <= s->batch)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "the strategy made %u tokens for %u prompts in one pass: there is nothing to "
+                       "time",
+                       made, s->batch);
+    const double took = seconds_of(decode), step = took / (double)decode->passes;
+    b->decode.tokens[i] = (double)(made - s->batch) / took;
+    b->decode.ms[i] = step * 1e3;
+    note(&b->decode, i, limit, cdz_bench_step_bytes(&b->report) / step * 1e-9);
+    add_times(&b->decode.times, decode);
+    return CDZ_OK;
+}
+
+static cdz_bench_figure figure_of(rounds *r, uint32_t n)
+{
+    return (cdz_bench_figure){.tokens_per_s = cdz_spread_of(r->tokens, n),
+                              .ms = cdz_spread_of(r->ms, n),
+                              .limit = cdz_spread_of(r->limit, n),
+                              .reached = cdz_spread_of(r->reached, n),
+                              .fraction = cdz_spread_of(r->fraction, n),
+                              .times = r->times};
+}
+
+/* A first prompt, which faults the weights in and builds what is built once; then the rounds, in turns. */
+static cdz_status measure(bench *b, cdz_error *err)
+{
+    const cdz_bench_settings *s = &b->report.settings;
+    cdz_profile_times times;
+    uint32_t made;
+    CDZ_TRY(run_request(b, s->context, 2, &times, &made, err));
+    b->report.first_ms = cdz_phase_seconds(&times.phase[CDZ_PHASE_PROMPT]) * 1e3;
+    for (uint32_t i = 0; i < s->rounds; i++) {
+        CDZ_TRY(prefill_round(b, i, err));
+        CDZ_TRY(decode_round(b, i, err));
+    }
+    b->report.prefill = figure_of(&b->prefill, s->rounds);
+    b->report.decode = figure_of(&b->decode, s->rounds);
+    return CDZ_OK;
+}
+
+/* --- beginning and end ------------------------------------------------------------------------------------------------ */
+
+/* The processor's name as the system spells it. */
+static const char *cpu_name(cdz_arena *arena)
+{
+    char line[512];
+    const char *name = NULL;
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    while (file && !name && fgets(line, sizeof line, file)) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon) continue;
+        colon += strspn(colon, ": \t");
+        name = cdz_arena_strndup(arena, colon, strcspn(colon, "\n"));
+    }
+    if (file) fclose(file);
+    return name ? name : "an unnamed processor";
+}
+
+static bool allocate_rounds(bench *b, rounds *r)
+{
+    double **const all[] = {&r->tokens, &r->ms, &r->limit, &r->reached, &r->fraction};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        *all[i] = cdz_arena_array(&b->arena, b->report.settings.rounds, sizeof **all[i]);
+        if (!*all[i]) return false;
+    }
+    return true;
+}
+
+/* Memory that no cache holds, all of its pages there. */
+static bool allocate_data(bench *b)
+{
+    const size_t most = (size_t)512 << 20, least = (size_t)64 << 20;
+    const double room = cdz_cli_memory_free() / 4;
+    b->bytes = room <= 0 || room > (double)most ? most
+               : room < (double)least           ? least
+                                                : (size_t)room;
+    b->data = b->backend->api->alloc(b->backend, b->bytes);
+    if (b->data) memset(b->data, 1, b->bytes);
+    return b->data;
+}
+
+static cdz_status settle_lengths(bench *b, cdz_error *err)
+{
+    cdz_bench_settings *s = &b->report.settings;
+    const uint32_t context = b->report.weights->arch.context;
+    if (s->prompt_tokens == 0)
+        s->prompt_tokens = context > 1 && context <= LONG_PROMPT ? context - 1 : LONG_PROMPT;
+    if (context == 0) return CDZ_OK;
+    if (s->prompt_tokens >= context)
+        return cdz_err(
+            err, CDZ_E_USAGE,
+            "--prompt-tokens %u: the model was made for %u positions, of which one is for a "
+            "new token",
+            s->prompt_tokens, context);
+    if ((uint64_t)s->context + s->new_tokens > context)
+        return cdz_err(err, CDZ_E_USAGE,
+                       "--context %u and --new-tokens %u: the model was made for %u positions",
+                       s->context, s->new_tokens, context);
+    return CDZ_OK;
+}
+
+static cdz_status prepare(bench *b, const options *o, cdz_error *err)
+{
+    char why[256] = "";
+    const cdz_backend *engine = cdz_runtime_backend(b->session->runtime);
+    b->report.weights = cdz_run_model_weights(b->session->model->run);
+    b->report.settings = o->settings;
+    b->report.cost = cdz_cost_of(b->report.weights);
+    b->report.model = o->common.model ? o->common.model : "the shipped model";
+    b->report.quantize = o->common.quantize;
+    b->report.cpu = cpu_name(&b->arena);
+    b->report.threads = engine->api->n_threads(engine);
+    b->report.variant = engine->api->variant;
+    b->report.open_ms = b->session->open_s * 1e3;
+    CDZ_TRY(settle_lengths(b, err));
+    const cdz_cpu_options cpu = {b->report.variant, b->report.threads};
+    b->backend = cdz_cpu_backend_create(&cpu, why, sizeof why);
+    if (!b->backend) return cdz_err(err, CDZ_E_NOMEM, "%s", why);
+    if (!allocate_rounds(b, &b->prefill) || !allocate_rounds(b, &b->decode) || !allocate_data(b))
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory for measuring");
+    return CDZ_OK;
+}
+
+static int write_file(const char *path, const cdz_buf *text)
+{
+    FILE *file = fopen(path, "wbe");
+    bool good = file && fwrite(text->data, 1, text->len, file) == text->len;
+    const int why = errno;
+    if (file && fclose(file) != 0) good = false;
+    if (good) return CDZ_EXIT_OK;
+    cdz_cli_say("%s: cannot be written: %s", path, strerror(why));
+    return CDZ_EXIT_FAILURE;
+}
+
+static int hand_out(const bench *b, const char *json)
+{
+    cdz_buf table = {0}, document = {0};
+    const bool to_stdout = json && strcmp(json, "-") == 0;
+    int status = CDZ_EXIT_OK;
+    cdz_bench_write_json(&b->report, &document);
+    cdz_bench_write_table(&b->report, &table);
+    if (document.failed || table.failed) {
+        cdz_cli_say("out of memory for the report");
+        status = CDZ_EXIT_FAILURE;
+    } else {
+        fputs(to_stdout ? document.data : table.data, stdout);
+        if (json && !to_stdout) status = write_file(json, &document);
+    }
+    cdz_buf_free(&table);
+    cdz_buf_free(&document);
+    return status;
+}
+
+static int run_bench(const options *o, const cdz_session *session)
+{
+    bench b = {.session = session};
+    cdz_error err = {0};
+    cdz_status status = prepare(&b, o, &err);
+    if (status == CDZ_OK) status = measure(&b, &err);
+    const int exit_status = status == CDZ_OK ? hand_out(&b, o->json) : cdz_cli_fail(&err);
+    if (b.backend) {
+        b.backend->api->free(b.backend, b.data);
+        b.backend->api->destroy(b.backend);
+    }
+    cdz_arena_free(&b.arena);
+    return exit_status;
+}
+
+int cdz_cmd_bench(int argc, char **argv)
+{
+    options o = {
+        .common.profile = true,
+        .settings = {.prompt_tokens = 0, .new_tokens = 64, .context = 16, .batch = 1, .rounds = 5}};
+    cdz_session session;
+    int status = CDZ_EXIT_USAGE;
+    if (take_options(argc, argv, &o, &status)) {
+        status = cdz_session_open(&o.common, &session);
+        if (status == CDZ_EXIT_OK) {
+            status = run_bench(&o, &session);
+            cdz_session_close(&session);
+        }
+    }
+    cdz_cli_options_free(&o.common);
+    return status;
+}
