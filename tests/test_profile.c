@@ -33,19 +33,19 @@ static void kinds_exclude_each_other(void **state)
     const cdz_work was = cdz_profile_mark(&p, CDZ_WORK_DRAW);
     assert_int_equal(was, CDZ_WORK_STRATEGY);
     assert_int_equal(cdz_profile_mark(&p, CDZ_WORK_DRAW), CDZ_WORK_DRAW); /* it goes on */
-    cdz_profile_enter(&p, CDZ_PHASE_DECODE);
+    cdz_profile_enter(&p, CDZ_PASS_DECODE);
     assert_int_equal(cdz_profile_mark(&p, was), CDZ_WORK_DRAW);
     assert_int_equal(cdz_profile_mark(&p, CDZ_WORK_IDLE), CDZ_WORK_STRATEGY);
     const double took = cdz_now_s() - start;
-    const double sum = cdz_phase_seconds(&p.times.phase[CDZ_PHASE_PROMPT]) +
-                       cdz_phase_seconds(&p.times.phase[CDZ_PHASE_DECODE]);
+    const double sum = cdz_work_seconds(&p.times.pass[CDZ_PASS_PROMPT]) +
+                       cdz_work_seconds(&p.times.pass[CDZ_PASS_DECODE]);
     assert_true(sum > 0 && sum <= took);
-    assert_true(p.times.phase[CDZ_PHASE_PROMPT].seconds[CDZ_WORK_DRAW] > 0);
-    assert_true(p.times.phase[CDZ_PHASE_DECODE].seconds[CDZ_WORK_DRAW] > 0);
-    assert_false(p.times.phase[CDZ_PHASE_DECODE].seconds[CDZ_WORK_SCHEDULE] > 0);
+    assert_true(p.times.pass[CDZ_PASS_PROMPT].seconds[CDZ_WORK_DRAW] > 0);
+    assert_true(p.times.pass[CDZ_PASS_DECODE].seconds[CDZ_WORK_DRAW] > 0);
+    assert_false(p.times.pass[CDZ_PASS_DECODE].seconds[CDZ_WORK_SCHEDULE] > 0);
     cdz_profile_settle(&p); /* idle: nothing is charged */
-    assert_true(cdz_phase_seconds(&p.times.phase[CDZ_PHASE_PROMPT]) +
-                    cdz_phase_seconds(&p.times.phase[CDZ_PHASE_DECODE]) <=
+    assert_true(cdz_work_seconds(&p.times.pass[CDZ_PASS_PROMPT]) +
+                    cdz_work_seconds(&p.times.pass[CDZ_PASS_DECODE]) <=
                 took);
 }
 
@@ -53,7 +53,7 @@ static void without_a_profile_marks_do_nothing(void **state)
 {
     (void)state;
     assert_int_equal(cdz_profile_mark(NULL, CDZ_WORK_HEAD), CDZ_WORK_HEAD);
-    cdz_profile_enter(NULL, CDZ_PHASE_DECODE);
+    cdz_profile_enter(NULL, CDZ_PASS_DECODE);
     cdz_profile_settle(NULL);
 }
 
@@ -118,8 +118,7 @@ static void what_requests_cost(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         double took;
         const cdz_profile_times t = run(i, true, &took);
-        const cdz_phase_times *prompt = &t.phase[CDZ_PHASE_PROMPT],
-                              *decode = &t.phase[CDZ_PHASE_DECODE];
+        const cdz_work_times *prompt = &t.pass[CDZ_PASS_PROMPT], *decode = &t.pass[CDZ_PASS_DECODE];
         if (prompt->passes != cases[i].prompt_passes || prompt->rows != cases[i].prompt_rows ||
             decode->passes != cases[i].decode_passes || decode->rows != cases[i].decode_rows ||
             t.requests != cases[i].requests)
@@ -129,7 +128,7 @@ static void what_requests_cost(void **state)
         for (int w = 0; w < CDZ_N_WORK; w++)
             if ((cases[i].kinds & BIT(w)) && !(decode->seconds[w] > 0))
                 fail_msg("%s: %s took no time", cases[i].name, cdz_work_name((cdz_work)w));
-        if (cdz_phase_seconds(prompt) + cdz_phase_seconds(decode) > took)
+        if (cdz_work_seconds(prompt) + cdz_work_seconds(decode) > took)
             fail_msg("%s: kinds take more than all of it", cases[i].name);
     }
 }
@@ -156,8 +155,8 @@ static void the_document_has_every_kind(void **state)
 {
     (void)state;
     cdz_profile_times t = {.requests = 2};
-    t.phase[CDZ_PHASE_DECODE] = (cdz_phase_times){.passes = 4, .rows = 8, .switches = 5};
-    for (int w = 0; w < CDZ_N_WORK; w++) t.phase[CDZ_PHASE_DECODE].seconds[w] = 0.001 * (w + 1);
+    t.pass[CDZ_PASS_DECODE] = (cdz_work_times){.passes = 4, .rows = 8, .switches = 5};
+    for (int w = 0; w < CDZ_N_WORK; w++) t.pass[CDZ_PASS_DECODE].seconds[w] = 0.001 * (w + 1);
     cdz_buf text = {0};
     cdz_profile_write_json(&t, &text);
     cdz_arena arena = {0};
@@ -169,7 +168,7 @@ static void the_document_has_every_kind(void **state)
     assert_int_equal(ms->len, CDZ_N_WORK);
     for (int w = 0; w < CDZ_N_WORK; w++)
         assert_true(fabs(number(ms, cdz_work_name((cdz_work)w)) - (w + 1)) < 1e-9);
-    assert_true(fabs(cdz_phase_own_seconds(&t.phase[CDZ_PHASE_DECODE]) - 0.008) < 1e-12);
+    assert_true(fabs(cdz_work_own_seconds(&t.pass[CDZ_PASS_DECODE]) - 0.008) < 1e-12);
     cdz_arena_free(&arena);
     cdz_buf_free(&text);
 }
@@ -178,16 +177,16 @@ static void differences_are_taken_field_by_field(void **state)
 {
     (void)state;
     cdz_profile_times before = {.requests = 1}, now = {.requests = 3};
-    before.phase[0] = (cdz_phase_times){.passes = 1, .rows = 2, .switches = 3};
-    now.phase[0] = (cdz_phase_times){.passes = 11, .rows = 22, .switches = 33};
-    before.phase[1].seconds[CDZ_WORK_TEXT] = 1.0;
-    now.phase[1].seconds[CDZ_WORK_TEXT] = 1.5;
+    before.pass[0] = (cdz_work_times){.passes = 1, .rows = 2, .switches = 3};
+    now.pass[0] = (cdz_work_times){.passes = 11, .rows = 22, .switches = 33};
+    before.pass[1].seconds[CDZ_WORK_TEXT] = 1.0;
+    now.pass[1].seconds[CDZ_WORK_TEXT] = 1.5;
     const cdz_profile_times d = cdz_profile_since(&now, &before);
     assert_int_equal(d.requests, 2);
-    assert_int_equal(d.phase[0].passes, 10);
-    assert_int_equal(d.phase[0].rows, 20);
-    assert_int_equal(d.phase[0].switches, 30);
-    assert_true(fabs(cdz_phase_seconds(&d.phase[1]) - 0.5) < 1e-12);
+    assert_int_equal(d.pass[0].passes, 10);
+    assert_int_equal(d.pass[0].rows, 20);
+    assert_int_equal(d.pass[0].switches, 30);
+    assert_true(fabs(cdz_work_seconds(&d.pass[1]) - 0.5) < 1e-12);
 }
 
 int main(void)

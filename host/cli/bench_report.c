@@ -38,15 +38,15 @@ static void write_figure(cdz_buf *out, const cdz_bench_figure *f, const char *ms
 
 static void write_stages(cdz_buf *out, const cdz_bench_report *r)
 {
-    const cdz_phase_times *prompt = &r->prefill.times, *step = &r->decode.times;
+    const cdz_work_times *prompt = &r->prefill.times, *step = &r->decode.times;
     const double rounds = r->settings.rounds, steps = step->passes ? (double)step->passes : 1;
     cdz_buf_printf(out, "\n  %-22s %10s %12s %8s\n", "stage", "prompt ms", "step us", "share");
     for (int w = 0; w < CDZ_N_WORK; w++)
         cdz_buf_printf(out, "  %-22s %10.2f %12.1f %6.1f %%\n", cdz_work_name((cdz_work)w),
                        prompt->seconds[w] * 1e3 / rounds, step->seconds[w] * 1e6 / steps,
-                       100 * step->seconds[w] / cdz_phase_seconds(step));
+                       100 * step->seconds[w] / cdz_work_seconds(step));
     cdz_buf_printf(out, "  the engine's own work: %.1f us a step\n",
-                   cdz_phase_own_seconds(step) * 1e6 / steps);
+                   cdz_work_own_seconds(step) * 1e6 / steps);
 }
 
 static void write_head(cdz_buf *out, const cdz_bench_report *r)
@@ -118,7 +118,7 @@ static void json_figure(cdz_buf *out, const char *name, const cdz_bench_figure *
         cdz_buf_printf(out, ", \"%s\": null, \"fraction\": null", limit);
     }
     cdz_buf_puts(out, ", \"stages\": ");
-    cdz_phase_write_json(&f->times, out);
+    cdz_work_write_json(&f->times, out);
     cdz_buf_putc(out, '}');
 }
 
@@ -160,5 +160,5 @@ void cdz_bench_write_json(const cdz_bench_report *r, cdz_buf *out)
     json_figure(out, "decode", &r->decode, "ms_per_step", "gb_s");
     cdz_buf_printf(out, ",\n \"step_bytes\": %.0f, \"own_us_per_step\": %.3f}\n",
                    cdz_bench_step_bytes(r),
-                   cdz_phase_own_seconds(&r->decode.times) * 1e6 / (double)steps);
+                   cdz_work_own_seconds(&r->decode.times) * 1e6 / (double)steps);
 }

@@ -18,7 +18,7 @@ typedef struct cdz_bench_figure {
     cdz_spread limit;            /* GB/s read, or 10^9 multiply-adds per second */
     cdz_spread reached;          /* the same of the model */
     cdz_spread fraction;         /* reached of limit; all 0: the limit is not known */
-    cdz_phase_times times;       /* of all rounds together */
+    cdz_work_times times;        /* of all rounds together */
 } cdz_bench_figure;
 
 typedef struct cdz_bench_report {

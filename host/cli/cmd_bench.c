@@ -122,7 +122,7 @@ static bool take_options(int argc, char **argv, options *o, int *status)
 /* What one round found, by figure: tokens/s, ms, the limit, what of it was reached, as a fraction. */
 typedef struct rounds {
     double *tokens, *ms, *limit, *reached, *fraction; /* (settings.rounds) */
-    cdz_phase_times times;
+    cdz_work_times times;
 } rounds;
 
 typedef struct bench {
@@ -199,13 +199,13 @@ static double multiply_limit(const bench *b)
     return cdz_spread_of(gmacs, LIMIT_PASSES).median;
 }
 
-/* A phase without its requests' beginning and end. */
-static double seconds_of(const cdz_phase_times *t)
+/* Passes of a kind without its requests' beginning and end. */
+static double seconds_of(const cdz_work_times *t)
 {
-    return cdz_phase_seconds(t) - t->seconds[CDZ_WORK_REQUEST];
+    return cdz_work_seconds(t) - t->seconds[CDZ_WORK_REQUEST];
 }
 
-static void add_times(cdz_phase_times *sum, const cdz_phase_times *t)
+static void add_times(cdz_work_times *sum, const cdz_work_times *t)
 {
     sum->passes += t->passes;
     sum->rows += t->rows;
@@ -227,12 +227,12 @@ static cdz_status prefill_round(bench *b, uint32_t i, cdz_error *err)
     uint32_t made;
     const double limit = b->report.weights->arch.encoder ? 0 : multiply_limit(b);
     CDZ_TRY(run_request(b, s->prompt_tokens, 1, &times, &made, err));
-    const double took = seconds_of(&times.phase[CDZ_PHASE_PROMPT]);
+    const double took = seconds_of(&times.pass[CDZ_PASS_PROMPT]);
     b->prefill.tokens[i] = (double)s->prompt_tokens * s->batch / took;
     b->prefill.ms[i] = took * 1e3;
     note(&b->prefill, i, limit,
          cdz_cost_prompt_macs(&b->report.cost, s->prompt_tokens) * s->batch / took * 1e-9);
-    add_times(&b->prefill.times, &times.phase[CDZ_PHASE_PROMPT]);
+    add_times(&b->prefill.times, &times.pass[CDZ_PASS_PROMPT]);
     return CDZ_OK;
 }
 
@@ -243,7 +243,7 @@ static cdz_status decode_round(bench *b, uint32_t i, cdz_error *err)
     uint32_t made;
     const double limit = read_limit(b);
     CDZ_TRY(run_request(b, s->context, s->new_tokens, &times, &made, err));
-    const cdz_phase_times *decode = &times.phase[CDZ_PHASE_DECODE];
+    const cdz_work_times *decode = &times.pass[CDZ_PASS_DECODE];
     if (decode->passes == 0 || made <= s->batch)
         return cdz_err(err, CDZ_E_UNSUPPORTED,
                        "the strategy made %u tokens for %u prompts in one pass: there is nothing to "
@@ -274,7 +274,7 @@ static cdz_status measure(bench *b, cdz_error *err)
     cdz_profile_times times;
     uint32_t made;
     CDZ_TRY(run_request(b, s->context, 2, &times, &made, err));
-    b->report.first_ms = cdz_phase_seconds(&times.phase[CDZ_PHASE_PROMPT]) * 1e3;
+    b->report.first_ms = cdz_work_seconds(&times.pass[CDZ_PASS_PROMPT]) * 1e3;
     for (uint32_t i = 0; i < s->rounds; i++) {
         CDZ_TRY(prefill_round(b, i, err));
         CDZ_TRY(decode_round(b, i, err));

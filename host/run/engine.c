@@ -119,7 +119,7 @@ static bool await_work(cdz_engine *engine)
     const bool go_on = !engine->stopping || engine->queue || engine->running,
                slept = !engine->running;
     pthread_mutex_unlock(&engine->lock);
-    if (slept) cdz_profile_enter(engine->profile, CDZ_PHASE_PROMPT);
+    if (slept) cdz_profile_enter(engine->profile, CDZ_PASS_PROMPT);
     cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
     free_kept(engine);
     free_condemned(engine, gone);

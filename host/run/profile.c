@@ -31,7 +31,7 @@ static void charge(cdz_profile *profile)
 {
     const double now = cdz_now_s();
     if (profile->now != CDZ_WORK_IDLE)
-        profile->times.phase[profile->phase].seconds[profile->now] += now - profile->since;
+        profile->times.pass[profile->pass].seconds[profile->now] += now - profile->since;
     profile->since = now;
 }
 
@@ -49,20 +49,20 @@ void cdz_profile_settle(cdz_profile *profile)
     if (profile) charge(profile);
 }
 
-void cdz_profile_enter(cdz_profile *profile, cdz_phase phase)
+void cdz_profile_enter(cdz_profile *profile, cdz_pass pass)
 {
-    if (!profile || profile->phase == phase) return;
+    if (!profile || profile->pass == pass) return;
     charge(profile);
-    profile->phase = phase;
+    profile->pass = pass;
 }
 
 /* --- reading --------------------------------------------------------------------------------------------------------- */
 
-static cdz_phase_times phase_since(const cdz_phase_times *now, const cdz_phase_times *before)
+static cdz_work_times pass_since(const cdz_work_times *now, const cdz_work_times *before)
 {
-    cdz_phase_times d = {.passes = now->passes - before->passes,
-                         .rows = now->rows - before->rows,
-                         .switches = now->switches - before->switches};
+    cdz_work_times d = {.passes = now->passes - before->passes,
+                        .rows = now->rows - before->rows,
+                        .switches = now->switches - before->switches};
     for (int w = 0; w < CDZ_N_WORK; w++) d.seconds[w] = now->seconds[w] - before->seconds[w];
     return d;
 }
@@ -70,40 +70,39 @@ static cdz_phase_times phase_since(const cdz_phase_times *now, const cdz_phase_t
 cdz_profile_times cdz_profile_since(const cdz_profile_times *now, const cdz_profile_times *before)
 {
     cdz_profile_times d = {.requests = now->requests - before->requests};
-    for (int p = 0; p < CDZ_N_PHASES; p++)
-        d.phase[p] = phase_since(&now->phase[p], &before->phase[p]);
+    for (int p = 0; p < CDZ_N_PASSES; p++) d.pass[p] = pass_since(&now->pass[p], &before->pass[p]);
     return d;
 }
 
-double cdz_phase_seconds(const cdz_phase_times *phase)
+double cdz_work_seconds(const cdz_work_times *times)
 {
     double sum = 0;
-    for (int w = 0; w < CDZ_N_WORK; w++) sum += phase->seconds[w];
+    for (int w = 0; w < CDZ_N_WORK; w++) sum += times->seconds[w];
     return sum;
 }
 
-double cdz_phase_own_seconds(const cdz_phase_times *phase)
+double cdz_work_own_seconds(const cdz_work_times *times)
 {
-    return phase->seconds[CDZ_WORK_SCHEDULE] + phase->seconds[CDZ_WORK_STRATEGY] +
-           phase->seconds[CDZ_WORK_RULES];
+    return times->seconds[CDZ_WORK_SCHEDULE] + times->seconds[CDZ_WORK_STRATEGY] +
+           times->seconds[CDZ_WORK_RULES];
 }
 
-void cdz_phase_write_json(const cdz_phase_times *phase, cdz_buf *out)
+void cdz_work_write_json(const cdz_work_times *times, cdz_buf *out)
 {
     cdz_buf_printf(out, "{\"passes\": %llu, \"rows\": %llu, \"switches\": %llu, \"ms\": {",
-                   (unsigned long long)phase->passes, (unsigned long long)phase->rows,
-                   (unsigned long long)phase->switches);
+                   (unsigned long long)times->passes, (unsigned long long)times->rows,
+                   (unsigned long long)times->switches);
     for (int w = 0; w < CDZ_N_WORK; w++)
-        cdz_buf_printf(out, "%s\"%s\": %.4f", w ? ", " : "", kinds[w].name, phase->seconds[w] * 1e3);
+        cdz_buf_printf(out, "%s\"%s\": %.4f", w ? ", " : "", kinds[w].name, times->seconds[w] * 1e3);
     cdz_buf_puts(out, "}}");
 }
 
 void cdz_profile_write_json(const cdz_profile_times *times, cdz_buf *out)
 {
     cdz_buf_printf(out, "{\"requests\": %llu, \"prompt\": ", (unsigned long long)times->requests);
-    cdz_phase_write_json(&times->phase[CDZ_PHASE_PROMPT], out);
+    cdz_work_write_json(&times->pass[CDZ_PASS_PROMPT], out);
     cdz_buf_puts(out, ", \"decode\": ");
-    cdz_phase_write_json(&times->phase[CDZ_PHASE_DECODE], out);
+    cdz_work_write_json(&times->pass[CDZ_PASS_DECODE], out);
     cdz_buf_putc(out, '}');
 }
 
@@ -114,9 +113,9 @@ static double per(double amount, uint64_t n)
 
 static void write_kind(const cdz_profile_times *times, int w, cdz_buf *out)
 {
-    const cdz_phase_times *prompt = &times->phase[CDZ_PHASE_PROMPT],
-                          *decode = &times->phase[CDZ_PHASE_DECODE];
-    const double all = cdz_phase_seconds(decode);
+    const cdz_work_times *prompt = &times->pass[CDZ_PASS_PROMPT],
+                         *decode = &times->pass[CDZ_PASS_DECODE];
+    const double all = cdz_work_seconds(decode);
     cdz_buf_printf(out, "  %-10s %10.2f %10.2f %10.1f %5.1f %%  %s\n", kinds[w].name,
                    prompt->seconds[w] * 1e3, decode->seconds[w] * 1e3,
                    per(decode->seconds[w] * 1e6, decode->passes),
@@ -125,15 +124,15 @@ static void write_kind(const cdz_profile_times *times, int w, cdz_buf *out)
 
 void cdz_profile_write_table(const cdz_profile_times *times, cdz_buf *out)
 {
-    const cdz_phase_times *prompt = &times->phase[CDZ_PHASE_PROMPT],
-                          *decode = &times->phase[CDZ_PHASE_DECODE];
+    const cdz_work_times *prompt = &times->pass[CDZ_PASS_PROMPT],
+                         *decode = &times->pass[CDZ_PASS_DECODE];
     const uint64_t switches = prompt->switches + decode->switches;
     cdz_buf_printf(out, "  %-10s %10s %10s %10s %7s\n", "", "prompt ms", "decode ms", "us a step",
                    "share");
     for (int w = 0; w < CDZ_N_WORK; w++) write_kind(times, w, out);
     cdz_buf_printf(out, "  %-10s %10.2f %10.2f %10.1f\n", "together",
-                   cdz_phase_seconds(prompt) * 1e3, cdz_phase_seconds(decode) * 1e3,
-                   per(cdz_phase_seconds(decode) * 1e6, decode->passes));
+                   cdz_work_seconds(prompt) * 1e3, cdz_work_seconds(decode) * 1e3,
+                   per(cdz_work_seconds(decode) * 1e6, decode->passes));
     cdz_buf_printf(out,
                    "  %llu passes of %llu rows for prompts, %llu of %llu for new tokens; %llu "
                    "requests, %llu switches of fibres\n",
@@ -143,6 +142,6 @@ void cdz_profile_write_table(const cdz_profile_times *times, cdz_buf *out)
     cdz_buf_printf(out,
                    "  The engine's own work (schedule, strategy, rules): %.1f us a step, %.1f us for "
                    "each of its rows.\n",
-                   per(cdz_phase_own_seconds(decode) * 1e6, decode->passes),
-                   per(cdz_phase_own_seconds(decode) * 1e6, decode->rows));
+                   per(cdz_work_own_seconds(decode) * 1e6, decode->passes),
+                   per(cdz_work_own_seconds(decode) * 1e6, decode->rows));
 }

@@ -29,22 +29,22 @@ typedef enum cdz_work {
 } cdz_work;
 
 /* A pass belongs to a prompt when some request in it has no token yet. */
-typedef enum cdz_phase { CDZ_PHASE_PROMPT, CDZ_PHASE_DECODE, CDZ_N_PHASES } cdz_phase;
+typedef enum cdz_pass { CDZ_PASS_PROMPT, CDZ_PASS_DECODE, CDZ_N_PASSES } cdz_pass;
 
-typedef struct cdz_phase_times {
+typedef struct cdz_work_times {
     uint64_t passes, rows, switches; /* switches of fibres */
     double seconds[CDZ_N_WORK];
-} cdz_phase_times;
+} cdz_work_times;
 
 typedef struct cdz_profile_times {
-    cdz_phase_times phase[CDZ_N_PHASES];
+    cdz_work_times pass[CDZ_N_PASSES];
     uint64_t requests; /* that ended */
 } cdz_profile_times;
 
 /* [engine] */
 typedef struct cdz_profile {
     cdz_profile_times times;
-    cdz_phase phase;
+    cdz_pass pass;
     cdz_work now;
     double since;
 } cdz_profile;
@@ -59,18 +59,18 @@ static inline cdz_work cdz_profile_mark(cdz_profile *profile, cdz_work next)
 
 /* Brings the times up to this moment. NULL is fine, here and below. */
 void cdz_profile_settle(cdz_profile *profile);
-/* What goes on now counts for this phase from here on. */
-void cdz_profile_enter(cdz_profile *profile, cdz_phase phase);
+/* What goes on now counts for passes of this kind from here on. */
+void cdz_profile_enter(cdz_profile *profile, cdz_pass pass);
 
 /* --- for those who read it ----------------------------------------------------------------------------------------- */
 
 /* What came in between. */
 cdz_profile_times cdz_profile_since(const cdz_profile_times *now, const cdz_profile_times *before);
-double cdz_phase_seconds(const cdz_phase_times *phase); /* all kinds */
+double cdz_work_seconds(const cdz_work_times *times); /* all kinds */
 /* The engine's own: schedule, strategy and rules. */
-double cdz_phase_own_seconds(const cdz_phase_times *phase);
+double cdz_work_own_seconds(const cdz_work_times *times);
 /* {"passes": .., "rows": .., "switches": .., "ms": {"schedule": .., ..}} */
-void cdz_phase_write_json(const cdz_phase_times *phase, cdz_buf *out);
+void cdz_work_write_json(const cdz_work_times *times, cdz_buf *out);
 /* {"requests": .., "prompt": PHASE, "decode": PHASE} */
 void cdz_profile_write_json(const cdz_profile_times *times, cdz_buf *out);
 /* The table of `--profile`. */

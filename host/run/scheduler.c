@@ -135,7 +135,7 @@ static void run_loops(cdz_engine *engine, cdz_task *task)
         cdz_loop *loop = task->loops[i];
         if (cdz_fibre_ended(loop->fibre) || !can_go_on(loop)) continue;
         engine->now.switches++;
-        if (engine->profile) engine->profile->times.phase[engine->profile->phase].switches++;
+        if (engine->profile) engine->profile->times.pass[engine->profile->pass].switches++;
         cdz_profile_mark(engine->profile, CDZ_WORK_STRATEGY);
         cdz_fibre_resume(loop->fibre);
         cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
@@ -230,8 +230,8 @@ static void note_pass(cdz_engine *engine)
     for (const cdz_task *task = engine->running; task && !prompt; task = task->next)
         for (uint32_t i = 0; task->loops && i < task->n_loops && !prompt; i++)
             prompt = task->loops[i]->waiting && task->loops[i]->prefill_s == 0;
-    cdz_profile_enter(engine->profile, prompt ? CDZ_PHASE_PROMPT : CDZ_PHASE_DECODE);
-    engine->profile->times.phase[engine->profile->phase].passes++;
+    cdz_profile_enter(engine->profile, prompt ? CDZ_PASS_PROMPT : CDZ_PASS_DECODE);
+    engine->profile->times.pass[engine->profile->pass].passes++;
 }
 
 static void run_pass(cdz_engine *engine, cdz_layers *layers, cdz_want *const *wants, uint32_t n)
@@ -240,7 +240,7 @@ static void run_pass(cdz_engine *engine, cdz_layers *layers, cdz_want *const *wa
     const uint32_t rows = cdz_layers_pass(layers, wants, n);
     engine->now.passes++;
     engine->now.pass_rows += rows;
-    if (engine->profile) engine->profile->times.phase[engine->profile->phase].rows += rows;
+    if (engine->profile) engine->profile->times.pass[engine->profile->pass].rows += rows;
     cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
 }
 
