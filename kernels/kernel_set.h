@@ -40,6 +40,49 @@ typedef struct cdz_lane_tile {
     bool first;
 } cdz_lane_tile;
 
+/* 32 activations rounded to whole numbers of a step: q = round(x / d), d = largest / 127; so -128 does
+ * not occur. All zero when the largest magnitude is below 2^-100; d NaN, q zero when one is no finite
+ * number. */
+typedef struct cdz_x8 {
+    int8_t q[32];
+    float d;
+    float s;      /* d * sum, rounded */
+    int32_t sum;  /* of q */
+    int32_t half; /* of the first 16 */
+} cdz_x8;
+
+enum { CDZ_X8 = 32, CDZ_X8_TALL = 12 };
+
+/* A product of panels with a tile of rounded activations: y[r * ldy + 16 * p + i], r < height, is set
+ * when first and gone on with otherwise. */
+typedef struct cdz_int8_tile {
+    const void *w;
+    size_t panels, stride; /* and bytes from a panel to the next */
+    size_t blocks;         /* of 32 columns, a multiple of a weight block's */
+    const cdz_x8 *x;       /* (blocks, height) */
+    size_t height;         /* one of the set's */
+    float *y;
+    size_t ldy;
+    bool first;
+} cdz_int8_tile;
+
+typedef void cdz_int8_fn(const cdz_int8_tile *tile);
+
+/* The kernels of one instruction set, in the table of a set: CDZ_INT8_TILES(cdz_avx2_int8). */
+#define CDZ_INT8_DECLARE(prefix)                                                                   \
+    cdz_int8_fn prefix##_q8_0, prefix##_q4_0, prefix##_q4_1, prefix##_q5_0, prefix##_q5_1,         \
+        prefix##_q4_k, prefix##_q5_k, prefix##_q6_k
+#define CDZ_INT8_TILES(prefix)                                                                     \
+    {                                                                                              \
+        [CDZ_Q8_0] = prefix##_q8_0, [CDZ_Q4_0] = prefix##_q4_0, [CDZ_Q4_1] = prefix##_q4_1,        \
+        [CDZ_Q5_0] = prefix##_q5_0, [CDZ_Q5_1] = prefix##_q5_1, [CDZ_Q4_K] = prefix##_q4_k,        \
+        [CDZ_Q5_K] = prefix##_q5_k, [CDZ_Q6_K] = prefix##_q6_k                                     \
+    }
+
+/* The definition: one row of blocks by one of activations, `step` apart, on top of acc. */
+float cdz_int8_dot(cdz_dtype dtype, const void *row, const cdz_x8 *x, size_t step, size_t blocks,
+                   float acc);
+
 /* Attention of up to CDZ_ATTEND_QUERIES query heads of one sequence that read the same kv head. */
 typedef struct cdz_attend_query {
     const float *q;    /* (head_dim) */
@@ -75,6 +118,12 @@ typedef struct cdz_kernel_set {
                       size_t kc);
     void (*lane_tile)(const cdz_lane_tile *tile);
 
+    /* Products with int8 activations. NULL: the type has none. */
+    cdz_int8_fn *int8_tile[CDZ_N_DTYPES];
+    size_t int8_heights[5]; /* tallest first, 1 last; rows left over take the lowest that holds them */
+    /* to[i * step] = block i of x */
+    void (*quantise_x)(cdz_x8 *to, size_t step, const float *x, size_t blocks);
+
     /* Row operations: one value in, one value out, but for sum. */
     void (*widen[CDZ_N_DTYPES])(float *y, const void *x, size_t n);
     void (*add)(float *y, const float *x, size_t n);
@@ -101,6 +150,7 @@ extern const cdz_kernel_set cdz_scalar_set;
 #if defined(CDZ_HAVE_X86)
 extern const cdz_kernel_set cdz_avx2_set;
 extern const cdz_kernel_set cdz_avx512_set;
+extern const cdz_kernel_set cdz_avx512_vnni_set;
 #endif
 
 #endif

@@ -9,7 +9,8 @@
  * (s0+s1)+(s2+s3); chunks are added ascending. A row counts as padded with zeros to a multiple
  * of 16. ref/ holds these definitions as plain C, attention's order too (ref_attention.c). Work
  * is split over outputs, never over k. Everything is float32; weights are widened exactly, quantised ones
- * as ref/quant_rows.h defines.
+ * as ref/quant_rows.h defines. With int8 activations (ref/ref_int8.c) a block of 32 gives an exact
+ * integer and one or two multiply-adds, blocks ascending, one accumulator per output.
  * Compiled with -ffp-contract=off: fused multiply-add only where it is written. */
 #ifndef CDZ_KERNELS_H
 #define CDZ_KERNELS_H
@@ -52,6 +53,24 @@ const char *cdz_dtype_name(cdz_dtype dtype);     /* "F32", "Q4_K" */
 void cdz_widen(cdz_dtype dtype, float *y, const void *x, size_t n);
 void cdz_quantise(cdz_dtype dtype, void *y, const float *x, size_t n);
 
+/* How a matrix lies, and what multiplies it. The last two are for blocks whose type has whole
+ * numbers in it (cdz_backend_api.takes_int8). */
+typedef enum cdz_weight_form {
+    CDZ_WEIGHT_ROWS,   /* rows, times float32 */
+    CDZ_WEIGHT_INT8,   /* rows, times activations rounded to int8 */
+    CDZ_WEIGHT_PANELS, /* the same, in panels of CDZ_PANEL_ROWS rows; rows left over lie as rows */
+} cdz_weight_form;
+
+enum { CDZ_PANEL_ROWS = 16 };
+
+bool cdz_has_panels(cdz_dtype dtype);
+/* n rows of k columns, `stride` bytes apart, as panels: the same bytes in another order. In a panel, blocks
+ * one after the other; in a block the two-byte fields of its sixteen rows side by side, then the
+ * four-byte words (ref/panels.c). The places of rows that a last panel lacks are left as they are. */
+void cdz_to_panels(cdz_dtype dtype, void *to, const void *rows, size_t stride, size_t n, size_t k);
+/* The bytes of one row of a panel, for columns [0, k) of what starts at `panel`. */
+void cdz_row_of_panel(cdz_dtype dtype, void *to, const void *panel, size_t row, size_t k);
+
 /* A weight matrix (n, k), row-major, one row per output, in memory that outlives the backend's
  * use of it (a mapped file). Vectors (norms, biases) are (1, n). data need only be aligned to
  * its element, and to a byte where it has blocks; k is a multiple of the block. */
@@ -59,6 +78,7 @@ typedef struct cdz_weight {
     const void *data; /* NULL: absent */
     cdz_dtype dtype;
     size_t n, k;
+    cdz_weight_form form;
 } cdz_weight;
 
 /* One product of a fused set that shares its input:
@@ -141,6 +161,8 @@ typedef struct cdz_backend_api {
     void (*sync)(cdz_backend *b); /* until nothing is read or written any more */
     uint32_t (*n_threads)(const cdz_backend *b);
 
+    /* May a weight of this type be in the forms for int8 activations? [any thread] */
+    bool (*takes_int8)(const cdz_backend *b, cdz_dtype dtype);
     /* n products over the same x (m, k), e.g. q, k, v. */
     void (*matmul)(cdz_backend *b, const cdz_product *products, size_t n, const float *x,
                    size_t ldx, size_t m);

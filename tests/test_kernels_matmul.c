@@ -56,8 +56,8 @@ static problem make_problem(const struct shape *shape, cdz_dtype dtype)
     problem p = {.ldx = shape->k + 3};
     p.weights = random_weights(&r, dtype, shape->n * shape->k);
     p.biases = random_weights(&r, dtype, shape->n);
-    p.w = (cdz_weight){p.weights.data, dtype, shape->n, shape->k};
-    p.bias = (cdz_weight){p.biases.data, dtype, 1, shape->n};
+    p.w = (cdz_weight){p.weights.data, dtype, shape->n, shape->k, CDZ_WEIGHT_ROWS};
+    p.bias = (cdz_weight){p.biases.data, dtype, 1, shape->n, CDZ_WEIGHT_ROWS};
     p.x = random_floats(&r, MOST_ROWS * p.ldx);
     expect(&p);
     return p;
@@ -257,7 +257,7 @@ static void special_values_in(const char *variant)
     for (size_t i = 0; i < M * K; i++) x[i] = next_float(&r) * (i % 7 ? 1.0f : 1e-38f);
     cdz_scalar_set.dot[CDZ_F16](expected, N, weights, N, K, x, K, M);
     cdz_backend *b = make_backend(variant, 2);
-    const cdz_weight w = {weights, CDZ_F16, N, K};
+    const cdz_weight w = {weights, CDZ_F16, N, K, CDZ_WEIGHT_ROWS};
     for (size_t m = 1; m <= M; m++) {
         const cdz_product product = {&w, NULL, y, N};
         b->api->matmul(b, &product, 1, x, K, m);
@@ -278,7 +278,7 @@ static void long_prompt_in(const char *variant)
     enum { N = 24, K = 80, M = 1100 };
     rng r = {3};
     fenced weights = random_weights(&r, CDZ_BF16, N * K);
-    const cdz_weight w = {weights.data, CDZ_BF16, N, K};
+    const cdz_weight w = {weights.data, CDZ_BF16, N, K, CDZ_WEIGHT_ROWS};
     float *x = random_floats(&r, (size_t)M * K), *y = must_alloc(M * N * sizeof *y);
     float *expected = must_alloc(M * N * sizeof *y);
     cdz_scalar_set.dot[CDZ_BF16](expected, N, weights.data, N, K, x, K, M);

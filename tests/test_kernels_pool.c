@@ -222,7 +222,7 @@ static void backends_beside_each_other(void **state)
     enum { N = 300, K = 220 };
     rng r = {8};
     fenced weights = random_weights(&r, CDZ_BF16, (size_t)N * K);
-    const cdz_weight w = {weights.data, CDZ_BF16, N, K};
+    const cdz_weight w = {weights.data, CDZ_BF16, N, K, CDZ_WEIGHT_ROWS};
     float *x = random_floats(&r, (size_t)20 * K), *expected = must_alloc((size_t)20 * N * sizeof *x);
     cdz_backend *one = make_backend("scalar", 1);
     const cdz_product product = {&w, NULL, expected, N};

@@ -61,7 +61,7 @@ static void values_of(const char *variant)
                          *wide = cdz_tensors_find(&g.tensors, name);
         assert_non_null(blocks);
         assert_non_null(wide);
-        const cdz_weight w = {blocks->data, (cdz_dtype)t, 2, 512};
+        const cdz_weight w = {blocks->data, (cdz_dtype)t, 2, 512, CDZ_WEIGHT_ROWS};
         assert_int_equal(blocks->n_bytes, 2 * cdz_row_bytes(w.dtype, w.k));
         float *got = widen_by(variant, &w);
         assert_same_rows(type, got, 512, wide->data, 512, 2, 512);
@@ -103,7 +103,7 @@ static void compare_products(const char *variant, cdz_dtype dtype, const struct 
     rng r = {(uint32_t)(s->n * 131 + s->k + dtype)};
     const size_t ldx = s->k + 3;
     fenced blocks = random_blocks(&r, dtype, s->n * s->k);
-    const cdz_weight w = {blocks.data, dtype, s->n, s->k};
+    const cdz_weight w = {blocks.data, dtype, s->n, s->k, CDZ_WEIGHT_ROWS};
     float *wide = widen_by("scalar", &w), *x = random_floats(&r, MOST_ROWS * ldx),
           *expected = must_alloc(MOST_ROWS * s->n * sizeof(float)),
           *y = must_alloc(MOST_ROWS * s->n * sizeof(float));
@@ -156,7 +156,7 @@ static void dot_products_are_exact_to_rounding(void **state)
         snprintf(name, sizeof name, "%s.wide", cdz_dtype_name((cdz_dtype)t));
         const float *wide = cdz_tensors_find(&g.tensors, name)->data;
         const cdz_weight w = {cdz_tensors_find(&g.tensors, cdz_dtype_name((cdz_dtype)t))->data,
-                              (cdz_dtype)t, 2, K};
+                              (cdz_dtype)t, 2, K, CDZ_WEIGHT_ROWS};
         const cdz_product p = {.w = &w, .y = y, .ldy = 2};
         b->api->matmul(b, &p, 1, x, K, 1);
         for (size_t j = 0; j < 2; j++) {

@@ -111,7 +111,7 @@ static inputs make_inputs(cdz_dtype dtype)
     rng r = {dtype + 41u};
     inputs in = {.x = random_floats(&r, (size_t)M * LD), .z = random_floats(&r, (size_t)M * LD)};
     in.weights = random_weights(&r, dtype, (size_t)20 * N);
-    in.w = (cdz_weight){in.weights.data, dtype, 20, N};
+    in.w = (cdz_weight){in.weights.data, dtype, 20, N, CDZ_WEIGHT_ROWS};
     for (size_t i = 0; i < M; i++) {
         in.positions[i] = i < 8 ? (uint32_t)i : next_word(&r) % 40000;
         in.ids[i] = i == 0 ? 19 : (int32_t)(next_word(&r) % 20);
@@ -146,13 +146,13 @@ static void do_embed(cdz_backend *b, const inputs *in, float *y, size_t m)
 
 static void do_norm(cdz_backend *b, const inputs *in, float *y, size_t m)
 {
-    const cdz_weight w = {in->w.data, in->w.dtype, 1, N};
+    const cdz_weight w = {in->w.data, in->w.dtype, 1, N, CDZ_WEIGHT_ROWS};
     b->api->rmsnorm(b, y, LD, in->x, LD, m, &w, 1e-6f, 0.0f);
 }
 
 static void do_offset_norm(cdz_backend *b, const inputs *in, float *y, size_t m)
 {
-    const cdz_weight w = {in->w.data, in->w.dtype, 1, N};
+    const cdz_weight w = {in->w.data, in->w.dtype, 1, N, CDZ_WEIGHT_ROWS};
     b->api->rmsnorm(b, y, LD, in->x, LD, m, &w, 1e-5f, 1.0f);
 }
 
@@ -163,9 +163,9 @@ static void do_silu(cdz_backend *b, const inputs *in, float *y, size_t m)
 
 static void do_layer_norm(cdz_backend *b, const inputs *in, float *y, size_t m)
 {
-    const cdz_weight w = {in->w.data, in->w.dtype, 1, N};
+    const cdz_weight w = {in->w.data, in->w.dtype, 1, N, CDZ_WEIGHT_ROWS};
     const cdz_weight bias = {(const char *)in->w.data + N * cdz_dtype_bytes(in->w.dtype),
-                             in->w.dtype, 1, N};
+                             in->w.dtype, 1, N, CDZ_WEIGHT_ROWS};
     b->api->layernorm(b, y, LD, in->x, LD, m, &w, &bias, 1e-5f);
 }
 

@@ -91,8 +91,10 @@ static void bench_products(cdz_backend *b, const char *data, size_t bytes, size_
         for (size_t d = 0; d < types; d++)
             for (size_t m = 0; m < sizeof rows / sizeof *rows; m++) {
                 if (rows[m] > most_rows || (shapes[s].n > 10000 && rows[m] > 128)) continue;
-                product p = {b, {data, dtypes[d].dtype, shapes[s].n, shapes[s].k}, rows[m], 1, x,
-                             y};
+                product p = {
+                    b,       {data, dtypes[d].dtype, shapes[s].n, shapes[s].k, CDZ_WEIGHT_ROWS},
+                    rows[m], 1,
+                    x,       y};
                 const size_t one = p.w.n * p.w.k * cdz_dtype_bytes(p.w.dtype);
                 if (one > bytes) continue;
                 p.copies = rows[m] >= 16 ? 1 : bytes / one;
@@ -189,7 +191,7 @@ static void bench_rows(cdz_backend *b)
     static const char *const names[] = {"rmsnorm 896", "silu_mul 4864", "rope 14 x 64", "add 896"};
     float *x = b->api->alloc(b, 8192 * sizeof *x), *y = b->api->alloc(b, 8192 * sizeof *y);
     for (int i = 0; i < 8192; i++) x[i] = (float)(i % 19) * 0.3f - 2.0f;
-    row_op r = {b, x, y, {x, CDZ_F16, 1, 896}, 0};
+    row_op r = {b, x, y, {x, CDZ_F16, 1, 896, CDZ_WEIGHT_ROWS}, 0};
     for (; r.which < 4; r.which++)
         printf("one row of %-14s %6.2f us\n", names[r.which], median_seconds(run_row_op, &r) * 1e3);
     b->api->free(b, x);

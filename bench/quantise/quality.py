@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What each quantised type costs: logit error and perplexity against the plain model, beside llama.cpp's.
 
-    quality.py [MODEL] [--cadenza PROGRAM] [--types q8_0,q4_k,...]
+    quality.py [MODEL] [--cadenza PROGRAM] [--types q8_0,q4_k,...] [--activations f32|int8]
 
 Text: the model's own, sampled with fixed seeds at temperature 1, so that the plain model's perplexity is about its entropy
 and what a type adds is its divergence. It is cut into chunks; each is scored from its start. Logit error: of the next
@@ -78,6 +78,11 @@ def summary(base, got):
     return "%.3f | %.4f | %.3f" % (math.exp(mean), moved, error)
 
 
+def kind_of(a, kind):
+    """Types without whole numbers in blocks of 32 multiply in float32 always."""
+    return ["--activations", "f32" if kind in ("q2_k", "q3_k") else a.activations]
+
+
 def main():
     root = pathlib.Path(__file__).resolve().parents[2]
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -85,6 +90,7 @@ def main():
     ap.add_argument("--cadenza", default=str(root / "build" / "bin" / "cadenza"))
     ap.add_argument("--types", default=",".join(GGUF_TYPES + OTHER_TYPES))
     ap.add_argument("--chunks", type=int, default=8)
+    ap.add_argument("--activations", default="f32", help="what quantised weights meet: f32 or int8")
     a = ap.parse_args()
     try:
         import llama_cpp  # noqa: F401
@@ -105,7 +111,7 @@ def main():
             line = "%s | " % kind
             if kind in GGUF_TYPES:
                 run(a.cadenza, "model", "quantize", a.model, str(path), "--type", kind)
-                line += "%.2f | %s" % (path.stat().st_size / 2**20, summary(base, ours(a.cadenza, str(path), chunks)))
+                line += "%.2f | %s" % (path.stat().st_size / 2**20, summary(base, ours(a.cadenza, str(path), chunks, *kind_of(a, kind))))
                 line += " | " + summary(base, theirs(path, chunks)) if peer else ""
             else:
                 line += "- | " + summary(base, ours(a.cadenza, a.model, chunks, "--quantize", kind))

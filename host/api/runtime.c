@@ -9,6 +9,7 @@
 #include "load/quant_types.h"
 #include "lua/lua_loader.h"
 #include "plug/places.h"
+#include "run/engine_parts.h"
 
 const char *cdz_version(void)
 {
@@ -138,15 +139,19 @@ static cdz_status open_tokenizer(const char *folder, cdz_tokenizer **out, cdz_er
     return status;
 }
 
-/* type NULL: as they are stored. */
-static cdz_status open_weights(const char *folder, const char *type, cdz_weights **out,
-                               cdz_error *err)
+/* quantize NULL: as they are stored. */
+static cdz_status open_weights(const cdz_engine *engine, const char *folder,
+                               const cdz_model_options *how, cdz_weights **out, cdz_error *err)
 {
+    const char *type = how->quantize;
     cdz_dtype dtype = CDZ_N_DTYPES;
+    cdz_activations activations;
+    CDZ_TRY(cdz_activations_named(how->activations, &activations, err));
     if (type && cdz_type_named(type, CDZ_N_PLAIN, CDZ_N_DTYPES, &dtype, err) != CDZ_OK)
         return cdz_err_prefix(err, "quantize");
     CDZ_TRY(cdz_weights_open(folder, out, err));
-    return type ? cdz_weights_quantise(*out, dtype, err) : CDZ_OK;
+    if (type) CDZ_TRY(cdz_weights_quantise(*out, dtype, err));
+    return cdz_weights_set_activations(*out, activations, cdz_engine_backend(engine), err);
 }
 
 cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
@@ -167,7 +172,7 @@ cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
 
     cdz_status status =
         model->folder ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
-    if (status == CDZ_OK) status = open_weights(folder, given.quantize, &weights, err);
+    if (status == CDZ_OK) status = open_weights(runtime->engine, folder, &given, &weights, err);
     if (status == CDZ_OK)
         status = cdz_model_generation(cdz_weights_generation_config(weights),
                                       cdz_weights_config(weights), &model->arena,

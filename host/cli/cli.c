@@ -118,6 +118,8 @@ const char cdz_cli_common_help[] =
     "Machine:\n"
     "  --quantize TYPE          the model's weights in blocks, made at load: q8_0, q4_0, q4_1, q5_0,\n"
     "                           q5_1, q2_k to q6_k, nf4, fp4 or int8\n"
+    "  --activations KIND       what quantised weights meet: int8 (faster), f32 (as if they were\n"
+    "                           plain), or auto: int8 where the type has it, f32 in parity\n"
     "  --threads N              threads for the kernels; default: the physical cores\n"
     "  --kv-memory SIZE         memory for KV caches, as 512M or 2G; default: a quarter of all\n";
 
@@ -217,6 +219,7 @@ bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const c
     case CDZ_OPT_CUSTOM_GENERATE: o->custom_generate = value; return true;
     case CDZ_OPT_ASSISTANT: o->assistant = value; return true;
     case CDZ_OPT_QUANTIZE: o->quantize = value; return true;
+    case CDZ_OPT_ACTIVATIONS: o->activations = value; return true;
     case CDZ_OPT_SAFE_MODE: o->safe_mode = true; return true;
     case CDZ_OPT_DEV: o->dev = true; return true;
     case CDZ_OPT_LOG:

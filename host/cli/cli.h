@@ -42,10 +42,11 @@ int cdz_cli_misuse(const char *command, const char *fmt, ...) CDZ_PRINTF(2, 3);
 /* --- options that run, chat and parity have in common ------------------------------------------------- */
 
 typedef struct cdz_cli_options {
-    const char *model;     /* NULL: the shipped one */
-    const char *assistant; /* NULL: none */
-    const char *quantize;  /* type of blocks for the model's weights; NULL: as stored */
-    const char *pipeline;  /* ini file or NULL */
+    const char *model;       /* NULL: the shipped one */
+    const char *assistant;   /* NULL: none */
+    const char *quantize;    /* type of blocks for the model's weights; NULL: as stored */
+    const char *activations; /* auto, f32 or int8; NULL: auto */
+    const char *pipeline;    /* ini file or NULL */
     const char *custom_generate;
     const char **settings; /* "name=value" */
     uint32_t n_settings;
@@ -75,6 +76,7 @@ enum {
     CDZ_OPT_ALLOW_MODEL_PLUGINS,
     CDZ_OPT_ASSISTANT,
     CDZ_OPT_QUANTIZE,
+    CDZ_OPT_ACTIVATIONS,
     CDZ_OPT_LOG,
     CDZ_OPT_DEV,       /* of run and chat */
     CDZ_OPT_OWN = 512, /* a command's own options start here */
@@ -92,6 +94,7 @@ enum {
         {"allow-model-plugins", no_argument, NULL, CDZ_OPT_ALLOW_MODEL_PLUGINS},                   \
         {"assistant", required_argument, NULL, CDZ_OPT_ASSISTANT},                                 \
         {"quantize", required_argument, NULL, CDZ_OPT_QUANTIZE},                                   \
+        {"activations", required_argument, NULL, CDZ_OPT_ACTIVATIONS},                             \
         {"log", required_argument, NULL, CDZ_OPT_LOG},                                             \
     {                                                                                              \
         "help", no_argument, NULL, 'h'                                                             \
@@ -141,11 +144,6 @@ cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_option
 void cdz_session_free_pipeline(const cdz_session *session, cdz_pipeline *pipeline);
 /* What --dev says of a reload; why NULL: it went well. */
 void cdz_cli_say_reloaded(cdz_pipeline *pipeline, const cdz_error *why);
-
-/* Bytes that this process may come to have: the machine's, or fewer where a control group says so; and what of the
- * machine's is free now (0: unknown). machine_memory.c */
-double cdz_cli_memory_limit(void);
-double cdz_cli_memory_free(void);
 
 /* The folder share/cadenza/NAME beside the program, into path; false when it is not there. */
 bool cdz_cli_shared(const char *name, char *path, size_t bytes);

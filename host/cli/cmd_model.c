@@ -5,6 +5,7 @@
 
 #include "api/api.h"
 #include "base/json.h"
+#include "base/machine_memory.h"
 #include "cli/cli.h"
 #include "cli/convert.h"
 #include "config/pipeline.h"
@@ -123,6 +124,18 @@ static void print_arch(const cdz_weights *w)
         printf("%-18s no limit\n", "context");
 }
 
+/* Of a model in blocks: what a run does with them. */
+static void print_activations(cdz_weights *w)
+{
+    const uint64_t bytes = cdz_weights_int8_bytes(w);
+    if (!bytes) return;
+    print_bytes("int8 activations", (double)bytes);
+    printf("%-18s %s\n", "",
+           cdz_weights_panels_fit(bytes)
+               ? "brought into panels at load, which takes the place of the mapped pages"
+               : "memory is short for panels of them: they stay mapped, and are slower");
+}
+
 static void print_memory(const cdz_weights *w, uint64_t context)
 {
     static const char *const types[] = {"float32", "float16", "bfloat16"};
@@ -135,7 +148,7 @@ static void print_memory(const cdz_weights *w, uint64_t context)
     double kv = (double)w->facts.kv_bytes_per_token * (double)context;
     print_bytes(label, kv);
     static const double GIB = 1024.0 * 1024 * 1024;
-    const double have = cdz_cli_memory_limit(), available = cdz_cli_memory_free(),
+    const double have = cdz_memory_limit(), available = cdz_memory_free(),
                  need = (double)w->facts.file_bytes + kv + OVERHEAD_BYTES;
     printf("%-18s %s (needs %.1f of %.1f GiB", "runs here",
            need < 0.9 * have ? "yes" : "memory is short", need / GIB, have / GIB);
@@ -205,6 +218,7 @@ static int info(const char *folder, uint64_t context, bool json)
     printf("%-18s %s\n", "model", folder);
     print_arch(weights);
     if (!context) context = cdz_weights_arch(weights)->context;
+    print_activations(weights);
     print_memory(weights, context ? context : NO_CONTEXT);
     cdz_status status = print_tokenizer(folder, &err);
     if (status == CDZ_OK) status = print_generation(weights, &err);

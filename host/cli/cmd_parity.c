@@ -310,7 +310,13 @@ static cdz_status open_folder(parity *p, folder *f, cdz_error *err)
     if (access(path, F_OK) == 0) CDZ_TRY(cdz_tensors_open(path, &f->logits, err));
     snprintf(path, sizeof path, "%s/outputs.safetensors", f->path);
     if (access(path, F_OK) == 0) CDZ_TRY(cdz_tensors_open(path, &f->outputs, err));
-    const cdz_model_options how = {.size = sizeof how, .quantize = p->options.quantize};
+    const char *asked = p->options.activations;
+    const cdz_model_options how = {
+        .size = sizeof how,
+        .quantize = p->options.quantize,
+        .activations =
+            asked && strcmp(asked, "auto") != 0 ? asked : "f32", /* as transformers has them */
+    };
     return cdz_model_open(p->runtime, f->path, &how, &f->model, err);
 }
 

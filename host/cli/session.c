@@ -142,7 +142,8 @@ static cdz_status open_all(const cdz_cli_options *o, const char *folder, cdz_ses
     CDZ_TRY(cdz_open(&options, &s->runtime, err));
     /* The pipeline first: its mistakes are the likelier ones, and quicker to find than a model is to load. */
     CDZ_TRY(cdz_session_pipeline(s, o, NULL, &s->pipeline, err));
-    const cdz_model_options how = {.size = sizeof how, .quantize = o->quantize};
+    const cdz_model_options how = {
+        .size = sizeof how, .quantize = o->quantize, .activations = o->activations};
     CDZ_TRY(cdz_model_open(s->runtime, folder, &how, &s->model, err));
     if (o->assistant) CDZ_TRY(cdz_model_open(s->runtime, o->assistant, NULL, &s->assistant, err));
     return o->dev ? watch(s, err) : CDZ_OK;

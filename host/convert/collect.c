@@ -194,7 +194,8 @@ static cdz_status add_vector(const collector *c, cdz_part part, const char *name
     t.type = type_of(c, CDZ_ROLE_KEPT, w, name);
     t.shape[0] = w->k;
     if (!bias && is_norm(part)) t.add = c->how->norm_add;
-    if (t.order != CDZ_ROWS_AS_THEY_ARE) rows = (cdz_weight){w->data, w->dtype, w->k, 1};
+    if (t.order != CDZ_ROWS_AS_THEY_ARE)
+        rows = (cdz_weight){w->data, w->dtype, w->k, 1, CDZ_WEIGHT_ROWS};
     return add(c, &t, &rows);
 }
 

@@ -249,7 +249,7 @@ static cdz_status add_tensor(conversion *c, const cdz_tensor *t)
     size_t rows = 1;
     for (uint32_t d = 0; d < t->n_dims; d++) out.shape[d] = t->shape[d];
     for (uint32_t d = 0; d + 1 < t->n_dims; d++) rows *= (size_t)t->shape[d];
-    *out.parts = (cdz_weight){t->data, own, rows, k};
+    *out.parts = (cdz_weight){t->data, own, rows, k, CDZ_WEIGHT_ROWS};
     out.n_bytes = t->n_bytes;
     out.type = own < CDZ_N_DTYPES ? cdz_type_for(c->o->type, role, k, own) : CDZ_N_DTYPES;
     if (role != CDZ_ROLE_KEPT && out.type == own && c->report->n_kept++ == 0)

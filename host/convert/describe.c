@@ -116,7 +116,7 @@ static cdz_status add_vector(const writer *w, const char *name, float *data, siz
     cdz_weight *part = cdz_arena_alloc(&w->tensors->arena, sizeof *part);
     cdz_out_tensor t = {.name = name, .shape = {n}, .n_dims = 1, .type = CDZ_F32, .n_parts = 1};
     t.parts = part;
-    if (part) *part = (cdz_weight){data, CDZ_F32, 1, n};
+    if (part) *part = (cdz_weight){data, CDZ_F32, 1, n, CDZ_WEIGHT_ROWS};
     return part && cdz_out_tensors_add(w->tensors, &t)
                ? CDZ_OK
                : cdz_err(w->err, CDZ_E_NOMEM, "%s: out of memory", w->w->folder);

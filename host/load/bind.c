@@ -375,7 +375,7 @@ static cdz_status make_positions(binder *b, cdz_weight *out)
             table[p * dim + j] = (float)(sine ? sin(angle) : cos(angle));
         }
     }
-    *out = (cdz_weight){table, CDZ_F32, n, dim};
+    *out = (cdz_weight){table, CDZ_F32, n, dim, CDZ_WEIGHT_ROWS};
     return CDZ_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "load/bind.h"
@@ -139,6 +140,7 @@ void cdz_weights_close(cdz_weights *weights)
     if (!weights) return;
     cdz_tensors_close(&weights->tensors);
     cdz_arena_free(&weights->arena);
+    if (weights->panels) munmap(weights->panels, weights->panels_size);
     free(weights);
 }
 

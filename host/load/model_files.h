@@ -50,6 +50,8 @@ typedef struct cdz_weights_facts {
     uint64_t file_bytes;          /* of the weight files */
     uint32_t n_files;
     uint32_t n_copied;     /* tensors copied because the file does not lay them as kernels read */
+    uint64_t int8_bytes;   /* of weights that multiply with int8 activations */
+    uint64_t panel_bytes;  /* of those, the ones brought into panels: in memory of the model's own */
     uint32_t n_unexpected; /* tensors in the files that the architecture does not have */
     const char *first_unexpected; /* by name, or NULL */
 } cdz_weights_facts;
@@ -71,6 +73,8 @@ typedef struct cdz_weights {
     cdz_weights_facts facts;
     cdz_tensors tensors;
     cdz_arena arena;
+    void *panels; /* one mapping, or NULL */
+    size_t panels_size;
 } cdz_weights;
 
 /* Opens a folder, or a GGUF file. On failure *out is NULL and err says which file, key or tensor is wrong, and
@@ -79,6 +83,32 @@ cdz_status cdz_weights_open(const char *folder, cdz_weights **out, cdz_error *er
 /* The matrices in blocks of a type from CDZ_N_PLAIN on, which one by cdz_type_for. The weights must
  * be plain and in nobody's use. CDZ_E_NOMEM leaves some as they were. */
 cdz_status cdz_weights_quantise(cdz_weights *weights, cdz_dtype type, cdz_error *err);
+
+typedef enum cdz_activations {
+    CDZ_ACTIVATIONS_AUTO, /* int8 where a matrix's type has it */
+    CDZ_ACTIVATIONS_F32,
+    CDZ_ACTIVATIONS_INT8, /* the same, and refused where no matrix has it */
+} cdz_activations;
+
+/* "auto", "f32" or "int8"; NULL is auto. CDZ_E_USAGE for another word. */
+cdz_status cdz_activations_named(const char *name, cdz_activations *out, cdz_error *err);
+
+/* What the matrices in blocks are multiplied with. For int8 they are brought into panels, in new memory on all
+ * cores, and what they came from is let go; where memory is short for that they stay where they are, and
+ * are slower. The weights must be in nobody's use. */
+cdz_status cdz_weights_set_activations(cdz_weights *weights, cdz_activations how,
+                                       const cdz_backend *backend, cdz_error *err);
+/* Bytes of matrices that int8 activations would meet, and whether memory allows panels of them. */
+uint64_t cdz_weights_int8_bytes(cdz_weights *weights);
+bool cdz_weights_panels_fit(uint64_t bytes);
+
+/* Calls visit for every matrix of layers of both stacks that is there, until one fails. */
+cdz_status cdz_weights_each_matrix(cdz_weights *weights,
+                                   cdz_status (*visit)(void *arg, cdz_weight *matrix), void *arg);
+/* Lets go of the whole pages that only this matrix was in: of a file, read again when wanted; of
+ * memory, lost. */
+void cdz_weights_let_go(const cdz_weight *matrix);
+
 void cdz_weights_close(cdz_weights *weights); /* NULL is fine */
 
 const cdz_arch *cdz_weights_arch(const cdz_weights *weights);

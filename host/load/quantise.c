@@ -1,15 +1,13 @@
 /* quantise.c - the weights of an opened model in blocks: made of the mapped ones, row by row, on
  * all cores, into memory of the model's own; the pages they came from are let go. */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "base/cores.h"
 #include "load/model_files.h"
 #include "load/quant_types.h"
 
-enum { MOST_THREADS = 32, ROWS_AT_ONCE = 16, ALONE = 1 << 18 /* numbers that need no threads */ };
+enum { ROWS_AT_ONCE = 16, ALONE = 1 << 18 /* numbers that need no threads */ };
 
 typedef struct quantiser {
     cdz_weights *w;
@@ -43,31 +41,21 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* The caller works too, so that threads which cannot be had only cost time. */
 static bool run(job *j)
 {
-    pthread_t threads[MOST_THREADS];
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t n = j->from->n * j->from->k < ALONE || cores < 2 ? 0 : (size_t)cores - 1, started = 0;
-    if (n > MOST_THREADS) n = MOST_THREADS;
-    while (started < n && pthread_create(&threads[started], NULL, work, j) == 0) started++;
-    work(j);
-    for (size_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    cdz_on_all_cores(work, j, j->from->n * j->from->k >= ALONE);
     return !atomic_load(&j->failed);
 }
 
-/* Whole pages of the file that only this matrix was in. */
-static void let_go(const cdz_weights *w, const cdz_weight *matrix)
+/* Not copied: others may share memory of our own. */
+static bool in_files(const cdz_weights *w, const cdz_weight *matrix)
 {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGE_SIZE), from = (uintptr_t)matrix->data;
-    const uintptr_t end = from + cdz_row_bytes(matrix->dtype, matrix->k) * matrix->n;
-    const uintptr_t first = (from + page - 1) / page * page, last = end / page * page;
+    const uintptr_t at = (uintptr_t)matrix->data;
     for (uint32_t i = 0; i < w->tensors.n_files; i++) {
-        const cdz_file *file = &w->tensors.files[i];
-        const uintptr_t begin = (uintptr_t)file->data;
-        if (from >= begin && end <= begin + file->size && first < last)
-            madvise((char *)(uintptr_t)file->data + (first - begin), last - first, MADV_DONTNEED);
+        const uintptr_t begin = (uintptr_t)w->tensors.files[i].data;
+        if (at >= begin && at < begin + w->tensors.files[i].size) return true;
     }
+    return false;
 }
 
 static cdz_status quantise(quantiser *q, cdz_weight *matrix, cdz_role role)
@@ -89,29 +77,16 @@ static cdz_status quantise(quantiser *q, cdz_weight *matrix, cdz_role role)
     facts->bytes[matrix->dtype] -= cdz_row_bytes(matrix->dtype, matrix->k) * matrix->n;
     facts->bytes[type] += bytes;
     facts->n_copied++;
-    let_go(q->w, matrix);
-    *matrix = (cdz_weight){j.to, type, matrix->n, matrix->k};
+    if (in_files(q->w, matrix)) cdz_weights_let_go(matrix);
+    *matrix = (cdz_weight){j.to, type, matrix->n, matrix->k, CDZ_WEIGHT_ROWS};
     return CDZ_OK;
 }
 
 /* --- all of them --------------------------------------------------------------------------- */
 
-static cdz_status quantise_feed_forward(quantiser *q, cdz_feed_forward *f)
+static cdz_status quantise_matrix(void *arg, cdz_weight *matrix)
 {
-    CDZ_TRY(quantise(q, &f->gate.w, CDZ_ROLE_MATRIX));
-    CDZ_TRY(quantise(q, &f->up.w, CDZ_ROLE_MATRIX));
-    return quantise(q, &f->down.w, CDZ_ROLE_MATRIX);
-}
-
-static cdz_status quantise_layer(quantiser *q, const cdz_arch *a, cdz_layer_weights *l)
-{
-    cdz_linear *const linears[] = {&l->q,       &l->k,       &l->v,       &l->o,
-                                   &l->cross_q, &l->cross_k, &l->cross_v, &l->cross_o};
-    for (size_t i = 0; i < sizeof linears / sizeof *linears; i++)
-        CDZ_TRY(quantise(q, &linears[i]->w, CDZ_ROLE_MATRIX));
-    for (uint32_t e = 0; l->experts && e < a->n_experts; e++)
-        CDZ_TRY(quantise_feed_forward(q, &l->experts[e]));
-    return quantise_feed_forward(q, &l->mlp);
+    return quantise(arg, matrix, CDZ_ROLE_MATRIX);
 }
 
 /* One memory may be the embedding of both stacks, and the head. */
@@ -134,9 +109,5 @@ cdz_status cdz_weights_quantise(cdz_weights *w, cdz_dtype type, cdz_error *err)
 {
     quantiser q = {w, type, err};
     CDZ_TRY(quantise_ends(&q));
-    for (uint32_t i = 0; i < w->arch.n_layers; i++)
-        CDZ_TRY(quantise_layer(&q, &w->arch, &w->layers[i]));
-    for (uint32_t i = 0; w->arch.encoder && i < w->arch.encoder->n_layers; i++)
-        CDZ_TRY(quantise_layer(&q, w->arch.encoder, &w->encoder.layers[i]));
-    return CDZ_OK;
+    return cdz_weights_each_matrix(w, quantise_matrix, &q);
 }

@@ -425,7 +425,8 @@ static void feed_experts(cdz_layers *f, const cdz_layer_weights *w, const float 
     b->api->route(b, f->route_weights, f->route_ids, a->n_active, f->route_scores, a->n_experts, m,
                   a->n_experts, a->normalise_routes);
     memset(given, 0, m * D * sizeof *given);
-    const cdz_weight table = {x, CDZ_F32, m, D}; /* gathering rows is embedding from them */
+    const cdz_weight table = {x, CDZ_F32, m, D,
+                              CDZ_WEIGHT_ROWS}; /* gathering rows is embedding from them */
     for (uint32_t e = 0; e < a->n_experts; e++) {
         const uint32_t n = rows_of_expert(f, (int32_t)e);
         if (n == 0) continue;

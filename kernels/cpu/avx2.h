@@ -63,6 +63,8 @@ CDZ_INLINE float fold8(__m256 v)
 /* The attention of this instruction set, compiled from attend.h. */
 void cdz_avx2_attend(const cdz_attend *tile);
 
+CDZ_INT8_DECLARE(cdz_avx2_int8);
+
 cdz_dot_fn cdz_avx2_dot_f32, cdz_avx2_dot_f16, cdz_avx2_dot_bf16;
 cdz_pack_weights_fn cdz_avx2_pack_f32, cdz_avx2_pack_f16, cdz_avx2_pack_bf16;
 void cdz_avx2_pack_rows(float *packed, const float *x, size_t ldx, size_t rows, size_t height,

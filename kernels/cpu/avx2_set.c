@@ -1,6 +1,7 @@
 /* avx2_set.c - the kernel set for AVX2, FMA and F16C: its table, and the row operations
  * vectorised. */
 #include "cpu/avx2.h"
+#include "ref/int8_rows.h"
 #include "ref/quant_rows.h"
 #include "ref/rows.h"
 
@@ -13,6 +14,9 @@ const cdz_kernel_set cdz_avx2_set = {
     .pack_weights = {cdz_avx2_pack_f32, cdz_avx2_pack_f16, cdz_avx2_pack_bf16},
     .pack_rows = cdz_avx2_pack_rows,
     .lane_tile = cdz_avx2_lane_tile,
+    .int8_tile = CDZ_INT8_TILES(cdz_avx2_int8),
+    .int8_heights = {4, 2, 1},
+    .quantise_x = quantise_x,
     .widen = {widen_f32, widen_f16, widen_bf16, CDZ_QUANT_ROWS},
     .add = add,
     .scale_norm = scale_norm,

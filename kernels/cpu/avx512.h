@@ -44,6 +44,8 @@ CDZ_INLINE float fold16(__m512 v)
 
 void cdz_avx512_attend(const cdz_attend *tile);
 
+CDZ_INT8_DECLARE(cdz_vnni_int8);
+
 cdz_dot_fn cdz_avx512_dot_f32, cdz_avx512_dot_f16, cdz_avx512_dot_bf16;
 cdz_pack_weights_fn cdz_avx512_pack_f32, cdz_avx512_pack_f16, cdz_avx512_pack_bf16;
 void cdz_avx512_pack_rows(float *packed, const float *x, size_t ldx, size_t rows, size_t height,

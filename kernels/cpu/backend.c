@@ -13,13 +13,14 @@ static bool anywhere(void)
     return true;
 }
 
-/* Best first. */
+/* Best first; of those of one name, the first that runs. */
 static const struct variant {
     const char *name;
     const cdz_kernel_set *set;
     bool (*runs_here)(void);
 } variants[] = {
 #if defined(CDZ_HAVE_X86)
+    {"avx512", &cdz_avx512_vnni_set, cdz_machine_has_vnni},
     {"avx512", &cdz_avx512_set, cdz_machine_has_avx512},
     {"avx2", &cdz_avx2_set, cdz_machine_has_avx2},
 #endif
@@ -43,9 +44,11 @@ const char *const *cdz_cpu_variants(void)
 
 static const struct variant *find_variant(const char *name)
 {
+    const struct variant *found = NULL;
     for (size_t i = 0; i < N_VARIANTS; i++)
-        if (strcmp(variants[i].name, name) == 0) return &variants[i];
-    return NULL;
+        if (strcmp(variants[i].name, name) == 0 && !(found && found->runs_here()))
+            found = &variants[i];
+    return found;
 }
 
 static const struct variant *best_variant(void)
@@ -85,6 +88,11 @@ static void sync(cdz_backend *b)
     cdz_pool_await_readers(cdz_cpu(b)->pool, 0, 0);
 }
 
+static bool takes_int8(const cdz_backend *b, cdz_dtype dtype)
+{
+    return ((const cpu_backend *)b)->set->int8_tile[dtype] != NULL;
+}
+
 static uint32_t n_threads(const cdz_backend *b)
 {
     return cdz_pool_threads(((const cpu_backend *)b)->pool);
@@ -110,6 +118,7 @@ static const cdz_backend_api operations = {
     .free = release,
     .sync = sync,
     .n_threads = n_threads,
+    .takes_int8 = takes_int8,
     .matmul = cdz_cpu_matmul,
     .embed = cdz_cpu_embed,
     .rmsnorm = cdz_cpu_rmsnorm,

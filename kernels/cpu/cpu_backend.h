@@ -24,6 +24,14 @@ size_t cdz_matmul_scratch_bytes(void);
 
 cpu_backend *cdz_cpu(cdz_backend *b);
 
+/* Of cdz_cpu_matmul, the products of a set whose weights have a form for int8 activations. */
+void cdz_cpu_matmul_int8(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
+                         size_t ldx, size_t m);
+
+/* y (m, n) += bias[from, from + n) on every row; none where data is NULL. */
+void cdz_add_bias(const cdz_kernel_set *set, float *y, size_t ldy, size_t m, const cdz_weight *bias,
+                  size_t from, size_t n);
+
 void cdz_cpu_matmul(cdz_backend *b, const cdz_product *products, size_t n, const float *x,
                     size_t ldx, size_t m);
 

@@ -11,8 +11,8 @@
 #include <xmmintrin.h>
 
 typedef struct cpu_features {
-    unsigned ecx1, ebx7; /* leaf 1 and leaf 7 */
-    uint64_t saved;      /* XCR0: register states the system saves */
+    unsigned ecx1, ebx7, ecx7; /* leaf 1 and leaf 7 */
+    uint64_t saved;            /* XCR0: register states the system saves */
 } cpu_features;
 
 static uint64_t saved_states(void)
@@ -29,7 +29,9 @@ static cpu_features features(void)
     if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_OSXSAVE)) return f;
     f.ecx1 = ecx;
     f.saved = saved_states();
-    if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) f.ebx7 = ebx;
+    if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return f;
+    f.ebx7 = ebx;
+    f.ecx7 = ecx;
     return f;
 }
 
@@ -47,6 +49,11 @@ bool cdz_machine_has_avx512(void)
     return cdz_machine_has_avx2() && (f.saved & 0xe6) == 0xe6 && (f.ebx7 & leaf7) == leaf7;
 }
 
+bool cdz_machine_has_vnni(void)
+{
+    return cdz_machine_has_avx512() && (features().ecx7 & bit_AVX512VNNI);
+}
+
 void cdz_machine_set_rounding(void)
 {
     _mm_setcsr(
@@ -59,6 +66,11 @@ bool cdz_machine_has_avx2(void)
 }
 
 bool cdz_machine_has_avx512(void)
+{
+    return false;
+}
+
+bool cdz_machine_has_vnni(void)
 {
     return false;
 }

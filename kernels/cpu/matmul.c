@@ -64,9 +64,8 @@ static const void *weight_at(const cdz_weight *w, size_t row, size_t column)
            cdz_row_bytes(w->dtype, column);
 }
 
-/* y (m, n) += bias[from, from + n) on every row. */
-static void add_bias(const cdz_kernel_set *set, float *y, size_t ldy, size_t m,
-                     const cdz_weight *bias, size_t from, size_t n)
+void cdz_add_bias(const cdz_kernel_set *set, float *y, size_t ldy, size_t m, const cdz_weight *bias,
+                  size_t from, size_t n)
 {
     float piece[256];
     for (size_t j = 0; bias->data && j < n; j += 256) {
@@ -82,7 +81,7 @@ static void alone(const cdz_kernel_set *set, const cdz_product *p, const float *
                   size_t m)
 {
     cdz_dot_rows(set, p->w->dtype, p->y, p->ldy, p->w->data, p->w->n, p->w->k, x, ldx, m);
-    if (p->bias) add_bias(set, p->y, p->ldy, m, p->bias, 0, p->w->n);
+    if (p->bias) cdz_add_bias(set, p->y, p->ldy, m, p->bias, 0, p->w->n);
 }
 
 static bool is_small(const cdz_product *products, size_t n, size_t m)
@@ -143,7 +142,7 @@ static void dot_compute(const void *operand, size_t chunk, void *scratch)
     const size_t from = (chunk - p->first_chunk) * ops->rows, n = smaller(ops->rows, p->w.n - from);
     cdz_dot_rows(ops->set, p->w.dtype, scratch, n, weight_at(&p->w, from, 0), n, ops->k, ops->x,
                  ops->ldx, ops->m);
-    add_bias(ops->set, scratch, n, ops->m, &p->bias, from, n);
+    cdz_add_bias(ops->set, scratch, n, ops->m, &p->bias, from, n);
 }
 
 static void dot_commit(const void *operand, size_t chunk, const void *scratch)
@@ -295,7 +294,7 @@ static void lanes_compute(const void *operand, size_t chunk, void *scratch)
     float *out = scratch, *packed = out + CDZ_OUT_FLOATS;
     for (size_t from = 0; from < ops->k; from += CDZ_K_CHUNK)
         add_columns(ops, &b, from, out, packed);
-    add_bias(ops->set, out, CDZ_BLOCK_ROWS, b.m, &b.p->bias, b.row, b.n);
+    cdz_add_bias(ops->set, out, CDZ_BLOCK_ROWS, b.m, &b.p->bias, b.row, b.n);
 }
 
 static void lanes_commit(const void *operand, size_t chunk, const void *scratch)
@@ -368,10 +367,9 @@ static size_t advance(cdz_product *to, const cdz_product *products, size_t n, si
     return count;
 }
 
-void cdz_cpu_matmul(cdz_backend *b, const cdz_product *products, size_t n, const float *x,
-                    size_t ldx, size_t m)
+static void matmul_float(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
+                         size_t ldx, size_t m)
 {
-    cpu_backend *cpu = cdz_cpu(b);
     cdz_product some[SET_PRODUCTS];
     for (size_t i = 0; i < n; i += SET_PRODUCTS)
         for (size_t row = 0, rows; row < m; row += rows) {
@@ -379,4 +377,16 @@ void cdz_cpu_matmul(cdz_backend *b, const cdz_product *products, size_t n, const
             rows = block_rows(cpu->set, m - row);
             some_rows(cpu, some, count, x + row * ldx, ldx, rows);
         }
+}
+
+/* Neighbours that take the same kind of activations go together. */
+void cdz_cpu_matmul(cdz_backend *b, const cdz_product *products, size_t n, const float *x,
+                    size_t ldx, size_t m)
+{
+    for (size_t i = 0, same; i < n; i += same) {
+        const bool floats = products[i].w->form == CDZ_WEIGHT_ROWS;
+        for (same = 1; i + same < n; same++)
+            if ((products[i + same].w->form == CDZ_WEIGHT_ROWS) != floats) break;
+        (floats ? matmul_float : cdz_cpu_matmul_int8)(cdz_cpu(b), products + i, same, x, ldx, m);
+    }
 }

@@ -30,12 +30,32 @@ typedef struct embed_rows {
     const int32_t *ids;
 } embed_rows;
 
+/* A row out of a panel, some blocks at a time. */
+static void embed_panel_row(const cdz_kernel_set *set, float *y, const cdz_weight *w, size_t row)
+{
+    enum { COLUMNS = 256, MOST_BYTES = COLUMNS / 32 * 36 };
+    uint8_t piece[MOST_BYTES];
+    const size_t lane = row % CDZ_PANEL_ROWS;
+    const char *panel = (const char *)w->data + (row - lane) * cdz_row_bytes(w->dtype, w->k);
+    for (size_t j = 0; j < w->k; j += COLUMNS) {
+        const size_t n = w->k - j < COLUMNS ? w->k - j : COLUMNS;
+        cdz_row_of_panel(w->dtype, piece, panel + cdz_row_bytes(w->dtype, j) * CDZ_PANEL_ROWS, lane,
+                         n);
+        set->widen[w->dtype](y + j, piece, n);
+    }
+}
+
 static void embed_row(void *arg, size_t i)
 {
     const embed_rows *e = arg;
-    const size_t row = (size_t)e->ids[i] * cdz_row_bytes(e->table->dtype, e->table->k);
-    e->set->widen[e->table->dtype](e->y + i * e->ldy, (const char *)e->table->data + row,
-                                   e->table->k);
+    const cdz_weight *w = e->table;
+    const size_t row = (size_t)e->ids[i];
+    float *y = e->y + i * e->ldy;
+    if (w->form == CDZ_WEIGHT_PANELS && row < w->n / CDZ_PANEL_ROWS * CDZ_PANEL_ROWS)
+        embed_panel_row(e->set, y, w, row);
+    else
+        e->set->widen[w->dtype](y, (const char *)w->data + row * cdz_row_bytes(w->dtype, w->k),
+                                w->k);
 }
 
 void cdz_cpu_embed(cdz_backend *b, float *y, size_t ldy, const cdz_weight *table,

@@ -3,6 +3,7 @@
  * compiler's baseline: where the machine has no fused multiply-add, libm's fmaf still rounds
  * once. */
 #include "kernel_set.h"
+#include "ref/int8_rows.h"
 #include "ref/quant_rows.h"
 #include "ref/ref.h"
 #include "ref/rows.h"
@@ -82,6 +83,9 @@ static void dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, co
 const cdz_kernel_set cdz_scalar_set = {
     .name = "scalar",
     .dot = {dot_f32, dot_f16, dot_bf16},
+    .int8_tile = CDZ_INT8_TILES(cdz_ref_int8),
+    .int8_heights = {12, 8, 4, 2, 1},
+    .quantise_x = quantise_x,
     .widen = {widen_f32, widen_f16, widen_bf16, CDZ_QUANT_ROWS},
     .add = add,
     .scale_norm = scale_norm,

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "cli/cli.h"
+#include "base/machine_memory.h"
 
 /* A file that holds one number; anything else ("max", no such file) is no limit. */
 static double number_in(const char *path)
@@ -18,7 +18,7 @@ static double number_in(const char *path)
     return good ? n : 0;
 }
 
-double cdz_cli_memory_limit(void)
+double cdz_memory_limit(void)
 {
     static const char *const groups[] = {"/sys/fs/cgroup/memory.max",
                                          "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
@@ -30,7 +30,7 @@ double cdz_cli_memory_limit(void)
     return limit;
 }
 
-double cdz_cli_memory_free(void)
+double cdz_memory_free(void)
 {
     static const char key[] = "MemAvailable:";
     char *text;

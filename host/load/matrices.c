@@ -1,0 +1,52 @@
+/* matrices.c - every matrix of a model's layers, for what changes them all at load. */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "load/model_files.h"
+
+typedef struct visitor {
+    cdz_status (*visit)(void *arg, cdz_weight *matrix);
+    void *arg;
+} visitor;
+
+static cdz_status visit(const visitor *v, cdz_weight *matrix)
+{
+    return matrix->data ? v->visit(v->arg, matrix) : CDZ_OK;
+}
+
+static cdz_status visit_feed_forward(const visitor *v, cdz_feed_forward *f)
+{
+    CDZ_TRY(visit(v, &f->gate.w));
+    CDZ_TRY(visit(v, &f->up.w));
+    return visit(v, &f->down.w);
+}
+
+static cdz_status visit_layer(const visitor *v, const cdz_arch *a, cdz_layer_weights *l)
+{
+    cdz_linear *const linears[] = {&l->q,       &l->k,       &l->v,       &l->o,
+                                   &l->cross_q, &l->cross_k, &l->cross_v, &l->cross_o};
+    for (size_t i = 0; i < sizeof linears / sizeof *linears; i++) CDZ_TRY(visit(v, &linears[i]->w));
+    for (uint32_t e = 0; l->experts && e < a->n_experts; e++)
+        CDZ_TRY(visit_feed_forward(v, &l->experts[e]));
+    return visit_feed_forward(v, &l->mlp);
+}
+
+cdz_status cdz_weights_each_matrix(cdz_weights *w,
+                                   cdz_status (*each)(void *arg, cdz_weight *matrix), void *arg)
+{
+    const visitor v = {each, arg};
+    for (uint32_t i = 0; i < w->arch.n_layers; i++)
+        CDZ_TRY(visit_layer(&v, &w->arch, &w->layers[i]));
+    for (uint32_t i = 0; w->arch.encoder && i < w->arch.encoder->n_layers; i++)
+        CDZ_TRY(visit_layer(&v, w->arch.encoder, &w->encoder.layers[i]));
+    return CDZ_OK;
+}
+
+void cdz_weights_let_go(const cdz_weight *matrix)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGE_SIZE), from = (uintptr_t)matrix->data;
+    const uintptr_t end = from + cdz_row_bytes(matrix->dtype, matrix->k) * matrix->n;
+    const uintptr_t first = (from + page - 1) / page * page, last = end / page * page;
+    if (first < last)
+        madvise((char *)(uintptr_t)matrix->data + (first - from), last - first, MADV_DONTNEED);
+}

@@ -1,0 +1,273 @@
+/* avx512_int8.c - products with int8 activations for AVX-512 with VNNI: one register holds a word of four
+ * weights of each of a panel's sixteen rows, one instruction multiplies it with four activations and
+ * adds. Weights enter unsigned, their offset times the activations' sum comes off first. Integers are exact,
+ * so the bits are those of ref_int8.c. */
+#include "cpu/avx512.h"
+
+enum { MOST_SUMS = 12 }; /* accumulators of a tile: height times far panels */
+
+typedef __m512i words;
+
+CDZ_INLINE words word_at(const uint8_t *at, size_t i)
+{
+    return _mm512_loadu_si512(at + 64 * i);
+}
+
+CDZ_INLINE __m512 halves_at(const uint8_t *at)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
+}
+
+CDZ_INLINE words bytes_of(int value)
+{
+    return _mm512_set1_epi8((char)value);
+}
+
+/* Where sub-block `sub` of a large block has its weights: a word, its nibbles, its upper bits. Known only as
+ * the loop runs, so that the code is there once. */
+typedef struct place {
+    size_t word, upper;
+    __m128i shift; /* of nibbles */
+    words turn;    /* right, brings the upper bits to bit 4 */
+} place;
+
+CDZ_INLINE place place_of(cdz_dtype type, int sub)
+{
+    const int half = sub / 4, group = sub % 4;
+    if (type == CDZ_Q6_K)
+        return (place){(size_t)(half * 16 + group % 2 * 8), (size_t)half * 8,
+                       _mm_cvtsi32_si128(group / 2 * 4), _mm512_set1_epi32(2 * group - 4)};
+    return (place){(size_t)(sub / 2 * 8), 0, _mm_cvtsi32_si128(sub % 2 * 4),
+                   _mm512_set1_epi32(sub - 4)};
+}
+
+CDZ_INLINE words low_bits(words v)
+{
+    return _mm512_and_si512(v, bytes_of(15));
+}
+
+/* v | w & mask */
+CDZ_INLINE words with_bits(words v, words w, int mask)
+{
+    return _mm512_ternarylogic_epi32(v, w, bytes_of(mask), 0xf8);
+}
+
+/* Nibbles of word g of four, the low ones first. */
+CDZ_INLINE words nibbles(const uint8_t *w, int g)
+{
+    const words v = word_at(w, (size_t)g % 4);
+    return low_bits(g < 4 ? v : _mm512_srli_epi16(v, 4));
+}
+
+/* The same with fifth bits, which lie turned (ref/panels.c). */
+CDZ_INLINE words five_bits(const uint8_t *w, const uint8_t *upper, int g)
+{
+    const words v = word_at(upper, 0);
+    return with_bits(nibbles(w, g),
+                     g < 4 ? _mm512_slli_epi32(v, 4 - (g & 3)) : _mm512_srli_epi32(v, g & 3), 0x10);
+}
+
+/* Weights 4 g to 4 g + 3 of a block of 32, as unsigned bytes. */
+CDZ_INLINE words weights(cdz_dtype type, const uint8_t *w, const place *at, int g)
+{
+    const size_t i = (size_t)g;
+    switch (type) {
+    case CDZ_Q8_0: return _mm512_xor_si512(word_at(w + 32, i), bytes_of(128));
+    case CDZ_Q4_0: return nibbles(w + 32, g);
+    case CDZ_Q4_1: return nibbles(w + 64, g);
+    case CDZ_Q5_0: return five_bits(w + 96, w + 32, g);
+    case CDZ_Q5_1: return five_bits(w + 128, w + 64, g);
+    case CDZ_Q4_K: return low_bits(_mm512_srl_epi16(word_at(w + 256, at->word + i), at->shift));
+    case CDZ_Q5_K:
+        return with_bits(low_bits(_mm512_srl_epi16(word_at(w + 768, at->word + i), at->shift)),
+                         _mm512_rorv_epi32(word_at(w + 256, i), at->turn), 0x10);
+    default: /* CDZ_Q6_K */
+        return with_bits(low_bits(_mm512_srl_epi16(word_at(w + 288, at->word + i), at->shift)),
+                         _mm512_rorv_epi32(word_at(w + 2336, at->upper + i), at->turn), 0x30);
+    }
+}
+
+CDZ_INLINE int offset_of(cdz_dtype type)
+{
+    return type == CDZ_Q8_0   ? 128
+           : type == CDZ_Q4_0 ? 8
+           : type == CDZ_Q5_0 ? 16
+           : type == CDZ_Q6_K ? 32
+                              : 0;
+}
+
+/* Byte `byte` of every word. */
+CDZ_INLINE words byte_of(words v, int byte, int mask)
+{
+    return _mm512_and_si512(_mm512_srli_epi32(v, (unsigned)byte * 8), _mm512_set1_epi32(mask));
+}
+
+/* Six bits of Q4_K's and Q5_K's scales (of = 0) or minima (of = 1), sub-block `sub`. */
+CDZ_INLINE words six_bits(const uint8_t *w, int sub, int of)
+{
+    const words own = word_at(w + 64, (size_t)of), last = word_at(w + 64, 2);
+    if (sub < 4) return byte_of(own, sub, 63);
+    const words low = byte_of(of ? _mm512_srli_epi32(last, 4) : last, sub - 4, 15);
+    const words top = byte_of(_mm512_srli_epi32(own, 2), sub - 4, 0x30);
+    return _mm512_or_si512(low, top);
+}
+
+/* d_w, and m_w without its sign, of the sub-blocks of a block. */
+typedef struct factors {
+    __m512 d[8], m[8];
+} factors;
+
+CDZ_INLINE void find_factors(cdz_dtype type, const uint8_t *w, factors *to)
+{
+    const __m512 d = halves_at(w);
+    to->d[0] = to->m[0] = d;
+    if (type == CDZ_Q4_1 || type == CDZ_Q5_1) to->m[0] = halves_at(w + 32);
+    if (type != CDZ_Q4_K && type != CDZ_Q5_K) return;
+    const __m512 m = halves_at(w + 32);
+    CDZ_UNROLL
+    for (int sub = 0; sub < 8; sub++) {
+        to->d[sub] = _mm512_mul_ps(d, _mm512_cvtepi32_ps(six_bits(w, sub, 0)));
+        to->m[sub] = _mm512_mul_ps(m, _mm512_cvtepi32_ps(six_bits(w, sub, 1)));
+    }
+}
+
+CDZ_INLINE words four_of_x(const cdz_x8 *x, int g)
+{
+    int32_t four;
+    memcpy(&four, x->q + 4 * g, sizeof four);
+    return _mm512_set1_epi32(four);
+}
+
+CDZ_INLINE void add_factors(cdz_dtype type, __m512 *acc, words whole, __m512 d, __m512 m,
+                            const cdz_x8 *x)
+{
+    fma16(acc, _mm512_cvtepi32_ps(whole), _mm512_mul_ps(d, _mm512_set1_ps(x->d)));
+    if (type == CDZ_Q4_1 || type == CDZ_Q5_1) fma16(acc, m, _mm512_set1_ps(x->s));
+    if (type == CDZ_Q4_K || type == CDZ_Q5_K)
+        *acc = _mm512_fnmadd_ps(m, _mm512_set1_ps(x->s), *acc);
+}
+
+/* One block of 32 of one panel by `height` rows. */
+CDZ_INLINE void block(cdz_dtype type, int height, const uint8_t *w, const place *at, __m512 d,
+                      __m512 m, const cdz_x8 *x, __m512 *acc)
+{
+    words sums[MOST_SUMS];
+    CDZ_UNROLL
+    for (int r = 0; r < height; r++) sums[r] = _mm512_set1_epi32(-offset_of(type) * x[r].sum);
+    CDZ_UNROLL
+    for (int g = 0; g < 8; g++) {
+        const words u = weights(type, w, at, g);
+        CDZ_UNROLL
+        for (int r = 0; r < height; r++)
+            sums[r] = _mm512_dpbusd_epi32(sums[r], u, four_of_x(&x[r], g));
+    }
+    CDZ_UNROLL
+    for (int r = 0; r < height; r++) add_factors(type, &acc[r], sums[r], d, m, &x[r]);
+}
+
+/* The same for Q6_K, whose halves of 16 have scales of their own. */
+CDZ_INLINE void q6_k_block(int height, const uint8_t *w, int sub, const place *at, const cdz_x8 *x,
+                           __m512 *acc)
+{
+    words sums[MOST_SUMS];
+    const words scales = word_at(w + 32, (size_t)sub / 2);
+    CDZ_UNROLL
+    for (int h = 0; h < 2; h++) {
+        words part[MOST_SUMS];
+        CDZ_UNROLL
+        for (int r = 0; r < height; r++)
+            part[r] = _mm512_set1_epi32(-32 * (h ? x[r].sum - x[r].half : x[r].half));
+        CDZ_UNROLL
+        for (int g = 4 * h; g < 4 * h + 4; g++) {
+            const words u = weights(CDZ_Q6_K, w, at, g);
+            CDZ_UNROLL
+            for (int r = 0; r < height; r++)
+                part[r] = _mm512_dpbusd_epi32(part[r], u, four_of_x(&x[r], g));
+        }
+        const __m128i up = _mm_cvtsi32_si128(24 - 8 * (sub % 2 * 2 + h));
+        const words scale = _mm512_srai_epi32(_mm512_sll_epi32(scales, up), 24);
+        CDZ_UNROLL
+        for (int r = 0; r < height; r++) {
+            const words scaled = _mm512_mullo_epi32(part[r], scale);
+            sums[r] = h ? _mm512_add_epi32(sums[r], scaled) : scaled;
+        }
+    }
+    const __m512 d = halves_at(w);
+    CDZ_UNROLL
+    for (int r = 0; r < height; r++) add_factors(CDZ_Q6_K, &acc[r], sums[r], d, d, &x[r]);
+}
+
+/* A block of the type by all rows, of `far` panels that lie `apart` bytes from each other. */
+CDZ_INLINE void whole_block(cdz_dtype type, int height, int far, const uint8_t *w, size_t apart,
+                            const cdz_x8 *x, __m512 *acc)
+{
+    const int subs = (int)(type >= CDZ_Q4_K && type <= CDZ_Q6_K ? 8 : 1);
+    factors f[4];
+    CDZ_UNROLL
+    for (int p = 0; p < far; p++) find_factors(type, w + (size_t)p * apart, &f[p]);
+    for (int sub = 0; sub < subs; sub++, x += height) {
+        const place at = place_of(type, sub);
+        CDZ_UNROLL
+        for (int p = 0; p < far; p++)
+            if (type == CDZ_Q6_K)
+                q6_k_block(height, w + (size_t)p * apart, sub, &at, x, acc + p * height);
+            else
+                block(type, height, w + (size_t)p * apart, &at, f[p].d[sub], f[p].m[sub], x,
+                      acc + p * height);
+    }
+}
+
+/* `far` panels in step: as many streams from memory. */
+CDZ_INLINE void far_panels(cdz_dtype type, int height, int far, const cdz_int8_tile *t,
+                           const uint8_t *w, size_t apart, float *y, size_t apart_y)
+{
+    const size_t bytes = cdz_dtype_bytes(type) * CDZ_PANEL_ROWS, per = cdz_dtype_block(type) / 32;
+    const cdz_x8 *x = t->x;
+    __m512 acc[MOST_SUMS];
+    CDZ_UNROLL
+    for (int i = 0; i < height * far; i++)
+        acc[i] = t->first ? _mm512_setzero_ps()
+                          : _mm512_loadu_ps(y + (size_t)(i % height) * t->ldy +
+                                            (size_t)(i / height) * apart_y);
+    for (size_t b = 0; b < t->blocks; b += per, w += bytes, x += per * (size_t)height)
+        whole_block(type, height, far, w, apart, x, acc);
+    CDZ_UNROLL
+    for (int i = 0; i < height * far; i++)
+        _mm512_storeu_ps(y + (size_t)(i % height) * t->ldy + (size_t)(i / height) * apart_y, acc[i]);
+}
+
+CDZ_INLINE void all_panels(cdz_dtype type, int height, int far, const cdz_int8_tile *t)
+{
+    const size_t each = t->panels / (size_t)far;
+    const uint8_t *w = t->w;
+    for (size_t p = 0; p < each; p++)
+        far_panels(type, height, far, t, w + p * t->stride, each * t->stride,
+                   t->y + p * CDZ_PANEL_ROWS, each * CDZ_PANEL_ROWS);
+    for (size_t p = each * (size_t)far; p < t->panels; p++)
+        far_panels(type, height, 1, t, w + p * t->stride, 0, t->y + p * CDZ_PANEL_ROWS, 0);
+}
+
+CDZ_INLINE void tile(cdz_dtype type, const cdz_int8_tile *t)
+{
+    switch (t->height) {
+    case 12: all_panels(type, 12, 1, t); break;
+    case 8: all_panels(type, 8, 1, t); break;
+    case 4: all_panels(type, 4, 2, t); break;
+    case 2: all_panels(type, 2, 4, t); break;
+    default: all_panels(type, 1, 4, t); break;
+    }
+}
+
+#define TILE(name, dtype)                                                                          \
+    void cdz_vnni_int8_##name(const cdz_int8_tile *t)                                              \
+    {                                                                                              \
+        tile(dtype, t);                                                                            \
+    }
+TILE(q8_0, CDZ_Q8_0)
+TILE(q4_0, CDZ_Q4_0)
+TILE(q4_1, CDZ_Q4_1)
+TILE(q5_0, CDZ_Q5_0)
+TILE(q5_1, CDZ_Q5_1)
+TILE(q4_k, CDZ_Q4_K)
+TILE(q5_k, CDZ_Q5_K)
+TILE(q6_k, CDZ_Q6_K)

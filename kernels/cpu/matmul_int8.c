@@ -1,0 +1,297 @@
+/* matmul_int8.c - products of quantised weights with activations rounded to int8: how they are cut in
+ * chunks.
+ *
+ * A chunk is a range of weight rows by all activation rows, which are rounded once, before, and packed
+ * in tiles of the set's heights. Panels are read where they lie. Rows that lie as rows, because a matrix
+ * has no whole panel left or no memory for panels was given, are brought into panels a piece at a time. */
+#include <string.h>
+
+#include "cpu/cpu_backend.h"
+
+enum {
+    CHUNK_BYTES = 98304,   /* of weights, where few rows meet them */
+    CHUNKS_PER_THREAD = 4, /* wanted at least */
+    FAR_ROWS = 64,         /* chunks of whole groups of far panels */
+    PIECE = 1024,          /* columns brought into a panel together */
+    PIECE_BYTES = PIECE / 32 * 34 * CDZ_PANEL_ROWS,
+    ROUND_ALONE = 65536, /* floats of activations that the caller rounds by itself */
+    SET_PRODUCTS = 8     /* of one dispatch; more make several */
+};
+
+static size_t ceil_div(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- activations ---- */
+
+/* Rounded rows in tiles: tile of `height` rows from `row` on at x + row * blocks, as (blocks, height). */
+typedef struct rounded {
+    const cdz_kernel_set *set;
+    cdz_x8 *x;
+    size_t m, blocks;
+} rounded;
+
+/* Of the tile that begins at row: the tallest, or the lowest that holds what is left. */
+static size_t height_at(const rounded *x, size_t row)
+{
+    const size_t *heights = x->set->int8_heights, left = x->m - row;
+    size_t i = 0;
+    while (heights[i] > 1 && heights[i + 1] >= left) i++;
+    return heights[i];
+}
+
+static size_t padded_rows(const rounded *x)
+{
+    size_t row = 0;
+    while (row < x->m) row += height_at(x, row);
+    return row;
+}
+
+typedef struct rounding {
+    const rounded *to;
+    const float *x;
+    size_t ldx;
+} rounding;
+
+static void round_row(void *arg, size_t row)
+{
+    const rounding *r = arg;
+    const rounded *to = r->to;
+    const size_t first = row / to->set->int8_heights[0] * to->set->int8_heights[0];
+    const size_t height = height_at(to, first);
+    to->set->quantise_x(to->x + first * to->blocks + (row - first), height, r->x + row * r->ldx,
+                        to->blocks);
+}
+
+/* The rows that fill up the last tile. */
+static void clear_padding(const rounded *to)
+{
+    const size_t tall = to->set->int8_heights[0], first = (to->m - 1) / tall * tall;
+    const size_t height = height_at(to, first);
+    cdz_x8 *tile = to->x + first * to->blocks;
+    for (size_t b = 0; b < to->blocks && first + height > to->m; b++)
+        memset(&tile[b * height + (to->m - first)], 0, (first + height - to->m) * sizeof *tile);
+}
+
+static void round_rows(cpu_backend *cpu, const rounded *to, const float *x, size_t ldx)
+{
+    rounding r = {to, x, ldx};
+    clear_padding(to);
+    if (to->m > 1 && to->m * to->blocks * CDZ_X8 > ROUND_ALONE)
+        cdz_pool_tasks(cpu->pool, round_row, &r, to->m);
+    else
+        for (size_t i = 0; i < to->m; i++) round_row(&r, i);
+}
+
+/* ---- weight rows by all activations ---- */
+
+/* Rows [row, row + n) of w, row at a panel's begin, by columns [from, from + kc). */
+typedef struct span {
+    const cdz_weight *w;
+    size_t row, n, from, kc;
+} span;
+
+static void all_tiles(const rounded *x, cdz_dtype dtype, cdz_int8_tile t, size_t from_block)
+{
+    float *y = t.y;
+    for (size_t row = 0; row < x->m; row += t.height) {
+        t.height = height_at(x, row);
+        t.x = x->x + row * x->blocks + from_block * t.height;
+        t.y = y + row * t.ldy;
+        x->set->int8_tile[dtype](&t);
+    }
+}
+
+/* Up to a panel's number of rows that lie as rows. room: outputs of a panel. */
+static void few_rows(const rounded *x, const span *s, float *y, size_t ldy, bool first, float *room)
+{
+    _Alignas(64) uint8_t panel[PIECE_BYTES];
+    const cdz_dtype dtype = s->w->dtype;
+    const size_t stride = cdz_row_bytes(dtype, s->w->k);
+    const char *rows = (const char *)s->w->data + s->row * stride;
+    for (size_t r = 0; !first && r < x->m; r++)
+        memcpy(room + r * CDZ_PANEL_ROWS, y + r * ldy, s->n * sizeof *y);
+    memset(panel, 0, s->n < CDZ_PANEL_ROWS ? sizeof panel : 0);
+    for (size_t done = 0; done < s->kc; done += PIECE) {
+        const size_t kc = smaller(s->kc - done, PIECE);
+        cdz_to_panels(dtype, panel, rows + cdz_row_bytes(dtype, s->from + done), stride, s->n, kc);
+        const cdz_int8_tile t = {.w = panel,
+                                 .panels = 1,
+                                 .blocks = kc / CDZ_X8,
+                                 .y = room,
+                                 .ldy = CDZ_PANEL_ROWS,
+                                 .first = first && done == 0};
+        all_tiles(x, dtype, t, done / CDZ_X8);
+    }
+    for (size_t r = 0; r < x->m; r++)
+        memcpy(y + r * ldy, room + r * CDZ_PANEL_ROWS, s->n * sizeof *y);
+}
+
+/* y (m, n) is set when first and gone on with otherwise. x begins at column `from`. */
+static void span_by_all(const rounded *x, const span *s, float *y, size_t ldy, bool first,
+                        float *room)
+{
+    const cdz_dtype dtype = s->w->dtype;
+    const size_t row_bytes = cdz_row_bytes(dtype, s->w->k);
+    size_t done = 0;
+    if (s->w->form == CDZ_WEIGHT_PANELS && s->n >= CDZ_PANEL_ROWS) {
+        const cdz_int8_tile t = {.w = (const char *)s->w->data + s->row * row_bytes +
+                                      cdz_row_bytes(dtype, s->from) * CDZ_PANEL_ROWS,
+                                 .panels = s->n / CDZ_PANEL_ROWS,
+                                 .stride = row_bytes * CDZ_PANEL_ROWS,
+                                 .blocks = s->kc / CDZ_X8,
+                                 .y = y,
+                                 .ldy = ldy,
+                                 .first = first};
+        all_tiles(x, dtype, t, 0);
+        done = t.panels * CDZ_PANEL_ROWS;
+    }
+    for (; done < s->n; done += CDZ_PANEL_ROWS) {
+        const span few = {s->w, s->row + done, smaller(s->n - done, CDZ_PANEL_ROWS), s->from, s->kc};
+        few_rows(x, &few, y + done, ldy, first, room);
+    }
+}
+
+/* ---- alone ---- */
+
+/* One activation row, a piece at a time: for small products, and when there is no memory for more. */
+static void row_alone(const cdz_kernel_set *set, const cdz_product *p, float *y, const float *x)
+{
+    cdz_x8 piece[PIECE / CDZ_X8];
+    float room[CDZ_PANEL_ROWS];
+    for (size_t from = 0; from < p->w->k; from += PIECE) {
+        const span s = {p->w, 0, p->w->n, from, smaller(p->w->k - from, PIECE)};
+        const rounded r = {set, piece, 1, s.kc / CDZ_X8};
+        set->quantise_x(piece, 1, x + from, r.blocks);
+        span_by_all(&r, &s, y, p->w->n, from == 0, room);
+    }
+    if (p->bias) cdz_add_bias(set, y, p->w->n, 1, p->bias, 0, p->w->n);
+}
+
+static void alone(const cdz_kernel_set *set, const cdz_product *products, size_t n, const float *x,
+                  size_t ldx, size_t m)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t r = 0; r < m; r++)
+            row_alone(set, &products[i], products[i].y + r * products[i].ldy, x + r * ldx);
+}
+
+/* ---- a job ---- */
+
+/* A product of a set, copied: the caller's may be gone while a late worker still looks. */
+typedef struct part {
+    cdz_weight w, bias; /* bias.data NULL: none */
+    float *y;
+    size_t ldy, first_chunk;
+} part;
+
+/* At the head of the claimed memory. */
+typedef struct operands {
+    rounded x;
+    size_t rows, padded; /* weight rows of a chunk; activation rows of all tiles */
+    size_t n_parts;
+    part parts[SET_PRODUCTS];
+} operands;
+
+/* What a chunk number means. */
+static const part *part_of(const operands *ops, size_t chunk, span *s)
+{
+    const part *p = &ops->parts[ops->n_parts - 1];
+    while (p->first_chunk > chunk || p->w.n == 0) p--;
+    s->w = &p->w;
+    s->row = (chunk - p->first_chunk) * ops->rows;
+    s->n = smaller(ops->rows, p->w.n - s->row);
+    s->from = 0;
+    s->kc = p->w.k;
+    return p;
+}
+
+static void compute(const void *operand, size_t chunk, void *scratch)
+{
+    const operands *ops = operand;
+    span s;
+    const part *p = part_of(ops, chunk, &s);
+    float *out = scratch;
+    span_by_all(&ops->x, &s, out, ops->rows, true, out + CDZ_OUT_FLOATS);
+    cdz_add_bias(ops->x.set, out, ops->rows, ops->x.m, &p->bias, s.row, s.n);
+}
+
+static void commit(const void *operand, size_t chunk, const void *scratch)
+{
+    const operands *ops = operand;
+    const float *out = scratch;
+    span s;
+    const part *p = part_of(ops, chunk, &s);
+    for (size_t r = 0; r < ops->x.m; r++)
+        memcpy(p->y + r * p->ldy + s.row, out + r * ops->rows, s.n * sizeof *out);
+}
+
+static size_t weight_bytes(const cdz_product *products, size_t n)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += products[i].w->n * cdz_row_bytes(products[i].w->dtype, products[i].w->k);
+    return bytes;
+}
+
+/* Weight rows of a chunk: by bytes, but leaving work for all threads, and no more outputs than
+ * scratch holds. */
+static size_t chunk_rows(const cdz_product *products, size_t n, size_t padded, uint32_t threads)
+{
+    size_t rows = 0;
+    for (size_t i = 0; i < n; i++) rows += products[i].w->n;
+    const size_t chunks = ceil_div(weight_bytes(products, n), CHUNK_BYTES),
+                 wanted = (size_t)CHUNKS_PER_THREAD * threads;
+    const size_t each = smaller(rows / (chunks > wanted ? chunks : wanted), CDZ_OUT_FLOATS / padded);
+    const size_t whole = each < FAR_ROWS ? CDZ_PANEL_ROWS : FAR_ROWS;
+    return each < whole ? whole : each / whole * whole;
+}
+
+static bool run_job(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
+                    size_t ldx, size_t m)
+{
+    const size_t head = ceil_div(sizeof(operands), 64) * 64;
+    rounded r = {cpu->set, NULL, m, products[0].w->k / CDZ_X8};
+    const size_t padded = padded_rows(&r);
+    const size_t rows = chunk_rows(products, n, padded, cdz_pool_threads(cpu->pool));
+    size_t chunks = 0;
+    for (size_t i = 0; i < n; i++) chunks += ceil_div(products[i].w->n, rows);
+    char *memory = cdz_pool_claim(cpu->pool, head + padded * r.blocks * sizeof *r.x, chunks);
+    if (!memory) return false;
+    operands *ops = (operands *)(void *)memory;
+    r.x = (cdz_x8 *)(void *)(memory + head);
+    *ops = (operands){.x = r, .rows = rows, .padded = padded, .n_parts = n};
+    for (size_t i = 0, first = 0; i < n; i++) {
+        ops->parts[i] = (part){*products[i].w, {0}, products[i].y, products[i].ldy, first};
+        if (products[i].bias) ops->parts[i].bias = *products[i].bias;
+        first += ceil_div(products[i].w->n, rows);
+    }
+    round_rows(cpu, &ops->x, x, ldx);
+    const cdz_job job = {compute, commit, chunks, 0};
+    cdz_pool_run(cpu->pool, &job);
+    return true;
+}
+
+void cdz_cpu_matmul_int8(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
+                         size_t ldx, size_t m)
+{
+    for (size_t i = 0; i < n; i += SET_PRODUCTS)
+        for (size_t row = 0, rows; row < m; row += rows) {
+            cdz_product some[SET_PRODUCTS];
+            const size_t count = smaller(n - i, SET_PRODUCTS);
+            rows = smaller(m - row, CDZ_M_BLOCK);
+            for (size_t j = 0; j < count; j++) {
+                some[j] = products[i + j];
+                some[j].y += row * some[j].ldy;
+            }
+            const bool small = weight_bytes(some, count) <= CDZ_ALONE_WORK / rows;
+            if (small || !run_job(cpu, some, count, x + row * ldx, ldx, rows))
+                alone(cpu->set, some, count, x + row * ldx, ldx, rows);
+        }
+}
