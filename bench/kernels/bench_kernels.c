@@ -60,7 +60,7 @@ static void run_product(void *arg)
     product *p = arg;
     for (size_t c = 0; c < p->copies; c++) {
         cdz_weight w = p->w;
-        w.data = (const char *)p->w.data + c * w.n * w.k * cdz_dtype_bytes(w.dtype);
+        w.data = (const char *)p->w.data + c * w.n * cdz_row_bytes(w.dtype, w.k);
         const cdz_product one = {&w, NULL, p->y, w.n};
         p->b->api->matmul(p->b, &one, 1, p->x, w.k, p->m);
     }
@@ -72,12 +72,21 @@ static const struct {
 } shapes[] = {{"896 x 896", 896, 896},
               {"4864 x 896", 4864, 896},
               {"896 x 4864", 896, 4864},
+              {"8192 x 2048", 8192, 2048},
               {"151936 x 896", 151936, 896}};
 
+/* Of blocks: multiplied with int8 activations, in panels, then as they lie in a file. */
 static const struct {
     const char *name;
     cdz_dtype dtype;
-} dtypes[] = {{"bf16", CDZ_BF16}, {"f16", CDZ_F16}, {"f32", CDZ_F32}};
+    cdz_weight_form form;
+} dtypes[] = {{"bf16", CDZ_BF16, CDZ_WEIGHT_ROWS},      {"f16", CDZ_F16, CDZ_WEIGHT_ROWS},
+              {"f32", CDZ_F32, CDZ_WEIGHT_ROWS},        {"q8_0", CDZ_Q8_0, CDZ_WEIGHT_PANELS},
+              {"q4_0", CDZ_Q4_0, CDZ_WEIGHT_PANELS},    {"q5_0", CDZ_Q5_0, CDZ_WEIGHT_PANELS},
+              {"q4_k", CDZ_Q4_K, CDZ_WEIGHT_PANELS},    {"q6_k", CDZ_Q6_K, CDZ_WEIGHT_PANELS},
+              {"q8_0 rows", CDZ_Q8_0, CDZ_WEIGHT_INT8}, {"q4_0 rows", CDZ_Q4_0, CDZ_WEIGHT_INT8},
+              {"q4_0 f32", CDZ_Q4_0, CDZ_WEIGHT_ROWS}};
+enum { N_TYPES = sizeof dtypes / sizeof *dtypes };
 
 static void bench_products(cdz_backend *b, const char *data, size_t bytes, size_t most_rows,
                            size_t types)
@@ -91,18 +100,19 @@ static void bench_products(cdz_backend *b, const char *data, size_t bytes, size_
         for (size_t d = 0; d < types; d++)
             for (size_t m = 0; m < sizeof rows / sizeof *rows; m++) {
                 if (rows[m] > most_rows || (shapes[s].n > 10000 && rows[m] > 128)) continue;
+                if (shapes[s].k % cdz_dtype_block(dtypes[d].dtype)) continue;
                 product p = {
-                    b,       {data, dtypes[d].dtype, shapes[s].n, shapes[s].k, CDZ_WEIGHT_ROWS},
+                    b,       {data, dtypes[d].dtype, shapes[s].n, shapes[s].k, dtypes[d].form},
                     rows[m], 1,
                     x,       y};
-                const size_t one = p.w.n * p.w.k * cdz_dtype_bytes(p.w.dtype);
+                const size_t one = p.w.n * cdz_row_bytes(p.w.dtype, p.w.k);
                 if (one > bytes) continue;
                 p.copies = rows[m] >= 16 ? 1 : bytes / one;
                 const double read = read_gbs(b, data, bytes), peak_macs = fma_gmacs(b);
                 const double seconds = median_seconds(run_product, &p) / (double)p.copies;
                 const double gbs = (double)one / seconds * 1e-9;
                 const double macs = (double)(p.w.n * p.w.k * rows[m]) / seconds * 1e-9;
-                printf("%-14s %-4s m %3zu  %7.1f GB/s = %3.0f %% of read  %7.1f GMAC/s = %3.0f %% "
+                printf("%-14s %-9s m %3zu  %7.1f GB/s = %3.0f %% of read  %7.1f GMAC/s = %3.0f %% "
                        "of peak\n",
                        shapes[s].name, dtypes[d].name, rows[m], gbs, 100.0 * gbs / read, macs,
                        100.0 * macs / peak_macs);
@@ -204,7 +214,7 @@ int main(int argc, char **argv)
     const char *variant = argc > 1 ? argv[1] : NULL;
     const cdz_cpu_options options = {variant, argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0};
     const size_t most_rows = argc > 3 ? strtoul(argv[3], NULL, 10) : 512;
-    const size_t types = argc > 4 ? strtoul(argv[4], NULL, 10) : 3;
+    const size_t types = argc > 4 ? strtoul(argv[4], NULL, 10) : N_TYPES;
     cdz_backend *b = cdz_cpu_backend_create(&options, why, sizeof why);
     if (!b) {
         fprintf(stderr, "bench_kernels: %s\n", why);
@@ -219,7 +229,7 @@ int main(int argc, char **argv)
            (unsigned)b->api->n_threads(b), read_gbs(b, data, bytes), fma_gmacs(b));
     bench_rows(b);
     bench_attention(b);
-    bench_products(b, data, bytes, most_rows, types < 3 ? types : 3);
+    bench_products(b, data, bytes, most_rows, types < N_TYPES ? types : N_TYPES);
     b->api->free(b, data);
     b->api->destroy(b);
     return 0;

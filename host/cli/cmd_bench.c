@@ -5,6 +5,7 @@
 
 #include "api/api.h"
 #include "base/clock.h"
+#include "base/machine_memory.h"
 #include "cli/bench_report.h"
 #include "cli/cli.h"
 #include "config/environment.h"
@@ -316,7 +317,7 @@ static bool allocate_rounds(bench *b, rounds *r)
 static bool allocate_data(bench *b)
 {
     const size_t most = (size_t)512 << 20, least = (size_t)64 << 20;
-    const double room = cdz_cli_memory_free() / 4;
+    const double room = cdz_memory_free() / 4;
     b->bytes = room <= 0 || room > (double)most ? most
                : room < (double)least           ? least
                                                 : (size_t)room;

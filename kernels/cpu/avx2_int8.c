@@ -30,7 +30,7 @@ CDZ_INLINE place place_of(cdz_dtype type, int sub)
 {
     const int half = sub / 4, group = sub % 4;
     if (type == CDZ_Q6_K)
-        return (place){(size_t)(half * 16 + group % 2 * 8), (size_t)half * 8,
+        return (place){(size_t)(half * 24 + 8 + group % 2 * 8), (size_t)half * 24,
                        _mm_cvtsi32_si128(group / 2 * 4), _mm_cvtsi32_si128(2 * group)};
     return (place){(size_t)(sub / 2 * 8), 0, _mm_cvtsi32_si128(sub % 2 * 4), _mm_cvtsi32_si128(sub)};
 }
@@ -82,7 +82,7 @@ CDZ_INLINE words weights(cdz_dtype type, const uint8_t *w, const place *at, int 
                          _mm256_srl_epi16(word_at(w + 192, i), at->upper_shift), 1);
     default: /* CDZ_Q6_K */
         return with_bits(large_nibbles(w + 256, at, i),
-                         _mm256_srl_epi16(word_at(w + 2304, at->upper + i), at->upper_shift), 3);
+                         _mm256_srl_epi16(word_at(w + 256, at->upper + i), at->upper_shift), 3);
     }
 }
 

@@ -35,7 +35,7 @@ CDZ_INLINE place place_of(cdz_dtype type, int sub)
 {
     const int half = sub / 4, group = sub % 4;
     if (type == CDZ_Q6_K)
-        return (place){(size_t)(half * 16 + group % 2 * 8), (size_t)half * 8,
+        return (place){(size_t)(half * 24 + 8 + group % 2 * 8), (size_t)half * 24,
                        _mm_cvtsi32_si128(group / 2 * 4), _mm512_set1_epi32(2 * group - 4)};
     return (place){(size_t)(sub / 2 * 8), 0, _mm_cvtsi32_si128(sub % 2 * 4),
                    _mm512_set1_epi32(sub - 4)};
@@ -83,7 +83,7 @@ CDZ_INLINE words weights(cdz_dtype type, const uint8_t *w, const place *at, int 
                          _mm512_rorv_epi32(word_at(w + 256, i), at->turn), 0x10);
     default: /* CDZ_Q6_K */
         return with_bits(low_bits(_mm512_srl_epi16(word_at(w + 288, at->word + i), at->shift)),
-                         _mm512_rorv_epi32(word_at(w + 2336, at->upper + i), at->turn), 0x30);
+                         _mm512_rorv_epi32(word_at(w + 288, at->upper + i), at->turn), 0x30);
     }
 }
 

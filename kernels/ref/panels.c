@@ -14,8 +14,8 @@ typedef struct words {
 
 static const struct layout {
     uint8_t n_halves, half[2];
-    bool turned; /* the first word holds a bit for each of 32 numbers */
-    words words[3];
+    bool turned;    /* the first word holds a bit for each of 32 numbers */
+    words words[5]; /* in the order in which a kernel needs them: one stream from memory */
 } layouts[CDZ_N_GGUF] = {
     [CDZ_Q8_0] = {1, {0}, false, {{2, 8}}},
     [CDZ_Q4_0] = {1, {0}, false, {{2, 4}}},
@@ -24,7 +24,7 @@ static const struct layout {
     [CDZ_Q5_1] = {2, {0, 2}, true, {{4, 1}, {8, 4}}},
     [CDZ_Q4_K] = {2, {0, 2}, false, {{4, 3}, {16, 32}}},
     [CDZ_Q5_K] = {2, {0, 2}, false, {{4, 3}, {16, 8}, {48, 32}}},
-    [CDZ_Q6_K] = {1, {208}, false, {{192, 4}, {0, 32}, {128, 16}}},
+    [CDZ_Q6_K] = {1, {208}, false, {{192, 4}, {128, 8}, {0, 16}, {160, 8}, {64, 16}}},
 };
 
 bool cdz_has_panels(cdz_dtype dtype)
@@ -60,7 +60,7 @@ static void put_block(const struct layout *l, uint8_t *to, size_t row, const uin
     if (l->turned) memcpy(to + 4 * row, from + l->words[0].at, 4);
     if (l->turned) turn_word(to + 4 * row, false);
     to += l->turned ? 4 * CDZ_PANEL_ROWS : 0;
-    for (size_t w = l->turned; w < 3; w++)
+    for (size_t w = l->turned; w < 5; w++)
         for (size_t i = 0; i < l->words[w].n; i++, to += 4 * CDZ_PANEL_ROWS)
             memcpy(to + 4 * row, from + l->words[w].at + 4 * i, 4);
 }
@@ -69,7 +69,7 @@ static void take_block(const struct layout *l, uint8_t *to, size_t row, const ui
 {
     for (size_t h = 0; h < l->n_halves; h++, from += 2 * CDZ_PANEL_ROWS)
         memcpy(to + l->half[h], from + 2 * row, 2);
-    for (size_t w = 0; w < 3; w++)
+    for (size_t w = 0; w < 5; w++)
         for (size_t i = 0; i < l->words[w].n; i++, from += 4 * CDZ_PANEL_ROWS)
             memcpy(to + l->words[w].at + 4 * i, from + 4 * row, 4);
     if (l->turned) turn_word(to + l->words[0].at, true);
