@@ -7,6 +7,8 @@
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
 #include "config/pipeline_state.h"
+#include "isolate/isolate.h"
+#include "plug/module.h"
 
 enum { COLUMNS = 4, MAX_CELL = 48 };
 
@@ -116,18 +118,30 @@ static const char *settings_text(cdz_arena *arena, const cdz_instance *instance)
     return all;
 }
 
+/* "in a process of its own (system calls filtered)", or "". */
+static const char *isolation_text(cdz_arena *arena, const cdz_instance *instance)
+{
+    const cdz_isolate *isolate =
+        instance->plugin.module ? cdz_module_isolate(instance->plugin.module) : NULL;
+    if (!isolate) return "";
+    return cdz_arena_printf(arena, "in a process of its own (%s)", cdz_isolate_guards(isolate));
+}
+
 /* Said only where it is not plain from the name: another id, or a file that is not built in. */
 static const char *plugin_text(cdz_arena *arena, const cdz_instance *instance)
 {
     const char *id = instance->plugin.base->id;
     const char *origin = instance->plugin.module ? cdz_module_origin(instance->plugin.module) : "";
     bool other_name = strcmp(id, instance->name) != 0;
+    const char *apart = isolation_text(arena, instance);
     if (strcmp(origin, "built-in") == 0)
-        return other_name ? cdz_arena_printf(arena, "is %s", id) : "";
-    return cdz_arena_printf(arena, "%s%s%sfrom %s", other_name ? "is " : "", other_name ? id : "",
-                            other_name ? ", " : "",
+        return cdz_arena_printf(arena, "%s%s%s%s", other_name ? "is " : "", other_name ? id : "",
+                                other_name && *apart ? ", " : "", apart);
+    return cdz_arena_printf(arena, "%s%s%sfrom %s%s%s", other_name ? "is " : "",
+                            other_name ? id : "", other_name ? ", " : "",
                             instance->plugin.module ? cdz_module_path(instance->plugin.module)
-                                                    : "memory");
+                                                    : "memory",
+                            *apart ? ", " : "", apart);
 }
 
 /* --- sections -------------------------------------------------------------------------------------------- */

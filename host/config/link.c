@@ -35,10 +35,48 @@ static const char *path_in(const char *spec)
     return NULL;
 }
 
-static cdz_status find_id(cdz_linker *l, uint32_t kind, const char *id, cdz_plugin_ref *out,
-                          cdz_error *why)
+/* --- isolation --------------------------------------------------------------------------------------------- */
+
+/* Where a plugin's code is to run: here, elsewhere if that can be, elsewhere. */
+typedef enum where { HERE, ELSEWHERE_IF_STRANGE, ELSEWHERE } where;
+
+static cdz_status read_isolation(const cdz_written *w, const char *section, bool *elsewhere,
+                                 cdz_error *why)
 {
-    CDZ_TRY(cdz_registry_find(l->registry, kind, id, out, why));
+    *elsewhere = strcmp(w->text, "process") == 0;
+    if (*elsewhere || strcmp(w->text, "none") == 0) return CDZ_OK;
+    return cdz_err(why, CDZ_E_USAGE, "[%s] isolation = %s: expected process or none", section,
+                   w->text);
+}
+
+/* What the instance's own section says, else what [pipeline] says for all. */
+static cdz_status place_of_code(cdz_linker *l, uint32_t kind, const char *name, where *out,
+                                cdz_error *why)
+{
+    const cdz_written *own = cdz_sources_find(l->sources, name, "isolation");
+    const cdz_written *all = cdz_sources_find(l->sources, "pipeline", "isolation");
+    const bool covered =
+        kind == CDZ_KIND_PROCESSOR || kind == CDZ_KIND_CRITERION || kind == CDZ_KIND_DRAFTER;
+    bool elsewhere = false;
+    *out = HERE;
+    if (own) CDZ_TRY(read_isolation(own, name, &elsewhere, why));
+    if (own && elsewhere && !covered)
+        return cdz_err(why, CDZ_E_UNSUPPORTED,
+                       "[%s] isolation = process: only processors, stopping criteria and drafters "
+                       "can run in a process of their own; a %s asks the host too much",
+                       name, kind == CDZ_KIND_OBSERVER ? "observer" : "strategy");
+    if (!own && all && covered) CDZ_TRY(read_isolation(all, "pipeline", &elsewhere, why));
+    if (elsewhere) *out = own ? ELSEWHERE : ELSEWHERE_IF_STRANGE;
+    return CDZ_OK;
+}
+
+static cdz_status find_id(cdz_linker *l, uint32_t kind, const char *id, where place,
+                          cdz_plugin_ref *out, cdz_error *why)
+{
+    if (place == HERE)
+        CDZ_TRY(cdz_registry_find(l->registry, kind, id, out, why));
+    else
+        CDZ_TRY(cdz_registry_isolate(l->registry, kind, id, false, place == ELSEWHERE, out, why));
     if (!l->newest) return CDZ_OK;
     const cdz_status st = cdz_registry_check_newest(l->registry, out->module, why);
     if (st == CDZ_OK) return CDZ_OK;
@@ -48,14 +86,15 @@ static cdz_status find_id(cdz_linker *l, uint32_t kind, const char *id, cdz_plug
 }
 
 /* spec as written at origin. */
-static cdz_status find_plugin(cdz_linker *l, uint32_t kind, const char *spec,
+static cdz_status find_plugin(cdz_linker *l, uint32_t kind, const char *spec, where place,
                               const cdz_origin *origin, cdz_plugin_ref *out, cdz_error *why)
 {
     const char *path = path_in(spec);
-    if (!path) return find_id(l, kind, spec, out, why);
+    if (!path) return find_id(l, kind, spec, place, out, why);
     const char *full = cdz_sources_path(&l->link->arena, origin, path);
     if (!full) return cdz_linker_nomem(l);
-    return cdz_registry_load(l->registry, full, kind, out, why);
+    if (place == HERE) return cdz_registry_load(l->registry, full, kind, out, why);
+    return cdz_registry_isolate(l->registry, kind, full, true, place == ELSEWHERE, out, why);
 }
 
 /* The parameters of an entry's plugin that follow a generation parameter. */
@@ -80,9 +119,12 @@ static cdz_status link_named(cdz_linker *l, uint32_t kind, const char *name, cdz
 {
     const cdz_written *id = cdz_sources_find(l->sources, name, "id");
     cdz_error why = {0};
+    where place = HERE;
     *out = (cdz_part){.name = name, .origin = origin};
-    cdz_status st =
-        find_plugin(l, kind, id ? id->text : name, id ? &id->origin : &origin, &out->plugin, &why);
+    cdz_status st = place_of_code(l, kind, name, &place, &why);
+    if (st == CDZ_OK)
+        st = find_plugin(l, kind, id ? id->text : name, place, id ? &id->origin : &origin,
+                         &out->plugin, &why);
     if (st == CDZ_OK) return find_mirrors(l, out);
     char prefix[300];
     if (id)
@@ -96,8 +138,11 @@ static cdz_status link_named(cdz_linker *l, uint32_t kind, const char *name, cdz
 cdz_status cdz_linker_stage(cdz_linker *l, uint32_t kind, const char *id, cdz_part *out)
 {
     cdz_error why = {0};
+    where place = HERE;
     *out = (cdz_part){.name = id};
-    cdz_status st = find_id(l, kind, id, &out->plugin, &why);
+    cdz_status st = place_of_code(l, kind, id, &place, &why);
+    if (st != CDZ_OK) return cdz_err(l->err, st, "%s", why.text);
+    st = find_id(l, kind, id, place, &out->plugin, &why);
     if (st == CDZ_OK) return find_mirrors(l, out);
     if (st == CDZ_E_NOMEM) return cdz_linker_nomem(l);
     out->plugin = (cdz_plugin_ref){0};
@@ -198,7 +243,7 @@ static cdz_status link_given_strategy(cdz_linker *l, const char *spec)
     if (path)
         st = cdz_registry_load(l->registry, path, CDZ_KIND_STRATEGY, &entry->plugin, l->err);
     else
-        st = find_id(l, CDZ_KIND_STRATEGY, spec, &entry->plugin, l->err);
+        st = find_id(l, CDZ_KIND_STRATEGY, spec, HERE, &entry->plugin, l->err);
     if (st != CDZ_OK) {
         entry->plugin = (cdz_plugin_ref){0};
         return st;
@@ -389,6 +434,12 @@ static const cdz_part *owner_of(cdz_linker *l, const entry_list *entries, const 
     return NULL;
 }
 
+/* Keys of a section that are about the instance, not the plugin's. */
+static bool is_reserved(const char *name)
+{
+    return strcmp(name, "id") == 0 || strcmp(name, "isolation") == 0;
+}
+
 static cdz_status settings_of(cdz_linker *l, cdz_part *entry, const cdz_part *const *owners)
 {
     const cdz_sources *s = l->sources;
@@ -396,7 +447,7 @@ static cdz_status settings_of(cdz_linker *l, cdz_part *entry, const cdz_part *co
     for (uint32_t i = 0; i < s->n; i++) {
         const cdz_written *w = &s->at[i];
         bool own = owners[i] ? same_part(owners[i], entry) : strcmp(w->section, entry->name) == 0;
-        if (!own || (!owners[i] && strcmp(w->name, "id") == 0)) continue;
+        if (!own || (!owners[i] && is_reserved(w->name))) continue;
         if (!settings) settings = cdz_arena_array(&l->link->arena, s->n, sizeof *settings);
         if (!settings) return cdz_linker_nomem(l);
         CDZ_TRY(assign(l, entry, w, &settings[entry->n_settings]));

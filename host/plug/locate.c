@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Its address is what dladdr is asked about: constant data of this file. */
 static const char here;
@@ -69,4 +70,14 @@ const char *cdz_locate_plugins(cdz_arena *arena)
     if (!library) return beside_program(arena);
     const char *folder = folder_of(arena, library);
     return folder ? cdz_arena_printf(arena, "%s/cadenza", folder) : NULL;
+}
+
+#define WORKER "worker/cadenza-worker"
+
+const char *cdz_locate_worker(cdz_arena *arena, const char *folder)
+{
+    const char *worker = folder ? cdz_arena_printf(arena, "%s/" WORKER, folder) : NULL;
+    if (worker && access(worker, X_OK) == 0) return worker;
+    const char *plugins = cdz_locate_plugins(arena);
+    return plugins ? cdz_arena_printf(arena, "%s/" WORKER, plugins) : worker;
 }

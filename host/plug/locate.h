@@ -10,4 +10,8 @@
  * that was expected. NULL: out of memory or nothing known. Memory is the arena's. */
 const char *cdz_locate_plugins(cdz_arena *arena);
 
+/* The program that runs a plugin with isolation = process: worker/cadenza-worker in `folder`, if it is there, else where
+ * the built-in plugins are. NULL as above. */
+const char *cdz_locate_worker(cdz_arena *arena, const char *folder);
+
 #endif

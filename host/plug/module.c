@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/sha256.h"
+#include "isolate/isolate.h"
 
 #define MAX_FILE_BYTES (256u << 20)
 
@@ -20,7 +21,8 @@ struct cdz_module {
     uint32_t n_plugins;
     cdz_native native; /* shared objects */
     bool resident;
-    cdz_loader loader; /* everything else */
+    cdz_isolate *isolate; /* shared objects that run elsewhere */
+    cdz_loader loader;    /* everything else */
     void *state;
     cdz_file_id *more; /* (n_more) of the loader's further files */
     uint32_t n_more;
@@ -28,6 +30,7 @@ struct cdz_module {
 
 static void close_module(cdz_module *module)
 {
+    cdz_isolate_close(module->isolate);
     cdz_native_close(&module->native, module->resident);
     if (module->loader.unload && module->state) module->loader.unload(module->state);
     free(module->plugins);
@@ -55,6 +58,11 @@ const char *cdz_module_path(const cdz_module *module)
 const char *cdz_module_origin(const cdz_module *module)
 {
     return module->origin;
+}
+
+const cdz_isolate *cdz_module_isolate(const cdz_module *module)
+{
+    return module->isolate;
 }
 
 uint32_t cdz_module_count(const cdz_module *module)
@@ -184,6 +192,21 @@ static cdz_status open_native(cdz_module *module, const cdz_module_source *sourc
     return adopt(module, entry.plugins, entry.n_plugins, &module->native, err);
 }
 
+static cdz_status open_isolated(cdz_module *module, const cdz_module_source *source, cdz_error *err)
+{
+    const cdz_plugin_base *const *plugins = NULL;
+    char *bytes = NULL;
+    size_t len = 0;
+    uint32_t n = 0;
+    CDZ_TRY(cdz_file_read(source->path, MAX_FILE_BYTES, &bytes, &len, err));
+    cdz_status st = compare_hash(source, bytes, len, err);
+    if (st == CDZ_OK)
+        st = cdz_isolate_open(source->path, bytes, len, source->worker, &module->isolate, &plugins,
+                              &n, err);
+    free(bytes);
+    return st == CDZ_OK ? adopt(module, plugins, n, NULL, err) : st;
+}
+
 static cdz_status open_with_loader(cdz_module *module, const cdz_module_source *source,
                                    cdz_error *err)
 {
@@ -213,7 +236,8 @@ cdz_status cdz_module_open(const cdz_module_source *source, cdz_module **out, cd
     cdz_status st = CDZ_OK;
     if (!module->path) st = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", source->path);
     if (st == CDZ_OK && source->loader) st = open_with_loader(module, source, err);
-    if (st == CDZ_OK && !source->loader) st = open_native(module, source, err);
+    if (st == CDZ_OK && source->worker) st = open_isolated(module, source, err);
+    if (st == CDZ_OK && !source->loader && !source->worker) st = open_native(module, source, err);
     if (st != CDZ_OK)
         close_module(module);
     else

@@ -20,6 +20,7 @@ typedef struct cdz_module_source {
     const char *path;         /* regular file */
     const char *origin;       /* constant memory */
     const cdz_loader *loader; /* NULL: a shared object */
+    const char *worker;       /* the program to open a shared object in; NULL: opened here */
     const char *sha256; /* hexadecimal, what plugin.ini says the bytes hash to; NULL: it does not */
     cdz_pinned pinned;  /* the same of a lock */
 } cdz_module_source;
@@ -32,6 +33,9 @@ const cdz_plugin_base *cdz_module_plugin(const cdz_module *module, uint32_t i);
 
 /* Whether the bytes of source->path are those that its manifest and lock promise. */
 cdz_status cdz_module_check_hash(const cdz_module_source *source, cdz_error *err);
+
+/* A module whose code runs in a process of its own; NULL for others. */
+const struct cdz_isolate *cdz_module_isolate(const cdz_module *module);
 
 /* Whether path is still the file this module was made from. */
 bool cdz_module_is_current(const cdz_module *module, const char *path);

@@ -48,7 +48,7 @@ static cdz_status loader_error(const char *path, const char *copy, cdz_error *er
     return cdz_err(err, CDZ_E_PLUGIN, "%s: cannot be loaded: %s", path, why);
 }
 
-static int memory_copy(const char *path, const char *bytes, size_t len)
+int cdz_native_copy(const char *path, const char *bytes, size_t len)
 {
     const char *slash = strrchr(path, '/');
     char name[64];
@@ -82,20 +82,36 @@ static cdz_status open_temporary(const char *path, const char *bytes, size_t len
     return st;
 }
 
+static cdz_status open_fd(const char *path, cdz_native *out, cdz_error *err)
+{
+    char name[32];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", out->fd);
+    out->handle = open_object(name);
+    return out->handle ? CDZ_OK : loader_error(path, name, err);
+}
+
 /* In memory first; then as a file, for machines without /proc or where memory files may not be run. The first failure is
  * the one that is told: the file's own faults fail both ways. */
 static cdz_status open_copy(const char *path, const char *bytes, size_t len, cdz_native *out,
                             cdz_error *err)
 {
-    out->fd = memory_copy(path, bytes, len);
+    out->fd = cdz_native_copy(path, bytes, len);
     if (out->fd < 0) return open_temporary(path, bytes, len, out, err);
-    char name[32];
-    snprintf(name, sizeof name, "/proc/self/fd/%d", out->fd);
-    out->handle = open_object(name);
-    if (out->handle) return CDZ_OK;
-    cdz_status st = loader_error(path, name, err);
+    const cdz_status st = open_fd(path, out, err);
+    if (st == CDZ_OK) return CDZ_OK;
     close(out->fd);
     return open_temporary(path, bytes, len, out, NULL) == CDZ_OK ? CDZ_OK : st;
+}
+
+static cdz_status find_base(const char *path, cdz_native *out, cdz_error *err)
+{
+    struct link_map *map = NULL;
+    if (dlinfo(out->handle, RTLD_DI_LINKMAP, &map) != 0 || !map) {
+        cdz_native_close(out, false);
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: the dynamic loader does not say where it lies", path);
+    }
+    out->base = map->l_addr;
+    return CDZ_OK;
 }
 
 cdz_status cdz_native_open(const char *path, const char *bytes, size_t len, cdz_native *out,
@@ -108,13 +124,16 @@ cdz_status cdz_native_open(const char *path, const char *bytes, size_t len, cdz_
         *out = (cdz_native){0};
         return st;
     }
-    struct link_map *map = NULL;
-    if (dlinfo(out->handle, RTLD_DI_LINKMAP, &map) != 0 || !map) {
-        cdz_native_close(out, false);
-        return cdz_err(err, CDZ_E_PLUGIN, "%s: the dynamic loader does not say where it lies", path);
-    }
-    out->base = map->l_addr;
-    return CDZ_OK;
+    return find_base(path, out, err);
+}
+
+cdz_status cdz_native_open_fd(const char *path, int fd, const char *bytes, size_t len,
+                              cdz_native *out, cdz_error *err)
+{
+    *out = (cdz_native){.fd = fd};
+    CDZ_TRY(cdz_elf_check(path, bytes, len, &out->layout, err));
+    CDZ_TRY(open_fd(path, out, err));
+    return find_base(path, out, err);
 }
 
 /* After dlclose the object may still be mapped (unique C++ symbols, NODELETE). Then its name must not be used again, or

@@ -23,6 +23,13 @@ typedef struct cdz_native {
 cdz_status cdz_native_open(const char *path, const char *bytes, size_t len, cdz_native *out,
                            cdz_error *err);
 
+/* The same of an open descriptor that holds these bytes, in the worker of an isolated plugin. The caller's, on failure too. */
+cdz_status cdz_native_open_fd(const char *path, int fd, const char *bytes, size_t len,
+                              cdz_native *out, cdz_error *err);
+
+/* A sealed copy in memory that can be opened as a file; below 0: errno says why. */
+int cdz_native_copy(const char *path, const char *bytes, size_t len);
+
 /* resident: stays mapped for ever, as the plugin asked. Zeroed is fine. */
 void cdz_native_close(cdz_native *native, bool resident);
 

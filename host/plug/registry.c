@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "plug/isolated.h"
 #include "plug/locate.h"
 #include "plug/manifest.h"
 #include "plug/module.h"
@@ -43,6 +44,7 @@ struct cdz_registry {
     cdz_arena arena; /* options */
     const char *builtin_dir, *search_path, *user_dir, *lock_paths[2];
     bool allow_model_plugins, safe_mode, scanned, trust_read;
+    cdz_isolated isolated;
     cdz_trust trust; /* read with the first directory */
     cdz_loader loaders[MAX_LOADERS];
     uint32_t n_loaders;
@@ -102,6 +104,7 @@ void cdz_registry_free(cdz_registry *registry)
     if (!registry) return;
     for (size_t i = 0; i < registry->n_entries; i++) clear_entry(&registry->entries[i]);
     free(registry->entries);
+    cdz_isolated_free(&registry->isolated);
     cdz_trust_free(&registry->trust);
     cdz_arena_free(&registry->arena);
     pthread_mutex_destroy(&registry->lock);
@@ -617,6 +620,133 @@ cdz_status cdz_registry_load(cdz_registry *registry, const char *path, uint32_t 
     }
     pthread_mutex_unlock(&registry->lock);
     return st;
+}
+
+/* --- processes of their own --------------------------------------------------------------------------------- */
+
+/* Where the code of a plugin lies that is to be isolated, and on whose word. */
+typedef struct isolable {
+    const char *path; /* of the file or package folder */
+    rank rank;
+    bool script, is_folder;
+} isolable;
+
+static cdz_status open_isolated(cdz_registry *r, const char *path, const origin *from,
+                                cdz_module **out, cdz_error *err)
+{
+    cdz_arena arena = {0};
+    cdz_module_source source = {.path = path,
+                                .origin = origins[from->rank],
+                                .worker = cdz_locate_worker(&arena, r->builtin_dir),
+                                .sha256 = from->manifest ? from->manifest->sha256 : NULL,
+                                .pinned = from->pinned};
+    char *canonical = realpath(path, NULL);
+    cdz_status st = CDZ_OK;
+    if (!canonical)
+        st = cdz_err(err, CDZ_E_NOT_FOUND, "%s: %s", path, strerror(errno));
+    else if (!source.worker)
+        st = cdz_err(err, CDZ_E_UNSUPPORTED, "%s: isolation = process: no cadenza-worker", path);
+    else if (from->rank != RANK_BUILTIN)
+        st = cdz_trust_model_folder(canonical, true, false, err);
+    if (st == CDZ_OK)
+        st = cdz_isolated_open(&r->isolated, &source, canonical, from->manifest, out, err);
+    free(canonical);
+    cdz_arena_free(&arena);
+    return st;
+}
+
+/* What a lock pins has to be what it pins here too; what none pins may run, being held in. */
+static cdz_status isolate_package(cdz_registry *r, const isolable *what, cdz_module **out,
+                                  cdz_error *err)
+{
+    cdz_manifest manifest;
+    CDZ_TRY(cdz_manifest_read(what->path, &manifest, err));
+    origin from = {.named = what->path, .rank = what->rank, .manifest = &manifest};
+    cdz_status st = CDZ_OK;
+    if (what->rank == RANK_PATH || what->rank == RANK_USER)
+        st = cdz_trust_package(&r->trust, what->path, &manifest, false, &from.pinned, err);
+    if (st == CDZ_OK) st = open_isolated(r, manifest.entry_path, &from, out, err);
+    cdz_manifest_free(&manifest);
+    return st;
+}
+
+/* Whether a path is a script, or a package of one. */
+static bool is_script(const cdz_registry *r, const char *path, bool is_folder)
+{
+    const cdz_loader *loader = NULL;
+    cdz_manifest manifest;
+    if (!is_folder) return loader_of(r, path, &loader) && loader;
+    if (cdz_manifest_read(path, &manifest, NULL) != CDZ_OK) return false;
+    const bool script = loader_of(r, manifest.entry, &loader) && loader;
+    cdz_manifest_free(&manifest);
+    return script;
+}
+
+static isolable isolable_at(const cdz_registry *r, const char *path, rank at_rank)
+{
+    struct stat s;
+    const bool is_folder = stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+    return (isolable){path, at_rank, is_script(r, path, is_folder), is_folder};
+}
+
+/* The first in discovery order; packages that were refused may be what is meant, now that they are held in. */
+static bool find_isolable(const cdz_registry *r, uint32_t kind, const char *id, isolable *out)
+{
+    for (size_t i = 0; i < r->n_entries; i++) {
+        const entry *e = &r->entries[i];
+        const bool meant =
+            e->module ? plugin_of(e->module, kind, id) != NULL : e->id && strcmp(e->id, id) == 0;
+        if (!meant) continue;
+        *out = isolable_at(r, e->path, e->rank);
+        return true;
+    }
+    return false;
+}
+
+static cdz_status isolate(cdz_registry *r, uint32_t kind, const isolable *what, const char *id,
+                          cdz_plugin_ref *out, cdz_error *err)
+{
+    cdz_module *module = NULL;
+    const origin from = {.named = what->path, .rank = what->rank};
+    if (r->safe_mode && what->rank != RANK_BUILTIN)
+        return cdz_err(err, CDZ_E_DENIED, "%s: in safe mode only built-in plugins are loaded",
+                       what->path);
+    if (what->script)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "%s: isolation = process is for native code; a script runs in the sandbox "
+                       "already",
+                       what->path);
+    if (what->is_folder)
+        CDZ_TRY(isolate_package(r, what, &module, err));
+    else
+        CDZ_TRY(open_isolated(r, what->path, &from, &module, err));
+    const cdz_plugin_base *base = plugin_of(module, kind, id);
+    if (base) {
+        *out = (cdz_plugin_ref){.base = base, .module = module};
+        return CDZ_OK;
+    }
+    cdz_module_release(module);
+    return cdz_err(err, CDZ_E_NOT_FOUND, "%s: holds no %s%s%s that isolation = process is for",
+                   what->path, kind ? cdz_kind_name(kind) : "plugin", id ? " " : "", id ? id : "");
+}
+
+cdz_status cdz_registry_isolate(cdz_registry *registry, uint32_t kind, const char *what,
+                                bool is_path, bool asked, cdz_plugin_ref *out, cdz_error *err)
+{
+    isolable found = {.path = what};
+    cdz_status st = CDZ_OK;
+    pthread_mutex_lock(&registry->lock);
+    if (!is_path) st = scan_all(registry, err);
+    if (is_path) found = isolable_at(registry, what, RANK_NAMED);
+    if (st == CDZ_OK && !is_path && !find_isolable(registry, kind, what, &found))
+        st = not_found(registry, kind, what, err);
+    const bool here = !asked && (found.script || found.rank == RANK_BUILTIN);
+    if (st == CDZ_OK && !here)
+        st = isolate(registry, kind, &found, is_path ? NULL : what, out, err);
+    pthread_mutex_unlock(&registry->lock);
+    if (st != CDZ_OK || !here) return st;
+    return is_path ? cdz_registry_load(registry, what, kind, out, err)
+                   : cdz_registry_find(registry, kind, what, out, err);
 }
 
 /* --- reading again ---------------------------------------------------------------------------------------- */

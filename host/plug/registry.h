@@ -62,6 +62,12 @@ cdz_status cdz_registry_load(cdz_registry *registry, const char *path, uint32_t 
 cdz_status cdz_registry_find(cdz_registry *registry, uint32_t kind, const char *id,
                              cdz_plugin_ref *out, cdz_error *err);
 
+/* isolation = process: the plugin of an id, or of a file or package (is_path), in a process of its own; retained. Native
+ * code found in a directory needs no pin for it. asked: what cannot be isolated (a script, another kind) is refused; else
+ * that, and what is built in, is found or loaded as ever. */
+cdz_status cdz_registry_isolate(cdz_registry *registry, uint32_t kind, const char *what,
+                                bool is_path, bool asked, cdz_plugin_ref *out, cdz_error *err);
+
 /* Reads again what is there: files that changed are loaded anew beside the old, directories are searched anew. What fails
  * keeps its old module and is remembered. */
 cdz_status cdz_registry_refresh(cdz_registry *registry, cdz_error *err);

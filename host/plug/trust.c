@@ -78,10 +78,12 @@ static cdz_status check_pin(const cdz_manifest *m, const cdz_pin *pin, const cha
 
 static cdz_status not_pinned(const char *folder, cdz_error *err)
 {
-    return cdz_err(err, CDZ_E_DENIED,
-                   "%s: native code found in a directory is not loaded unless it is pinned; "
-                   "`cadenza plugin add %s` shows and pins it, --plugin %s loads it once",
-                   folder, folder, folder);
+    return cdz_err(
+        err, CDZ_E_DENIED,
+        "%s: native code found in a directory is not loaded unless it is pinned; "
+        "`cadenza plugin add %s` shows and pins it, --plugin %s loads it once, and "
+        "isolation = process in its section of a pipeline runs it in a process of its own",
+        folder, folder, folder);
 }
 
 cdz_status cdz_trust_package(const cdz_trust *trust, const char *folder,

@@ -1,0 +1,148 @@
+/* describe.c - descriptors made from what a process says its file holds. All of it may be wrong or meant to harm: texts
+ * are copied with their lengths checked, fields of parameters lie where this host puts them, and module.c checks the
+ * descriptors as it does those of any file. */
+#include <string.h>
+
+#include "cadenza/criterion.h"
+#include "cadenza/drafter.h"
+#include "cadenza/processor.h"
+#include "config/param_types.h"
+#include "isolate/isolate_state.h"
+
+enum { MAX_PARAMS = 1024, DEFAULT_DEADLINE_MS = 1000, MOST_MS = 3600 * 1000 };
+
+static size_t align_up(size_t at, size_t align)
+{
+    return (at + align - 1) / align * align;
+}
+
+/* A field of this parameter at the end of the struct. */
+static bool place(cdz_param *param, size_t *bytes)
+{
+    const cdz_param_shape *shape = cdz_param_shape_of(param->type);
+    if (!shape) return false;
+    param->offset = (uint32_t)align_up(*bytes, shape->align);
+    *bytes = param->offset + shape->bytes;
+    return true;
+}
+
+/* A text that is shown to people. */
+static const char *take_words(cdz_in *in, cdz_arena *arena)
+{
+    char text[CDZ_ERROR_TEXT];
+    const cdz_string words = cdz_take_string(in, arena);
+    return words.at ? cdz_arena_strdup(arena, cdz_isolate_clean(words, text, sizeof text)) : NULL;
+}
+
+static bool take_param(cdz_in *in, cdz_arena *arena, cdz_param *out, size_t *bytes)
+{
+    *out = (cdz_param){.name = cdz_take_text(in, arena)};
+    out->help = take_words(in, arena);
+    out->type = (uint16_t)cdz_take_u32(in);
+    out->flags = (uint16_t)cdz_take_u32(in);
+    out->def = cdz_take_real(in);
+    out->min = cdz_take_real(in);
+    out->max = cdz_take_real(in);
+    out->text = cdz_take_text(in, arena);
+    return !in->bad && out->name && place(out, bytes);
+}
+
+static bool has_name(const cdz_param *params, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(params[i].name, name) == 0) return true;
+    return false;
+}
+
+/* The plugin's own parameters and, behind them, the deadline of its calls. */
+static bool take_params(cdz_in *in, cdz_arena *arena, cdz_proxy *proxy)
+{
+    static const cdz_param deadline = {
+        .name = CDZ_DEADLINE_PARAM,
+        .help = "milliseconds a call may take before its process is ended (isolation = process)",
+        .type = CDZ_T_INT,
+        .def = DEFAULT_DEADLINE_MS,
+        .min = 1,
+        .max = MOST_MS};
+    cdz_plugin_base *base = &proxy->descriptor.base;
+    size_t bytes = 0;
+    const uint32_t n = cdz_take_u32(in);
+    cdz_param *params = n <= MAX_PARAMS ? cdz_arena_array(arena, n + 1, sizeof *params) : NULL;
+    if (in->bad || !params) return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (!take_param(in, arena, &params[i], &bytes)) return false;
+    proxy->n_own = n;
+    proxy->deadline_at = UINT32_MAX;
+    base->n_params = n;
+    if (!has_name(params, n, deadline.name)) {
+        params[n] = deadline;
+        if (!place(&params[n], &bytes)) return false;
+        proxy->deadline_at = params[n].offset;
+        base->n_params++;
+    }
+    base->params = params;
+    base->param_size = sizeof *params;
+    base->params_size = (uint32_t)align_up(bytes, sizeof(double));
+    return true;
+}
+
+static bool take_plugin(cdz_in *in, cdz_arena *arena, cdz_proxy *proxy)
+{
+    cdz_plugin_base *base = &proxy->descriptor.base;
+    proxy->index = cdz_take_u32(in);
+    base->kind = cdz_take_u32(in);
+    base->id = cdz_take_text(in, arena);
+    base->version = cdz_take_text(in, arena);
+    base->summary = take_words(in, arena);
+    const uint32_t caps = cdz_take_u32(in);
+    proxy->state_size = cdz_take_u32(in);
+    const uint32_t state_version = cdz_take_u32(in);
+    proxy->has = cdz_take_u32(in);
+    base->loader = proxy;
+    if (base->kind == CDZ_KIND_PROCESSOR) {
+        base->size = sizeof(cdz_processor);
+        proxy->descriptor.processor.caps = caps;
+        proxy->descriptor.processor.state_size = proxy->state_size;
+        proxy->descriptor.processor.state_version = state_version;
+    } else if (base->kind == CDZ_KIND_CRITERION) {
+        base->size = sizeof(cdz_criterion);
+        proxy->descriptor.criterion.caps = caps;
+        proxy->descriptor.criterion.state_size = proxy->state_size;
+        proxy->descriptor.criterion.state_version = state_version;
+    } else if (base->kind == CDZ_KIND_DRAFTER) {
+        base->size = sizeof(cdz_drafter);
+        proxy->descriptor.drafter.caps = caps;
+    } else {
+        return false;
+    }
+    if (proxy->state_size > CDZ_MAX_STATE_SIZE || !take_params(in, arena, proxy)) return false;
+    cdz_proxy_fill(proxy);
+    return !in->bad;
+}
+
+cdz_status cdz_isolate_describe(cdz_isolate *isolate, cdz_in *hello, cdz_error *err)
+{
+    const uint32_t n = cdz_take_u32(hello);
+    if (hello->bad || n > CDZ_MAX_PLUGINS)
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: its process describes it wrongly", isolate->path);
+    if (n == 0)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "%s: holds no processor, criterion or drafter; isolation = process is for "
+                       "these: a decode loop or an observer asks the host too much",
+                       isolate->path);
+    isolate->proxies = cdz_arena_array(&isolate->arena, n, sizeof *isolate->proxies);
+    isolate->plugins = cdz_arena_array(&isolate->arena, n, sizeof *isolate->plugins);
+    if (!isolate->proxies || !isolate->plugins)
+        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", isolate->path);
+    for (; isolate->n < n; isolate->n++) {
+        cdz_proxy *proxy = cdz_arena_alloc(&isolate->arena, sizeof *proxy);
+        if (!proxy) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", isolate->path);
+        proxy->of = isolate;
+        if (!take_plugin(hello, &isolate->arena, proxy))
+            return cdz_err(err, CDZ_E_PLUGIN, "%s: its process describes plugin %u wrongly",
+                           isolate->path, isolate->n + 1);
+        isolate->proxies[isolate->n] = proxy;
+        isolate->plugins[isolate->n] = &proxy->descriptor.base;
+    }
+    return CDZ_OK;
+}

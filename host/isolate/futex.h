@@ -1,0 +1,49 @@
+/* futex.h - waiting for the turn: a short spin, for answers that come at once, then the kernel's sleep. */
+#ifndef CDZ_HOST_FUTEX_H
+#define CDZ_HOST_FUTEX_H
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* About 10 us: a call that edits a row comes back in that time, and waking a sleeper costs more. */
+enum { CDZ_SPINS = 2000 };
+
+static inline void cdz_spin_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static inline bool cdz_turn_is(const _Atomic uint32_t *turn, uint32_t whose)
+{
+    return atomic_load_explicit(turn, memory_order_acquire) == whose;
+}
+
+/* True when the turn has come; false after about `ms` milliseconds, or earlier for no reason. */
+static inline bool cdz_turn_wait(_Atomic uint32_t *turn, uint32_t whose, long ms)
+{
+    for (int i = 0; i < CDZ_SPINS; i++) {
+        if (cdz_turn_is(turn, whose)) return true;
+        cdz_spin_pause();
+    }
+    const struct timespec wait = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    (void)syscall(SYS_futex, turn, FUTEX_WAIT, 1 - whose, &wait, NULL, 0);
+    return cdz_turn_is(turn, whose);
+}
+
+static inline void cdz_turn_give(_Atomic uint32_t *turn, uint32_t whose)
+{
+    atomic_store_explicit(turn, whose, memory_order_release);
+    (void)syscall(SYS_futex, turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+#endif

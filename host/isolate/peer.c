@@ -1,0 +1,200 @@
+#include "isolate/peer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "isolate/denied.h"
+#include "isolate/futex.h"
+
+/* Seconds of processor time it may use until it is asked for something again. */
+enum { CPU_SECONDS = 60, ALLOW_EVERY = 10 };
+/* A process that dies wakes nobody: so often a waiting host looks whether it is there. */
+enum { LOOK_EVERY_MS = 5 };
+/* Descriptors that are handed down are first moved here, out of the way of the numbers they get. */
+enum { FD_ABOVE = 10 };
+
+/* --- starting ----------------------------------------------------------------------------------------------- */
+
+static int shared_memory(void)
+{
+    const int fd = memfd_create("cadenza:rows", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return -1;
+    if (ftruncate(fd, (off_t)CDZ_ISOLATE_MAP_BYTES) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static posix_spawnattr_t *set_attributes(posix_spawnattr_t *attr)
+{
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(attr, &none);
+    posix_spawnattr_setsigdefault(attr, &all);
+    posix_spawnattr_setpgroup(attr, 0); /* the terminal's interrupt is the host's */
+    posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                       POSIX_SPAWN_SETPGROUP);
+    return attr;
+}
+
+/* 0, or an errno. No environment, nothing to read from or write to but the two descriptors. */
+static int spawn(const char *worker, int map_fd, int plugin_fd, pid_t *pid)
+{
+    char name[] = "cadenza-worker", *const argv[] = {name, NULL}, *const nothing[] = {NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    if (posix_spawn_file_actions_init(&files) != 0) return ENOMEM;
+    if (posix_spawnattr_init(&attr) != 0) {
+        posix_spawn_file_actions_destroy(&files);
+        return ENOMEM;
+    }
+    int bad = 0;
+    for (int fd = 0; fd < 3; fd++)
+        bad |= posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
+    bad |= posix_spawn_file_actions_adddup2(&files, map_fd, CDZ_ISOLATE_MAP_FD);
+    bad |= posix_spawn_file_actions_adddup2(&files, plugin_fd, CDZ_ISOLATE_PLUGIN_FD);
+    if (!bad) bad = posix_spawn(pid, worker, &files, set_attributes(&attr), argv, nothing);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attr);
+    return bad;
+}
+
+/* The page behind is ours too: a copy that ran past the rows would not reach somebody else's memory. */
+static unsigned char *map_shared(int fd)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *at = mmap(NULL, CDZ_ISOLATE_MAP_BYTES + page, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return NULL;
+    if (mmap(at, CDZ_ISOLATE_MAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) !=
+        MAP_FAILED)
+        return at;
+    munmap(at, CDZ_ISOLATE_MAP_BYTES + page);
+    return NULL;
+}
+
+static void unmap_shared(cdz_peer *p)
+{
+    if (p->map) munmap(p->map, CDZ_ISOLATE_MAP_BYTES + (size_t)sysconf(_SC_PAGESIZE));
+    p->map = NULL;
+}
+
+static cdz_status start(const char *worker, int map_fd, int plugin_fd, cdz_peer *out, cdz_error *err)
+{
+    out->map = map_shared(map_fd);
+    if (!out->map)
+        return cdz_err(err, CDZ_E_NOMEM, "no memory to share with a plugin's process: %s",
+                       strerror(errno));
+    cdz_peer_head(out)->host = getpid();
+    atomic_store(&cdz_peer_head(out)->turn, CDZ_TURN_PROCESS);
+    const int map_high = fcntl(map_fd, F_DUPFD_CLOEXEC, FD_ABOVE);
+    const int plugin_high = fcntl(plugin_fd, F_DUPFD_CLOEXEC, FD_ABOVE);
+    const int bad =
+        map_high < 0 || plugin_high < 0 ? errno : spawn(worker, map_high, plugin_high, &out->pid);
+    if (map_high >= 0) close(map_high);
+    if (plugin_high >= 0) close(plugin_high);
+    if (bad == 0) return CDZ_OK;
+    unmap_shared(out);
+    out->pid = 0;
+    return cdz_err(err, CDZ_E_IO, "%s: cannot be started: %s", worker, strerror(bad));
+}
+
+cdz_status cdz_peer_start(const char *worker, int plugin_fd, cdz_peer *out, cdz_error *err)
+{
+    *out = (cdz_peer){.allowed_at = cdz_now_s()};
+    const int fd = shared_memory();
+    if (fd < 0)
+        return cdz_err(err, CDZ_E_NOMEM, "no memory to share with a plugin's process: %s",
+                       strerror(errno));
+    const cdz_status st = start(worker, fd, plugin_fd, out, err);
+    close(fd);
+    return st;
+}
+
+/* --- ending ------------------------------------------------------------------------------------------------- */
+
+/* Whether it has ended; then how. Someone else in this program may have asked first: then nobody knows. */
+static bool has_ended(cdz_peer *p, int options)
+{
+    int status = 0;
+    pid_t got;
+    do got = waitpid(p->pid, &status, options);
+    while (got < 0 && errno == EINTR);
+    if (got == 0) return false;
+    p->ended_by = got > 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    p->exit_code = got > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    p->pid = 0;
+    return true;
+}
+
+void cdz_peer_stop(cdz_peer *p)
+{
+    if (p->pid > 0 && !has_ended(p, WNOHANG)) {
+        kill(p->pid, SIGKILL);
+        has_ended(p, 0);
+    }
+    unmap_shared(p);
+}
+
+void cdz_peer_fate(const cdz_peer *p, char *out, size_t out_bytes)
+{
+    const uint32_t denied = p->map ? cdz_peer_head(p)->denied : 0;
+    char name[32];
+    if (denied && p->ended_by == 0 && p->exit_code == CDZ_DENIED_EXIT) {
+        cdz_denied_name(denied - 1, name, sizeof name);
+        snprintf(out, out_bytes,
+                 "asked the kernel for %s, which a plugin in a process of its own "
+                 "may not",
+                 name);
+    } else if (p->ended_by == SIGXCPU) {
+        snprintf(out, out_bytes, "used more than %d s of processor time unasked", (int)CPU_SECONDS);
+    } else if (p->ended_by) {
+        const char *abbrev = sigabbrev_np(p->ended_by);
+        snprintf(out, out_bytes, "crashed (SIG%s)", abbrev ? abbrev : "?");
+    } else {
+        snprintf(out, out_bytes, "exited with status %d", p->exit_code);
+    }
+}
+
+/* --- turns -------------------------------------------------------------------------------------------------- */
+
+/* Its processor time counts from here on again: what it does when nobody asked ends it, not what it was asked for. */
+static void allow_more(cdz_peer *p)
+{
+    const double now = cdz_now_s();
+    clockid_t clock;
+    struct timespec used;
+    if (now < p->allowed_at + ALLOW_EVERY) return;
+    p->allowed_at = now;
+    if (clock_getcpuclockid(p->pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return;
+    const struct rlimit limit = {(rlim_t)used.tv_sec + CPU_SECONDS, RLIM_INFINITY};
+    (void)prlimit(p->pid, RLIMIT_CPU, &limit, NULL);
+}
+
+void cdz_peer_give_turn(cdz_peer *p)
+{
+    if (p->pid > 0) allow_more(p);
+    cdz_turn_give(&cdz_peer_head(p)->turn, CDZ_TURN_PROCESS);
+}
+
+cdz_peer_state cdz_peer_wait(cdz_peer *p, double until)
+{
+    _Atomic uint32_t *turn = &cdz_peer_head(p)->turn;
+    while (!cdz_turn_wait(turn, CDZ_TURN_HOST, LOOK_EVERY_MS)) {
+        if (p->pid <= 0 || has_ended(p, WNOHANG))
+            return cdz_turn_is(turn, CDZ_TURN_HOST) ? CDZ_PEER_ANSWERED : CDZ_PEER_ENDED;
+        if (cdz_now_s() >= until) return CDZ_PEER_LATE;
+    }
+    return CDZ_PEER_ANSWERED;
+}

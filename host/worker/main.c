@@ -1,0 +1,198 @@
+/* main.c - cadenza-worker: started by a host with a mapping and a plugin, which are descriptors 3 and 4. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cadenza/ext/companion.h"
+#include "cadenza/ext/state.h"
+#include "config/params.h"
+#include "isolate/futex.h"
+#include "worker/worker.h"
+
+enum { MAX_FILE_BYTES = 256 << 20, LOOK_EVERY_MS = 1000 };
+
+/* --- talking ---------------------------------------------------------------------------------------------------- */
+
+cdz_out cdz_worker_down(cdz_worker *w)
+{
+    return (cdz_out){.at = w->map + CDZ_ISOLATE_DOWN, .cap = CDZ_ISOLATE_TALK_BYTES};
+}
+
+/* A host that is gone gives no turn: then nobody needs this process. (The kernel's own signal comes when the thread that
+ * started it ends, which need not be the host's end.) */
+static void wait_for_turn(cdz_worker *w)
+{
+    const pid_t host = w->host;
+    while (!cdz_turn_wait(&w->head->turn, CDZ_TURN_PROCESS, LOOK_EVERY_MS))
+        if (getppid() != host) _exit(0);
+}
+
+cdz_in cdz_worker_turn(cdz_worker *w, const cdz_out *out)
+{
+    w->head->down_bytes = out->full ? 0 : (uint32_t)out->len;
+    cdz_turn_give(&w->head->turn, CDZ_TURN_HOST);
+    wait_for_turn(w);
+    return (cdz_in){.at = w->map + CDZ_ISOLATE_UP, .len = w->head->up_bytes};
+}
+
+/* --- opening ---------------------------------------------------------------------------------------------------- */
+
+/* Behind the mapping, where scores end, lies a page that cannot be touched. */
+static bool map_shared(cdz_worker *w)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *at = mmap(NULL, CDZ_ISOLATE_MAP_BYTES + page, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return false;
+    if (mmap(at, CDZ_ISOLATE_MAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             CDZ_ISOLATE_MAP_FD, 0) == MAP_FAILED)
+        return false;
+    w->map = at;
+    w->head = (cdz_isolate_head *)(void *)at;
+    w->host = (pid_t)w->head->host;
+    return true;
+}
+
+static cdz_status adopt(cdz_worker *w, const cdz_entry *entry, cdz_error *err)
+{
+    w->plugins = calloc(entry->n_plugins, sizeof *w->plugins);
+    if (!w->plugins) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    for (; w->n_plugins < entry->n_plugins; w->n_plugins++)
+        CDZ_TRY(cdz_descriptor_adopt("the plugin", entry->plugins[w->n_plugins], &w->native,
+                                     &w->plugins[w->n_plugins], err));
+    return CDZ_OK;
+}
+
+static cdz_status open_plugin(cdz_worker *w, cdz_error *err)
+{
+    struct stat s;
+    cdz_entry entry;
+    if (fstat(CDZ_ISOLATE_PLUGIN_FD, &s) != 0 || s.st_size <= 0 || s.st_size > MAX_FILE_BYTES)
+        return cdz_err(err, CDZ_E_IO, "its bytes did not arrive");
+    const size_t len = (size_t)s.st_size;
+    char *bytes = mmap(NULL, len, PROT_READ, MAP_PRIVATE, CDZ_ISOLATE_PLUGIN_FD, 0);
+    if (bytes == MAP_FAILED) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    const cdz_status st =
+        cdz_native_open_fd("the plugin", CDZ_ISOLATE_PLUGIN_FD, bytes, len, &w->native, err);
+    munmap(bytes, len);
+    CDZ_TRY(st);
+    CDZ_TRY(cdz_entry_check("the plugin", &w->native, &entry, err));
+    return adopt(w, &entry, err);
+}
+
+/* --- what it is -------------------------------------------------------------------------------------------------- */
+
+static bool is_covered(const cdz_descriptor *d)
+{
+    return d->base.kind == CDZ_KIND_PROCESSOR || d->base.kind == CDZ_KIND_CRITERION ||
+           d->base.kind == CDZ_KIND_DRAFTER;
+}
+
+static void put_params(cdz_out *out, const cdz_plugin_base *base)
+{
+    const cdz_param_table table = cdz_params_of(base);
+    cdz_put_u32(out, table.n);
+    for (uint32_t i = 0; i < table.n; i++) {
+        const cdz_param *param = cdz_param_at(&table, i);
+        cdz_put_text(out, param->name);
+        cdz_put_text(out, param->help);
+        cdz_put_u32(out, param->type);
+        cdz_put_u32(out, param->flags);
+        cdz_put_real(out, param->def);
+        cdz_put_real(out, param->min);
+        cdz_put_real(out, param->max);
+        cdz_put_text(out, param->text);
+    }
+}
+
+typedef struct facts {
+    uint32_t caps, state_size, state_version, has;
+} facts;
+
+static facts facts_of(const cdz_descriptor *d)
+{
+    facts f = {0};
+    const cdz_plugin_base *base = &d->base;
+    if (base->kind == CDZ_KIND_PROCESSOR) {
+        const cdz_processor *p = &d->processor;
+        f = (facts){p->caps, p->state_size, p->state_version, 0};
+        f.has |= p->create ? CDZ_HAS_CREATE : 0;
+        f.has |= p->idle ? CDZ_HAS_IDLE : 0;
+        f.has |= p->accept ? CDZ_HAS_ACCEPT : 0;
+        f.has |= cdz_get_companion_api(base) ? CDZ_HAS_COMPANION : 0;
+    } else if (base->kind == CDZ_KIND_CRITERION) {
+        const cdz_criterion *c = &d->criterion;
+        f = (facts){c->caps, c->state_size, c->state_version, 0};
+        f.has |= c->create ? CDZ_HAS_CREATE : 0;
+        f.has |= c->idle ? CDZ_HAS_IDLE : 0;
+        f.has |= c->accept ? CDZ_HAS_ACCEPT : 0;
+    } else {
+        f.caps = d->drafter.caps;
+        f.has |= d->drafter.create ? CDZ_HAS_CREATE : 0;
+        f.has |= d->drafter.judged ? CDZ_HAS_JUDGED : 0;
+    }
+    if (f.state_size && cdz_get_state_api(base)) f.has |= CDZ_HAS_STATE_API;
+    return f;
+}
+
+static cdz_out hello(cdz_worker *w)
+{
+    cdz_out out = cdz_worker_down(w);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->n_plugins; i++) n += is_covered(&w->plugins[i]);
+    cdz_put_u32(&out, CDZ_DOWN_HELLO);
+    cdz_put_u32(&out, CDZ_ISOLATE_VERSION);
+    cdz_put_u32(&out, n);
+    for (uint32_t i = 0; i < w->n_plugins; i++) {
+        const cdz_plugin_base *base = &w->plugins[i].base;
+        if (!is_covered(&w->plugins[i])) continue;
+        const facts f = facts_of(&w->plugins[i]);
+        cdz_put_u32(&out, i);
+        cdz_put_u32(&out, base->kind);
+        cdz_put_text(&out, base->id);
+        cdz_put_text(&out, base->version);
+        cdz_put_text(&out, base->summary);
+        cdz_put_u32(&out, f.caps);
+        cdz_put_u32(&out, f.state_size);
+        cdz_put_u32(&out, f.state_version);
+        cdz_put_u32(&out, f.has);
+        put_params(&out, base);
+    }
+    return out;
+}
+
+static cdz_out refusal(cdz_worker *w, const cdz_error *err)
+{
+    cdz_out out = cdz_worker_down(w);
+    cdz_put_u32(&out, CDZ_DOWN_REFUSED);
+    cdz_put_u32(&out, err->code);
+    cdz_put_text(&out, err->text);
+    return out;
+}
+
+int main(void)
+{
+    cdz_worker w = {0};
+    cdz_error err = {0};
+    cdz_out out;
+    if (!map_shared(&w)) {
+        static const char alone[] = "cadenza-worker is started by cadenza, for plugins with "
+                                    "isolation = process\n";
+        (void)!write(STDERR_FILENO, alone, sizeof alone - 1);
+        return 2;
+    }
+    cdz_confine_limits();
+    cdz_confine_opening(w.head);
+    const cdz_status st = open_plugin(&w, &err);
+    close(CDZ_ISOLATE_MAP_FD);
+    close(CDZ_ISOLATE_PLUGIN_FD);
+    cdz_confine_for_good(w.head);
+    out = st == CDZ_OK ? hello(&w) : refusal(&w, &err);
+    for (;;) {
+        cdz_in in = cdz_worker_turn(&w, &out);
+        cdz_worker_call(&w, &in, &out);
+    }
+}

@@ -1,0 +1,279 @@
+/* step_host.c - the host table of a plugin in a process of its own. What the host alone knows is asked for through the
+ * mapping; numbers are made here, by the same code. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cadenza/ext/tokenizer.h"
+#include "isolate/values.h"
+#include "random/torch_rng.h"
+#include "vec/vec.h"
+#include "worker/worker.h"
+
+/* Texts are fetched so many at a time: a plugin that wants one often wants them all. */
+enum { TEXTS_AT_ONCE = 8192 };
+
+static cdz_worker *worker_of(const cdz_step *step)
+{
+    return step->scope;
+}
+
+static cdz_arena *arena_of(const cdz_step *step)
+{
+    return &worker_of(step)->now->arena;
+}
+
+/* --- asking --------------------------------------------------------------------------------------------------- */
+
+static cdz_out question(const cdz_step *step, cdz_isolate_down kind)
+{
+    cdz_out out = cdz_worker_down(worker_of(step));
+    cdz_put_u32(&out, kind);
+    return out;
+}
+
+static cdz_in ask(const cdz_step *step, const cdz_out *out)
+{
+    cdz_in in = cdz_worker_turn(worker_of(step), out);
+    (void)cdz_take_u32(&in); /* CDZ_UP_ANSWER */
+    return in;
+}
+
+/* --- what was said ---------------------------------------------------------------------------------------------- */
+
+static cdz_status fail(const cdz_step *step, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
+static cdz_status fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
+{
+    char text[CDZ_ERROR_TEXT];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return cdz_err(&worker_of(step)->said, code, "%s", text);
+}
+
+static void log_line(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
+    CDZ_PRINTF(3, 4);
+static void log_line(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
+{
+    char text[CDZ_ERROR_TEXT];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    cdz_out out = question(step, CDZ_DOWN_LOG);
+    cdz_put_u32(&out, level);
+    cdz_put_text(&out, text);
+    (void)ask(step, &out);
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+
+static void *alloc(const cdz_step *step, size_t bytes)
+{
+    return worker_of(step)->may_alloc ? cdz_arena_alloc(arena_of(step), bytes) : NULL;
+}
+
+static void *alloc_aligned(const cdz_step *step, size_t bytes)
+{
+    return cdz_arena_alloc_aligned(arena_of(step), bytes, 64);
+}
+
+static void *scratch(const cdz_step *step, size_t bytes)
+{
+    return cdz_scratch_take(&worker_of(step)->scratch, bytes);
+}
+
+/* --- facts -------------------------------------------------------------------------------------------------------- */
+
+static cdz_status config(const cdz_step *step, const char *name, cdz_param_type type, void *value)
+{
+    cdz_out out = question(step, CDZ_DOWN_CONFIG);
+    cdz_put_text(&out, name);
+    cdz_put_u32(&out, type);
+    cdz_in in = ask(step, &out);
+    const cdz_status status = (cdz_status)cdz_take_u32(&in);
+    if (status == CDZ_OK) cdz_take_value(&in, type, arena_of(step), value);
+    return in.bad ? CDZ_E_NOMEM : status;
+}
+
+static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])
+{
+    cdz_philox(step->request->seed, cdz_plugin_key(step->plugin->id), row, position, out);
+}
+
+static double now_s(const cdz_step *step)
+{
+    (void)step;
+    return cdz_now_s();
+}
+
+/* --- the tokenizer -------------------------------------------------------------------------------------------------- */
+
+static bool present(const cdz_step *step)
+{
+    const cdz_out out = question(step, CDZ_DOWN_PRESENT);
+    cdz_in in = ask(step, &out);
+    return cdz_take_u32(&in) != 0;
+}
+
+static uint32_t n_tokens(const cdz_step *step)
+{
+    const cdz_out out = question(step, CDZ_DOWN_N_TOKENS);
+    cdz_in in = ask(step, &out);
+    return cdz_take_u32(&in);
+}
+
+static const cdz_string not_asked = {NULL, 1};
+
+static bool know_texts(cdz_worker_session *session, uint32_t n)
+{
+    if (session->texts) return true;
+    session->texts = cdz_arena_array(&session->arena, n, sizeof *session->texts);
+    if (!session->texts) return false;
+    session->n_texts = n;
+    for (uint32_t i = 0; i < n; i++) session->texts[i] = not_asked;
+    return true;
+}
+
+static cdz_string token_text(const cdz_step *step, int32_t id)
+{
+    cdz_worker_session *session = worker_of(step)->now;
+    if (id < 0 || !know_texts(session, session->texts ? 0 : n_tokens(step)) ||
+        (uint32_t)id >= session->n_texts)
+        return (cdz_string){0};
+    const cdz_string *text = &session->texts[id];
+    if (text->at || text->len != not_asked.len) return *text;
+    const uint32_t rest = session->n_texts - (uint32_t)id;
+    const uint32_t n = rest < TEXTS_AT_ONCE ? rest : TEXTS_AT_ONCE;
+    cdz_out out = question(step, CDZ_DOWN_TEXTS);
+    cdz_put_u32(&out, (uint32_t)id);
+    cdz_put_u32(&out, n);
+    cdz_in in = ask(step, &out);
+    for (uint32_t i = 0; i < n && in.pos < in.len && !in.bad; i++)
+        session->texts[(uint32_t)id + i] = cdz_take_string(&in, &session->arena);
+    return text->len == not_asked.len && !text->at ? (cdz_string){0} : *text;
+}
+
+/* Sentences of the tokenizer are the host's already. */
+static cdz_status encode(const cdz_step *step, const char *text, size_t len, bool special,
+                         cdz_ids *ids)
+{
+    if (len > UINT32_MAX - 1) return fail(step, CDZ_E_LIMIT, "encode: a text of %zu bytes", len);
+    cdz_out out = question(step, CDZ_DOWN_ENCODE);
+    cdz_put_string(&out, (cdz_string){text, (uint32_t)len});
+    cdz_put_u32(&out, special);
+    cdz_in in = ask(step, &out);
+    const cdz_status status = (cdz_status)cdz_take_u32(&in);
+    if (status == CDZ_OK) *ids = cdz_take_ids(&in, arena_of(step));
+    return in.bad ? CDZ_E_NOMEM : status;
+}
+
+static cdz_status decode(const cdz_step *step, cdz_ids ids, bool skip_special, cdz_string *text)
+{
+    cdz_out out = question(step, CDZ_DOWN_DECODE);
+    cdz_put_ids(&out, ids);
+    cdz_put_u32(&out, skip_special);
+    cdz_in in = ask(step, &out);
+    const cdz_status status = (cdz_status)cdz_take_u32(&in);
+    if (status == CDZ_OK) *text = cdz_take_string(&in, arena_of(step));
+    return in.bad ? CDZ_E_NOMEM : status;
+}
+
+static cdz_status convert(const cdz_step *step, const char *from, cdz_ids ids, const char *to,
+                          bool special, cdz_ids *found)
+{
+    cdz_out out = question(step, CDZ_DOWN_CONVERT);
+    cdz_put_text(&out, from);
+    cdz_put_ids(&out, ids);
+    cdz_put_text(&out, to);
+    cdz_put_u32(&out, special);
+    cdz_in in = ask(step, &out);
+    const cdz_status status = (cdz_status)cdz_take_u32(&in);
+    if (status == CDZ_OK) *found = cdz_take_ids(&in, arena_of(step));
+    return in.bad ? CDZ_E_NOMEM : status;
+}
+
+static const cdz_tokenizer_api tokenizer = {
+    .size = sizeof(cdz_tokenizer_api),
+    .present = present,
+    .token_text = token_text,
+    .n_tokens = n_tokens,
+    .encode = encode,
+    .decode = decode,
+    .convert = convert,
+};
+
+/* --- the tables ------------------------------------------------------------------------------------------------------- */
+
+static const void *extension(const char *id)
+{
+    if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
+    if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return &tokenizer;
+    return NULL;
+}
+
+static const cdz_host request_host = {
+    .size = sizeof(cdz_host),
+    .extension = extension,
+    .fail = fail,
+    .log = log_line,
+    .alloc = alloc,
+    .scratch = scratch,
+    .config = config,
+    .noise = noise,
+    .now_s = now_s,
+};
+
+/* During create there is no request: what that host offers is offered here (config/create_host.c). */
+static const void *no_extension(const char *id)
+{
+    (void)id;
+    return NULL;
+}
+
+static cdz_status no_config(const cdz_step *step, const char *name, cdz_param_type type, void *out)
+{
+    (void)step, (void)name, (void)type, (void)out;
+    return CDZ_E_NOT_FOUND;
+}
+
+static void no_noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])
+{
+    (void)step, (void)row, (void)position;
+    memset(out, 0, 4 * sizeof *out);
+}
+
+static void drop_line(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
+    CDZ_PRINTF(3, 4);
+static void drop_line(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
+{
+    (void)step, (void)level, (void)fmt;
+}
+
+static const cdz_host create_host = {
+    .size = sizeof(cdz_host),
+    .extension = no_extension,
+    .fail = fail,
+    .log = drop_line,
+    .alloc = alloc_aligned,
+    .scratch = alloc_aligned,
+    .config = no_config,
+    .noise = no_noise,
+    .now_s = now_s,
+};
+
+cdz_step cdz_worker_step(cdz_worker *w, cdz_worker_session *session)
+{
+    w->now = session;
+    w->said = (cdz_error){.code = CDZ_OK};
+    return (cdz_step){.size = sizeof(cdz_step),
+                      .params = session->params,
+                      .shared = session->shared,
+                      .request = session->request,
+                      .plugin = &session->plugin->base,
+                      .host = session->request ? &request_host : &create_host,
+                      .scope = w};
+}

@@ -1,0 +1,75 @@
+/* worker.h - what the sources of cadenza-worker share: the program that runs one plugin file for a host.
+ *
+ * One thread, one mapping, no files: it opens the plugin, locks itself in, and then does nothing but wait for its turn,
+ * make the call that stands in `up` and write what came of it into `down` (isolate/protocol.h). */
+#ifndef CDZ_WORKER_H
+#define CDZ_WORKER_H
+
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "cadenza/strategy.h"
+#include "isolate/protocol.h"
+#include "isolate/wire.h"
+#include "plug/check.h"
+#include "run/scratch.h"
+
+/* Tokens of a history, kept between calls. */
+typedef struct cdz_told_ids {
+    int32_t *ids;
+    uint32_t len, cap;
+} cdz_told_ids;
+
+/* A request of one of the plugins. Also what a call without one is made with: then id is 0. */
+typedef struct cdz_worker_session {
+    struct cdz_worker_session *next;
+    uint64_t id;
+    const cdz_descriptor *plugin;
+    cdz_arena arena; /* the parameters, the request, what the plugin takes */
+    void *params, *shared;
+    cdz_request_info *request; /* NULL in create */
+    cdz_told_ids *told;        /* (n_told) by slot */
+    uint32_t n_told;
+    cdz_string *texts; /* (n_texts) of tokens, as far as they were asked for; at NULL and len 1: not yet */
+    uint32_t n_texts;
+} cdz_worker_session;
+
+typedef struct cdz_worker {
+    cdz_isolate_head *head;
+    unsigned char *map;
+    pid_t host;
+    cdz_native native;
+    cdz_descriptor *plugins; /* (n_plugins) */
+    uint32_t n_plugins;
+    cdz_worker_session *sessions;
+    cdz_scratch_mem scratch;
+    cdz_error said; /* what the plugin said of the present call; code 0: nothing */
+    bool may_alloc;
+    cdz_worker_session *now; /* whose call it is */
+} cdz_worker;
+
+/* main.c: hands over what was written to down and waits for what comes back. */
+cdz_out cdz_worker_down(cdz_worker *w);
+cdz_in cdz_worker_turn(cdz_worker *w, const cdz_out *out);
+
+/* confine.c. Limits first; opening, then narrowing once the plugin is open. What could be done is in head->guards. */
+void cdz_confine_limits(void);
+void cdz_confine_opening(cdz_isolate_head *head);
+void cdz_confine_for_good(cdz_isolate_head *head);
+
+/* step_host.c: the host that plugins see. */
+cdz_step cdz_worker_step(cdz_worker *w, cdz_worker_session *session);
+
+/* decoder.c: the decoder that drafters see. */
+typedef struct cdz_worker_decoder {
+    cdz_decoder base;
+    cdz_worker *worker;
+    const cdz_step *step;
+} cdz_worker_decoder;
+cdz_worker_decoder cdz_worker_decoder_for(cdz_worker *w, const cdz_step *step);
+
+/* calls.c: makes the call that a message asks for; its answer is in out. */
+void cdz_worker_call(cdz_worker *w, cdz_in *in, cdz_out *out);
+
+#endif
