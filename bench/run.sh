@@ -8,7 +8,7 @@ names=("$@")
 [ ${#names[@]} -gt 0 ] || names=(kernels sampling lua)
 for name in "${names[@]}"; do
     case $name in
-    kernels | lua) program=$build/bench/bench_$name ;;
+    kernels | lua | isolate) program=$build/bench/bench_$name ;;
     sampling) program=$build/bench/bench_vec ;;
     tokenizer)
         folder=${CADENZA_BENCH_TOKENIZER:-$build/bench/tokenizer}
@@ -33,7 +33,7 @@ for name in "${names[@]}"; do
         continue
         ;;
     *)
-        echo "bench: no benchmark '$name'; there are kernels, sampling, lua, tokenizer, decode and quantise" >&2
+        echo "bench: no benchmark '$name'; there are kernels, sampling, lua, isolate, tokenizer, decode and quantise" >&2
         exit 2
         ;;
     esac

@@ -159,6 +159,9 @@ void cdz_peer_fate(const cdz_peer *p, char *out, size_t out_bytes)
                  name);
     } else if (p->ended_by == SIGXCPU) {
         snprintf(out, out_bytes, "used more than %d s of processor time unasked", (int)CPU_SECONDS);
+    } else if (p->ended_by == SIGSYS) { /* out of a handler, or with signals held back */
+        snprintf(out, out_bytes,
+                 "asked the kernel for what a plugin in a process of its own may not");
     } else if (p->ended_by) {
         const char *abbrev = sigabbrev_np(p->ended_by);
         snprintf(out, out_bytes, "crashed (SIG%s)", abbrev ? abbrev : "?");

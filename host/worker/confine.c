@@ -33,6 +33,21 @@
 #endif
 #endif
 
+#ifdef SANITIZED
+/* Faults of the plugin end the process as they do elsewhere; a report could not be written anyway. */
+#define OPTIONS "handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigfpe=0:handle_sigill=0:"
+CDZ_EXPORT const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return OPTIONS "detect_leaks=0:allocator_may_return_null=1";
+}
+CDZ_EXPORT const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return OPTIONS "allocator_may_return_null=1";
+}
+#endif
+
 #if defined(__x86_64__)
 #define ARCH AUDIT_ARCH_X86_64
 #elif defined(__aarch64__)
