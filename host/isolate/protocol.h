@@ -88,6 +88,7 @@ enum {
     CDZ_HAS_JUDGED = 1 << 3,
     CDZ_HAS_COMPANION = 1 << 4,
     CDZ_HAS_STATE_API = 1 << 5,
+    CDZ_HAS_PHASES = 1 << 6,
 };
 
 #endif

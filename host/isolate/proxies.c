@@ -22,19 +22,28 @@ static cdz_exchange exchange_of(const cdz_step *step, const char *call)
 /* --- life ------------------------------------------------------------------------------------------------------- */
 
 /* What cannot be had from another process is refused before anything runs. */
+static cdz_status refuse_extensions(const cdz_step *step, uint32_t has)
+{
+    static const struct {
+        uint32_t bit;
+        const char *what;
+    } missing[] = {
+        {CDZ_HAS_COMPANION, "runs the model beside each row (cadenza.companion/1)"},
+        {CDZ_HAS_STATE_API, "keeps row state that is more than bytes (cadenza.state/1)"},
+        {CDZ_HAS_PHASES, "tells the host the phase of a row (cadenza.phase/1)"},
+    };
+    for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++)
+        if (has & missing[i].bit)
+            return cdz_fail(step, CDZ_E_UNSUPPORTED,
+                            "%s %s, which isolation = process does not offer", step->plugin->id,
+                            missing[i].what);
+    return CDZ_OK;
+}
+
 static cdz_status create(const cdz_step *step)
 {
     const cdz_proxy *proxy = proxy_of(step);
-    if (proxy->has & CDZ_HAS_COMPANION)
-        return cdz_fail(step, CDZ_E_UNSUPPORTED,
-                        "%s runs the model beside each row (cadenza.companion/1), which isolation "
-                        "= process does not offer",
-                        step->plugin->id);
-    if (proxy->has & CDZ_HAS_STATE_API)
-        return cdz_fail(step, CDZ_E_UNSUPPORTED,
-                        "%s keeps row state that is more than bytes (cadenza.state/1), which "
-                        "isolation = process does not offer",
-                        step->plugin->id);
+    CDZ_TRY(refuse_extensions(step, proxy->has));
     if (!(proxy->has & CDZ_HAS_CREATE)) return CDZ_OK;
     cdz_exchange x = exchange_of(step, "create");
     CDZ_TRY(cdz_exchange_open(&x, CDZ_UP_CREATE, true));

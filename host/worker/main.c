@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cadenza/ext/companion.h"
+#include "cadenza/ext/phase.h"
 #include "cadenza/ext/state.h"
 #include "config/params.h"
 #include "isolate/futex.h"
@@ -123,6 +124,7 @@ static facts facts_of(const cdz_descriptor *d)
         f.has |= p->idle ? CDZ_HAS_IDLE : 0;
         f.has |= p->accept ? CDZ_HAS_ACCEPT : 0;
         f.has |= cdz_get_companion_api(base) ? CDZ_HAS_COMPANION : 0;
+        f.has |= cdz_get_phase_api(base) ? CDZ_HAS_PHASES : 0;
     } else if (base->kind == CDZ_KIND_CRITERION) {
         const cdz_criterion *c = &d->criterion;
         f = (facts){c->caps, c->state_size, c->state_version, 0};
