@@ -1,54 +1,104 @@
 #!/usr/bin/env bash
-# ./dev bench [NAME...]: runs the benchmarks of a build folder. sampling and decode compare with peers where PYTHON has them.
+# ./dev bench: runs the benchmarks of a build folder, run.sh BUILD [NAME...] or run.sh BUILD NAME OPTIONS.
+#
+# Those beside other programs use the Python that has them: $PYTHON, or what `./dev bench peers` made, or python3.
 set -euo pipefail
-build=$1
+build=$(realpath "$1")
 shift
 cd "$(dirname "$0")/.."
-names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(kernels sampling lua)
-for name in "${names[@]}"; do
-    case $name in
-    kernels | lua | isolate) program=$build/bench/bench_$name ;;
-    sampling) program=$build/bench/bench_vec ;;
-    tokenizer)
-        folder=${CADENZA_BENCH_TOKENIZER:-$build/bench/tokenizer}
-        [ -f "$folder/text.txt" ] || bench/tokenizer/make_tokenizer.py "$folder"
-        echo "== tokenizer"
-        "${PYTHON:-python3}" bench/tokenizer/compare.py "$build/bench/bench_tokenizer" "$folder"
-        continue
-        ;;
-    decode)
-        if [ -z "${CADENZA_BENCH_MODEL:-}" ]; then
-            echo "bench: decode needs a model folder: make one with bench/make_model.py qwen2.5-0.5b FOLDER, then" >&2
-            echo "  CADENZA_BENCH_MODEL=FOLDER CADENZA_BENCH_GGUF=FILE ./dev bench decode" >&2
-            exit 2
-        fi
-        ${PYTHON:-python3} bench/decode/compare.py "$CADENZA_BENCH_MODEL" ${CADENZA_BENCH_GGUF:+--gguf "$CADENZA_BENCH_GGUF"} \
-            --cadenza "$build/bin/cadenza"
-        continue
-        ;;
-    quantise)
-        echo "== quantise"
-        "${PYTHON:-python3}" bench/quantise/quality.py --cadenza "$build/bin/cadenza"
-        continue
-        ;;
+python=${PYTHON:-python3}
+[ -n "${PYTHON:-}" ] || [ ! -x "$build/peers/bin/python" ] || python=$build/peers/bin/python
+
+usage() {
+    cat <<'END'
+usage: ./dev bench [NAME...], or ./dev bench NAME OPTIONS
+
+Beside llama.cpp, transformers and CTranslate2, on the same weights, in turns; `./dev bench decode --help` lists options:
+  decode     new tokens of one sequence; --neighbours 0,1,2 also beside busy processes
+  prefill    a prompt of 512 tokens
+  batch      new tokens of several sequences together
+  load       from starting the program to the first token
+  memory     what it takes
+  scaling    Cadenza alone against weights, context and batch, with SVG plots
+  tokenizer  loading and encoding, beside the tokenizers library
+  sampling   choosing a token, beside transformers and llama.cpp's samplers
+Of Cadenza's own parts:
+  kernels    products and attention, beside the machine's limits
+  lua        processors in Lua, beside the same in C
+  isolate    processors in a process of their own
+  quantise   what each type of weights costs in quality
+And:
+  peers      makes a Python environment with the other programs in the build folder (some GB)
+  list       the names, one a line
+END
+}
+
+beside_others() { # name options...
+    local name=$1 script=compare.py arguments=()
+    shift
+    if [ "$name" = scaling ]; then script=scaling.py; else arguments=("$name"); fi
+    PYTHONDONTWRITEBYTECODE=1 "$python" "bench/harness/$script" "${arguments[@]}" --build "$build" "$@"
+}
+
+make_peers() {
+    python3 -m venv "$build/peers"
+    "$build/peers/bin/pip" install --quiet torch --index-url "${TORCH_INDEX:-https://download.pytorch.org/whl/cpu}" ||
+        "$build/peers/bin/pip" install --quiet torch
+    local package
+    for package in transformers safetensors numpy gguf llama-cpp-python ctranslate2 tokenizers; do
+        "$build/peers/bin/pip" install --quiet "$package" || echo "bench: $package cannot be had here; it will not be measured" >&2
+    done
+}
+
+needs() {
+    [ -x "$1" ] || { echo "bench: $1 was not built" >&2; exit 1; }
+}
+
+sampling() { # the table, beside transformers and llama.cpp where Python has them; then every operation
+    local model=()
+    if "$python" -c 'import torch, safetensors' 2>/dev/null; then
+        model=(--model "$build/bench/wide")
+        [ -f "$build/bench/wide/config.json" ] || "$python" bench/make_model.py wide "$build/bench/wide" --dtype f32
+    fi
+    CADENZA_PLUGIN_DIR=$build/lib/cadenza "$python" bench/sampling/compare.py "$build/bench/bench_chains" \
+        --cadenza "$build/bin/cadenza" "${model[@]}" --threads "${CADENZA_BENCH_THREADS:-1}"
+    "$build/bench/bench_vec"
+}
+
+tokenizer() {
+    local folder=${CADENZA_BENCH_TOKENIZER:-$build/bench/tokenizer}
+    [ -f "$folder/text.txt" ] || bench/tokenizer/make_tokenizer.py "$folder"
+    "$python" bench/tokenizer/compare.py "$build/bench/bench_tokenizer" "$folder"
+}
+
+bench() {
+    echo "== $1"
+    case $1 in
+    kernels) needs "$build/bench/bench_kernels" && "$build/bench/bench_kernels" ;;
+    lua) needs "$build/bench/bench_lua" && "$build/bench/bench_lua" && "$build/bench/bench_twins" ;;
+    sampling) needs "$build/bench/bench_vec" && sampling ;;
+    tokenizer) needs "$build/bench/bench_tokenizer" && tokenizer ;;
+    isolate) needs "$build/bench/bench_isolate" && "$build/bench/bench_isolate" ;;
+    quantise) "$python" bench/quantise/quality.py --cadenza "$build/bin/cadenza" ;;
+    decode | prefill | batch | load | memory | scaling) beside_others "$@" ;;
     *)
-        echo "bench: no benchmark '$name'; there are kernels, sampling, lua, isolate, tokenizer, decode and quantise" >&2
+        echo "bench: no benchmark '$1'; ./dev bench help lists them" >&2
         exit 2
         ;;
     esac
-    [ -x "$program" ] || { echo "bench: $program was not built" >&2; exit 1; }
-    echo "== $name"
-    # sampling: the table, beside transformers and llama.cpp where PYTHON has them.
-    if [ "$name" = sampling ]; then
-        python=${PYTHON:-python3} model=()
-        if "$python" -c 'import torch, safetensors' 2>/dev/null; then
-            model=(--model "$build/bench/wide")
-            [ -f "$build/bench/wide/config.json" ] || "$python" bench/make_model.py wide "$build/bench/wide" --dtype f32
-        fi
-        CADENZA_PLUGIN_DIR=$(realpath "$build/lib/cadenza") "$python" bench/sampling/compare.py "$build/bench/bench_chains" \
-            --cadenza "$build/bin/cadenza" "${model[@]}" --threads "${CADENZA_BENCH_THREADS:-1}"
+}
+
+names=(decode prefill batch load memory scaling tokenizer sampling kernels lua isolate quantise)
+case ${1:-} in
+'') for name in kernels sampling lua; do bench "$name"; done ;;
+help | --help | -h) usage ;;
+list) printf '%s\n' "${names[@]}" ;;
+peers) make_peers ;;
+*)
+    if [ $# -gt 1 ] && [[ $2 == -* ]]; then
+        bench "$@"
+    else
+        for name in "$@"; do bench "$name"; done
     fi
-    "$program"
-    [ "$name" != lua ] || "$build/bench/bench_twins"
-done
+    ;;
+esac

@@ -1,0 +1,126 @@
+"""Spreads, ratios, tables and plots of bench/harness, and its talk with a program's process, on made-up figures."""
+import json
+import pathlib
+import sys
+import types
+import unittest
+import xml.dom.minidom
+
+import compare
+import peers
+import scaling
+import svg
+
+
+class Slow:
+    """A program that takes what it is told to."""
+
+    def __init__(self, seconds, fail_at=None):
+        self.seconds, self.fail_at, self.asked, self.missing = list(seconds), fail_at, 0, None
+
+    def order(self, **_):
+        self.asked += 1
+        if self.asked == self.fail_at:
+            self.missing = "it broke"
+            return None
+        return {"seconds": self.seconds[(self.asked - 1) % len(self.seconds)], "fraction": 0.5}
+
+
+class Figures(unittest.TestCase):
+    def setUp(self):
+        compare.REST_S = 0
+        self.a = types.SimpleNamespace(rounds=3)
+
+    def test_the_first_turn_warms_up(self):
+        own = Slow([9, 1, 2, 3])
+        seconds, fractions = compare.turns(self.a, {"cadenza": own}, {"do": "decode"}, [], {})
+        self.assertEqual((seconds, own.asked, len(fractions)), ({"cadenza": [1, 2, 3]}, 4, 3))
+
+    def test_a_program_that_fails_is_named(self):
+        missing = []
+        both = {"cadenza": Slow([1]), "other": Slow([1], fail_at=3)}
+        seconds, _ = compare.turns(self.a, both, {"do": "decode"}, missing, {"weights": "bf16"})
+        self.assertEqual(list(seconds), ["cadenza"])
+        self.assertEqual(missing, [{"program": "other", "weights": "bf16", "why": "it broke"}])
+
+    def test_ratios_are_taken_round_by_round(self):
+        seconds = {"cadenza": [1.0, 2.0, 4.0], "other": [2.0, 4.0, 40.0]}
+        own, other = compare.rows_of(seconds, [0.5, 0.9, 0.7], 8, "tokens/s", {"weights": "bf16"})
+        self.assertEqual((own["median"], own["low"], own["high"], own["cadenza_is"]), (4, 2, 8, 1))
+        self.assertEqual(own["fraction_of_limit"], {"median": 0.7, "low": 0.5, "high": 0.9})
+        self.assertEqual(other["cadenza_is"], 2)
+        self.assertNotIn("fraction_of_limit", other)
+
+    def test_the_table_has_a_line_for_each_row(self):
+        rows = compare.rows_of({"cadenza": [0.5], "other": [1.0]}, [0.93], 1, "tokens/s", {"weights": "q8_0", "neighbours": 0})
+        lines = compare.table(rows).split("\n")
+        self.assertEqual(lines[0], "| weights | program | tokens/s, median | lowest | highest | Cadenza is | of the limit |")
+        self.assertEqual(lines[2], "| q8_0 | cadenza | 2.0 | 2.0 | 2.0 | 1.00x | 93 % |")
+        self.assertEqual(lines[3], "| q8_0 | other | 1.0 | 1.0 | 1.0 | 2.00x |  |")
+
+    def test_made_up_ids_are_the_same_for_all(self):
+        self.assertEqual(peers.ids(3, 1000), peers.ids(5, 1000)[:3])
+        self.assertTrue(all(0 <= i < 7 for i in peers.ids(100, 7)))
+
+
+class Processes(unittest.TestCase):
+    def test_a_program_that_is_not_there_says_so(self):
+        worker = peers.Worker(sys.executable, "CTranslate2", {"ct2": "/nowhere", "threads": 1, "vocab": 9, "context": 1})
+        worker.close()
+        self.assertRegex(worker.missing, "Error")
+
+    def test_a_python_that_ends_at_once_is_missing(self):
+        worker = peers.Worker(sys.executable, "no such program", {})
+        worker.close()
+        self.assertRegex(worker.missing, "KeyError")
+
+    def test_neighbours_come_and_go(self):
+        with compare.Neighbours(2) as beside:
+            self.assertEqual([p.poll() for p in beside.all], [None, None])
+        self.assertTrue(all(p.poll() is not None for p in beside.all))
+
+    def test_memory_is_read_from_proc(self):
+        seen = peers.memory("self")
+        self.assertTrue(0 < seen["rss"] <= seen["peak"])
+
+
+class Plots(unittest.TestCase):
+    def test_ticks_are_round_and_reach_the_top(self):
+        for high, want in ((4.2, [0, 1, 2, 3, 4, 5]), (0.7, 0.8), (1000, 1000), (37, 40)):
+            ticks = svg.nice_ticks(high)
+            self.assertTrue(ticks[-1] >= high and ticks[0] == 0)
+            self.assertAlmostEqual(ticks[-1], want[-1] if isinstance(want, list) else want)
+
+    def test_points_lie_where_they_should(self):
+        plane = svg.Plane([{"points": [(1, 2), (4, 8)]}], True)
+        self.assertEqual(plane.x(1), svg.LEFT)
+        self.assertAlmostEqual(plane.y(0), svg.HEIGHT - svg.BOTTOM)
+        self.assertAlmostEqual(plane.y(plane.y_ticks[-1]), svg.TOP)
+        self.assertAlmostEqual(plane.x(2) - plane.x(1), plane.x(4) - plane.x(2))
+
+    def test_plots_of_a_run_have_their_limits(self):
+        run = json.loads((pathlib.Path(__file__).parent / "scaling.json").read_text())
+        for name, limits in (("weights", 1), ("context", 1), ("batch", 2)):
+            text = scaling.PLOTS[name](run)
+            page = xml.dom.minidom.parseString(text)
+            lines = page.getElementsByTagName("polyline")
+            self.assertEqual(len(lines), 1 + limits, name)
+            self.assertEqual(sum(line.hasAttribute("stroke-dasharray") for line in lines), limits, name)
+            self.assertNotIn("nan", text)
+
+    def test_texts_are_escaped(self):
+        self.assertIn("a &lt;b&gt; &amp; c", svg.chart("a <b> & c", "", "", [{"name": "", "points": [(1, 1)]}]))
+
+
+class Model(unittest.TestCase):
+    def test_a_bad_command_is_an_error_with_what_it_said(self):
+        with self.assertRaises(SystemExit) as e:
+            compare.run(sys.executable, "-c", "import sys; sys.exit('out of luck')")
+        self.assertIn("out of luck", str(e.exception))
+
+
+if __name__ == "__main__":
+    result = unittest.main(exit=False, verbosity=0).result
+    bad = len(result.failures) + len(result.errors)
+    print(f"COUNTED {result.testsRun - bad} passed, {bad} failed, 0 skipped")
+    sys.exit(bool(bad))
