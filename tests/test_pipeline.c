@@ -472,7 +472,7 @@ static const scene instance_scenes[] = {
      NULL,
      NULL,
      {0},
-     "#story.ini:2: 'enough' is a criterion, not a processor"},
+     "#story.ini:2: 'enough' is of the kind criterion; expected processor"},
     {"a missing file",
      "[pipeline]\nprocessors = lua:no_such.lua\n",
      NULL,

@@ -322,7 +322,7 @@ static void wrong_kind(void **state)
     expect_sentence("load", &err, "holds no strategy; it has the processor 'org.example.zoo'");
     assert_int_equal(cdz_registry_find(r, CDZ_KIND_STRATEGY, "org.example.zoo", &ref, &err),
                      CDZ_E_NOT_FOUND);
-    expect_sentence("find", &err, "'org.example.zoo' is a processor, not a strategy");
+    expect_sentence("find", &err, "'org.example.zoo' is of the kind processor; expected strategy");
     assert_int_equal(cdz_registry_find(r, CDZ_KIND_PROCESSOR, "org.example.zop", &ref, &err),
                      CDZ_E_NOT_FOUND);
     expect_sentence("near", &err, "no processor 'org.example.zop': did you mean 'org.example.zoo'?");

@@ -47,7 +47,9 @@ int cdz_cli_misuse(const char *command, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    cdz_cli_say("%s: %s; see `cadenza %s --help`", command, text, command);
+    const size_t n = strlen(text);
+    cdz_cli_say("%s: %s%s `cadenza %s --help`", command, text,
+                n && text[n - 1] == '?' ? " See" : "; see", command);
     return CDZ_EXIT_USAGE;
 }
 

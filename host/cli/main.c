@@ -34,7 +34,8 @@ static void print_help(void)
          "usage: cadenza COMMAND [arguments]\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
         printf("  %-10s %s\n", commands[i].name, commands[i].summary);
-    puts("\n`cadenza COMMAND --help` explains a command and shows examples.\n\nEnvironment:");
+    puts("\n`cadenza COMMAND --help` explains a command and shows examples, `cadenza help ID` a plugin."
+         "\n\nEnvironment:");
     size_t n;
     const cdz_env_variable *variables = cdz_env_variables(&n);
     for (size_t i = 0; i < n; i++) printf("  %-20s %s\n", variables[i].name, variables[i].help);
@@ -58,6 +59,23 @@ static int unknown_command(const char *name)
     return CDZ_EXIT_USAGE;
 }
 
+/* The i-th command, or N_COMMANDS. */
+static size_t find_command(const char *name)
+{
+    size_t i = 0;
+    while (i < N_COMMANDS && strcmp(commands[i].name, name) != 0) i++;
+    return i;
+}
+
+static int help_with(char *word)
+{
+    char help_option[] = "--help", info[] = "info";
+    char *of_command[] = {word, help_option, NULL}, *of_plugin[] = {word, info, word, NULL};
+    const size_t i = find_command(word);
+    if (i < N_COMMANDS) return commands[i].run(2, of_command);
+    return cdz_cmd_plugin(3, of_plugin);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -66,16 +84,15 @@ int main(int argc, char **argv)
     }
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        if (argc == 3 && name[0] != '-') return help_with(argv[2]);
         print_help();
         return CDZ_EXIT_OK;
     }
     if (strcmp(name, "--version") == 0) name = "version";
-    for (size_t i = 0; i < N_COMMANDS; i++) {
-        if (strcmp(commands[i].name, name) != 0) continue;
-        /* `plugin test` forks, and a thread that holds a lock then would hold it in the child for ever. */
-        if (strcmp(name, "plugin") != 0 && !cdz_cli_catch_interrupts())
-            cdz_cli_say("Ctrl-C cannot be caught here; it will end the program");
-        return commands[i].run(argc - 1, argv + 1);
-    }
-    return unknown_command(name);
+    const size_t i = find_command(name);
+    if (i == N_COMMANDS) return unknown_command(name);
+    /* `plugin test` forks, and a thread that holds a lock then would hold it in the child for ever. */
+    if (strcmp(name, "plugin") != 0 && !cdz_cli_catch_interrupts())
+        cdz_cli_say("Ctrl-C cannot be caught here; it will end the program");
+    return commands[i].run(argc - 1, argv + 1);
 }

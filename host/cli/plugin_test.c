@@ -67,8 +67,7 @@ typedef struct table {
 static void show_result(void *user, const cdz_check_result *r)
 {
     table *t = user;
-    if (r->plugin[0] &&
-        (t->last_kind != r->kind || strcmp(t->last_plugin, r->plugin) != 0))
+    if (r->plugin[0] && (t->last_kind != r->kind || strcmp(t->last_plugin, r->plugin) != 0))
         printf("\n%s (%s)\n", r->plugin, cdz_kind_name(r->kind));
     snprintf(t->last_plugin, sizeof t->last_plugin, "%s", r->plugin);
     t->last_kind = r->kind;

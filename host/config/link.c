@@ -460,6 +460,7 @@ static cdz_status settings_of(cdz_linker *l, cdz_part *entry, const cdz_part *co
 /* Sections and `-s section.name` that belong to no entry. */
 static cdz_status check_unused(cdz_linker *l, const entry_list *entries)
 {
+    static const char *const reserved[] = {"generation", "pipeline", "names"};
     const cdz_sources *s = l->sources;
     const size_t n_names = (size_t)entries->n + l->link->n_phases;
     const char **names = cdz_arena_array(&l->link->arena, n_names, sizeof *names);
@@ -480,11 +481,12 @@ static cdz_status check_unused(cdz_linker *l, const entry_list *entries)
     }
     for (uint32_t i = 0; i < s->n_sections; i++) {
         const cdz_written_section *section = &s->sections[i];
-        bool used = !strcmp(section->name, "generation") || !strcmp(section->name, "pipeline") ||
-                    !strcmp(section->name, "names");
+        bool used = false;
+        for (size_t k = 0; k < 3 && !used; k++) used = !strcmp(reserved[k], section->name);
         for (size_t k = 0; k < n_names && !used; k++) used = !strcmp(names[k], section->name);
         if (used) continue;
-        const char *near = cdz_nearest_name(section->name, names, n_names);
+        const char *near = cdz_nearest_name(section->name, reserved, 3);
+        if (!near) near = cdz_nearest_name(section->name, names, n_names);
         cdz_warn(&l->link->warnings, &l->link->arena, "%s:%u: [%s] is used by nothing%s%s%s",
                  section->origin.file, section->origin.line, section->name,
                  near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");

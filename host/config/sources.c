@@ -1,6 +1,7 @@
 /* sources.c - reads pipeline files with what they inherit, and command-line settings, into one list. */
 #include "config/sources.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "base/file.h"
 #include "config/ini.h"
 
-enum { MAX_DEPTH = 8 };
+enum { MAX_DEPTH = 8, MAX_PROFILES = 64 };
 
 /* The file being read and those that use it. */
 typedef struct chain {
@@ -186,6 +187,22 @@ const char *cdz_sources_profile(const cdz_sources *sources, const char *name)
     return path && access(path, R_OK) == 0 ? path : NULL;
 }
 
+/* Adds to the sentence of a file that is not there which profile may have been meant. */
+static cdz_status suggest_profile(const cdz_sources *s, const char *name, cdz_error *err)
+{
+    const char *names[MAX_PROFILES] = {"hf"}, *dot;
+    size_t n = 1;
+    DIR *dir = s->profiles ? opendir(s->profiles) : NULL;
+    for (struct dirent *e; dir && n < MAX_PROFILES && (e = readdir(dir)) != NULL;)
+        if ((dot = strrchr(e->d_name, '.')) && strcmp(dot, ".ini") == 0 &&
+            (names[n] = cdz_arena_strndup(s->arena, e->d_name, (size_t)(dot - e->d_name))))
+            n++;
+    if (dir) closedir(dir);
+    const char *near = cdz_nearest_name(name, names, n);
+    if (!near || !err) return CDZ_E_NOT_FOUND;
+    return cdz_err(err, CDZ_E_NOT_FOUND, "%s; did you mean the profile '%s'?", err->text, near);
+}
+
 static cdz_status read_file(cdz_sources *s, const char *path, const chain *outer, cdz_error *err)
 {
     char canonical[PATH_MAX];
@@ -223,6 +240,7 @@ static cdz_status read_used(cdz_sources *s, const cdz_ini *ini, const char *name
         if (!path) return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
         cdz_error why = {0};
         cdz_status st = read_file(s, path, here, &why);
+        if (st == CDZ_E_NOT_FOUND) st = suggest_profile(s, set->value, &why);
         if (st != CDZ_OK)
             return cdz_err(err, st, "%s:%u: use = %s: %s", name, set->line, set->value, why.text);
     }
@@ -273,7 +291,8 @@ cdz_status cdz_sources_read(cdz_sources *sources, const char *text, size_t len, 
 
 cdz_status cdz_sources_read_file(cdz_sources *sources, const char *path, cdz_error *err)
 {
-    return read_file(sources, path, NULL, err);
+    const cdz_status st = read_file(sources, path, NULL, err);
+    return st == CDZ_E_NOT_FOUND ? suggest_profile(sources, path, err) : st;
 }
 
 /* --- the command line ------------------------------------------------------------------------------------ */

@@ -565,7 +565,7 @@ static cdz_status not_found(const cdz_registry *r, uint32_t kind, const char *id
     const cdz_error *refused = refusal_of(r, id);
     if (refused) return cdz_err(err, refused->code, "%s", refused->text);
     if (find_known(r, 0, id, &other))
-        return cdz_err(err, CDZ_E_NOT_FOUND, "'%s' is a %s, not a %s", id,
+        return cdz_err(err, CDZ_E_NOT_FOUND, "'%s' is of the kind %s; expected %s", id,
                        cdz_kind_name(other.base->kind), what);
     const char *near = nearest_id(r, kind, id);
     if (near)

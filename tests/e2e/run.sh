@@ -142,6 +142,15 @@ case $c in *'"results": {'*'"logprobs"'*) good ;; *) bad "it returns its own res
 check "explain --plan names the walk" bash -c "cadenza explain hf $model -s do_sample=yes -s top_k=5 --plan | grep -q 'top_k  *walk 1'"
 check "CADENZA_PLAN=off runs it by itself" bash -c "CADENZA_PLAN=off cadenza explain hf $model -s do_sample=yes -s top_k=5 --plan | grep -q 'top_k  *by itself'"
 check "explain shows where a value came from" bash -c "cadenza explain greedy.ini $model | grep -q 'greedy.ini:4'"
+same "help of a command" "$(cadenza help run)" "$(cadenza run --help)"
+same "help of a plugin" "$(cadenza help top_p)" "$(cadenza plugin info top_p)"
+printf '[generaton]\nmax_new_tokens = 3\n' >slip.ini
+warned="cadenza: warning: slip.ini:1: [generaton] is used by nothing: did you mean 'generation'?"
+same "a section that nothing uses is told" "$(cadenza run "${greedy[@]}" --pipeline slip.ini -p 'music is' 2>&1 >/dev/null)" "$warned"
+same "--log none keeps it quiet" "$(cadenza run "${greedy[@]}" --log none --pipeline slip.ini -p 'music is' 2>&1 >/dev/null)" ""
+refused "a profile that is misspelt" 1 "did you mean the profile 'llamacpp'?" cadenza run --pipeline lamacpp -p a
+refused "a profile that is misspelt in a file" 1 "slip.ini:2: use = vlm: vlm: no such file; did you mean the profile 'vllm'?" \
+    bash -c 'printf "[pipeline]\nuse = vlm\n" >slip.ini && cadenza run --pipeline slip.ini -p a'
 check "plugins are listed" bash -c 'cadenza plugin list | grep -q top_k'
 check "a plugin is described" bash -c 'cadenza plugin info top_p | grep -q "top_p"'
 
