@@ -254,6 +254,18 @@ cdz_status cdz_tokenize(const cdz_model *model, const char *text, size_t len, bo
     return status;
 }
 
+/* The text that was made, to the caller; or nothing. */
+static cdz_status give_text(cdz_buf *buf, cdz_status status, char **text, cdz_error *err)
+{
+    if (status == CDZ_OK && buf->failed)
+        status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the text");
+    if (status == CDZ_OK)
+        *text = buf->data;
+    else
+        cdz_buf_free(buf);
+    return status;
+}
+
 cdz_status cdz_detokenize(const cdz_model *model, const int32_t *ids, size_t n_ids,
                           bool skip_special, char **text, cdz_error *err)
 {
@@ -263,13 +275,7 @@ cdz_status cdz_detokenize(const cdz_model *model, const int32_t *ids, size_t n_i
     cdz_buf_add(&buf, "", 0);
     cdz_status status = cdz_tokenizer_decode(tok, ids, n_ids,
                                              skip_special ? CDZ_DECODE_SKIP_SPECIAL : 0, &buf, err);
-    if (status == CDZ_OK && buf.failed)
-        status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the text");
-    if (status == CDZ_OK)
-        *text = buf.data;
-    else
-        cdz_buf_free(&buf);
-    return status;
+    return give_text(&buf, status, text, err);
 }
 
 /* --- pipelines ---------------------------------------------------------------------------------------- */
@@ -304,13 +310,7 @@ cdz_status cdz_pipeline_explain(cdz_pipeline *pipeline, const cdz_model *model, 
     cdz_buf buf = {0};
     cdz_status status =
         cdz_pipeline_explain_text(pipeline, model ? &model->generation : NULL, &buf, err);
-    if (status == CDZ_OK && buf.failed)
-        status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the text");
-    if (status == CDZ_OK)
-        *text = buf.data;
-    else
-        cdz_buf_free(&buf);
-    return status;
+    return give_text(&buf, status, text, err);
 }
 
 void cdz_pipeline_free(cdz_pipeline *pipeline)

@@ -142,6 +142,8 @@ cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_option
                                 const char *file, cdz_pipeline **out, cdz_error *err);
 /* With --dev its files are watched; this lets go of both. NULL is fine. */
 void cdz_session_free_pipeline(const cdz_session *session, cdz_pipeline *pipeline);
+/* What does nothing, or not what it may seem; in JSON it stands beside the answer. */
+void cdz_cli_say_warnings(const cdz_cli_options *options, const cdz_result *result);
 /* What --dev says of a reload; why NULL: it went well. */
 void cdz_cli_say_reloaded(cdz_pipeline *pipeline, const cdz_error *why);
 

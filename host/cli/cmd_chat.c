@@ -39,7 +39,7 @@ typedef struct chat {
     cdz_session session;
     cdz_chat_template *chat_template;
     cdz_turns turns;
-    bool interactive;
+    bool interactive, warned;
     uint64_t running; /* the request Ctrl-C cancels */
     cdz_buf answer;
 } chat;
@@ -60,12 +60,12 @@ static void cancel(void *user)
     cdz_cancel(c->session.runtime, c->running, NULL);
 }
 
-/* Runs the conversation so far; what came of it is in c->answer. */
-static cdz_status generate(chat *c, cdz_error *err)
+/* Runs the conversation so far; what came of it is in c->answer. *result may be made on failure, too. */
+static cdz_status generate(chat *c, cdz_result **result, cdz_error *err)
 {
     int32_t *ids;
     uint32_t n;
-    cdz_result *result = NULL;
+    *result = NULL;
     cdz_buf_clear(&c->answer);
     cdz_buf_add(&c->answer, "", 0);
     CDZ_TRY(cdz_chat_ids(c->chat_template, cdz_run_model_tokenizer(c->session.model->run),
@@ -84,23 +84,35 @@ static cdz_status generate(chat *c, cdz_error *err)
     cdz_status status = cdz_submit(c->session.runtime, &request, &c->running, err);
     if (status == CDZ_OK) {
         cdz_cli_on_interrupt(cancel, c);
-        status = cdz_wait(c->session.runtime, c->running, &result, err);
+        status = cdz_wait(c->session.runtime, c->running, result, err);
         cdz_cli_on_interrupt(NULL, NULL);
         cdz_cli_clear_interrupt();
     }
     free(ids);
-    cdz_result_free(result);
     return status;
+}
+
+/* Each pipeline's are told once. */
+static void say_warnings(chat *c, const cdz_result *result)
+{
+    if (result && !c->warned) cdz_cli_say_warnings(&c->options, result);
+    c->warned = true;
 }
 
 /* Answers the last user turn. On failure that turn is taken back. */
 static int answer(chat *c)
 {
     cdz_error err = {0};
-    cdz_status status = generate(c, &err);
+    cdz_result *result;
+    cdz_status status = generate(c, &result, &err);
     bool stopped = status == CDZ_E_CANCELLED || status == CDZ_E_DEADLINE;
     if (status == CDZ_OK || stopped) {
         puts(stopped ? " [stopped]" : "");
+        fflush(stdout); /* what is said next comes after it */
+        say_warnings(c, result);
+    }
+    cdz_result_free(result);
+    if (status == CDZ_OK || stopped) {
         if (!cdz_turns_add(&c->turns, CDZ_ROLE_ASSISTANT, c->answer.data)) return CDZ_EXIT_FAILURE;
         return CDZ_EXIT_OK;
     }
@@ -121,6 +133,7 @@ static bool rebuild_pipeline(chat *c)
     }
     cdz_session_free_pipeline(&c->session, c->session.pipeline);
     c->session.pipeline = pipeline;
+    c->warned = false;
     return true;
 }
 

@@ -298,15 +298,6 @@ static void print_rounds(const cdz_result *result)
                 proposed, accepted);
 }
 
-/* In JSON they stand beside the answer. */
-static void print_warnings(const cdz_run_options *o, const cdz_result *result)
-{
-    if (o->common.log && strcmp(o->common.log, "none") == 0) return;
-    fflush(stdout);
-    for (uint32_t i = 0; i < result->n_warnings; i++)
-        cdz_cli_say("warning: %s", result->warnings[i]);
-}
-
 /* Opens the draft model that a request document names. */
 static cdz_status open_draft(const cdz_run_options *o, cdz_session *session, const char *json,
                              cdz_drafts *drafts, cdz_model **out, cdz_error *err)
@@ -376,7 +367,7 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     if (result && o->json) puts(cdz_result_json(result));
     if (result && !o->json) print_rows(result, &out);
     if (result && !o->json) print_rounds(result);
-    if (result && !o->json) print_warnings(o, result);
+    if (result && !o->json) cdz_cli_say_warnings(&o->common, result);
     if (run == CDZ_E_DEADLINE && result) run = CDZ_OK; /* --timeout: the answer is what it has */
     status = run == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
     if (fflush(stdout) != 0 && status == CDZ_EXIT_OK) {

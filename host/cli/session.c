@@ -267,3 +267,11 @@ void cdz_cli_clear_interrupt(void)
 {
     atomic_store(&interrupts.interrupted, false);
 }
+
+void cdz_cli_say_warnings(const cdz_cli_options *options, const cdz_result *result)
+{
+    if (options->log && strcmp(options->log, "none") == 0) return;
+    fflush(stdout);
+    for (uint32_t i = 0; i < result->n_warnings; i++)
+        cdz_cli_say("warning: %s", result->warnings[i]);
+}
