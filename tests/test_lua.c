@@ -181,6 +181,20 @@ static const struct {
      "assert(ctx.prompts[1][2] == 3 and #ctx.tokens == 4)"},
     {"unknown facts", "local ok, e = pcall(function() return ctx.nothing end)\n"
                       "assert(not ok and e:find(\"ctx has no field 'nothing'\", 1, true), e)"},
+    {"a verb nearly right",
+     "local ok, e = pcall(function() return ctx:token_txt(1) end)\n"
+     "assert(not ok and e:find(\"'token_txt': did you mean 'token_text'?\", 1, "
+     "true), e)"},
+    {"a method nearly right",
+     "local ok, e = pcall(function() row:keep_topkk(1) end)\n"
+     "assert(not ok and e:find(\"'keep_topkk': did you mean 'keep_topk'?\", 1, true), e)"},
+    {"a method of nothing near", "local ok, e = pcall(function() row:zzzzzz(1) end)\n"
+                                 "assert(not ok and not e:find('did you mean', 1, true), e)"},
+    {"a key too long to be near", "local ok, e = pcall(function() return row[('x'):rep(5000)] end)\n"
+                                  "assert(not ok and not e:find('did you mean', 1, true), e)"},
+    {"a parameter nearly right",
+     "local ok, e = pcall(function() return p.budget_mss end)\n"
+     "assert(not ok and e:find(\"'budget_mss' is declared: did you mean 'budget_ms'?\", 1, true), e)"},
     {"config", "assert(ctx:config('top_k') == 50 and ctx:config('temperature') == 0.5)\n"
                "assert(ctx:config('nope') == nil)"},
     {"unknown parameters", "local ok, e = pcall(function() return p.nothing end)\n"

@@ -253,6 +253,7 @@ static const struct {
      "this row is no longer valid"},
     {"a stop reason that is none", "ctx:finish(1, {})", "string expected, got table"},
     {"an unknown verb", "ctx:nothing()", "ctx has no field or verb 'nothing'"},
+    {"a verb nearly right", "ctx:appnd(1)", "'appnd': did you mean 'append'?"},
     {"its own generator", "vec.from{ 1 }:gumbel(ctx.rng)", "ctx has no field or verb 'rng'"},
 };
 

@@ -113,7 +113,8 @@ static int context_index(lua_State *L)
     } else if (strcmp(name, "state") == 0 && check_row(L, name)) {
         cdz_lua_push_row_state(L, step->row_state ? step->row_state[S->row] : NULL, false);
     } else if (!cdz_lua_push_request_field(L, name)) {
-        return luaL_error(L, "ctx has no field '%s'", cdz_lua_text(L, 2, NULL));
+        const char *near = cdz_lua_suggest_method(L);
+        return luaL_error(L, "ctx has no field '%s'%s", cdz_lua_text(L, 2, NULL), near);
     }
     return 1;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lua/script.h"
+#include "lua/types.h"
 
 typedef struct type_name {
     const char *name;
@@ -454,7 +455,9 @@ static int unknown_param(lua_State *L)
 {
     lua_pushvalue(L, 2);
     if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 0;
-    return luaL_error(L, "no parameter '%s' is declared", cdz_lua_text(L, 2, NULL));
+    lua_pushvalue(L, lua_upvalueindex(1));
+    const char *near = cdz_lua_suggest_key(L);
+    return luaL_error(L, "no parameter '%s' is declared%s", cdz_lua_text(L, 2, NULL), near);
 }
 
 void cdz_lua_push_params(lua_State *L, const cdz_lua_def *def, const void *params)

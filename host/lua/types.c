@@ -28,6 +28,40 @@ void cdz_lua_pool_free(cdz_lua_session *S, void *block, size_t bytes)
 
 /* --- types ---------------------------------------------------------------------------------------------- */
 
+enum { MOST_KEYS = 256, LONGEST_KEY = 40 };
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+const char *cdz_lua_suggest_key(lua_State *L)
+{
+    const char *names[MOST_KEYS], *near = NULL;
+    size_t n = 0, len = 0;
+    const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tolstring(L, 2, &len) : NULL;
+
+    lua_pushnil(L);
+    while (key && len <= LONGEST_KEY && n < MOST_KEYS && lua_next(L, -2)) {
+        lua_pop(L, 1);
+        if (lua_type(L, -1) == LUA_TSTRING) names[n++] = lua_tostring(L, -1);
+    }
+    qsort(names, n, sizeof *names, by_bytes); /* of several equally near, always the same */
+    if (n) {
+        cdz_lua_charge(L, 16 * (int64_t)n);
+        near = cdz_nearest_name(key, names, n);
+    }
+    return near ? lua_pushfstring(L, ": did you mean '%s'?", near) : lua_pushstring(L, "");
+}
+
+const char *cdz_lua_suggest_method(lua_State *L)
+{
+    if (luaL_getmetafield(L, 1, "__index") == LUA_TFUNCTION && lua_getupvalue(L, -1, 1) &&
+        lua_istable(L, -1))
+        return cdz_lua_suggest_key(L);
+    return "";
+}
+
 /* Upvalues: methods, the type's own index function or nil. Integers are by far the most frequent keys. */
 static int index_object(lua_State *L)
 {
@@ -38,7 +72,8 @@ static int index_object(lua_State *L)
     if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
     lua_settop(L, 2);
     if (own) return own(L);
-    return luaL_error(L, "no method '%s'", cdz_lua_text(L, 2, NULL));
+    const char *near = cdz_lua_suggest_method(L);
+    return luaL_error(L, "no method '%s'%s", cdz_lua_text(L, 2, NULL), near);
 }
 
 static int object_tostring(lua_State *L)

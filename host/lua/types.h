@@ -58,6 +58,10 @@ typedef struct cdz_lua_bitset {
 void cdz_lua_open_types(lua_State *L);
 /* The text tostring shows of an object; pushes it. */
 void cdz_lua_describe_object(lua_State *L, int index);
+/* ": did you mean 'x'?" for the unknown key at stack index 2, or "": of the keys of the table on the stack's top, or of the
+ * methods of the object at index 1. Pushes it. */
+const char *cdz_lua_suggest_key(lua_State *L);
+const char *cdz_lua_suggest_method(lua_State *L);
 /* Defines a type: methods, then metamethods; __index falls back from `index` (may be NULL) to the methods. */
 void cdz_lua_define_type(lua_State *L, const char *name, const luaL_Reg *methods,
                          const luaL_Reg *meta, lua_CFunction index);

@@ -28,7 +28,10 @@ static float *element(lua_State *L, const cdz_lua_vec *v, int index)
     int ok;
     const lua_Integer i = lua_tointegerx(L, index, &ok);
 
-    if (!ok) luaL_error(L, "no method or element '%s'", cdz_lua_text(L, index, NULL));
+    if (!ok) {
+        const char *near = cdz_lua_suggest_method(L);
+        luaL_error(L, "no method or element '%s'%s", cdz_lua_text(L, index, NULL), near);
+    }
     if (i < (lua_Integer)v->base || (lua_Unsigned)(i - v->base) >= v->n)
         luaL_error(L, "element %I is outside %I to %I", i, (lua_Integer)v->base,
                    (lua_Integer)v->n - 1 + v->base);
