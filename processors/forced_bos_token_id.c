@@ -23,7 +23,8 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 
     CDZ_TRY(need_ids_in_vocabulary(step, ids, scores->n_vocab));
     for (uint32_t r = 0; r < scores->n_rows; r++)
-        if (step->input_ids[r].len == 1) force_ids(cdz_row(scores, r), scores->n_vocab, &id, 1);
+        if (step->input_ids[r].len == 1)
+            force_ids(step, cdz_row(scores, r), scores->n_vocab, &id, 1);
     return CDZ_OK;
 }
 

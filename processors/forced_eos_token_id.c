@@ -36,7 +36,7 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 
     for (uint32_t r = 0; r < scores->n_rows; r++)
         if ((uint64_t)step->input_ids[r].len + 1 == step->request->max_length)
-            force_ids(cdz_row(scores, r), scores->n_vocab, ids->at, ids->len);
+            force_ids(step, cdz_row(scores, r), scores->n_vocab, ids->at, ids->len);
     return CDZ_OK;
 }
 

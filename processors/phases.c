@@ -120,12 +120,10 @@ static cdz_status make_mark(const cdz_step *step, const char *name, cdz_string t
     if (text.len == 0) return CDZ_OK;
     if (!tokenizer || !tokenizer->present(step))
         return cdz_fail(step, CDZ_E_USAGE,
-                        "%s is a text, and this model has no tokenizer; write token ids",
-                        name);
+                        "%s is a text, and this model has no tokenizer; write token ids", name);
     out->text = text;
     CDZ_TRY(tokenizer->encode(step, text.at, text.len, false, &out->ids));
-    if (out->ids.len == 0)
-        return cdz_fail(step, CDZ_E_USAGE, "%s: the text has no tokens", name);
+    if (out->ids.len == 0) return cdz_fail(step, CDZ_E_USAGE, "%s: the text has no tokens", name);
     return need_ids_in_vocabulary(step, out->ids, step->request->n_vocab);
 }
 

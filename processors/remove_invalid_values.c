@@ -20,13 +20,13 @@ static bool idle(const cdz_step *step)
 
 static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 {
-    (void)step;
+    const cdz_vec *vec = cdz_get_vec(step);
+    const uint32_t n = scores->n_vocab;
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         float *row = cdz_row(scores, r);
-        for (uint32_t v = 0; v < scores->n_vocab; v++) {
-            const float s = isnan(row[v]) ? 0.0f : row[v];
-            row[v] = s > FLT_MAX ? FLT_MAX : s < -FLT_MAX ? -FLT_MAX : s;
-        }
+        const bool any = vec->any_nan(row, n);
+        for (uint32_t v = 0; any && v < n; v++) row[v] = isnan(row[v]) ? 0.0f : row[v];
+        vec->clamp(row, n, -FLT_MAX, FLT_MAX);
     }
     return CDZ_OK;
 }

@@ -49,9 +49,10 @@ static inline cdz_status need_fraction(const cdz_step *step, const char *name, c
 }
 
 /* A forced token: every other score is masked. */
-static inline void force_ids(float *row, uint32_t n_vocab, const int64_t *ids, uint32_t n)
+static inline void force_ids(const cdz_step *step, float *row, uint32_t n_vocab, const int64_t *ids,
+                             uint32_t n)
 {
-    for (uint32_t v = 0; v < n_vocab; v++) row[v] = -INFINITY;
+    cdz_get_vec(step)->fill(row, n_vocab, -INFINITY);
     for (uint32_t i = 0; i < n; i++) row[ids[i]] = 0.0f;
 }
 

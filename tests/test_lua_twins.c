@@ -2,6 +2,7 @@
 #include "lua/fake.h"
 #include "lua/twins.h"
 
+
 #include <dlfcn.h>
 #include <float.h>
 #include <math.h>
@@ -44,7 +45,9 @@ static const cdz_plugin_base *open_native(const char *name, void **library)
 
 static void set_all(fake *f, const char *const *settings)
 {
-    for (; *settings; settings += 2) fake_set(f, settings[0], settings[1]);
+    const bool native = !f->step.plugin->loader; /* which has no budget */
+    for (; *settings; settings += 2)
+        if (!native || strncmp(*settings, "budget_", 7) != 0) fake_set(f, settings[0], settings[1]);
 }
 
 /* Runs the plugin of the step on two rows. */
@@ -55,8 +58,7 @@ static void run(fake *f, size_t i, float *rows)
 
     f->request.max_length = 5; /* the next token is the last */
     for (uint32_t r = 0; r < f->step.n_rows && twins[i].n_ids; r++) f->ids[r].len = twins[i].n_ids;
-    set_all(f, (const char *const[]){twins[i].settings[0], twins[i].settings[1],
-                                     twins[i].settings[2], twins[i].settings[3], NULL});
+    set_all(f, twins[i].settings);
     if (p->create && p->create(&f->step) != CDZ_OK) fail_msg("%s", f->err.text);
     if (p->idle) assert_false(p->idle(&f->step));
     if (p->begin && p->begin(&f->step, &f->step.shared) != CDZ_OK) fail_msg("%s", f->err.text);
@@ -133,6 +135,8 @@ static const struct {
 } rules[] = {
     {"eos_token_id", NULL, NULL},
     {"eos_token_id", "eos_token_id", "[4, 9, 27]"},
+    {"max_time", "max_time", "0.5"},
+    {"max_time", "max_time", "1.5"},
     {"max_length", NULL, NULL},
     {"max_length", "max_length", "5"},
     {"max_length", "max_length", "0"},

@@ -126,8 +126,12 @@ static void open_plugin(plugin *p, const twin *t, const data *d, bool lua)
                          .plugin = base,
                          .host = &host,
                          .scope = p};
-    for (int i = 0; i < 4 && t->settings[i]; i += 2) set(p, t->settings[i], t->settings[i + 1]);
+    for (int i = 0; t->settings[i]; i += 2)
+        if (lua || strncmp(t->settings[i], "budget_", 7) != 0)
+            set(p, t->settings[i], t->settings[i + 1]);
     if (lua) set(p, "budget_ms", "60000");
+    if (lua) set(p, "budget_instructions", "1000000000");
+    if (lua) set(p, "budget_memory", "134217728");
     if (p->processor->create && p->processor->create(&p->step) != CDZ_OK) exit(1);
     if (p->processor->begin && p->processor->begin(&p->step, &p->step.shared) != CDZ_OK) exit(1);
 }

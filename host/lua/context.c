@@ -51,6 +51,14 @@ static void push_token_or_nil(lua_State *L, int32_t id)
         lua_pushnil(L);
 }
 
+/* Seconds since the request began, for scripts that say that what they do depends on the time. */
+static void push_elapsed(lua_State *L, const cdz_step *step)
+{
+    if (!cdz_lua_def_of(step)->needs_clock)
+        luaL_error(L, "ctx.elapsed_s needs needs_clock = true beside the id");
+    lua_pushnumber(L, step->host->now_s(step) - step->request->start_s);
+}
+
 bool cdz_lua_push_request_field(lua_State *L, const char *name)
 {
     const cdz_request_info *r = check_step(L)->request;
@@ -83,6 +91,8 @@ bool cdz_lua_push_request_field(lua_State *L, const char *name)
         push_token_or_nil(L, r->bos);
     else if (strcmp(name, "prompts") == 0)
         push_prompts(L, r);
+    else if (strcmp(name, "elapsed_s") == 0)
+        push_elapsed(L, check_step(L));
     else
         return false;
     return true;
@@ -258,11 +268,12 @@ void cdz_lua_add_request_methods(lua_State *L)
 
 void cdz_lua_push_ctx(lua_State *L)
 {
-    luaL_Reg methods[8] = {{NULL, NULL}};
+    luaL_Reg methods[9] = {{NULL, NULL}};
     static const luaL_Reg meta[] = {{NULL, NULL}};
 
     memcpy(methods, request_methods, sizeof request_methods);
     methods[5] = (luaL_Reg){"text_tail", context_text_tail};
+    methods[6] = (luaL_Reg){"companion_logits", cdz_lua_companion_logits};
     cdz_lua_define_type(L, CONTEXT, methods, meta, context_index);
     lua_newuserdatauv(L, 0, 0);
     luaL_setmetatable(L, CONTEXT);

@@ -35,11 +35,14 @@ static const cap_name strategy_caps[] = {{"one_row", CDZ_ONE_ROW}, {"rewinds", C
 
 static const cap_name no_caps[] = {{NULL, 0}};
 
-static const char *const common_fields[] = {"id", "version", "summary", "params", "create"};
+static const char *const common_fields[] = {"id",     "version", "summary",
+                                            "params", "create",  "needs_clock"};
 static const char *const row_fields[] = {"idle", "begin", "accept", "needs_ids", "state_version"};
-static const char *const own_fields[][2] = {
-    [CDZ_KIND_PROCESSOR] = {"apply", "batched"}, [CDZ_KIND_CRITERION] = {"test", NULL},
-    [CDZ_KIND_STRATEGY] = {"run", "generate"},   [CDZ_KIND_DRAFTER] = {"propose", "judged"},
+static const char *const own_fields[][3] = {
+    [CDZ_KIND_PROCESSOR] = {"apply", "batched", "companion"},
+    [CDZ_KIND_CRITERION] = {"test", NULL},
+    [CDZ_KIND_STRATEGY] = {"run", "generate"},
+    [CDZ_KIND_DRAFTER] = {"propose", "judged"},
     [CDZ_KIND_OBSERVER] = {NULL, NULL}, /* cdz_lua_observer_functions */
 };
 
@@ -69,7 +72,7 @@ static size_t known_fields(uint32_t kind, const char **out)
         out[n++] = row_fields[i];
     if (kind == CDZ_KIND_DRAFTER || kind == CDZ_KIND_OBSERVER) out[n++] = "begin";
     if (kind == CDZ_KIND_OBSERVER) n += cdz_lua_observer_functions(out + n);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < 3; i++)
         if (own_fields[kind][i]) out[n++] = own_fields[kind][i];
     for (const cap_name *c = caps_of(kind); c->name; c++) out[n++] = c->name;
     return n;
@@ -285,6 +288,8 @@ static void fill_kind(lua_State *L, cdz_lua_def *def, uint32_t kind, uint32_t ca
     def->as.base.size = size;
     def->as.base.kind = kind;
     if (state) def->as.base.extension = cdz_lua_state_extension;
+    if (def->has_companion)
+        def->as.base.extension = state ? cdz_lua_both_extensions : cdz_lua_companion_extension;
     def->as.base.loader = def;
 }
 
@@ -303,6 +308,8 @@ static cdz_lua_def *make_def(lua_State *L, cdz_lua_module *m, uint32_t kind)
     def->has_begin = kind != CDZ_KIND_STRATEGY && has_function(L, "begin");
     def->has_accept = watches_rows(kind) && has_function(L, "accept");
     def->has_judged = kind == CDZ_KIND_DRAFTER && has_function(L, "judged");
+    def->has_companion = kind == CDZ_KIND_PROCESSOR && has_function(L, "companion");
+    def->needs_clock = flag(L, "needs_clock", false);
     def->batched = kind == CDZ_KIND_PROCESSOR && flag(L, "batched", false);
     def->as.base.id = check_id(L, text_field(L, &m->arena, "id", default_id(L, m)));
     def->as.base.version = text_field(L, &m->arena, "version", "0.0.0");

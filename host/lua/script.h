@@ -28,7 +28,8 @@ typedef struct cdz_lua_def {
     } as;
     cdz_lua_module *module;
     uint32_t index; /* from 1, in the list the script returned */
-    bool batched, has_create, has_begin, has_accept, has_idle, has_judged, has_finish;
+    bool batched, has_create, has_begin, has_accept, has_idle, has_judged, has_finish,
+        has_companion, needs_clock;
     /* Offsets of the reserved parameters in the parameter struct. */
     uint32_t instructions_at, ms_at, memory_at;
 } cdz_lua_def;
@@ -118,6 +119,10 @@ void cdz_lua_push_row_state(lua_State *L, cdz_lua_row_state *state, bool writabl
 /* state_move.c: [protected] the value at the top of the stack, popped, as bytes; and pushed from such bytes. */
 void cdz_lua_write_state(lua_State *L, cdz_buf *out);
 void cdz_lua_read_state(lua_State *L, const cdz_buf *from);
+/* companion.c: what a descriptor offers with `companion`, and with row states too. */
+const void *cdz_lua_companion_extension(const char *id);
+const void *cdz_lua_both_extensions(const char *id);
+int cdz_lua_companion_logits(lua_State *L); /* the method of ctx */
 /* Shared by processors and criteria. */
 cdz_status cdz_lua_begin(const cdz_step *step, void **shared);
 cdz_status cdz_lua_create(const cdz_step *step);

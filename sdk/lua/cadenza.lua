@@ -34,6 +34,7 @@
 ---@field summary string? one line
 ---@field params table<string, cadenza.Param>?
 ---@field create fun(p: table)? refuses parameters that ranges cannot express, by error()
+---@field needs_clock boolean? ctx.elapsed_s may be read: what the plugin does depends on the time
 
 ---What processors and criteria may declare besides.
 ---@class cadenza.RowPlugin: cadenza.Plugin
@@ -43,9 +44,18 @@
 ---@field accept fun(p: table, state: table, token: integer, ctx: cadenza.Context)? the token became part of the row; the only place that writes state
 ---@field state_version integer? what the state means, by a number of your own: when a new version of the file has the same one, running requests keep their states
 
+---The sequence beside a row that a processor has the model run on: prefix, then the row's ids from `from` on (from 0; without
+---one: what comes after the prompt).
+---@class cadenza.Companion
+---@field prefix cadenza.IdList?
+---@field mask integer[]? 0 where the prefix is hidden from the model
+---@field from integer?
+---@field stays boolean? keeps its tokens when rows are reordered, as the reference does
+
 ---@class cadenza.ProcessorTable: cadenza.RowPlugin
 ---@field apply fun(p: table, ids: cadenza.Ids, row: cadenza.Vec, ctx: cadenza.Context) edits the row; with batched, ids is a list and row is all rows
 ---@field batched boolean? one call for all rows
+---@field companion (fun(p: table, row: integer, ctx: cadenza.Context): cadenza.Companion?)? the model runs on it beside the row
 ---@field elementwise boolean? an element's result depends on that element alone
 ---@field keeps_argmax boolean? never changes which token is best
 ---@field keeps_top boolean? masks everything but a top segment
@@ -467,6 +477,7 @@ function Rng:sample(probs) end
 ---@field pad integer?
 ---@field bos integer?
 ---@field prompts cadenza.Ids[]
+---@field elapsed_s number seconds since the request began; with needs_clock
 
 ---ctx of processors and criteria.
 ---@class cadenza.Context: cadenza.Request
@@ -497,6 +508,10 @@ function Context:token_text(id) end
 ---@param n integer
 ---@return string
 function Context:text_tail(n) end
+---In apply of a processor with a companion: what the model expects after it, to be read; nil when the row has none.
+---@param row? integer of a batch, from 1
+---@return cadenza.Vec?
+function Context:companion_logits(row) end
 ---A line for the host's log; print does the same.
 ---@param ... any
 function Context:log(...) end

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "cadenza/ext/companion.h"
 #include "cadenza/ext/state.h"
 #include "cadenza/ext/tokenizer.h"
 #include "cadenza/ext/vec.h"
@@ -159,14 +160,26 @@ static cdz_status fake_convert(const cdz_step *step, const char *from, cdz_ids i
     return CDZ_OK;
 }
 
+/* What the model says beside row r: a slope with steps. */
+static const float *fake_companion(const cdz_step *step, uint32_t r)
+{
+    float *logits = cdz_arena_array(&fake_of(step)->arena, step->request->n_vocab, sizeof *logits);
+
+    for (uint32_t v = 0; logits && v < step->request->n_vocab; v++)
+        logits[v] = (float)((v * 7919u + r) % 613u) * 0.031f - 9.0f;
+    return logits;
+}
+
 static const void *fake_extension(const char *id)
 {
+    static const cdz_companion_host companions = {sizeof companions, fake_companion};
     static const cdz_tokenizer_api tokenizer = {sizeof tokenizer, fake_present, fake_token_text,
                                                 fake_n_tokens,    fake_encode,  fake_decode,
                                                 fake_convert};
 
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return &tokenizer;
+    if (cdz_is_companion(id)) return &companions;
     return NULL;
 }
 

@@ -9,7 +9,7 @@
 typedef struct twin {
     const char *name;
     const char *
-        settings[4]; /* parameter, value, parameter, value; one without a name is called as the plugin */
+        settings[14]; /* parameter, value, parameter, value, ...; one without a name is called as the plugin */
     uint32_t n_ids; /* of the ids there are; 0: all */
 } twin;
 
@@ -59,6 +59,20 @@ static const twin twins[] = {
     {"alternating_codebooks", {"semantic_vocab_size", "2000000000", "codebook_size", "7"}, 3},
     {"bark_eos_prioritizer", {"min_eos_p", "0.00001"}, 0},
     {"bark_eos_prioritizer", {"min_eos_p", "0.9"}, 0},
+    {"guidance_scale", {"guidance_scale", "1.7"}, 0},
+    {"guidance_scale", {"guidance_scale", "-0.6"}, 0},
+    {"watermarking_config", {"greenlist_ratio", "0.3", "bias", "2.7", "hashing_key", "7919"}, 0},
+    {"watermarking_config",
+     {"seeding_scheme", "selfhash", "context_width", "3", "bias", "1.3", "budget_memory",
+      "67108864", "budget_instructions", "20000000"},
+     0},
+    {"watermarking_config",
+     {"type", "synthid", "ngram_len", "3", "keys", "[654, 400, 836]", "sampling_table_size", "1024"},
+     0},
+    {"watermarking_config",
+     {"type", "synthid", "ngram_len", "2", "keys", "[-5, 77]", "sampling_table_size", "97",
+      "skip_first_ngram_calls", "true", "debug_mode", "true"},
+     0},
 };
 enum { N_TWINS = sizeof twins / sizeof twins[0] };
 
