@@ -242,20 +242,25 @@ static void sources_that_nest(void **state)
 {
     static const struct {
         const char *name, *piece, *sentence;
+        size_t n; /* pieces; 0: as many as 100,000 bytes hold */
     } cases[] = {
-        {"parentheses", "(", "C stack overflow"},
-        {"tables", "{", "C stack overflow"},
-        {"concatenations", "'a'..", "C stack overflow"},
-        {"blocks", "do ", "C stack overflow"},
-        {"functions", "function f() ", "C stack overflow"},
-        {"unary operators", "not ", "C stack overflow"},
-        {"a long bracket without end (CVE-2025-46819)", "=", "invalid long string delimiter"},
-        {"one long name", "x", ""},
+        {"parentheses", "(", "C stack overflow", 0},
+        {"tables", "{", "C stack overflow", 0},
+        {"concatenations", "'a'..", "C stack overflow", 0},
+        {"blocks", "do ", "C stack overflow", 0},
+        {"functions", "function f() ", "C stack overflow", 0},
+        {"unary operators", "not ", "C stack overflow", 0},
+        {"a long bracket without end (CVE-2025-46819)", "=", "invalid long string delimiter", 0},
+        {"one long name", "x", "", 0},
+        {"a hundred thousand concatenations", "a..", "the limit is 262144", 100000},
+        {"as many concatenations as a file holds", "a..", "C stack overflow", 87000},
+        {"a hundred thousand parentheses", "(", "C stack overflow", 100000},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const size_t piece = strlen(cases[i].piece), n = 100000 / piece;
+        const size_t piece = strlen(cases[i].piece);
+        const size_t n = cases[i].n ? cases[i].n : 100000 / piece;
         char *source = malloc(n * piece + 16);
         fake *f = fake_new(1, FAKE_VOCAB);
         cdz_error err = {0};
@@ -272,13 +277,73 @@ static void sources_that_nest(void **state)
     }
 }
 
+/* A collector that runs while the parser does may not take what the parser holds (CVE-2025-49844): thousands of strings that
+ * nothing else knows, in a heap that is always full of the last ones. The name of the file is among what it holds. */
+static void parsing_while_garbage_is_collected(void **state)
+{
+    enum { STRINGS = 9000, ROUNDS = 12, BYTES = 256 << 10 };
+    char *source = malloc(BYTES);
+
+    (void)state;
+    assert_non_null(source);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        size_t len = (size_t)snprintf(source, BYTES, "local t = {\n");
+        for (unsigned i = 0; i < STRINGS; i++)
+            len += (size_t)snprintf(source + len, BYTES - len, "'s%u_%u'..'x%u',\n", round, i,
+                                    i * 7919u);
+        snprintf(source + len, BYTES - len, "} error(#t .. t[%u])", STRINGS);
+        fake *f = fake_new(1, FAKE_VOCAB);
+        cdz_error err = {0};
+        char want[80];
+        assert_int_not_equal(fake_load_bytes(f, source, strlen(source), &err), CDZ_OK);
+        snprintf(want, sizeof want, "t.lua:%u: %us%u_%ux%u", STRINGS + 2, STRINGS, round,
+                 STRINGS - 1, (STRINGS - 1) * 7919u);
+        if (!strstr(err.text, want)) fail_msg("expected %s, found %s", want, err.text);
+        fake_free(f);
+    }
+    free(source);
+}
+
+/* Strings are hashed with a seed of each state's own, and insertion leaves traces: pairs shows neither. */
+static void pairs_has_one_order_in_every_state(void **state)
+{
+    enum { KEYS = 800 };
+    static const unsigned steps[] = {1, 3, 333, 797,
+                                     799}; /* each goes through all keys, in an order of its own */
+
+    (void)state;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        fake *f = fake_new(1, FAKE_VOCAB);
+        float row[FAKE_VOCAB] = {0};
+        char source[700];
+        snprintf(source, sizeof source,
+                 "return cadenza.processor { apply = function(p, ids, row)\n"
+                 "local t = {} for i = 0, %d do t[('k%%05d'):format(i * %u %% %d)] = i end\n"
+                 "for i = 1, %d, 3 do t[('k%%05d'):format(i)] = nil end\n"
+                 "local last, n = '', 0\n"
+                 "for k in pairs(t) do assert(last < k, k) last = k n = n + 1 end row[0] = n end }",
+                 KEYS - 1, steps[i], KEYS, KEYS - 1);
+        fake_use(f, source);
+        fake_set(f, "budget_ms", "100000");
+        fake_begin(f);
+        if (fake_apply(f, row) != CDZ_OK) fail_msg("%s", f->err.text);
+        assert_true(row[0] == KEYS - (KEYS + 1) / 3);
+        fake_free(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(on_the_stack_of_a_fibre),  cmocka_unit_test(a_spent_budget_stays_spent),
-        cmocka_unit_test(budgets_are_parameters),   cmocka_unit_test(a_request_has_a_budget_too),
-        cmocka_unit_test(memory_runs_out_anywhere), cmocka_unit_test(the_log_is_limited),
+        cmocka_unit_test(on_the_stack_of_a_fibre),
+        cmocka_unit_test(a_spent_budget_stays_spent),
+        cmocka_unit_test(budgets_are_parameters),
+        cmocka_unit_test(a_request_has_a_budget_too),
+        cmocka_unit_test(memory_runs_out_anywhere),
+        cmocka_unit_test(the_log_is_limited),
         cmocka_unit_test(sources_that_nest),
+        cmocka_unit_test(parsing_while_garbage_is_collected),
+        cmocka_unit_test(pairs_has_one_order_in_every_state),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

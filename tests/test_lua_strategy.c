@@ -274,6 +274,36 @@ static void failing_scripts(void **state)
     }
 }
 
+/* Lua counts the instructions of each coroutine apart and drops what is left when it ends, so that work cut into pieces of less
+ * than a thousand would cost nothing. Making one and resuming one are charged a thousand each: of two million, a thousand
+ * coroutines are the most, whatever they do. */
+static void work_in_fresh_coroutines_is_charged(void **state)
+{
+    static const struct {
+        int n, work; /* coroutines, and turns of a loop in each */
+        bool spent;
+    } cases[] = {
+        {950, 0, false}, {950, 30, false}, {1001, 0, true}, {1001, 700, true}, {16180, 120, true}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fake_decoder *d = fd_new(1, 1000);
+        char source[400];
+        snprintf(source, sizeof source,
+                 "return cadenza.strategy { run = function(ctx)\n"
+                 "for i = 1, %d do coroutine.wrap(function() for k = 1, %d do end end)() end\n"
+                 "error('all of them ran') end }",
+                 cases[i].n, cases[i].work);
+        fake_use(d->f, source);
+        fake_set(d->f, "budget_ms", "100000");
+        const char *want =
+            cases[i].spent ? "instruction budget spent: 2000000 per call" : "all of them ran";
+        if (fd_run(d) != CDZ_E_PLUGIN || !strstr(d->f->err.text, want))
+            fail_msg("%d coroutines of %d turns: %s", cases[i].n, cases[i].work, d->f->err.text);
+        fd_free(d);
+    }
+}
+
 /* A cancelled request leaves at its next verb, whatever pcall says, and with the host's status. */
 static void cancellation(void **state)
 {
@@ -450,6 +480,7 @@ int main(void)
         cmocka_unit_test(ends_and_results),
         cmocka_unit_test(searches),
         cmocka_unit_test(coroutines),
+        cmocka_unit_test(work_in_fresh_coroutines_is_charged),
         cmocka_unit_test(failing_scripts),
         cmocka_unit_test(cancellation),
         cmocka_unit_test(suspended_runs_interleave),

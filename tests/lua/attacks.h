@@ -54,6 +54,10 @@ static const attack attacks[] = {
      "text too long", 150000},
     {"pcall around every loop",
      "for i = 1, 200 do pcall(function() while true do end end) end row[0] = 1", SPENT, 0},
+    {"two hundred loops, each caught, and what is left is counted",
+     "local n = 0 for i = 1, 200 do pcall(function() while true do end end) n = n + 1 end\n"
+     "row[0] = n == 200 and 1 or 0",
+     SPENT, 0},
     {"pcall in a tail call", "local function f() return pcall(f) end while true do f() end", SPENT,
      0},
     {"xpcall with an endless handler",
@@ -203,6 +207,9 @@ static const attack attacks[] = {
     {"the finaliser of a bitset", "return bitset.new(8).__gc", "no method '__gc'", 0},
     {"a method on another type", "bitset.new(8).set(row, 1)", "bitset expected, got cadenza.vec", 0},
     {"a method without its object", "row.add(1, 2)", "vec expected, got number", 0},
+    {"a constant environment (CVE-2022-28805)",
+     "local function f() local _ENV <const> = 11 X = 'hi' end f()",
+     "attempt to index a number value", 0},
     {"a const that is not", "do local _ENV <const> = {} function f() end end row[0] = 1", NULL, 0},
     /* --- bad numbers ------------------------------------------------------------------------------------------------------ */
     {"token id 2^53", "row[1 << 53] = 1", "element 9007199254740992 is outside 0 to 15", 0},
