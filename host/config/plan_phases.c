@@ -319,7 +319,7 @@ static cdz_status plan_phase(cdz_planner *p, uint32_t i, cdz_json *values, laid 
 cdz_status cdz_planner_phases(cdz_planner *p)
 {
     const cdz_link *link = p->link;
-    phase_values values[CDZ_MOST_PHASES];
+    phase_values values[CDZ_MOST_PHASES] = {0};
     const size_t room = room_for(link);
     laid all = {.at = cdz_arena_array(&p->plan->arena, room, sizeof *all.at),
                 .params = cdz_arena_array(&p->plan->arena, room, sizeof *all.params)};
