@@ -68,6 +68,12 @@ static cdz_status make_pipeline(const cdz_bench *b, bool plugged, const cdz_setu
     return st;
 }
 
+cdz_status cdz_bench_pipeline(const cdz_bench *b, const cdz_setup *tried, cdz_pipeline **out,
+                              cdz_error *err)
+{
+    return make_pipeline(b, true, tried, out, err);
+}
+
 /* --- requests -------------------------------------------------------------------------------------------------- */
 
 static void put_prompts(const cdz_bench *b, const cdz_order *order, cdz_buf *out)
@@ -83,15 +89,15 @@ static void put_prompts(const cdz_bench *b, const cdz_order *order, cdz_buf *out
     }
 }
 
-/* Without an end-of-sequence token, so that a request is as long as it was asked to be. */
+/* Without an end-of-sequence token unless asked for, so that a request is as long as it was asked to be. */
 static cdz_status put_request(const cdz_bench *b, const cdz_order *order, cdz_buf *out)
 {
     cdz_buf_puts(out, "{\"prompt_ids\": [");
     put_prompts(b, order, out);
     cdz_buf_printf(out,
                    "], \"seed\": %" PRIu64 ", \"kwargs\": {\"max_new_tokens\": %u, "
-                   "\"eos_token_id\": null, \"pad_token_id\": 0%s%s}}",
-                   order->seed, order->max_new,
+                   "%s\"pad_token_id\": 0%s%s}}",
+                   order->seed, order->max_new, order->ends ? "" : "\"eos_token_id\": null, ",
                    order->sampling ? ", \"do_sample\": true, \"temperature\": 1.5"
                    : b->c->ref.base->kind == CDZ_KIND_STRATEGY ? ""
                                                                : ", \"do_sample\": false",
@@ -109,6 +115,7 @@ cdz_status cdz_bench_submit(const cdz_bench *b, cdz_pipeline *pipeline, const cd
                                  .pipeline = pipeline,
                                  .json = json.data,
                                  .assistant = b->assistant,
+                                 .timeout_s = b->timeout_s,
                                  .poll = true};
     if (st == CDZ_OK) st = cdz_submit(b->runtime, &request, id, err);
     cdz_buf_free(&json);

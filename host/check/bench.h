@@ -3,7 +3,7 @@
 #define CDZ_HOST_CHECK_BENCH_H
 
 #include "cadenza/cadenza.h"
-#include "check/child.h"
+#include "check/probe.h"
 
 enum { CDZ_BENCH_NEW = 12, CDZ_BENCH_PROMPT = 8 };
 
@@ -13,6 +13,7 @@ typedef struct cdz_bench {
     cdz_model *model, *assistant;
     cdz_pipeline *with,
         *without; /* the plugin's pipeline; and the same without it (drafters, observers), or NULL */
+    double timeout_s;   /* of a request; 0: none */
     const char *kwargs; /* generation parameters that it works with: ", \"num_beams\": 3" or "" */
 } cdz_bench;
 
@@ -21,6 +22,7 @@ typedef struct cdz_order {
     uint32_t n_prompts, max_new;
     uint64_t seed, prompt; /* prompt: which */
     bool sampling;
+    bool ends; /* with the model's end-of-sequence token */
 } cdz_order;
 
 /* Opens everything and finds parameters that the plugin works with. Skips the check when there is no model. */
@@ -30,6 +32,9 @@ cdz_check_state cdz_bench_start(cdz_child *c, cdz_bench *b);
 cdz_status cdz_bench_needs(cdz_bench *b, cdz_error *err);
 void cdz_bench_close(cdz_bench *b);
 
+/* The plugin's pipeline with values that the kit tries. */
+cdz_status cdz_bench_pipeline(const cdz_bench *b, const cdz_setup *tried, cdz_pipeline **out,
+                              cdz_error *err);
 cdz_status cdz_bench_submit(const cdz_bench *b, cdz_pipeline *pipeline, const cdz_order *order,
                             uint64_t *id, cdz_error *err);
 cdz_status cdz_bench_run(const cdz_bench *b, cdz_pipeline *pipeline, const cdz_order *order,

@@ -29,6 +29,8 @@ static const cdz_check_row rows[] = {
      "scan,runs,generates", cdz_check_parameters},
     {"fuzz", "random valid settings run or are refused in a sentence", BOTH, "parameters",
      cdz_check_fuzz},
+    {"fuzz", "random settings on random models end in bounds or are refused in a sentence", STRAT,
+     "parameters", cdz_check_fuzz_requests},
     {"environment", "the process is left as found: rounding, locale, signals, files, threads", BOTH,
      "runs", cdz_check_environment},
     {"row-bounds", "no touch outside the rows of scores", PROC, "runs", cdz_check_row_bounds},

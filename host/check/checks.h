@@ -26,6 +26,8 @@ cdz_check_fn cdz_check_vectors;
 /* on_requests.c */
 cdz_check_fn cdz_check_generates, cdz_check_batch_of_3, cdz_check_same_tokens, cdz_check_company,
     cdz_check_changes_nothing, cdz_check_cancel, cdz_check_leaves_nothing;
+/* on_fuzz.c */
+cdz_check_fn cdz_check_fuzz_requests;
 /* on_drafts.c */
 cdz_check_fn cdz_check_proposals;
 
