@@ -3,6 +3,8 @@
  * taken that place already. */
 #include "run/run_strategies.h"
 
+#include "cadenza/cadenza.h"
+
 #include <stdatomic.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -37,7 +39,7 @@ void *realloc(void *old, size_t bytes)
 }
 #endif
 
-enum { V = 384, PROMPT = 6, WARM = 3, LAST = 300 };
+enum { V = 384, PROMPT = 6, WARM = 3, TEXT_WARM = 40, LAST = 300 };
 static const int32_t prompt[PROMPT] = {5, 80, 201, 44, 17, 300};
 
 typedef struct meter {
@@ -175,8 +177,73 @@ static void test_steady_state(void **state)
     check_steady_search(built_plugin("beam"));
 }
 
+/* --- from the outside: text is made of the tokens too ---------------------------------------------------------------- */
+
+typedef struct listener {
+    uint32_t n_tokens;
+    unsigned long at_warm, at_last;
+} listener;
+
+static void listen(void *user, const cdz_event *event)
+{
+    listener *l = user;
+    if (event->kind != CDZ_EVENT_TOKENS) return;
+    l->n_tokens += event->n_ids;
+    if (l->n_tokens == TEXT_WARM) l->at_warm = atomic_load(&n_allocations);
+    if (l->n_tokens == LAST) l->at_last = atomic_load(&n_allocations);
+}
+
+static const struct {
+    const char *name, *kwargs;
+    bool profile;
+} streams[] = {
+    {"greedy", "\"do_sample\": false", false},
+    {"the usual processors",
+     "\"do_sample\": true, \"top_k\": 50, \"top_p\": 0.9, \"temperature\": 0.8", false},
+    {"penalties", "\"do_sample\": true, \"repetition_penalty\": 1.2, \"no_repeat_ngram_size\": 3",
+     false},
+    {"with times taken", "\"do_sample\": false", true},
+};
+
+static void test_steady_streams(void **state)
+{
+    (void)state;
+#if !defined(__GLIBC__) || defined(TAKEN)
+    skip();
+#endif
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
+        cdz_runtime *rt;
+        cdz_model *model;
+        cdz_result *result = NULL;
+        cdz_error err = {0};
+        listener l = {0};
+        char json[512];
+        const cdz_options options = {
+            .size = sizeof options, .n_threads = 2, .profile = streams[i].profile};
+        assert_int_equal(cdz_open(&options, &rt, &err), CDZ_OK);
+        assert_int_equal(
+            cdz_model_open(rt, CADENZA_SOURCE_DIR "/models/pocket-dictionary", NULL, &model, &err),
+            CDZ_OK);
+        snprintf(
+            json, sizeof json,
+            "{\"prompt\": \"river (noun): a\", \"seed\": 3, \"kwargs\": {\"max_new_tokens\": %d, "
+            "\"eos_token_id\": null, %s}}",
+            LAST + 2, streams[i].kwargs);
+        const cdz_request request = {
+            .size = sizeof request, .model = model, .json = json, .on_event = listen, .user = &l};
+        if (cdz_generate(rt, &request, &result, &err) != CDZ_OK) fail_msg("%s", err.text);
+        if (l.at_warm == 0 || l.at_last != l.at_warm)
+            fail_msg("%s: %lu allocations between tokens %d and %d", streams[i].name,
+                     l.at_last - l.at_warm, (int)TEXT_WARM, (int)LAST);
+        cdz_result_free(result);
+        cdz_model_close(model);
+        cdz_close(rt);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steady_state)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steady_state),
+                                       cmocka_unit_test(test_steady_streams)};
     return cmocka_run_group_tests_name("run alloc", tests, NULL, NULL);
 }
