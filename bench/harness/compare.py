@@ -94,7 +94,7 @@ class Cadenza:
     def bench(self, prompt, new, context, batch):
         found = json.loads(run(self.a.cadenza, "bench", self.model, "--rounds", 1, "--format", "json", "--threads",
                                self.threads, "--prompt-tokens", prompt, "--new-tokens", new, "--context", context,
-                               "--batch", batch, "-s", "do_sample=no"))
+                               "--batch", batch, "--activations", self.a.activations, "-s", "do_sample=no"))
         self.seen.append(found)
         return found
 
@@ -248,7 +248,8 @@ def first_token(a, model):
     """From exec to the end of a program that makes one token."""
     prompt = ",".join(map(str, ids(a.context, 1000)))
     start = time.perf_counter()
-    run(a.cadenza, "run", model, "--ids", prompt, "--threads", a.threads, "-s", "max_new_tokens=1", "-s", "do_sample=no")
+    run(a.cadenza, "run", model, "--ids", prompt, "--threads", a.threads, "--activations", a.activations, "-s",
+        "max_new_tokens=1", "-s", "do_sample=no")
     return time.perf_counter() - start
 
 
@@ -314,7 +315,7 @@ def load_rows(a, ways, missing, what):
 def cadenza_memory(a, model):
     """Of `cadenza run` while it decodes: the most that /proc shows."""
     prompt = ",".join(map(str, ids(a.context, 1000)))
-    p = subprocess.Popen([a.cadenza, "run", str(model), "--ids", prompt, "--threads", str(a.threads), "-s",
+    p = subprocess.Popen([a.cadenza, "run", str(model), "--ids", prompt, "--threads", str(a.threads), "--activations", a.activations, "-s",
                           f"max_new_tokens={a.new_tokens}", "-s", "do_sample=no", "-s", "eos_token_id=none"],
                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     seen = {}
@@ -375,6 +376,7 @@ def table(rows):
     return "\n".join(lines)
 
 
+SETTINGS = ("threads", "rounds", "context", "new_tokens", "prompt_tokens", "activations")
 BENCHES = {"decode": bench_decode, "prefill": bench_prefill, "batch": bench_batch, "load": bench_load,
            "memory": bench_memory}
 
@@ -393,6 +395,7 @@ def options():
     ap.add_argument("--prompt-tokens", type=int, default=512)
     ap.add_argument("--sizes", default="1,8,32", help="of batches")
     ap.add_argument("--neighbours", default="0", help="busy processes beside, one run for each: 0,1,2")
+    ap.add_argument("--activations", default="auto", help="Cadenza's for quantised weights: auto, f32 or int8")
     ap.add_argument("--build", default="build-bench")
     ap.add_argument("--cadenza", help="the program; default: the build's")
     ap.add_argument("--python", default=sys.executable, help="that can import the peers")
@@ -408,7 +411,7 @@ def main():
     a = options()
     missing, models = [], Models(a)
     result = {"schema": "cadenza.compare/1", "bench": a.bench, "model": models.name, "machine": machine(a),
-              "settings": {k: getattr(a, k) for k in ("threads", "rounds", "context", "new_tokens", "prompt_tokens")}}
+              "settings": {k: getattr(a, k) for k in SETTINGS}}
     result["rows"] = BENCHES[a.bench](a, models, missing)
     unique = {(m["program"], m.get("weights"), m["why"]): m for m in missing if m["why"] != "not asked for"}
     result["not_measured"] = list(unique.values())

@@ -21,7 +21,7 @@ from svg import chart
 def bench(a, model, **how):
     options = [x for k, v in how.items() for x in ("--" + k.replace("_", "-"), v)]
     return json.loads(run(a.cadenza, "bench", model, "--format", "json", "--threads", a.threads, "--rounds", a.rounds,
-                          "-s", "do_sample=no", *options))
+                          "--activations", a.activations, "-s", "do_sample=no", *options))
 
 
 def point(x, spread):
@@ -108,6 +108,7 @@ def options():
     ap.add_argument("--sizes", default="1,2,4,8,16,32")
     ap.add_argument("--from", dest="given", help="an earlier run's JSON")
     ap.add_argument("--plots", help="where the SVG files go")
+    ap.add_argument("--activations", default="auto", help="for quantised weights: auto, f32 or int8")
     ap.add_argument("--build", default="build-bench")
     ap.add_argument("--cadenza")
     ap.add_argument("--python", default=sys.executable)

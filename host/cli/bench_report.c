@@ -56,6 +56,10 @@ static void write_head(cdz_buf *out, const cdz_bench_report *r)
                    r->model, r->weights->arch.architecture, r->quantize ? " in " : "",
                    r->quantize ? r->quantize : "", (double)r->weights->facts.n_parameters * 1e-6,
                    (double)(r->cost.layer_bytes + r->cost.head_bytes) * 1e-6);
+    if (r->weights->facts.int8_bytes)
+        cdz_buf_printf(out, "%.1f MB of them meet activations in int8, %.1f MB lie in panels\n",
+                       (double)r->weights->facts.int8_bytes * 1e-6,
+                       (double)r->weights->facts.panel_bytes * 1e-6);
     cdz_buf_printf(out, "%s, %s kernels, %u threads; medians of %u rounds and extremes\n", r->cpu,
                    r->variant, r->threads, s->rounds);
     cdz_buf_printf(out, "opened in %.1f ms, first token of %u prompt tokens %.1f ms after that\n",
@@ -134,6 +138,11 @@ static void json_model(cdz_buf *out, const cdz_bench_report *r)
     json_text(out, "architecture", r->weights->arch.architecture);
     cdz_buf_puts(out, ", ");
     json_text(out, "quantize", r->quantize);
+    cdz_buf_puts(out, ", ");
+    json_text(out, "activations", r->activations);
+    cdz_buf_printf(out, ", \"int8_bytes\": %llu, \"panel_bytes\": %llu",
+                   (unsigned long long)r->weights->facts.int8_bytes,
+                   (unsigned long long)r->weights->facts.panel_bytes);
     cdz_buf_printf(out,
                    ", \"parameters\": %llu, \"weight_bytes_per_step\": %llu, "
                    "\"kv_bytes_per_position\": %llu, \"macs_per_token\": %llu}",

@@ -23,6 +23,7 @@ typedef struct cdz_bench_figure {
 
 typedef struct cdz_bench_report {
     const char *model, *quantize; /* as given; quantize NULL: as stored */
+    const char *activations;      /* as given, or "auto" */
     const cdz_weights *weights;
     const char *variant, *cpu; /* kernels; what /proc says */
     uint32_t threads;

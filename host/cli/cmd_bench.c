@@ -355,6 +355,7 @@ static cdz_status prepare(bench *b, const options *o, cdz_error *err)
     b->report.cost = cdz_cost_of(b->report.weights);
     b->report.model = o->common.model ? o->common.model : "the shipped model";
     b->report.quantize = o->common.quantize;
+    b->report.activations = o->common.activations ? o->common.activations : "auto";
     b->report.cpu = cpu_name(&b->arena);
     b->report.threads = engine->api->n_threads(engine);
     b->report.variant = engine->api->variant;
