@@ -57,8 +57,11 @@ static void set(plugin *p, const char *name, double value)
     const cdz_param_table table = cdz_params_of(p->ref.base);
     const cdz_param *param = cdz_param_find(&table, name);
     const bool real = param->type == CDZ_T_REAL || param->type == CDZ_T_OPT_REAL;
-    const cdz_json json = {
-        .type = real ? CDZ_JSON_REAL : CDZ_JSON_INT, .real = value, .integer = (int64_t)value};
+    cdz_json json = {.type = real ? CDZ_JSON_REAL : CDZ_JSON_INT};
+    if (real)
+        json.real = value;
+    else
+        json.integer = (int64_t)value;
     cdz_error err = {0};
     must(cdz_param_set(param, (void *)(uintptr_t)p->step.params, &json, &p->arena, &err), &err);
 }

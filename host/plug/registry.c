@@ -689,13 +689,24 @@ static isolable isolable_at(const cdz_registry *r, const char *path, rank at_ran
     return (isolable){path, at_rank, is_script(r, path, is_folder), is_folder};
 }
 
+/* Whether a package's manifest says this kind, or none was asked for. */
+static bool says_kind(const char *folder, uint32_t kind)
+{
+    cdz_manifest manifest;
+    if (kind == 0) return true;
+    if (cdz_manifest_read(folder, &manifest, NULL) != CDZ_OK) return false;
+    const bool same = manifest.kind == kind;
+    cdz_manifest_free(&manifest);
+    return same;
+}
+
 /* The first in discovery order; packages that were refused may be what is meant, now that they are held in. */
 static bool find_isolable(const cdz_registry *r, uint32_t kind, const char *id, isolable *out)
 {
     for (size_t i = 0; i < r->n_entries; i++) {
         const entry *e = &r->entries[i];
-        const bool meant =
-            e->module ? plugin_of(e->module, kind, id) != NULL : e->id && strcmp(e->id, id) == 0;
+        const bool meant = e->module ? plugin_of(e->module, kind, id) != NULL
+                                     : e->id && strcmp(e->id, id) == 0 && says_kind(e->path, kind);
         if (!meant) continue;
         *out = isolable_at(r, e->path, e->rank);
         return true;

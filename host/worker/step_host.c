@@ -154,7 +154,8 @@ static cdz_string token_text(const cdz_step *step, int32_t id)
     cdz_in in = ask(step, &out);
     for (uint32_t i = 0; i < n && in.pos < in.len && !in.bad; i++)
         session->texts[(uint32_t)id + i] = cdz_take_string(&in, &session->arena);
-    return text->len == not_asked.len && !text->at ? (cdz_string){0} : *text;
+    if (!text->at && text->len == not_asked.len) session->texts[id] = (cdz_string){0};
+    return *text;
 }
 
 /* Sentences of the tokenizer are the host's already. */

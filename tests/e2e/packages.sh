@@ -105,6 +105,18 @@ refused "schema of two" 2 "schema takes one" cadenza plugin schema top_k top_p
 export CADENZA_PLUGIN_PATH=$work
 refused "found, not pinned" 1 "native code found in a directory" cadenza plugin info org.example.try-c
 check "a script that is found runs" cadenza plugin info org.example.try-lua
+apart=(-s pipeline.processors=org.example.try-c -s org.example.try-c.isolation=process)
+check "found, not pinned, held in" "${run[@]}" "${apart[@]}"
+printf '[pipeline]\nisolation = process\nprocessors = org.example.try-c, org.example.try-lua\n' >apart.ini
+check "by default" cadenza explain apart.ini
+shows "where it runs" 'org.example.try-c .*from .*try_c.*, in a process of its own'
+[ "$(grep -c 'process of its own' out)" = 1 ] && good || bad "who else runs there: $(cat out)"
+refused "not without" 1 "isolation = process in its section" "${run[@]}" -s pipeline.processors=org.example.try-c
+refused "not in safe mode" 1 "no processor 'org.example.try-c'" "${run[@]}" --safe-mode "${apart[@]}"
+mkdir m && cp "$root"/models/pocket-dictionary/*.json m/ && cp -r try_c m/custom_generate
+refused "not in a model" 1 "native code inside a model's folder is never loaded" \
+    "${run[@]}" -s pipeline.processors=m/custom_generate -s m/custom_generate.isolation=process
+rm -r m
 mkdir -m 777 open && cp -r try_c open/elsewhere
 refused "not found, and where it may be" 1 "refused was $work/open: anyone may write" \
     env CADENZA_PLUGIN_PATH="$work/open" cadenza plugin info org.example.try-c
