@@ -9,6 +9,7 @@
 
 #include "config/params.h"
 #include "lua/lua_loader.h"
+#include "plug/loaded.h"
 #include "vec/vec.h"
 
 float cdz_bench_normal(uint32_t *stream)
@@ -64,12 +65,12 @@ void cdz_bench_open_script(cdz_bench_script *script, const char *path, int64_t c
     static const cdz_host host = {
         .size = sizeof host, .extension = cdz_bench_extension, .fail = cdz_bench_fail};
     static const uint32_t row_index;
-    const cdz_plugin_base *const *plugins;
     uint32_t n;
     cdz_error err = {0};
     *script = (cdz_bench_script){0};
-    if (cdz_lua_loader.load(path, &script->module, &plugins, &n, &err) != CDZ_OK)
+    if (cdz_loaded_open(&cdz_lua_loader, path, &script->module, &err) != CDZ_OK)
         cdz_bench_give_up(err.text);
+    const cdz_plugin_base *const *plugins = cdz_loaded_plugins(script->module, &n);
     const cdz_param_table table = cdz_params_of(plugins[0]);
     script->params = calloc(1, table.params_size);
     if (!script->params) cdz_bench_give_up("out of memory");
@@ -92,6 +93,6 @@ void cdz_bench_open_script(cdz_bench_script *script, const char *path, int64_t c
 void cdz_bench_close_script(cdz_bench_script *script)
 {
     script->processor->end(&script->step);
-    cdz_lua_loader.unload(script->module);
+    cdz_loaded_close(script->module);
     free(script->params);
 }

@@ -34,7 +34,8 @@ const void *cdz_bench_extension(const char *id);
 
 /* A Lua processor as a request of one row begins it. */
 typedef struct cdz_bench_script {
-    void *module, *params;
+    struct cdz_loaded *module;
+    void *params;
     const cdz_processor *processor;
     cdz_step step;
 } cdz_bench_script;

@@ -338,7 +338,7 @@ static void find(const char *name, const char *id, const char *lock, const char 
     const cdz_registry_options options = {
         .builtin_dir = home, .user_dir = dir, .locks = {first_path, second_path}};
     assert_int_equal(cdz_registry_create(&options, &r, &err), CDZ_OK);
-    assert_int_equal(cdz_registry_add_loader(r, &cdz_lua_loader, &err), CDZ_OK);
+    assert_int_equal(cdz_registry_add_linked(r, &cdz_lua_loader.base, &err), CDZ_OK);
     expect(name, cdz_registry_find(r, 0, id, &ref, &err), &err, status, sentence);
     if (ref.module) assert_string_equal(cdz_module_origin(ref.module), "user folder");
     cdz_module_release(ref.module);
@@ -466,7 +466,7 @@ static void load(const char *name, const char *path, bool allowed, cdz_status st
     cdz_error err = {0};
     const cdz_registry_options options = {.builtin_dir = home, .allow_model_plugins = allowed};
     assert_int_equal(cdz_registry_create(&options, &r, &err), CDZ_OK);
-    assert_int_equal(cdz_registry_add_loader(r, &cdz_lua_loader, &err), CDZ_OK);
+    assert_int_equal(cdz_registry_add_linked(r, &cdz_lua_loader.base, &err), CDZ_OK);
     expect(name, cdz_registry_load(r, at(path), 0, &ref, &err), &err, status, sentence);
     cdz_module_release(ref.module);
     cdz_registry_free(r);

@@ -24,7 +24,7 @@ static cdz_registry *open_registry(void)
     cdz_plugin_ref ref;
     cdz_error err = {0};
     assert_int_equal(cdz_registry_create(&options, &registry, &err), CDZ_OK);
-    assert_int_equal(cdz_registry_add_loader(registry, &own_loader, &err), CDZ_OK);
+    assert_int_equal(cdz_registry_add_linked(registry, &own_loader.base, &err), CDZ_OK);
     if (cdz_registry_load(registry, HERE "/plugins.fake", 0, &ref, &err) != CDZ_OK)
         fail_msg("%s", err.text);
     cdz_module_release(ref.module);

@@ -7,6 +7,7 @@
 
 #include "cadenza/criterion.h"
 #include "cadenza/drafter.h"
+#include "cadenza/loader.h"
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
 #include "plug/registry.h"
@@ -223,21 +224,15 @@ static const cdz_plugin_base *const own_plugins[] = {
     &contrastive.base,  &dola.base,
 };
 
-static cdz_status load_own(const char *path, void **state, const cdz_plugin_base *const **plugins,
-                           uint32_t *n, cdz_error *err)
+static cdz_status open_own(const cdz_step *step, const cdz_plugin_file *file, cdz_opened *out)
 {
-    (void)path, (void)err;
-    *state = NULL;
-    *plugins = own_plugins;
-    *n = sizeof own_plugins / sizeof own_plugins[0];
+    (void)step, (void)file;
+    out->plugins = own_plugins;
+    out->n_plugins = sizeof own_plugins / sizeof own_plugins[0];
     return CDZ_OK;
 }
 
-static void unload_own(void *state)
-{
-    (void)state;
-}
-
-static const cdz_loader own_loader = {.suffix = ".fake", .load = load_own, .unload = unload_own};
+static const cdz_loader own_loader = {
+    .base = {BASE(CDZ_LOADER_BASE, "fakes")}, .endings = "fake", .open = open_own};
 
 #endif

@@ -14,6 +14,7 @@
 #include "config/params.h"
 #include "lua/lua_loader.h"
 #include "lua/twins.h"
+#include "plug/loaded.h"
 #include "vec/vec.h"
 
 enum { V = 151936, HISTORY = 512, REPEATS = 51, SCRATCH = 32 << 20 };
@@ -21,7 +22,8 @@ enum { V = 151936, HISTORY = 512, REPEATS = 51, SCRATCH = 32 << 20 };
 /* --- a host that is just enough ------------------------------------------------------------------------------- */
 
 typedef struct plugin {
-    void *library, *module; /* of the C one, of the Lua one */
+    void *library;      /* of the C one */
+    cdz_loaded *module; /* of the Lua one */
     void *params;
     const cdz_processor *processor;
     cdz_step step;
@@ -90,8 +92,9 @@ static const cdz_plugin_base *load_lua(plugin *p, const char *name)
     cdz_error err = {0};
 
     snprintf(path, sizeof path, "%s/%s.lua", CADENZA_TWINS, name);
-    if (cdz_lua_loader.load(path, &p->module, &plugins, &n, &err) != CDZ_OK)
+    if (cdz_loaded_open(&cdz_lua_loader, path, &p->module, &err) != CDZ_OK)
         cdz_bench_give_up(err.text);
+    plugins = cdz_loaded_plugins(p->module, &n);
     return plugins[0];
 }
 
@@ -139,7 +142,7 @@ static void open_plugin(plugin *p, const twin *t, const data *d, bool lua)
 static void close_plugin(plugin *p)
 {
     if (p->processor->end) p->processor->end(&p->step);
-    if (p->module) cdz_lua_loader.unload(p->module);
+    cdz_loaded_close(p->module);
     cdz_arena_free(&p->arena);
     free(p->params);
     free(p->scratch);

@@ -3,12 +3,11 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/plugins.h"
 #include "base/guard.h"
 #include "config/environment.h"
 #include "load/model_files.h"
 #include "load/quant_types.h"
-#include "lua/lua_loader.h"
-#include "plug/places.h"
 #include "run/engine_parts.h"
 
 const char *cdz_version(void)
@@ -23,29 +22,13 @@ void cdz_free(void *memory)
 
 static cdz_status open_registry(const cdz_options *options, cdz_registry **out, cdz_error *err)
 {
-    cdz_arena arena = {0};
-    cdz_registry_options want = {
-        .builtin_dir = options->plugin_dir ? options->plugin_dir : cdz_env_plugin_dir(),
+    const cdz_registry_options want = {
+        .builtin_dir = options->plugin_dir,
+        .locks = {options->lock, NULL},
         .allow_model_plugins = options->allow_model_plugins,
         .safe_mode = options->safe_mode,
     };
-    cdz_status st = cdz_places_of_user(&arena, &want)
-                        ? CDZ_OK
-                        : cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
-    if (options->lock) {
-        want.locks[0] = options->lock;
-        want.locks[1] = NULL;
-    }
-    if (st == CDZ_OK) st = cdz_registry_create(&want, out, err);
-    cdz_arena_free(&arena);
-    CDZ_TRY(st);
-    CDZ_TRY(cdz_registry_add_loader(*out, &cdz_lua_loader, err));
-    for (uint32_t i = 0; i < options->n_plugins; i++) {
-        cdz_plugin_ref ref;
-        CDZ_TRY(cdz_registry_load(*out, options->plugins[i], 0, &ref, err));
-        cdz_module_release(ref.module); /* the registry keeps it */
-    }
-    return CDZ_OK;
+    return cdz_plugins_open_user(&want, options->plugins, options->n_plugins, out, err);
 }
 
 static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_error *err)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lua/lua_loader.h"
+#include "api/plugins.h"
 #include "plug/module.h"
 
 /* --- verdicts --------------------------------------------------------------------------------------------- */
@@ -85,10 +85,7 @@ cdz_status cdz_child_open(cdz_child *c, cdz_plugin_ref *found, uint32_t *n, cdz_
 {
     const cdz_check_options *o = c->options;
     *n = 0;
-    CDZ_TRY(cdz_registry_create(&o->registry, &c->registry, err));
-    CDZ_TRY(cdz_registry_add_loader(c->registry, &cdz_lua_loader, err));
-    for (uint32_t i = 0; i < o->n_plugins; i++)
-        CDZ_TRY(cdz_registry_load(c->registry, o->plugins[i], 0, NULL, err));
+    CDZ_TRY(cdz_plugins_open(&o->registry, o->plugins, o->n_plugins, &c->registry, err));
     return o->is_path ? open_path(c, found, n, err) : open_id(c, found, n, err);
 }
 

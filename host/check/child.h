@@ -26,7 +26,7 @@ typedef struct cdz_verdict {
     struct {
         char id[CDZ_MAX_ID + 1];
         uint32_t kind;
-        bool loaded; /* made by a loader: a script */
+        bool script; /* sandboxed by a loader of the host */
     } found[CDZ_CHECK_MAX_PLUGINS];
     uint32_t n_found;
 } cdz_verdict;

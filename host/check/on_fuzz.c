@@ -40,7 +40,7 @@ static bool is_a_refusal(const cdz_child *c, cdz_status st, const char *why)
 {
     if (strstr(why, "without saying why") || st == CDZ_E_INTERNAL) return false;
     if (st != CDZ_E_PLUGIN) return true;
-    return c->ref.base->loader && !strstr(why, "attempt to ");
+    return cdz_module_is_script(c->ref.module) && !strstr(why, "attempt to ");
 }
 
 static cdz_check_state round_of(fuzz *f, uint32_t round)

@@ -97,7 +97,8 @@ static cdz_check_state allocations_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_no_alloc(cdz_child *c)
 {
-    if (c->ref.base->loader) return cdz_skip_check(c, "a script's memory is its budget's");
+    if (cdz_module_is_script(c->ref.module))
+        return cdz_skip_check(c, "a script's memory is its budget's");
     if (!cdz_allocations_known()) return cdz_skip_check(c, "this build cannot count allocations");
     return cdz_check_each_setup(c, allocations_with);
 }

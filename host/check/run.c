@@ -34,11 +34,6 @@ static double seconds_of(clockid_t clock)
 
 /* --- inside ---------------------------------------------------------------------------------------------------- */
 
-static bool is_loaded(const cdz_plugin_base *base)
-{
-    return base->loader != NULL;
-}
-
 /* The first check: what opening gave is told to the parent. */
 static cdz_check_state scan(cdz_child *c, const cdz_plugin_ref *found, uint32_t n)
 {
@@ -46,7 +41,7 @@ static cdz_check_state scan(cdz_child *c, const cdz_plugin_ref *found, uint32_t 
     for (uint32_t i = 0; i < n; i++) {
         snprintf(v->found[i].id, sizeof v->found[i].id, "%s", found[i].base->id);
         v->found[i].kind = found[i].base->kind;
-        v->found[i].loaded = is_loaded(found[i].base);
+        v->found[i].script = cdz_module_is_script(found[i].module);
     }
     v->n_found = n;
     if (c->opened_s > SLOW_SCAN_S)

@@ -85,7 +85,7 @@ cdz_setup *cdz_setup_defaults(cdz_child *c, cdz_error *err)
 /* A script's budgets are the host's affair. */
 static bool is_budget(const cdz_child *c, const cdz_param *param)
 {
-    return c->ref.base->loader && strncmp(param->name, "budget_", 7) == 0;
+    return cdz_module_is_script(c->ref.module) && strncmp(param->name, "budget_", 7) == 0;
 }
 
 /* What has no value of its own gets one more often than not; what has one keeps it more often than not. */

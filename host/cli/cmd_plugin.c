@@ -3,19 +3,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "api/plugins.h"
 #include "cadenza/criterion.h"
+#include "cadenza/loader.h"
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
 #include "cli/cli.h"
 #include "cli/plugin_page.h"
 #include "cli/plugin_path.h"
-#include "config/environment.h"
 #include "config/params.h"
 #include "config/schema.h"
-#include "lua/lua_loader.h"
 #include "plug/check.h"
 #include "plug/manifest.h"
-#include "plug/places.h"
 #include "plug/registry.h"
 #include "prepare/prepare.h"
 
@@ -30,11 +29,11 @@ static const char help[] =
     "       cadenza plugin test PATH|ID [options]\n"
     "\n"
     "Shows the strategies, processors, stopping criteria, drafters and observers that pipelines\n"
-    "can use.\n"
+    "can use, and the loaders that make such plugins of files.\n"
     "\n"
     "  list           every plugin: id, kind, version and what it does\n"
     "  info ID|PATH   one plugin: its parameters with ranges, its capabilities, its file;\n"
-    "                 PATH is a package folder, a .so or a .lua file\n"
+    "                 PATH is a package folder, a .so, a .lua or another loader's file\n"
     "  page ID|PATH   the same as a page of Markdown, for a package's documentation\n"
     "  schema [ID|PATH]  JSON Schema of its parameters; alone: of a whole request document\n"
     "  new PATH       a new package in the folder PATH, which works as it is: change it\n"
@@ -52,7 +51,8 @@ static const char help[] =
     "  --yes          add: do not ask\n"
     "  --lock FILE    add, remove: this lock; default: cadenza.lock in the working folder if\n"
     "                 there is one, else ~/.config/cadenza/cadenza.lock\n"
-    "  --kind KIND    new: processor (the default), criterion, strategy, drafter or observer\n"
+    "  --kind KIND    new: processor (the default), criterion, strategy, drafter,\n"
+    "                 observer or loader\n"
     "  --lang LANG    new: lua (the default) or c\n"
     "  --id ID        new: the id; default: org.example. and the folder's name\n"
     "  -h, --help     this text\n"
@@ -81,23 +81,9 @@ enum { OPT_KIND = CDZ_OPT_OWN, OPT_LANG, OPT_ID, OPT_YES, OPT_LOCK };
 
 static cdz_status open_registry(const options *o, cdz_registry **out, cdz_error *err)
 {
-    cdz_arena arena = {0};
-    cdz_registry_options want = {.builtin_dir = cdz_env_plugin_dir(),
-                                 .allow_model_plugins = o->allow_model_plugins,
-                                 .safe_mode = o->safe_mode};
-    cdz_status st = cdz_places_of_user(&arena, &want)
-                        ? cdz_registry_create(&want, out, err)
-                        : cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
-    cdz_arena_free(&arena);
-    CDZ_TRY(st);
-    st = cdz_registry_add_loader(*out, &cdz_lua_loader, err);
-    for (uint32_t i = 0; st == CDZ_OK && i < o->n_plugins; i++)
-        st = cdz_registry_load(*out, o->plugins[i], 0, NULL, err);
-    if (st != CDZ_OK) {
-        cdz_registry_free(*out);
-        *out = NULL;
-    }
-    return st;
+    const cdz_registry_options want = {.allow_model_plugins = o->allow_model_plugins,
+                                       .safe_mode = o->safe_mode};
+    return cdz_plugins_open_user(&want, o->plugins, o->n_plugins, out, err);
 }
 
 /* --- list ------------------------------------------------------------------------------------------------- */
@@ -147,9 +133,13 @@ static cdz_status list_all(cdz_registry *registry, lister *l, cdz_error *err)
     static const struct {
         uint32_t kind;
         const char *title;
-    } groups[] = {{CDZ_KIND_STRATEGY, "strategies"},         {CDZ_KIND_PROCESSOR, "processors"},
-                  {CDZ_KIND_CRITERION, "stopping criteria"}, {CDZ_KIND_DRAFTER, "drafters"},
-                  {CDZ_KIND_OBSERVER, "observers"},          {0, "refused"}};
+    } groups[] = {{CDZ_KIND_STRATEGY, "strategies"},
+                  {CDZ_KIND_PROCESSOR, "processors"},
+                  {CDZ_KIND_CRITERION, "stopping criteria"},
+                  {CDZ_KIND_DRAFTER, "drafters"},
+                  {CDZ_KIND_OBSERVER, "observers"},
+                  {CDZ_KIND_LOADER, "loaders"},
+                  {0, "refused"}};
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         l->title = groups[i].title;
         l->kind = groups[i].kind;
@@ -247,6 +237,8 @@ static cdz_status show_plugin(const cdz_plugin_ref *ref, const char *package, bo
     if (base->summary[0]) printf("%-10s %s\n", "summary", base->summary);
     printf("%-10s %s (%s)\n", "file", cdz_module_path(ref->module), cdz_module_origin(ref->module));
     if (package) show_package(package);
+    if (base->kind == CDZ_KIND_LOADER)
+        printf("%-10s %s\n", "endings", ((const cdz_loader *)base)->endings);
     show_caps(base);
     if (state_size(base)) printf("%-10s %u bytes per row\n", "state", state_size(base));
     return show_params(base, err);
@@ -257,8 +249,9 @@ bool cdz_cli_is_plugin_path(const char *text)
     struct stat s;
     const char *dot = strrchr(text, '.');
     if (strchr(text, '/')) return true;
-    if (dot && (strcmp(dot, ".so") == 0 || strcmp(dot, cdz_lua_loader.suffix) == 0)) return true;
-    return stat(text, &s) == 0 && S_ISDIR(s.st_mode) && cdz_manifest_present(text);
+    if (dot && (strcmp(dot, ".so") == 0 || strcmp(dot, ".lua") == 0)) return true;
+    if (stat(text, &s) != 0) return false;
+    return (S_ISREG(s.st_mode) && dot) || (S_ISDIR(s.st_mode) && cdz_manifest_present(text));
 }
 
 static cdz_status info_of_path(cdz_registry *registry, const char *path, bool as_page,
@@ -275,7 +268,7 @@ static cdz_status info_of_path(cdz_registry *registry, const char *path, bool as
 static cdz_status info_of_id(cdz_registry *registry, const char *id, bool as_page, cdz_error *err)
 {
     unsigned shown = 0;
-    for (uint32_t kind = CDZ_KIND_PROCESSOR; kind <= CDZ_KIND_OBSERVER; kind++) {
+    for (uint32_t kind = CDZ_KIND_PROCESSOR; cdz_kind_name(kind); kind++) {
         cdz_plugin_ref ref;
         if (cdz_registry_find(registry, kind, id, &ref, NULL) != CDZ_OK) continue;
         if (shown++) printf("\n");
@@ -306,7 +299,7 @@ static cdz_status schema_of_id(cdz_registry *registry, const char *id, cdz_buf *
 {
     cdz_buf all = {0};
     unsigned n = 0;
-    for (uint32_t kind = CDZ_KIND_PROCESSOR; kind <= CDZ_KIND_OBSERVER; kind++) {
+    for (uint32_t kind = CDZ_KIND_PROCESSOR; cdz_kind_name(kind); kind++) {
         cdz_plugin_ref ref;
         if (cdz_registry_find(registry, kind, id, &ref, NULL) != CDZ_OK) continue;
         if (n++) cdz_buf_puts(&all, ",\n");

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/plugins.h"
 #include "cli/cli.h"
 #include "config/environment.h"
-#include "lua/lua_loader.h"
 #include "plug/check.h"
 #include "plug/lock_write.h"
 #include "plug/package.h"
@@ -135,12 +135,8 @@ static cdz_status ask(bool yes, cdz_error *err)
 static cdz_status try_package(const char *folder, cdz_error *err)
 {
     cdz_registry *registry = NULL;
-    const cdz_registry_options none = {.builtin_dir = "/", .allow_model_plugins = true};
-    cdz_plugin_ref ref = {0};
-    CDZ_TRY(cdz_registry_create(&none, &registry, err));
-    cdz_status st = cdz_registry_add_loader(registry, &cdz_lua_loader, err);
-    if (st == CDZ_OK) st = cdz_registry_load(registry, folder, 0, &ref, err);
-    cdz_module_release(ref.module);
+    const cdz_registry_options want = {.allow_model_plugins = true};
+    cdz_status st = cdz_plugins_open_user(&want, &folder, 1, &registry, err);
     cdz_registry_free(registry);
     return st;
 }

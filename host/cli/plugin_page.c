@@ -2,6 +2,7 @@
 #include "cli/plugin_page.h"
 
 #include "cadenza/criterion.h"
+#include "cadenza/loader.h"
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
 #include "config/params.h"
@@ -34,12 +35,15 @@ static const cap_name strategy_caps[] = {
     {0, NULL},
 };
 
+static const cap_name loader_caps[] = {{CDZ_SANDBOXES, "sandboxes what it opens"}, {0, NULL}};
+
 static const cap_name *promises(const cdz_plugin_base *base, uint32_t *caps)
 {
     switch (base->kind) {
     case CDZ_KIND_PROCESSOR: *caps = ((const cdz_processor *)base)->caps; return processor_caps;
     case CDZ_KIND_CRITERION: *caps = ((const cdz_criterion *)base)->caps; return criterion_caps;
     case CDZ_KIND_STRATEGY: *caps = ((const cdz_strategy *)base)->caps; return strategy_caps;
+    case CDZ_KIND_LOADER: *caps = ((const cdz_loader *)base)->caps; return loader_caps;
     default: *caps = 0; return strategy_caps;
     }
 }
@@ -89,6 +93,9 @@ void cdz_plugin_page(const cdz_plugin_base *base, cdz_buf *out)
     const char *text;
     cdz_buf_printf(out, "# %s\n\n%s. A %s, version %s.\n", base->id, base->summary,
                    cdz_kind_name(base->kind), base->version);
+    if (base->kind == CDZ_KIND_LOADER)
+        cdz_buf_printf(out, "\nOpens files that end in `%s`.\n",
+                       ((const cdz_loader *)base)->endings);
     if (table.n) put_params(&table, out);
     for (uint32_t i = 0; (text = cdz_plugin_promise(base, i)) != NULL; i++)
         cdz_buf_printf(out, "%s- %s\n", i ? "" : "\nIt promises:\n\n", text);

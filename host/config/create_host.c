@@ -1,4 +1,4 @@
-/* create_host.c - the host table during create. There is no request yet: config, noise and the clock of a request are
+/* create_host.c - the host table during create, and during a loader's open and close. There is no request yet: config, noise and the clock of a request are
  * answered by what they answer when there is nothing to say. */
 #include "config/create_host.h"
 
@@ -96,14 +96,23 @@ static create_fn *create_of(const cdz_plugin_base *plugin)
     }
 }
 
+/* What a call outside a request may look at. */
+static cdz_step step_for(const cdz_plugin_base *plugin, const void *params, scope *s)
+{
+    return (cdz_step){.size = sizeof(cdz_step),
+                      .params = params,
+                      .plugin = plugin,
+                      .host = &create_host,
+                      .scope = s};
+}
+
 cdz_status cdz_run_create(const cdz_plugin_base *plugin, const void *params, cdz_arena *arena,
                           cdz_error *err)
 {
     create_fn *create = create_of(plugin);
     cdz_error own = {0};
     scope s = {.arena = arena, .err = &own};
-    const cdz_step step = {
-        .size = sizeof step, .params = params, .plugin = plugin, .host = &create_host, .scope = &s};
+    const cdz_step step = step_for(plugin, params, &s);
     cdz_hygiene before;
     cdz_hygiene_note(&before);
     cdz_status st = create ? create(&step) : CDZ_OK;
@@ -114,4 +123,38 @@ cdz_status cdz_run_create(const cdz_plugin_base *plugin, const void *params, cdz
         return cdz_err(err, st, "%s refused its parameters without saying why (%s)", plugin->id,
                        cdz_status_text(st));
     return cdz_err(err, st, "%s", own.text);
+}
+
+cdz_status cdz_run_open(const cdz_loader *loader, const cdz_plugin_file *file, cdz_arena *arena,
+                        cdz_opened *out, cdz_error *err)
+{
+    const char *id = loader->base.id;
+    cdz_error own = {0};
+    scope s = {.arena = arena, .err = &own};
+    const cdz_step step = step_for(&loader->base, NULL, &s);
+    cdz_hygiene before;
+    cdz_hygiene_note(&before);
+    *out = (cdz_opened){.size = sizeof *out};
+    cdz_status st = loader->open(&step, file, out);
+    const char *broken = cdz_hygiene_broken(&before);
+    if (broken) {
+        if (st == CDZ_OK) cdz_run_close(loader, out, arena);
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: the loader %s %s", file->path, id, broken);
+    }
+    if (st == CDZ_OK) return CDZ_OK;
+    if (!s.said)
+        return cdz_err(err, st, "%s: the loader %s refused it without saying why (%s)", file->path,
+                       id, cdz_status_text(st));
+    return cdz_err(err, st, "%s", own.text);
+}
+
+void cdz_run_close(const cdz_loader *loader, const cdz_opened *opened, cdz_arena *arena)
+{
+    scope s = {.arena = arena};
+    const cdz_step step = step_for(&loader->base, NULL, &s);
+    cdz_hygiene before;
+    if (!loader->close) return;
+    cdz_hygiene_note(&before);
+    loader->close(&step, opened->state);
+    (void)cdz_hygiene_broken(&before);
 }

@@ -27,10 +27,22 @@ static bool ends_with(const char *text, const char *end)
     return len >= n && strcmp(text + len - n, end) == 0;
 }
 
-/* The path in "lua:file.lua", "path.so" or "folder/package"; NULL for an id. */
-static const char *path_in(const char *spec)
+/* The file in "lua:file", "rules:file": whose loader takes files of that ending, or would if it were there; NULL: not
+ * written so. */
+static const char *file_in(const linker *l, const char *spec)
 {
-    if (strncmp(spec, "lua:", 4) == 0) return spec + 4;
+    const size_t n = strcspn(spec, ":");
+    if (n == 0 || spec[n] != ':' || memchr(spec, '/', n)) return NULL;
+    const char *file = spec + n + 1, *dot = strrchr(file, '.');
+    const bool would = dot && strlen(dot + 1) == n && memcmp(dot + 1, spec, n) == 0;
+    return would || cdz_registry_takes(l->registry, spec, n) ? file : NULL;
+}
+
+/* The path in "lua:file.lua", "path.so" or "folder/package"; NULL for an id. */
+static const char *path_in(const linker *l, const char *spec)
+{
+    const char *file = file_in(l, spec);
+    if (file) return file;
     if (strchr(spec, '/') || ends_with(spec, ".so") || ends_with(spec, ".lua")) return spec;
     return NULL;
 }
@@ -89,7 +101,7 @@ static cdz_status find_id(cdz_linker *l, uint32_t kind, const char *id, where pl
 static cdz_status find_plugin(cdz_linker *l, uint32_t kind, const char *spec, where place,
                               const cdz_origin *origin, cdz_plugin_ref *out, cdz_error *why)
 {
-    const char *path = path_in(spec);
+    const char *path = path_in(l, spec);
     if (!path) return find_id(l, kind, spec, place, out, why);
     const char *full = cdz_sources_path(&l->link->arena, origin, path);
     if (!full) return cdz_linker_nomem(l);
@@ -235,7 +247,7 @@ static bool exists(const char *path)
 static cdz_status link_given_strategy(cdz_linker *l, const char *spec)
 {
     cdz_part *entry = &l->link->strategy;
-    const char *path = path_in(spec);
+    const char *path = path_in(l, spec);
     cdz_status st;
 
     entry->origin = (cdz_origin){.source = CDZ_SOURCE_COMMAND};

@@ -98,10 +98,11 @@ static bool take_plugin(cdz_in *in, cdz_arena *arena, cdz_proxy *proxy)
     proxy->state_size = cdz_take_u32(in);
     const uint32_t state_version = cdz_take_u32(in);
     proxy->has = cdz_take_u32(in);
-    base->loader = proxy;
+    base->loader_data = proxy;
     if (base->kind == CDZ_KIND_PROCESSOR) {
         base->size = sizeof(cdz_processor);
-        proxy->descriptor.processor.caps = caps;
+        /* a process is asked by one thread at a time: the engine's */
+        proxy->descriptor.processor.caps = caps & ~(uint32_t)CDZ_ROWWISE;
         proxy->descriptor.processor.state_size = proxy->state_size;
         proxy->descriptor.processor.state_version = state_version;
     } else if (base->kind == CDZ_KIND_CRITERION) {

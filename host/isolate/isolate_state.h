@@ -15,7 +15,7 @@
 
 /* One plugin of the file. */
 typedef struct cdz_proxy {
-    cdz_descriptor descriptor; /* base.loader is this proxy */
+    cdz_descriptor descriptor; /* base.loader_data is this proxy */
     cdz_isolate *of;
     uint32_t index; /* among the plugins of the file */
     uint32_t has;   /* CDZ_HAS_* */

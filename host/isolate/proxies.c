@@ -10,7 +10,7 @@
 
 static const cdz_proxy *proxy_of(const cdz_step *step)
 {
-    return step->plugin->loader;
+    return step->plugin->loader_data;
 }
 
 static cdz_exchange exchange_of(const cdz_step *step, const char *call)

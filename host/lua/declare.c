@@ -290,7 +290,7 @@ static void fill_kind(lua_State *L, cdz_lua_def *def, uint32_t kind, uint32_t ca
     if (state) def->as.base.extension = cdz_lua_state_extension;
     if (def->has_companion)
         def->as.base.extension = state ? cdz_lua_both_extensions : cdz_lua_companion_extension;
-    def->as.base.loader = def;
+    def->as.base.loader_data = def;
 }
 
 static cdz_lua_def *make_def(lua_State *L, cdz_lua_module *m, uint32_t kind)

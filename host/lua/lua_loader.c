@@ -1,4 +1,4 @@
-/* lua_loader.c - a script's file: reading and refusing it, running it, starting it again for each request. */
+/* lua_loader.c - a script's file: refusing it, running it, starting it again for each request. */
 #include "lua/lua_loader.h"
 
 #include <stdlib.h>
@@ -202,14 +202,14 @@ void cdz_lua_module_free(cdz_lua_module *module)
     unload(module);
 }
 
-static cdz_status open_module(const char *path, cdz_lua_module **out, cdz_error *err)
+static cdz_status open_module(const cdz_plugin_file *file, cdz_lua_module **out, cdz_error *err)
 {
-    const char *slash = strrchr(path, '/');
     cdz_lua_module *m = NULL;
 
-    CDZ_TRY(cdz_lua_module_empty(slash ? slash + 1 : path, &m, err));
-    cdz_status st = cdz_lua_read_text(path, &m->source, &m->source_len, err);
-    if (st == CDZ_OK) st = cdz_lua_read_files(m, path, err);
+    CDZ_TRY(cdz_lua_module_empty(file->name, &m, err));
+    m->source_len = (size_t)file->len;
+    cdz_status st = cdz_lua_take_text(file, &m->source, err);
+    if (st == CDZ_OK) st = cdz_lua_take_files(m, file, err);
     if (st != CDZ_OK) {
         unload(m);
         return st;
@@ -218,14 +218,13 @@ static cdz_status open_module(const char *path, cdz_lua_module **out, cdz_error 
     return CDZ_OK;
 }
 
-static cdz_status load(const char *path, void **state, const cdz_plugin_base *const **plugins,
-                       uint32_t *n, cdz_error *err)
+static cdz_status load(const cdz_plugin_file *file, cdz_lua_module **out, cdz_error *err)
 {
     const cdz_lua_limits limits = CDZ_LUA_DEFAULT_LIMITS;
     cdz_lua_module *m = NULL;
     cdz_lua_session *S = NULL;
 
-    CDZ_TRY(open_module(path, &m, err));
+    CDZ_TRY(open_module(file, &m, err));
     cdz_status st = cdz_lua_open(m, 0, &limits, 0, &S, err);
     if (st == CDZ_OK) {
         st = cdz_lua_enter(S, NULL, 1, run_file, NULL);
@@ -233,15 +232,38 @@ static cdz_status load(const char *path, void **state, const cdz_plugin_base *co
         if (st != CDZ_OK) cdz_err(err, st, "%s", S->error);
     }
     cdz_lua_close(S);
-    if (st != CDZ_OK) {
+    if (st == CDZ_OK)
+        *out = m;
+    else
         unload(m);
-        return st;
-    }
-    *state = m;
-    *plugins = m->plugins;
-    *n = m->n_plugins;
+    return st;
+}
+
+static cdz_status open_file(const cdz_step *step, const cdz_plugin_file *file, cdz_opened *out)
+{
+    cdz_lua_module *m = NULL;
+    cdz_error err = {0};
+    const cdz_status st = load(file, &m, &err);
+
+    if (st != CDZ_OK) return cdz_fail(step, st, "%s", err.text);
+    out->state = m;
+    out->plugins = m->plugins;
+    out->n_plugins = m->n_plugins;
     return CDZ_OK;
 }
 
+static void close_file(const cdz_step *step, void *state)
+{
+    (void)step;
+    unload(state);
+}
+
 const cdz_loader cdz_lua_loader = {
-    .suffix = ".lua", .load = load, .unload = unload, .file = cdz_lua_file_of};
+    .base = {CDZ_LOADER_BASE, .id = "org.cadenza.lua-loader", .version = "1.0.0",
+             .summary = "Plugins in Lua 5.4, in a sandbox"},
+    .caps = CDZ_SANDBOXES,
+    .max_bytes = CDZ_LUA_MAX_SOURCE,
+    .endings = "lua",
+    .open = open_file,
+    .close = close_file,
+};

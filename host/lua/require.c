@@ -1,6 +1,6 @@
 /* require.c - require "name": the other .lua files of a package, and nothing else.
  *
- * A package names them in its plugin.ini (files = tables.lua, words.lua). They are read when the script is loaded, by
+ * A package names them in its plugin.ini (files = tables.lua, words.lua). The host reads them with the script, by
  * name and never by a path that the script makes up, so what runs later is what was there then. Each runs once per state,
  * in the script's own sandbox, and what it returned is what every later require of it gives. */
 #include <stdlib.h>
@@ -24,20 +24,38 @@ static size_t line_of(const char *text, size_t at)
     return line;
 }
 
+static cdz_status check_text(const char *path, const char *text, size_t len, cdz_error *err)
+{
+    const size_t valid = cdz_utf8_valid_prefix(text, len);
+
+    if (len > 0 && text[0] == 0x1b)
+        return cdz_err(err, CDZ_E_INPUT, "%s: is compiled Lua; only source text is accepted", path);
+    if (valid < len)
+        return cdz_err(err, CDZ_E_INPUT, "%s:%zu: is not valid UTF-8", path, line_of(text, valid));
+    return CDZ_OK;
+}
+
 cdz_status cdz_lua_read_text(const char *path, char **text, size_t *len, cdz_error *err)
 {
     CDZ_TRY(cdz_file_read(path, CDZ_LUA_MAX_SOURCE, text, len, err));
-    const size_t valid = cdz_utf8_valid_prefix(*text, *len);
-    cdz_status st = CDZ_OK;
-
-    if (*len > 0 && (*text)[0] == 0x1b)
-        st = cdz_err(err, CDZ_E_INPUT, "%s: is compiled Lua; only source text is accepted", path);
-    else if (valid < *len)
-        st = cdz_err(err, CDZ_E_INPUT, "%s:%zu: is not valid UTF-8", path, line_of(*text, valid));
+    cdz_status st = check_text(path, *text, *len, err);
     if (st == CDZ_OK) return st;
     free(*text);
     *text = NULL;
     return st;
+}
+
+cdz_status cdz_lua_take_text(const cdz_plugin_file *file, char **text, cdz_error *err)
+{
+    if (!file->bytes)
+        return cdz_err(err, CDZ_E_LIMIT, "%s: has %llu bytes, the limit is %u", file->path,
+                       (unsigned long long)file->len, CDZ_LUA_MAX_SOURCE);
+    const size_t len = (size_t)file->len;
+    CDZ_TRY(check_text(file->path, file->bytes, len, err));
+    *text = malloc(len + 1);
+    if (!*text) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", file->path);
+    memcpy(*text, file->bytes, len + 1); /* and the NUL */
+    return CDZ_OK;
 }
 
 static bool is_lua(const char *name)
@@ -47,54 +65,28 @@ static bool is_lua(const char *name)
     return dot && strcmp(dot, ".lua") == 0;
 }
 
-static cdz_status read_files(cdz_lua_module *m, const cdz_manifest *manifest, cdz_error *err)
+cdz_status cdz_lua_take_files(cdz_lua_module *m, const cdz_plugin_file *entry, cdz_error *err)
 {
     size_t total = 0;
 
-    m->manifest = cdz_arena_strdup(&m->arena, manifest->path);
-    m->files = cdz_arena_array(&m->arena, manifest->n_files, sizeof *m->files);
-    if (!m->manifest || (manifest->n_files > 0 && !m->files))
-        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->name);
-    for (uint32_t i = 0; i < manifest->n_files; i++) {
-        if (!is_lua(manifest->files[i])) continue;
+    m->files = cdz_arena_array(&m->arena, entry->n_files + 1, sizeof *m->files);
+    if (!m->files) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->name);
+    for (uint32_t i = 0; i < entry->n_files; i++) {
+        const cdz_plugin_file *file = entry->files[i];
+        if (!is_lua(file->name)) continue;
         cdz_lua_file *f = &m->files[m->n_files];
-        *f = (cdz_lua_file){.name = cdz_arena_strdup(&m->arena, manifest->files[i]),
-                            .path = cdz_arena_strdup(&m->arena, manifest->file_paths[i])};
-        if (!f->name || !f->path) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->name);
-        CDZ_TRY(cdz_lua_read_text(manifest->file_paths[i], &f->source, &f->len, err));
+        f->name = cdz_arena_strdup(&m->arena, file->name);
+        if (!f->name) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", m->name);
+        CDZ_TRY(cdz_lua_take_text(file, &f->source, err));
+        f->len = (size_t)file->len;
         m->n_files++;
         total += f->len;
         if (total > MAX_FILES_BYTES)
-            return cdz_err(err, CDZ_E_LIMIT, "%s: its files have more than %u bytes together",
-                           manifest->path, MAX_FILES_BYTES);
+            return cdz_err(err, CDZ_E_LIMIT,
+                           "%s: the files of its package have more than %u bytes together",
+                           entry->path, MAX_FILES_BYTES);
     }
     return CDZ_OK;
-}
-
-/* A manifest that is about another file, or none, leaves the script without files. */
-cdz_status cdz_lua_read_files(cdz_lua_module *m, const char *path, cdz_error *err)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    cdz_manifest manifest = {0};
-    cdz_error other = {0};
-    cdz_status st = CDZ_OK;
-
-    if (!folder) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
-    if (cdz_manifest_present(folder) && cdz_manifest_read(folder, &manifest, &other) == CDZ_OK &&
-        strcmp(manifest.entry, m->name) == 0)
-        st = read_files(m, &manifest, err);
-    cdz_manifest_free(&manifest);
-    free(folder);
-    return st;
-}
-
-const char *cdz_lua_file_of(const void *state, uint32_t i)
-{
-    const cdz_lua_module *m = state;
-
-    if (!m->manifest || i > m->n_files) return NULL;
-    return i == 0 ? m->manifest : m->files[i - 1].path;
 }
 
 void cdz_lua_free_files(cdz_lua_module *m)

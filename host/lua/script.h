@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "cadenza/drafter.h"
+#include "cadenza/loader.h"
 #include "cadenza/observer.h"
 #include "cadenza/processor.h"
 #include "lua/session.h"
@@ -16,7 +17,7 @@
 #define CDZ_LUA_MAX_PLUGINS 64
 #define CDZ_LUA_MAX_PARAMS  256
 
-/* One plugin of a script. Its descriptor's base.loader points back here. */
+/* One plugin of a script. Its descriptor's base.loader_data points back here. */
 typedef struct cdz_lua_def {
     union {
         cdz_plugin_base base;
@@ -36,8 +37,8 @@ typedef struct cdz_lua_def {
 
 /* Another file of the package, for require. */
 typedef struct cdz_lua_file {
-    const char *name, *path; /* the arena's */
-    char *source;            /* its own */
+    const char *name; /* the arena's */
+    char *source;     /* its own */
     size_t len;
 } cdz_lua_file;
 
@@ -47,8 +48,7 @@ struct cdz_lua_module {
     size_t source_len;
     cdz_lua_file *files; /* what plugin.ini lists */
     uint32_t n_files;
-    const char *manifest; /* the plugin.ini that lists them; NULL: the file stands alone */
-    cdz_arena arena;      /* descriptors, parameter tables and their texts */
+    cdz_arena arena; /* descriptors, parameter tables and their texts */
     cdz_lua_def *defs;
     const cdz_plugin_base **plugins;
     uint32_t n_plugins;
@@ -61,17 +61,17 @@ const char *cdz_lua_module_name(const cdz_lua_module *module);
 /* A lasting copy of a stop reason; when too many different ones came, the constant "custom". [any] */
 const char *cdz_lua_module_reason(cdz_lua_module *module, const char *text, size_t len);
 
-/* require.c: the other files of the package that path is the entry of. */
-cdz_status cdz_lua_read_files(cdz_lua_module *m, const char *path, cdz_error *err);
+/* require.c: a file's text, checked, a copy; and the other scripts of the package that entry belongs to. */
+cdz_status cdz_lua_take_text(const cdz_plugin_file *file, char **text, cdz_error *err);
+cdz_status cdz_lua_take_files(cdz_lua_module *m, const cdz_plugin_file *entry, cdz_error *err);
 void cdz_lua_free_files(cdz_lua_module *m);
-const char *cdz_lua_file_of(const void *module, uint32_t i); /* as cdz_loader.file */
-void cdz_lua_push_require(lua_State *L);                     /* [protected] the function */
+void cdz_lua_push_require(lua_State *L); /* [protected] the function */
 
 /* A session of def's plugin for a request (step->request may be NULL: create): file run, functions found, p made. */
 cdz_status cdz_lua_start(const cdz_lua_def *def, const cdz_step *step, cdz_lua_session **out);
 static inline const cdz_lua_def *cdz_lua_def_of(const cdz_step *step)
 {
-    return (const cdz_lua_def *)step->plugin->loader;
+    return (const cdz_lua_def *)step->plugin->loader_data;
 }
 /* Puts S's sentence on the request and returns st; for CDZ_LUA_SPENT_STATUS it is there already. */
 cdz_status cdz_lua_report(const cdz_lua_session *S, const cdz_step *step, cdz_status st);

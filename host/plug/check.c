@@ -9,11 +9,14 @@
 
 #define MAX_PARAMS 256u
 #define MAX_TEXT   4096u /* bytes of a name, help or summary */
+#define MAX_ENDING 16
+
+#define ENDING_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789_"
 
 static const char *const kind_names[] = {
     [CDZ_KIND_PROCESSOR] = "processor", [CDZ_KIND_CRITERION] = "criterion",
     [CDZ_KIND_STRATEGY] = "strategy",   [CDZ_KIND_DRAFTER] = "drafter",
-    [CDZ_KIND_OBSERVER] = "observer",
+    [CDZ_KIND_OBSERVER] = "observer",   [CDZ_KIND_LOADER] = "loader",
 };
 
 const char *cdz_kind_name(uint32_t kind)
@@ -119,13 +122,18 @@ static bool kind_sizes(uint32_t kind, size_t *least, size_t *ours)
         *least = offsetof(cdz_observer, begin) + sizeof(((cdz_observer *)0)->begin);
         *ours = sizeof(cdz_observer);
         return true;
+    case CDZ_KIND_LOADER:
+        *least = offsetof(cdz_loader, open) + sizeof(((cdz_loader *)0)->open);
+        *ours = sizeof(cdz_loader);
+        return true;
     default: return false;
     }
 }
 
 static bool text_ok(const cdz_native *native, const char *text)
 {
-    return text && (!native || cdz_native_holds_string(native, text, MAX_TEXT));
+    if (native) return cdz_native_holds_string(native, text, MAX_TEXT);
+    return text && strnlen(text, MAX_TEXT + 1) <= MAX_TEXT;
 }
 
 /* Size and kind, then the copy; nothing is read past the size the plugin states. */
@@ -142,10 +150,11 @@ static cdz_status copy_descriptor(const char *path, const cdz_plugin_base *from,
     if (!kind_sizes(out->base.kind, &least, &ours))
         return cdz_err(err, CDZ_E_PLUGIN,
                        "%s: has a plugin of kind %u; this host knows %u (processor), %u "
-                       "(criterion), %u (strategy), %u (drafter) and %u (observer)",
+                       "(criterion), %u (strategy), %u (drafter), %u (observer) and %u (loader)",
                        path, out->base.kind, (unsigned)CDZ_KIND_PROCESSOR,
                        (unsigned)CDZ_KIND_CRITERION, (unsigned)CDZ_KIND_STRATEGY,
-                       (unsigned)CDZ_KIND_DRAFTER, (unsigned)CDZ_KIND_OBSERVER);
+                       (unsigned)CDZ_KIND_DRAFTER, (unsigned)CDZ_KIND_OBSERVER,
+                       (unsigned)CDZ_KIND_LOADER);
     if (size < least || (native && !cdz_native_holds(native, from, size)))
         return cdz_err(err, CDZ_E_PLUGIN,
                        "%s: a %s's descriptor has %zu bytes, expected at least %zu; rebuild it with "
@@ -222,7 +231,7 @@ static cdz_status check_table(const char *path, const cdz_native *native,
         return cdz_err(err, CDZ_E_PLUGIN,
                        "%s: '%s' has an unreadable parameter table (rows of %u bytes, expected %zu)",
                        path, base->id, base->param_size, sizeof(cdz_param));
-    for (uint32_t i = 0; native && i < base->n_params; i++) {
+    for (uint32_t i = 0; i < base->n_params; i++) {
         cdz_param row;
         memcpy(&row, (const char *)base->params + (size_t)i * base->param_size, sizeof row);
         if (!text_ok(native, row.name) || (row.help && !text_ok(native, row.help)) ||
@@ -250,6 +259,9 @@ static cdz_status check_calls(const char *path, const cdz_descriptor *d, cdz_err
     case CDZ_KIND_DRAFTER:
         if (!d->drafter.propose) missing = "propose";
         break;
+    case CDZ_KIND_LOADER:
+        if (!d->loader.open) missing = "open";
+        break;
     case CDZ_KIND_OBSERVER: break; /* hears what it wants to */
     default:
         if (!d->strategy.run) missing = "run";
@@ -265,6 +277,48 @@ static cdz_status check_calls(const char *path, const cdz_descriptor *d, cdz_err
     return CDZ_OK;
 }
 
+/* --- loaders ---------------------------------------------------------------------------------------------- */
+
+bool cdz_endings_hold(const char *endings, const char *ending, size_t n)
+{
+    for (const char *p = endings;; p++) {
+        const size_t len = strcspn(p, "|");
+        if (len == n && memcmp(p, ending, n) == 0) return true;
+        if (p[len] == '\0') return false;
+        p += len;
+    }
+}
+
+static bool ending_ok(const char *ending, size_t n)
+{
+    static const char *const taken[] = {"so", "ini"};
+    if (n < 1 || n > MAX_ENDING || strspn(ending, ENDING_LETTERS) < n) return false;
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
+        if (strlen(taken[i]) == n && memcmp(taken[i], ending, n) == 0) return false;
+    return true;
+}
+
+static cdz_status check_loader(const char *path, const cdz_native *native, const cdz_loader *loader,
+                               cdz_error *err)
+{
+    const char *id = loader->base.id;
+    if (loader->base.n_params > 0)
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: loader '%s' declares parameters; a loader has none",
+                       path, id);
+    if (!text_ok(native, loader->endings))
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: loader '%s' names no endings of files", path, id);
+    for (const char *p = loader->endings;; p++) {
+        const size_t n = strcspn(p, "|");
+        if (!ending_ok(p, n))
+            return cdz_err(err, CDZ_E_PLUGIN,
+                           "%s: loader '%s': '%.*s' is no ending of files; expected 1 to %d of a-z "
+                           "0-9 _, and not so or ini",
+                           path, id, n < 40 ? (int)n : 40, p, MAX_ENDING);
+        if (p[n] == '\0') return CDZ_OK;
+        p += n;
+    }
+}
+
 cdz_status cdz_descriptor_adopt(const char *path, const cdz_plugin_base *from,
                                 const cdz_native *native, cdz_descriptor *out, cdz_error *err)
 {
@@ -272,6 +326,7 @@ cdz_status cdz_descriptor_adopt(const char *path, const cdz_plugin_base *from,
     CDZ_TRY(check_names(path, native, &out->base, err));
     CDZ_TRY(check_bits(path, out, err));
     CDZ_TRY(check_calls(path, out, err));
+    if (out->base.kind == CDZ_KIND_LOADER) CDZ_TRY(check_loader(path, native, &out->loader, err));
     CDZ_TRY(check_table(path, native, &out->base, err));
     const cdz_param_table table = {.at = out->base.params,
                                    .n = out->base.n_params,

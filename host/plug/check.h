@@ -4,6 +4,7 @@
 
 #include "cadenza/criterion.h"
 #include "cadenza/drafter.h"
+#include "cadenza/loader.h"
 #include "cadenza/observer.h"
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
@@ -17,13 +18,14 @@ typedef union cdz_descriptor {
     cdz_strategy strategy;
     cdz_drafter drafter;
     cdz_observer observer;
+    cdz_loader loader;
 } cdz_descriptor;
 
 #define CDZ_MAX_PLUGINS    256u       /* plugins in one file */
 #define CDZ_MAX_STATE_SIZE (1u << 20) /* bytes of state per row */
 #define CDZ_MAX_ID         64u
 
-/* "processor", "criterion", "strategy", "drafter", "observer"; NULL for anything else. */
+/* "processor", "criterion", "strategy", "drafter", "observer", "loader"; NULL for anything else. */
 const char *cdz_kind_name(uint32_t kind);
 uint32_t cdz_kind_of_name(const char *name); /* 0: no such kind */
 bool cdz_plugin_id_ok(const char *id);       /* [a-z0-9._-]{1,64} */
@@ -33,8 +35,11 @@ bool cdz_plugin_version_ok(const char *version);
 cdz_status cdz_entry_check(const char *path, const cdz_native *native, cdz_entry *out,
                            cdz_error *err);
 
+/* Whether `ending` (n bytes, without a dot) is one of the words of a loader's endings. */
+bool cdz_endings_hold(const char *endings, const char *ending, size_t n);
+
 /* Copies a descriptor into *out and checks it. native: the object it must lie in, or NULL for descriptors that a loader
- * of our own made. */
+ * made: they lie where it likes. */
 cdz_status cdz_descriptor_adopt(const char *path, const cdz_plugin_base *from,
                                 const cdz_native *native, cdz_descriptor *out, cdz_error *err);
 

@@ -43,7 +43,7 @@ cdz_status cdz_isolated_open(cdz_isolated *set, const cdz_module_source *source,
 {
     struct cdz_isolated_file *known = find(set, canonical);
     cdz_module *module = known ? known->module : NULL;
-    if (module && cdz_module_is_current(module, canonical)) {
+    if (module && cdz_module_is_current(module, canonical, NULL)) {
         CDZ_TRY(cdz_module_check_hash(source, err));
     } else {
         CDZ_TRY(cdz_module_open(source, &module, err));

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "isolate/isolate.h"
+#include "plug/loaded.h"
 
 #define MAX_FILE_BYTES (256u << 20)
 
@@ -22,17 +23,19 @@ struct cdz_module {
     cdz_native native; /* shared objects */
     bool resident;
     cdz_isolate *isolate; /* shared objects that run elsewhere */
-    cdz_loader loader;    /* everything else */
-    void *state;
-    cdz_file_id *more; /* (n_more) of the loader's further files */
+    cdz_opener opener; /* everything else; the module with the loader is retained */
+    cdz_loaded *loaded;
+    cdz_file_id *more; /* (n_more) of the further files that were read */
     uint32_t n_more;
 };
 
+/* What loaded the file goes last: it may be the last to use its loader. */
 static void close_module(cdz_module *module)
 {
     cdz_isolate_close(module->isolate);
     cdz_native_close(&module->native, module->resident);
-    if (module->loader.unload && module->state) module->loader.unload(module->state);
+    cdz_loaded_close(module->loaded);
+    cdz_module_release(module->opener.module);
     free(module->plugins);
     free(module->more);
     free(module->path);
@@ -89,9 +92,17 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
+/* The loader's own file is the last of them; one that is linked in has none. */
 const char *cdz_module_file(const cdz_module *module, uint32_t i)
 {
-    return module->loader.file && module->state ? module->loader.file(module->state, i) : NULL;
+    if (i < module->n_more) return cdz_loaded_file(module->loaded, i);
+    const cdz_module *by = module->opener.module;
+    return i == module->n_more && by && by->native.handle ? by->path : NULL;
+}
+
+bool cdz_module_is_script(const cdz_module *module)
+{
+    return module->opener.scripts;
 }
 
 static bool is_same(const cdz_file_id *a, const char *path)
@@ -103,24 +114,34 @@ static bool is_same(const cdz_file_id *a, const char *path)
            same_time(&a->mtime, &b.mtime) && same_time(&a->ctime, &b.ctime);
 }
 
-bool cdz_module_is_current(const cdz_module *module, const char *path)
+bool cdz_module_is_current(const cdz_module *module, const char *path, const cdz_loader *loader)
 {
-    bool same = is_same(&module->id, path);
+    bool same = module->opener.loader == loader && is_same(&module->id, path);
     for (uint32_t i = 0; same && i < module->n_more; i++)
-        same = is_same(&module->more[i], cdz_module_file(module, i));
+        same = is_same(&module->more[i], cdz_loaded_file(module->loaded, i));
     return same;
 }
 
-/* Which files the loader has read beside the one it was given. One that has changed since, or gone, will not be the same. */
+const cdz_loader *cdz_module_loader_of(const cdz_module *module, const char *ending, size_t n)
+{
+    for (uint32_t i = 0; i < module->n_plugins; i++) {
+        const cdz_descriptor *d = &module->plugins[i];
+        if (d->base.kind == CDZ_KIND_LOADER && cdz_endings_hold(d->loader.endings, ending, n))
+            return &d->loader;
+    }
+    return NULL;
+}
+
+/* Which files were read beside the one that was named. One that has changed since, or gone, will not be the same. */
 static cdz_status note_files(cdz_module *module, cdz_error *err)
 {
     uint32_t n = 0;
-    while (cdz_module_file(module, n)) n++;
+    while (cdz_loaded_file(module->loaded, n)) n++;
     module->more = calloc(n ? n : 1, sizeof *module->more);
     if (!module->more) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", module->path);
     for (; module->n_more < n; module->n_more++) {
         struct stat s;
-        if (stat(cdz_module_file(module, module->n_more), &s) == 0)
+        if (stat(cdz_loaded_file(module->loaded, module->n_more), &s) == 0)
             module->more[module->n_more] = file_id(&s);
     }
     return CDZ_OK;
@@ -207,37 +228,92 @@ static cdz_status open_isolated(cdz_module *module, const cdz_module_source *sou
     return st == CDZ_OK ? adopt(module, plugins, n, NULL, err) : st;
 }
 
+/* The package's further files against the lock; the manifest was compared with it before. */
+static cdz_status compare_more(const cdz_module_source *source, const cdz_plugin_file *file,
+                               cdz_error *err)
+{
+    char found[CDZ_SHA256_HEX];
+    const cdz_pinned *pinned = &source->pinned;
+    for (uint32_t i = 0; pinned->pin && i < file->n_files; i++) {
+        const cdz_plugin_file *more = file->files[i];
+        const char *expected = cdz_pin_sha256(pinned->pin, more->name);
+        if (!expected || !more->bytes)
+            continue; /* not pinned: refused before; not read: not used */
+        cdz_sha256_hex(more->bytes, (size_t)more->len, found);
+        if (strcasecmp(found, expected) != 0)
+            return cdz_trust_changed(more->path, found, expected, pinned->lock, err);
+    }
+    return CDZ_OK;
+}
+
+static cdz_status check_kinds(const cdz_module *module, cdz_error *err)
+{
+    for (uint32_t i = 0; i < module->n_plugins; i++)
+        if (module->plugins[i].base.kind == CDZ_KIND_LOADER)
+            return cdz_err(err, CDZ_E_PLUGIN,
+                           "%s: the loader %s made a loader '%s' of it; loaders are shared objects",
+                           module->path, module->opener.loader->base.id, module->plugins[i].base.id);
+    return CDZ_OK;
+}
+
 static cdz_status open_with_loader(cdz_module *module, const cdz_module_source *source,
                                    cdz_error *err)
 {
-    const cdz_plugin_base *const *plugins = NULL;
+    const cdz_plugin_base *const *plugins;
     uint32_t n = 0;
-    CDZ_TRY(cdz_module_check_hash(source, err));
-    module->loader = *source->loader;
-    CDZ_TRY(module->loader.load(source->path, &module->state, &plugins, &n, err));
+    module->opener = source->opener;
+    cdz_module_retain(module->opener.module);
+    CDZ_TRY(cdz_loaded_read(module->opener.loader, source->path, &module->loaded, err));
+    const cdz_plugin_file *file = cdz_loaded_source(module->loaded);
+    CDZ_TRY(compare_hash(source, file->bytes, (size_t)file->len, err));
+    CDZ_TRY(compare_more(source, file, err));
     CDZ_TRY(note_files(module, err));
-    if (n == 0 || n > CDZ_MAX_PLUGINS)
-        return cdz_err(err, CDZ_E_PLUGIN, "%s: defines %u plugins; expected 1 to %u", source->path,
-                       n, CDZ_MAX_PLUGINS);
-    return adopt(module, plugins, n, NULL, err);
+    CDZ_TRY(cdz_loaded_start(module->loaded, err));
+    plugins = cdz_loaded_plugins(module->loaded, &n);
+    CDZ_TRY(adopt(module, plugins, n, NULL, err));
+    return check_kinds(module, err);
+}
+
+static cdz_status new_module(const char *path, const char *origin, cdz_module **out, cdz_error *err)
+{
+    cdz_module *module = calloc(1, sizeof *module);
+    if (module) module->path = strdup(path);
+    if (!module || !module->path) {
+        free(module);
+        return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    }
+    atomic_init(&module->refs, 1);
+    module->origin = origin;
+    *out = module;
+    return CDZ_OK;
+}
+
+cdz_status cdz_module_linked(const cdz_plugin_base *plugin, const char *origin, cdz_module **out,
+                             cdz_error *err)
+{
+    cdz_module *module = NULL;
+    CDZ_TRY(new_module("libcadenza", origin, &module, err));
+    cdz_status st = adopt(module, &plugin, 1, NULL, err);
+    if (st == CDZ_OK)
+        *out = module;
+    else
+        close_module(module);
+    return st;
 }
 
 cdz_status cdz_module_open(const cdz_module_source *source, cdz_module **out, cdz_error *err)
 {
     struct stat s;
+    cdz_module *module = NULL;
     if (stat(source->path, &s) != 0)
         return cdz_err(err, CDZ_E_NOT_FOUND, "%s: no such file", source->path);
-    cdz_module *module = calloc(1, sizeof *module);
-    if (!module) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", source->path);
-    atomic_init(&module->refs, 1);
-    module->origin = source->origin;
+    CDZ_TRY(new_module(source->path, source->origin, &module, err));
     module->id = file_id(&s);
-    module->path = strdup(source->path);
-    cdz_status st = CDZ_OK;
-    if (!module->path) st = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", source->path);
-    if (st == CDZ_OK && source->loader) st = open_with_loader(module, source, err);
-    if (st == CDZ_OK && source->worker) st = open_isolated(module, source, err);
-    if (st == CDZ_OK && !source->loader && !source->worker) st = open_native(module, source, err);
+    cdz_status st;
+    if (source->opener.loader)
+        st = open_with_loader(module, source, err);
+    else
+        st = source->worker ? open_isolated(module, source, err) : open_native(module, source, err);
     if (st != CDZ_OK)
         close_module(module);
     else

@@ -16,17 +16,27 @@ typedef struct cdz_file_id {
     struct timespec mtime, ctime;
 } cdz_file_id;
 
-typedef struct cdz_module_source {
-    const char *path;         /* regular file */
-    const char *origin;       /* constant memory */
+/* Who opens files of a name. */
+typedef struct cdz_opener {
     const cdz_loader *loader; /* NULL: a shared object */
-    const char *worker;       /* the program to open a shared object in; NULL: opened here */
+    cdz_module *module;       /* that holds the loader */
+    bool scripts; /* its files are data: the loader comes with the host and sandboxes them */
+} cdz_opener;
+
+typedef struct cdz_module_source {
+    const char *path;   /* regular file */
+    const char *origin; /* constant memory */
+    cdz_opener opener;
+    const char *worker; /* the program to open a shared object in; NULL: opened here */
     const char *sha256; /* hexadecimal, what plugin.ini says the bytes hash to; NULL: it does not */
     cdz_pinned pinned;  /* the same of a lock */
 } cdz_module_source;
 
 /* Opens, checks every descriptor, and gives one reference. */
 cdz_status cdz_module_open(const cdz_module_source *source, cdz_module **out, cdz_error *err);
+/* A module of no file: a plugin that is linked in, constant data. Its path is "libcadenza". */
+cdz_status cdz_module_linked(const cdz_plugin_base *plugin, const char *origin, cdz_module **out,
+                             cdz_error *err);
 
 uint32_t cdz_module_count(const cdz_module *module);
 const cdz_plugin_base *cdz_module_plugin(const cdz_module *module, uint32_t i);
@@ -37,7 +47,10 @@ cdz_status cdz_module_check_hash(const cdz_module_source *source, cdz_error *err
 /* A module whose code runs in a process of its own; NULL for others. */
 const struct cdz_isolate *cdz_module_isolate(const cdz_module *module);
 
-/* Whether path is still the file this module was made from. */
-bool cdz_module_is_current(const cdz_module *module, const char *path);
+/* Whether path is still the file this module was made from, and loader who would open it. */
+bool cdz_module_is_current(const cdz_module *module, const char *path, const cdz_loader *loader);
+
+/* The loader of this ending (n bytes, no dot) in the module; NULL: it has none. */
+const cdz_loader *cdz_module_loader_of(const cdz_module *module, const char *ending, size_t n);
 
 #endif

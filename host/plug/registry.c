@@ -19,8 +19,6 @@
 #include "plug/manifest.h"
 #include "plug/module.h"
 
-#define MAX_LOADERS 8
-
 typedef enum rank { RANK_NAMED, RANK_PATH, RANK_USER, RANK_BUILTIN } rank;
 
 static const char *const origins[] = {[RANK_NAMED] = "named by the user",
@@ -32,7 +30,7 @@ static const char *const origins[] = {[RANK_NAMED] = "named by the user",
 typedef struct entry {
     rank rank;
     char *path;         /* as found or named: of the file, or of the package folder */
-    char *file;         /* canonical path of what was loaded; NULL when refused */
+    char *file;         /* canonical path of what was loaded; NULL when refused or linked in */
     cdz_module *module; /* NULL: refused, problem says why */
     char *id;           /* refused packages: the id of plugin.ini; may be NULL */
     cdz_error *problem;
@@ -43,11 +41,11 @@ struct cdz_registry {
     pthread_mutex_t lock;
     cdz_arena arena; /* options */
     const char *builtin_dir, *search_path, *user_dir, *lock_paths[2];
-    bool allow_model_plugins, safe_mode, scanned, trust_read;
+    bool allow_model_plugins, safe_mode, trust_read;
     cdz_isolated isolated;
-    cdz_trust trust; /* read with the first directory */
-    cdz_loader loaders[MAX_LOADERS];
-    uint32_t n_loaders;
+    bool loaders_scanned, scanned; /* of the directories: the packages that are loaders, and all */
+    bool loaders_only;             /* the former are looked for now */
+    cdz_trust trust;               /* read with the first directory */
     entry *entries;
     size_t n_entries, cap;
 };
@@ -116,19 +114,6 @@ const char *cdz_registry_builtin_dir(const cdz_registry *registry)
     return registry->builtin_dir;
 }
 
-cdz_status cdz_registry_add_loader(cdz_registry *registry, const cdz_loader *loader, cdz_error *err)
-{
-    cdz_status st = CDZ_OK;
-    pthread_mutex_lock(&registry->lock);
-    if (registry->n_loaders == MAX_LOADERS)
-        st = cdz_err(err, CDZ_E_LIMIT, "plugins: more than %d loaders", MAX_LOADERS);
-    else
-        registry->loaders[registry->n_loaders++] = *loader;
-    registry->scanned = false; /* directories may hold files that nobody could load so far */
-    pthread_mutex_unlock(&registry->lock);
-    return st;
-}
-
 /* --- entries ---------------------------------------------------------------------------------------------- */
 
 /* Makes room for one more and moves it to the end of its rank. Takes over what e points to, on failure too. */
@@ -162,43 +147,92 @@ static entry *entry_of_file(cdz_registry *r, const char *file, rank at_rank)
 }
 
 /* An unchanged file is loaded once, whoever asks. */
-static cdz_module *module_of_file(const cdz_registry *r, const char *file)
+static cdz_module *module_of_file(const cdz_registry *r, const char *file, const cdz_loader *loader)
 {
     for (size_t i = 0; i < r->n_entries; i++) {
         const entry *e = &r->entries[i];
-        if (e->file && strcmp(e->file, file) == 0 && cdz_module_is_current(e->module, file))
+        if (e->file && strcmp(e->file, file) == 0 && cdz_module_is_current(e->module, file, loader))
             return e->module;
     }
     return NULL;
 }
 
-/* --- from a path to a module ------------------------------------------------------------------------------- */
-
-static bool has_suffix(const char *path, const char *suffix)
+cdz_status cdz_registry_add_linked(cdz_registry *registry, const cdz_plugin_base *plugin,
+                                   cdz_error *err)
 {
-    size_t n = strlen(path), m = strlen(suffix);
-    return n > m && strcmp(path + n - m, suffix) == 0;
+    entry e = {.rank = RANK_BUILTIN};
+    CDZ_TRY(cdz_module_linked(plugin, origins[RANK_BUILTIN], &e.module, err));
+    e.path = strdup(cdz_module_path(e.module));
+    if (!e.path) {
+        clear_entry(&e);
+        return cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
+    }
+    pthread_mutex_lock(&registry->lock);
+    cdz_status st = insert(registry, e, err);
+    registry->loaders_scanned = registry->scanned = false; /* there may be files for it */
+    pthread_mutex_unlock(&registry->lock);
+    return st;
 }
 
-/* False: no loader for files of this name. *loader is NULL for shared objects. */
-static bool loader_of(const cdz_registry *r, const char *path, const cdz_loader **loader)
+/* --- from a path to a module ------------------------------------------------------------------------------- */
+
+/* What is behind the last dot of a path's last part; NULL: nothing. */
+static const char *ending_of(const char *path)
 {
-    *loader = NULL;
-    if (has_suffix(path, ".so")) return true;
-    for (uint32_t i = 0; i < r->n_loaders; i++)
-        if (has_suffix(path, r->loaders[i].suffix)) {
-            *loader = &r->loaders[i];
-            return true;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    return dot && dot > name && dot[1] ? dot + 1 : NULL;
+}
+
+static const entry *taker_of(const cdz_registry *r, const char *ending, size_t n)
+{
+    for (size_t i = 0; i < r->n_entries; i++)
+        if (r->entries[i].module && cdz_module_loader_of(r->entries[i].module, ending, n))
+            return &r->entries[i];
+    return NULL;
+}
+
+/* False: nobody who is known opens files of this name. */
+static bool known_opener(const cdz_registry *r, const char *path, cdz_opener *out)
+{
+    const char *ending = ending_of(path);
+    *out = (cdz_opener){0};
+    if (!ending || strcmp(ending, "so") == 0) return ending != NULL;
+    const entry *by = taker_of(r, ending, strlen(ending));
+    if (!by) return false;
+    out->loader = cdz_module_loader_of(by->module, ending, strlen(ending));
+    out->module = by->module;
+    out->scripts = by->rank == RANK_BUILTIN && (out->loader->caps & CDZ_SANDBOXES);
+    return true;
+}
+
+static cdz_status scan_loaders(cdz_registry *r, cdz_error *err);
+
+static bool opener_of(cdz_registry *r, const char *path, cdz_opener *out)
+{
+    if (known_opener(r, path, out)) return true;
+    return scan_loaders(r, NULL) == CDZ_OK && known_opener(r, path, out);
+}
+
+static void add_endings(cdz_buf *out, const cdz_module *module)
+{
+    for (uint32_t i = 0; i < cdz_module_count(module); i++) {
+        const cdz_plugin_base *base = cdz_module_plugin(module, i);
+        if (base->kind != CDZ_KIND_LOADER) continue;
+        for (const char *p = ((const cdz_loader *)(const void *)base)->endings; *p;) {
+            const size_t n = strcspn(p, "|");
+            cdz_buf_printf(out, ", .%.*s", (int)n, p);
+            p += n + (p[n] == '|');
         }
-    return false;
+    }
 }
 
 static cdz_status unknown_file(const cdz_registry *r, const char *path, cdz_error *err)
 {
     cdz_buf known = {0};
     cdz_buf_puts(&known, ".so");
-    for (uint32_t i = 0; i < r->n_loaders; i++)
-        cdz_buf_printf(&known, ", %s", r->loaders[i].suffix);
+    for (size_t i = 0; i < r->n_entries; i++)
+        if (r->entries[i].module) add_endings(&known, r->entries[i].module);
     cdz_status st = cdz_err(err, CDZ_E_INPUT,
                             "%s: not a plugin file: its name ends in none of %s, and it is no "
                             "package folder",
@@ -215,6 +249,60 @@ typedef struct origin {
     cdz_pinned pinned;
 } origin;
 
+/* --- loaders ------------------------------------------------------------------------------------------------ */
+
+/* Whether one more loader may take this ending. One shadows another of its id, but none a built-in one. file: the
+ * loader's own; it may be named and built-in at once. */
+static cdz_status check_ending(const cdz_registry *r, const origin *from, const char *file,
+                               const char *id, const char *ending, size_t n, cdz_error *err)
+{
+    const entry *by = taker_of(r, ending, n);
+    if (!by || (by->file && strcmp(by->file, file) == 0)) return CDZ_OK;
+    const cdz_loader *other = cdz_module_loader_of(by->module, ending, n);
+    const bool builtin = by->rank == RANK_BUILTIN;
+    if (strcmp(other->base.id, id) == 0 && (!builtin || from->rank == RANK_BUILTIN)) return CDZ_OK;
+    return cdz_err(err, CDZ_E_DENIED,
+                   "%s: the loader %s takes .%.*s files, but they belong to the %sloader %s (%s)",
+                   from->named, id, (int)n, ending, builtin ? "built-in " : "", other->base.id,
+                   by->path);
+}
+
+static cdz_status check_endings(const cdz_registry *r, const origin *from, const char *file,
+                                const cdz_loader *loader, cdz_error *err)
+{
+    for (const char *p = loader->endings;;) {
+        const size_t n = strcspn(p, "|");
+        CDZ_TRY(check_ending(r, from, file, loader->base.id, p, n, err));
+        if (p[n] == '\0') return CDZ_OK;
+        p += n + 1;
+    }
+}
+
+/* Refuses a module whose loaders want what another loader has. Those of the directories are known by then: who is first
+ * must not depend on what was asked for first. */
+static cdz_status check_loaders(cdz_registry *r, const origin *from, const char *file,
+                                const cdz_module *module, cdz_error *err)
+{
+    for (uint32_t i = 0; i < cdz_module_count(module); i++) {
+        const cdz_plugin_base *base = cdz_module_plugin(module, i);
+        if (base->kind != CDZ_KIND_LOADER) continue;
+        if (from->rank == RANK_NAMED) CDZ_TRY(scan_loaders(r, err));
+        CDZ_TRY(check_endings(r, from, file, (const cdz_loader *)(const void *)base, err));
+    }
+    return CDZ_OK;
+}
+
+bool cdz_registry_takes(cdz_registry *registry, const char *ending, size_t n)
+{
+    pthread_mutex_lock(&registry->lock);
+    bool takes = taker_of(registry, ending, n) != NULL;
+    if (!takes) takes = scan_loaders(registry, NULL) == CDZ_OK && taker_of(registry, ending, n);
+    pthread_mutex_unlock(&registry->lock);
+    return takes;
+}
+
+/* --- from a path to a module, continued ---------------------------------------------------------------------- */
+
 /* Opens a regular file, or takes the module that is open already; a package's promises are checked either way. */
 static cdz_status open_file(cdz_registry *r, const char *path, const char *canonical,
                             const origin *from, cdz_module **out, cdz_error *err)
@@ -224,10 +312,11 @@ static cdz_status open_file(cdz_registry *r, const char *path, const char *canon
                                 .origin = origins[from->rank],
                                 .sha256 = manifest ? manifest->sha256 : NULL,
                                 .pinned = from->pinned};
-    if (!loader_of(r, path, &source.loader)) return unknown_file(r, path, err);
+    if (!opener_of(r, path, &source.opener)) return unknown_file(r, path, err);
     if (from->rank != RANK_BUILTIN)
-        CDZ_TRY(cdz_trust_model_folder(canonical, !source.loader, r->allow_model_plugins, err));
-    cdz_module *module = module_of_file(r, canonical);
+        CDZ_TRY(
+            cdz_trust_model_folder(canonical, !source.opener.scripts, r->allow_model_plugins, err));
+    cdz_module *module = module_of_file(r, canonical, source.opener.loader);
     if (module) {
         CDZ_TRY(cdz_module_check_hash(&source, err));
         cdz_module_retain(module);
@@ -238,6 +327,7 @@ static cdz_status open_file(cdz_registry *r, const char *path, const char *canon
     if (manifest)
         st = cdz_manifest_match(manifest, cdz_module_plugin(module, 0), cdz_module_count(module),
                                 err);
+    if (st == CDZ_OK) st = check_loaders(r, from, canonical, module, err);
     if (st == CDZ_OK)
         *out = module;
     else
@@ -359,15 +449,20 @@ static cdz_status found_package(cdz_registry *r, const char *path, rank at_rank,
                                 cdz_error *why)
 {
     cdz_manifest manifest;
-    const cdz_loader *loader;
+    cdz_opener opener;
     cdz_module *module;
     CDZ_TRY(cdz_manifest_read(path, &manifest, why));
     *id = strdup(manifest.id);
     origin from = {.named = path, .rank = at_rank, .manifest = &manifest};
     cdz_status st = CDZ_OK;
+    if (r->loaders_only && manifest.kind != CDZ_KIND_LOADER) {
+        cdz_manifest_free(&manifest);
+        return CDZ_OK;
+    }
     if (at_rank != RANK_BUILTIN)
         st = cdz_trust_package(&r->trust, path, &manifest,
-                               loader_of(r, manifest.entry, &loader) && !loader, &from.pinned, why);
+                               opener_of(r, manifest.entry, &opener) && !opener.scripts,
+                               &from.pinned, why);
     if (st == CDZ_OK) st = load_file(r, manifest.entry_path, &from, &module, why);
     cdz_manifest_free(&manifest);
     return st;
@@ -375,11 +470,11 @@ static cdz_status found_package(cdz_registry *r, const char *path, rank at_rank,
 
 static cdz_status found_file(cdz_registry *r, const char *path, rank at_rank, cdz_error *why)
 {
-    const cdz_loader *loader;
+    cdz_opener opener;
     cdz_module *module;
     const origin from = {.named = path, .rank = at_rank};
-    if (!loader_of(r, path, &loader)) return CDZ_OK;
-    if (at_rank != RANK_BUILTIN && !loader) return deny_bare(path, why);
+    if (!opener_of(r, path, &opener)) return CDZ_OK;
+    if (at_rank != RANK_BUILTIN && !opener.scripts) return deny_bare(path, why);
     return load_file(r, path, &from, &module, why);
 }
 
@@ -397,7 +492,7 @@ static cdz_status found(cdz_registry *r, const char *path, rank at_rank, cdz_err
                          path);
         else
             st = found_package(r, path, at_rank, &id, &why);
-    } else if (S_ISREG(s.st_mode)) {
+    } else if (S_ISREG(s.st_mode) && !r->loaders_only) {
         st = found_file(r, path, at_rank, &why);
     }
     if (st != CDZ_OK) st = remember(r, path, at_rank, id, &why, err);
@@ -476,15 +571,37 @@ static cdz_status scan_path(cdz_registry *r, cdz_error *err)
     return CDZ_OK;
 }
 
+static cdz_status scan_users(cdz_registry *r, cdz_error *err)
+{
+    if (r->safe_mode || (!r->search_path && !r->user_dir)) return CDZ_OK;
+    CDZ_TRY(read_locks(r, err));
+    CDZ_TRY(scan_path(r, err));
+    return r->user_dir ? scan_directory(r, r->user_dir, RANK_USER, err) : CDZ_OK;
+}
+
+static cdz_status scan_builtin(cdz_registry *r, cdz_error *err)
+{
+    return r->builtin_dir ? scan_directory(r, r->builtin_dir, RANK_BUILTIN, err) : CDZ_OK;
+}
+
+/* The built-in ones first: their endings are taken when the others are looked at. */
+static cdz_status scan_loaders(cdz_registry *r, cdz_error *err)
+{
+    if (r->loaders_scanned) return CDZ_OK;
+    r->loaders_scanned = r->loaders_only = true;
+    cdz_status st = scan_builtin(r, err);
+    if (st == CDZ_OK) st = scan_users(r, err);
+    r->loaders_only = false;
+    r->loaders_scanned = st == CDZ_OK;
+    return st;
+}
+
 static cdz_status scan_all(cdz_registry *r, cdz_error *err)
 {
     if (r->scanned) return CDZ_OK;
-    if (!r->safe_mode && (r->search_path || r->user_dir)) {
-        CDZ_TRY(read_locks(r, err));
-        CDZ_TRY(scan_path(r, err));
-        if (r->user_dir) CDZ_TRY(scan_directory(r, r->user_dir, RANK_USER, err));
-    }
-    if (r->builtin_dir) CDZ_TRY(scan_directory(r, r->builtin_dir, RANK_BUILTIN, err));
+    CDZ_TRY(scan_loaders(r, err));
+    CDZ_TRY(scan_users(r, err));
+    CDZ_TRY(scan_builtin(r, err));
     r->scanned = true;
     return CDZ_OK;
 }
@@ -628,7 +745,8 @@ cdz_status cdz_registry_load(cdz_registry *registry, const char *path, uint32_t 
 typedef struct isolable {
     const char *path; /* of the file or package folder */
     rank rank;
-    bool script, is_folder;
+    bool is_folder;
+    cdz_opener opener; /* of the file, or of the package's entry */
 } isolable;
 
 static cdz_status open_isolated(cdz_registry *r, const char *path, const origin *from,
@@ -670,23 +788,19 @@ static cdz_status isolate_package(cdz_registry *r, const isolable *what, cdz_mod
     return st;
 }
 
-/* Whether a path is a script, or a package of one. */
-static bool is_script(const cdz_registry *r, const char *path, bool is_folder)
-{
-    const cdz_loader *loader = NULL;
-    cdz_manifest manifest;
-    if (!is_folder) return loader_of(r, path, &loader) && loader;
-    if (cdz_manifest_read(path, &manifest, NULL) != CDZ_OK) return false;
-    const bool script = loader_of(r, manifest.entry, &loader) && loader;
-    cdz_manifest_free(&manifest);
-    return script;
-}
-
-static isolable isolable_at(const cdz_registry *r, const char *path, rank at_rank)
+static isolable isolable_at(cdz_registry *r, const char *path, rank at_rank)
 {
     struct stat s;
-    const bool is_folder = stat(path, &s) == 0 && S_ISDIR(s.st_mode);
-    return (isolable){path, at_rank, is_script(r, path, is_folder), is_folder};
+    cdz_manifest manifest;
+    isolable out = {.path = path, .rank = at_rank};
+    out.is_folder = stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+    if (!out.is_folder) {
+        (void)opener_of(r, path, &out.opener);
+    } else if (cdz_manifest_read(path, &manifest, NULL) == CDZ_OK) {
+        (void)opener_of(r, manifest.entry, &out.opener);
+        cdz_manifest_free(&manifest);
+    }
+    return out;
 }
 
 /* Whether a package's manifest says this kind, or none was asked for. */
@@ -701,7 +815,7 @@ static bool says_kind(const char *folder, uint32_t kind)
 }
 
 /* The first in discovery order; packages that were refused may be what is meant, now that they are held in. */
-static bool find_isolable(const cdz_registry *r, uint32_t kind, const char *id, isolable *out)
+static bool find_isolable(cdz_registry *r, uint32_t kind, const char *id, isolable *out)
 {
     for (size_t i = 0; i < r->n_entries; i++) {
         const entry *e = &r->entries[i];
@@ -722,11 +836,11 @@ static cdz_status isolate(cdz_registry *r, uint32_t kind, const isolable *what, 
     if (r->safe_mode && what->rank != RANK_BUILTIN)
         return cdz_err(err, CDZ_E_DENIED, "%s: in safe mode only built-in plugins are loaded",
                        what->path);
-    if (what->script)
-        return cdz_err(err, CDZ_E_UNSUPPORTED,
-                       "%s: isolation = process is for native code; a script runs in the sandbox "
-                       "already",
-                       what->path);
+    if (what->opener.loader)
+        return cdz_err(err, CDZ_E_UNSUPPORTED, "%s: isolation = process is for %s", what->path,
+                       what->opener.scripts
+                           ? "native code; a script runs in the sandbox already"
+                           : "shared objects; what a loader makes of a file runs here");
     if (what->is_folder)
         CDZ_TRY(isolate_package(r, what, &module, err));
     else
@@ -751,7 +865,7 @@ cdz_status cdz_registry_isolate(cdz_registry *registry, uint32_t kind, const cha
     if (is_path) found = isolable_at(registry, what, RANK_NAMED);
     if (st == CDZ_OK && !is_path && !find_isolable(registry, kind, what, &found))
         st = not_found(registry, kind, what, err);
-    const bool here = !asked && (found.script || found.rank == RANK_BUILTIN);
+    const bool here = !asked && (found.opener.loader || found.rank == RANK_BUILTIN);
     if (st == CDZ_OK && !here)
         st = isolate(registry, kind, &found, is_path ? NULL : what, out, err);
     pthread_mutex_unlock(&registry->lock);
@@ -788,23 +902,50 @@ static cdz_status load_again(cdz_registry *r, const char *named, cdz_error *err)
     return st;
 }
 
-cdz_status cdz_registry_refresh(cdz_registry *registry, cdz_error *err)
+static bool holds_loader(const cdz_module *module)
+{
+    for (uint32_t i = 0; i < cdz_module_count(module); i++)
+        if (cdz_module_plugin(module, i)->kind == CDZ_KIND_LOADER) return true;
+    return false;
+}
+
+static bool is_current(const cdz_registry *r, const entry *e)
+{
+    cdz_opener opener;
+    return known_opener(r, e->file, &opener) &&
+           cdz_module_is_current(e->module, e->file, opener.loader);
+}
+
+/* The named files that are loaders, or those that are not. */
+static cdz_status load_named_again(cdz_registry *r, bool loaders, cdz_error *err)
 {
     cdz_status st = CDZ_OK;
+    for (size_t i = 0; st == CDZ_OK && i < r->n_entries; i++) {
+        const entry *e = &r->entries[i];
+        if (e->rank == RANK_NAMED && e->module && holds_loader(e->module) == loaders &&
+            !is_current(r, e))
+            st = load_again(r, e->path, err);
+    }
+    return st;
+}
+
+/* Loaders first: a new one opens its files anew. */
+static cdz_status refresh(cdz_registry *r, cdz_error *err)
+{
+    const bool scanned = r->scanned, loaders_scanned = r->loaders_scanned;
+    forget_refusals(r);
+    cdz_trust_free(&r->trust);
+    r->scanned = r->loaders_scanned = r->trust_read = false;
+    CDZ_TRY(load_named_again(r, true, err));
+    if (loaders_scanned) CDZ_TRY(scan_loaders(r, err));
+    CDZ_TRY(load_named_again(r, false, err));
+    return scanned ? scan_all(r, err) : CDZ_OK;
+}
+
+cdz_status cdz_registry_refresh(cdz_registry *registry, cdz_error *err)
+{
     pthread_mutex_lock(&registry->lock);
-    forget_refusals(registry);
-    cdz_trust_free(&registry->trust);
-    registry->trust_read = false;
-    for (size_t i = 0; st == CDZ_OK && i < registry->n_entries; i++) {
-        const entry *e = &registry->entries[i];
-        if (e->rank == RANK_NAMED && e->module && !cdz_module_is_current(e->module, e->file))
-            st = load_again(registry, e->path, err);
-    }
-    if (st == CDZ_OK && registry->scanned) {
-        registry->scanned = registry->trust_read = false;
-        cdz_trust_free(&registry->trust);
-        st = scan_all(registry, err);
-    }
+    cdz_status st = refresh(registry, err);
     pthread_mutex_unlock(&registry->lock);
     return st;
 }

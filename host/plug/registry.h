@@ -1,7 +1,9 @@
 /* registry.h - which plugins exist, where they came from, and what keeps them loaded.
  *
- * A plugin comes from a .so (dlopen of a private copy), a .lua file (the Lua host is a loader) or a package folder
- * with plugin.ini that names one of these. Ids are looked up in discovery order, first wins: files the user named, the
+ * A plugin comes from a .so (dlopen of a private copy), from a file that a loader takes (sdk loader.h; the Lua host is
+ * one, linked in) or from a package folder with plugin.ini that names one of these. Loaders are plugins like any other:
+ * the packages of the directories that are loaders are known before the other files there are looked at, and when a file
+ * comes that nobody takes. Ids are looked up in discovery order, first wins: files the user named, the
  * search path, the user's own directory, the built-in directory. Naming a file is consent to run it; native code merely
  * found is loaded when a cadenza.lock pins its bytes (plug/trust.h), and directories that anyone may write to are not
  * looked into. In a model's folder nothing native is loaded, whoever names it.
@@ -32,27 +34,19 @@ typedef struct cdz_registry_options {
     bool safe_mode;           /* built-in directory only */
 } cdz_registry_options;
 
-/* A way to turn a file into plugins. The .so loader is the registry's own; the Lua host registers another. */
-typedef struct cdz_loader {
-    const char *suffix; /* ".lua" */
-    /* Opens path (a regular file the registry has checked). On success *state is the module's, and plugins/n the
-     * descriptors (alive until unload). */
-    cdz_status (*load)(const char *path, void **state, const cdz_plugin_base *const **plugins,
-                       uint32_t *n, cdz_error *err);
-    void (*unload)(void *state);
-    /* Optional. The i-th further file that the module was made of; NULL after the last. */
-    const char *(*file)(const void *state, uint32_t i);
-} cdz_loader;
-
 cdz_status cdz_registry_create(const cdz_registry_options *options, cdz_registry **out,
                                cdz_error *err);
 /* Modules still referenced stay alive until released. */
 void cdz_registry_free(cdz_registry *registry);
 /* Where the built-in plugins are looked for; NULL when that cannot be told. */
 const char *cdz_registry_builtin_dir(const cdz_registry *registry);
-cdz_status cdz_registry_add_loader(cdz_registry *registry, const cdz_loader *loader, cdz_error *err);
+/* A plugin that is linked in and constant: it counts as built-in. For the loaders of the host. */
+cdz_status cdz_registry_add_linked(cdz_registry *registry, const cdz_plugin_base *plugin,
+                                   cdz_error *err);
+/* Whether some loader takes files of this ending (n bytes, no dot). */
+bool cdz_registry_takes(cdz_registry *registry, const char *ending, size_t n);
 
-/* Loads a .so, .lua or package folder that the user named (that is consent) and makes its ids findable.
+/* Loads a .so, a file that a loader takes or a package folder that the user named (that is consent) and makes its ids findable.
  * out: its first plugin (of `kind` when kind is not 0), retained; NULL: only make it known. A file already loaded and unchanged is shared; a
  * changed one is loaded anew beside the old. */
 cdz_status cdz_registry_load(cdz_registry *registry, const char *path, uint32_t kind,
@@ -78,10 +72,12 @@ cdz_status cdz_registry_check_newest(cdz_registry *registry, const cdz_module *m
 void cdz_module_retain(cdz_module *module);
 void cdz_module_release(cdz_module *module); /* NULL is fine */
 const char *cdz_module_path(const cdz_module *module);
-/* The i-th further file it was made of; NULL after the last. */
+/* The i-th further file it was made of, that of its loader among them; NULL after the last. */
 const char *cdz_module_file(const cdz_module *module, uint32_t i);
 /* "built-in", "user folder", "path", "named by the user" */
 const char *cdz_module_origin(const cdz_module *module);
+/* Whether it was made of a script: a file that a loader of the host sandboxes. */
+bool cdz_module_is_script(const cdz_module *module);
 
 /* Calls visit for every known plugin (loading what the directories hold) in discovery order; for `plugin list`.
  * pin: the lock file that pins it, "" for what was found and is not pinned, NULL for what needs no pin. problem: NULL, why

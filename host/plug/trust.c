@@ -46,7 +46,7 @@ static cdz_status check_manifest(const cdz_manifest *m, const cdz_pin *pin, cons
     return CDZ_OK;
 }
 
-/* What a script may require. The loader reads it again: scripts run in the sandbox, whatever they say. */
+/* What goes with the entry. The loader's bytes are compared again when they are read. */
 static cdz_status check_file(const cdz_manifest *m, uint32_t i, const cdz_pin *pin,
                              const char *lock, cdz_error *err)
 {
@@ -72,7 +72,7 @@ static cdz_status check_pin(const cdz_manifest *m, const cdz_pin *pin, const cha
         return cdz_err(err, CDZ_E_DENIED, "%s: %s pins %s, but not its %s", m->path, lock, m->id,
                        m->entry);
     for (uint32_t i = 0; i < m->n_files; i++) CDZ_TRY(check_file(m, i, pin, lock, err));
-    *out = (cdz_pinned){lock, entry};
+    *out = (cdz_pinned){lock, entry, pin};
     return CDZ_OK;
 }
 

@@ -1,5 +1,6 @@
 /* trust.h - whether a file may be loaded at all, by where it lies: what was found in a directory, what lies in a model's
- * folder. Decided from plugin.ini and cadenza.lock, before any code.
+ * folder. Decided from plugin.ini and cadenza.lock, before any code. A script is a file whose loader comes with the host
+ * and sandboxes it (CDZ_SANDBOXES); a file of any other loader counts as native code, as the loader itself does.
  *
  * | where                           | native                 | script                          |
  * |---------------------------------|------------------------|---------------------------------|
@@ -27,6 +28,7 @@ void cdz_trust_free(cdz_trust *trust);
 typedef struct cdz_pinned {
     const char *lock;   /* the file that pins it; NULL: not pinned */
     const char *sha256; /* of the entry */
+    const cdz_pin *pin; /* all of it; the lock's */
 } cdz_pinned;
 
 /* Whether this package, found in folder, may be loaded: a pinned one whose plugin.ini and further files are the pinned

@@ -448,8 +448,7 @@ static void add_stage(cdz_loop *loop, const cdz_instance *instance, bool criteri
         stage->caps = p->caps;
         stage->state_size = p->state_size;
         stage->state_version = p->state_version;
-        /* Plugins with a loader (Lua) stay on the engine thread. */
-        stage->row_wise = p->caps & CDZ_ROWWISE && !p->base.loader;
+        stage->row_wise = p->caps & CDZ_ROWWISE;
         loop->accepts |= p->accept != NULL;
     }
     stage->state_api = stage->state_size ? cdz_get_state_api(stage->plugin) : NULL;

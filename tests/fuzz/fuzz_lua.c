@@ -12,6 +12,7 @@
 #include "config/params.h"
 #include "fuzz.h"
 #include "lua/lua_loader.h"
+#include "plug/loaded.h"
 #include "random/torch_rng.h"
 #include "vec/vec.h"
 
@@ -123,18 +124,18 @@ static void run_processor(const cdz_processor *p)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const cdz_plugin_base *const *plugins;
     char path[64];
     const int fd = fuzz_file(data, size, path);
-    void *module;
+    cdz_loaded *script = NULL;
     uint32_t n;
     cdz_error err = {0};
 
-    if (cdz_lua_loader.load(path, &module, &plugins, &n, &err) == CDZ_OK) {
+    if (cdz_loaded_open(&cdz_lua_loader, path, &script, &err) == CDZ_OK) {
+        const cdz_plugin_base *const *plugins = cdz_loaded_plugins(script, &n);
         FUZZ_CHECK(n > 0);
         if (plugins[0]->kind == CDZ_KIND_PROCESSOR)
             run_processor((const cdz_processor *)(const void *)plugins[0]);
-        cdz_lua_loader.unload(module);
+        cdz_loaded_close(script);
     } else {
         FUZZ_CHECK(err.text[0] != '\0');
     }

@@ -20,6 +20,7 @@
 #include "cadenza/strategy.h"
 #include "config/params.h"
 #include "lua/lua_loader.h"
+#include "plug/loaded.h"
 #include "random/torch_rng.h"
 #include "vec/vec.h"
 
@@ -42,7 +43,7 @@ typedef struct fake {
     void *row_state[FAKE_ROWS];
     int32_t eos;
     /* the script */
-    void *module;
+    cdz_loaded *module;
     const cdz_plugin_base *const *plugins;
     uint32_t n_plugins;
 } fake;
@@ -235,6 +236,13 @@ static inline void fake_write(const char *path, const char *source, size_t len)
     fclose(out);
 }
 
+static inline cdz_status fake_open(fake *f, const char *path, cdz_error *err)
+{
+    CDZ_TRY(cdz_loaded_open(&cdz_lua_loader, path, &f->module, err));
+    f->plugins = cdz_loaded_plugins(f->module, &f->n_plugins);
+    return CDZ_OK;
+}
+
 /* Loads a script from memory under the name t.lua. */
 static inline cdz_status fake_load_bytes(fake *f, const char *source, size_t len, cdz_error *err)
 {
@@ -243,7 +251,7 @@ static inline cdz_status fake_load_bytes(fake *f, const char *source, size_t len
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/t.lua", folder);
     fake_write(path, source, len);
-    const cdz_status st = cdz_lua_loader.load(path, &f->module, &f->plugins, &f->n_plugins, err);
+    const cdz_status st = fake_open(f, path, err);
     unlink(path);
     rmdir(folder);
     return st;
@@ -275,8 +283,7 @@ static inline void fake_use_file(fake *f, const char *path)
 {
     cdz_error err = {0};
 
-    if (cdz_lua_loader.load(path, &f->module, &f->plugins, &f->n_plugins, &err) != CDZ_OK)
-        fail_msg("%s", err.text);
+    if (fake_open(f, path, &err) != CDZ_OK) fail_msg("%s", err.text);
     f->step.plugin = f->plugins[0];
     fake_params(f);
 }
@@ -336,7 +343,7 @@ static void fake_free(fake *f)
         ((const cdz_processor *)(const void *)f->step.plugin)->end(&f->step);
     if (f->step.shared && f->step.plugin->kind == CDZ_KIND_CRITERION)
         ((const cdz_criterion *)(const void *)f->step.plugin)->end(&f->step);
-    if (f->module) cdz_lua_loader.unload(f->module);
+    cdz_loaded_close(f->module);
     free(f->params);
     cdz_arena_free(&f->arena);
     free(f);

@@ -202,6 +202,7 @@ typedef enum cdz_kind {
     CDZ_KIND_STRATEGY = 3,  /* strategy.h */
     CDZ_KIND_DRAFTER = 4,   /* drafter.h */
     CDZ_KIND_OBSERVER = 5,  /* observer.h */
+    CDZ_KIND_LOADER = 6,    /* loader.h */
 } cdz_kind;
 
 /* What all kinds begin with. Constant data, alive as long as the plugin is loaded. */
@@ -217,8 +218,8 @@ struct cdz_plugin_base {
     uint32_t flags;  /* none yet: 0 */
     /* Optional. What this plugin offers beyond its kind, by string id ("cadenza.state/1"); NULL for others. [any] */
     const void *(*extension)(const char *id);
-    /* For loaders that make descriptors at run time (the Lua host): their own data. NULL in C plugins. */
-    const void *loader;
+    /* What a loader wants to know of a descriptor that it made (loader.h); the host does not look at it. */
+    const void *loader_data;
 };
 
 #define CDZ_PARAMS(type, table)                                                                    \
