@@ -132,7 +132,7 @@ static cdz_status begin_companions(cdz_probe *t)
     if (!t->companion) return CDZ_E_NOMEM;
     for (uint32_t r = 0; r < t->info.n_rows; r++) {
         const cdz_step step = step_of(t);
-        cdz_companion is = {0};
+        cdz_companion is = {.size = sizeof is};
         const cdz_status status = api->describe(&step, r, &is);
         cdz_scratch_reset(&t->scratch);
         if (status != CDZ_OK) return status;

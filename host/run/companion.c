@@ -65,6 +65,7 @@ static cdz_status describe(cdz_loop *loop, cdz_stage *stage, uint32_t row, cdz_c
                        .arena = &loop->stage_arena};
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
     const cdz_companion_api *api = cdz_get_companion_api(stage->plugin);
+    *out = (cdz_companion){.size = sizeof *out};
     const cdz_status status = api->describe(&step, row, out);
     cdz_scratch_reset(&loop->workers[0].scratch);
     CDZ_TRY(cdz_stages_judge(loop, stage->plugin, "describe", status, scope.error));

@@ -28,9 +28,10 @@
 #define CDZ_EXT_COMPANION "cadenza.companion/1"
 
 typedef struct cdz_companion {
+    uint32_t size;       /* of this struct, the host's */
+    uint32_t from;       /* the row's ids from here on come after the prefix */
     cdz_ids prefix;      /* request lifetime (cdz_alloc in begin); may be empty */
     const uint8_t *mask; /* (prefix.len) 0: hidden from the model; NULL: all visible; request lifetime */
-    uint32_t from;       /* the row's ids from here on come after the prefix */
     bool none;           /* this row needs no companion */
     /* Tokens are added as they arrive in the row's place and stay when rows are reordered: what the reference does
      * under beams. For reproducing it, nothing else. */
@@ -40,7 +41,7 @@ typedef struct cdz_companion {
 /* The plugin's table. */
 typedef struct cdz_companion_api {
     uint32_t size;
-    /* [engine] After begin, once for each request row; step->shared is what begin built; n_rows is 0. out arrives zeroed.
+    /* [engine] After begin, once for each request row; step->shared is what begin built; n_rows is 0. out arrives zeroed but for size.
      * A companion that begins without a visible token is refused. */
     cdz_status (*describe)(const cdz_step *step, uint32_t row, cdz_companion *out);
 } cdz_companion_api;
