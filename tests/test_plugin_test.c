@@ -165,6 +165,19 @@ static const struct {
     {"mallocs.so", "no-alloc", "from the heap", false, true},
     {"allocs_in_apply.so", "no-alloc", "cdz_alloc", false, true},
     {"leaks_memory.so", "leaks", "bytes of the heap", false, true},
+    {"loader_keeps_the_bytes.so", "opens", "read the file's bytes, which are the host's", false,
+     false},
+    {"loader_writes_the_bytes.so", "opens", "wrote the file's bytes, which are the host's", false,
+     false},
+    {"loader_reads_past_the_end.so", "file-bounds", "read past the end of the file's bytes", false,
+     false},
+    {"loader_refuses_in_silence.so", "cut", "without saying why", false, false},
+    {"loader_names_no_file.so", "cut", "does not name the file", false, false},
+    {"loader_endless.so", "huge", "still running", true, false},
+    {"loader_one_for_all.so", "twice", "one descriptor", false, false},
+    {"loader_leaks.so", "open-close", "bytes of the heap", false, true},
+    {"loader_leaves_a_file_open.so", "open-leaves", "files are open", false, false},
+    {"loader_trusts_memory.so", "no-memory", "through a NULL pointer", false, false},
     {"trusts_memory.so", "out-of-memory", "memory refused at call 1", false, false},
 };
 
@@ -251,6 +264,7 @@ static void every_plugin_of_the_tree_passes(void **state)
                      expect_all_pass(CADENZA_BUILD_DIR "/lib/cadenza/*/plugin.ini") +
                      expect_all_pass(CADENZA_SOURCE_DIR "/sdk/template/*-lua/plugin.ini");
     assert_true(n > 30);
+    expect_no_failure("org.cadenza.lua-loader", "");
 }
 
 /* --- the program ------------------------------------------------------------------------------------------------- */

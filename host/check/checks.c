@@ -9,14 +9,15 @@
 #define STRAT     BIT(CDZ_KIND_STRATEGY)
 #define DRAFT     BIT(CDZ_KIND_DRAFTER)
 #define OBSERVE   BIT(CDZ_KIND_OBSERVER)
+#define LOAD      BIT(CDZ_KIND_LOADER)
 #define BOTH      (PROC | CRIT)
 #define ENGINE    (STRAT | DRAFT | OBSERVE)
 #define ALL       (BOTH | ENGINE)
 
 /* In order. needs: a check that failed takes the ground from those that name it; they are skipped and say so. */
 static const cdz_check_row rows[] = {
-    {"descriptor", "it names itself, its version and its parameters as people can read them", ALL,
-     "scan", cdz_check_descriptor},
+    {"descriptor", "it names itself, its version and its parameters as people can read them",
+     ALL | LOAD, "scan", cdz_check_descriptor},
     {"runs", "create, begin and twelve steps of an ordinary request go well", BOTH, "scan",
      cdz_check_runs},
     {"proposals", "drafts are in the vocabulary, no longer than asked, and touch no row", DRAFT,
@@ -81,6 +82,21 @@ static const cdz_check_row rows[] = {
     {"cancel", "a cancelled request ends at once", ENGINE, "generates", cdz_check_cancel},
     {"leaves-nothing", "the process and the KV memory are left as found", ENGINE, "generates",
      cdz_check_leaves_nothing},
+    {"opens", "the package's own examples open, and what they make is sound", LOAD, "scan",
+     cdz_check_opens},
+    {"file-bounds", "no touch outside a file's bytes, and none when open has returned", LOAD,
+     "opens", cdz_check_file_bounds},
+    {"cut", "examples cut anywhere open or are refused in a sentence", LOAD, "file-bounds",
+     cdz_check_cut},
+    {"garbage", "so do spoilt examples and made-up bytes", LOAD, "cut", cdz_check_garbage},
+    {"huge", "so do files as large as a file may be, in time", LOAD, "garbage", cdz_check_huge},
+    {"twice", "a file opened twice makes the same plugins twice, apart", LOAD, "opens",
+     cdz_check_twice},
+    {"open-leaves", "open and close leave the process as found", LOAD, "opens",
+     cdz_check_open_leaves},
+    {"open-close", "opened and closed 1,050 times nothing is left", LOAD, "twice,open-leaves",
+     cdz_check_open_close},
+    {"no-memory", "refused memory is a status, not a crash", LOAD, "opens", cdz_check_no_memory},
     {"speed", "processor time per row of 151936 tokens; reported, not judged", PROC, "vocabularies",
      cdz_check_speed},
 };

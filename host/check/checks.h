@@ -31,6 +31,11 @@ cdz_check_fn cdz_check_fuzz_requests;
 /* on_drafts.c */
 cdz_check_fn cdz_check_proposals;
 
+/* on_files.c */
+cdz_check_fn cdz_check_opens, cdz_check_file_bounds, cdz_check_garbage, cdz_check_cut,
+    cdz_check_huge, cdz_check_twice, cdz_check_open_close, cdz_check_no_memory,
+    cdz_check_open_leaves;
+
 /* surroundings.c: what of the process a plugin leaves as it found it. */
 cdz_surroundings *cdz_surroundings_note(cdz_arena *arena); /* NULL: out of memory */
 /* The first thing that differs, as a sentence; false: nothing. */

@@ -78,6 +78,8 @@ void *cdz_guarded(size_t len, uint32_t unit, bool at_end, const char *name);
 /* Makes the memory of cdz_guarded readable only: a write is a fault named `name`. */
 bool cdz_guarded_lock(void *at, size_t len, uint32_t unit, const char *name);
 void cdz_guarded_unlock(void *at, size_t len);
+/* Of memory that was locked once: readable only, or not even that. */
+void cdz_guarded_readable(void *at, size_t len, bool readable);
 
 /* --- allocations: allocations.c --- */
 bool cdz_allocations_known(void); /* whether this build can count them */

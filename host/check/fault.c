@@ -126,6 +126,11 @@ bool cdz_guarded_lock(void *at, size_t len, uint32_t unit, const char *name)
            cdz_fault_region(page_of(at), pages_of(at, len), at, unit, name);
 }
 
+void cdz_guarded_readable(void *at, size_t len, bool readable)
+{
+    (void)mprotect(page_of(at), pages_of(at, len), readable ? PROT_READ : PROT_NONE);
+}
+
 void cdz_guarded_unlock(void *at, size_t len)
 {
     (void)mprotect(page_of(at), pages_of(at, len), PROT_READ | PROT_WRITE);

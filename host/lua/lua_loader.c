@@ -245,7 +245,8 @@ static cdz_status open_file(const cdz_step *step, const cdz_plugin_file *file, c
     cdz_error err = {0};
     const cdz_status st = load(file, &m, &err);
 
-    if (st != CDZ_OK) return cdz_fail(step, st, "%s", err.text);
+    if (st != CDZ_OK && strstr(err.text, file->name)) return cdz_fail(step, st, "%s", err.text);
+    if (st != CDZ_OK) return cdz_fail(step, st, "%s: %s", file->path, err.text);
     out->state = m;
     out->plugins = m->plugins;
     out->n_plugins = m->n_plugins;
