@@ -336,14 +336,15 @@ static const struct {
     const char *name, *endings, *sentence;
 } endings[] = {
     {"one", "rules", NULL},
-    {"several", "a|b_2|abcdefghijklmnop", NULL},
+    {"several", "a|b_2|abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuv", NULL},
     {"none", NULL, "names no endings of files"},
     {"empty", "", "'' is no ending"},
     {"empty among others", "a||b", "'' is no ending"},
     {"empty at the end", "a|", "'' is no ending"},
     {"a dot", ".rules", "'.rules' is no ending"},
     {"capitals", "Rules", "'Rules' is no ending"},
-    {"too long", "abcdefghijklmnopq", "'abcdefghijklmnopq' is no ending"},
+    {"too long", "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvw",
+     "'abcdefghijklmnopqrstuvwxyzabcdefghijklmn' is no ending"},
     {"shared objects", "a|so", "'so' is no ending"},
     {"manifests", "ini", "'ini' is no ending"},
 };

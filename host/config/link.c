@@ -29,7 +29,7 @@ static bool ends_with(const char *text, const char *end)
 
 /* The file in "lua:file", "rules:file": whose loader takes files of that ending, or would if it were there; NULL: not
  * written so. */
-static const char *file_in(const linker *l, const char *spec)
+static const char *file_in(const cdz_linker *l, const char *spec)
 {
     const size_t n = strcspn(spec, ":");
     if (n == 0 || spec[n] != ':' || memchr(spec, '/', n)) return NULL;
@@ -39,7 +39,7 @@ static const char *file_in(const linker *l, const char *spec)
 }
 
 /* The path in "lua:file.lua", "path.so" or "folder/package"; NULL for an id. */
-static const char *path_in(const linker *l, const char *spec)
+static const char *path_in(const cdz_linker *l, const char *spec)
 {
     const char *file = file_in(l, spec);
     if (file) return file;

@@ -9,7 +9,7 @@
 
 #define MAX_PARAMS 256u
 #define MAX_TEXT   4096u /* bytes of a name, help or summary */
-#define MAX_ENDING 16
+#define MAX_ENDING 48
 
 #define ENDING_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789_"
 
@@ -193,6 +193,7 @@ static uint32_t known_caps(uint32_t kind)
     case CDZ_KIND_STRATEGY:
         return CDZ_ONE_ROW | CDZ_REWINDS | CDZ_SAMPLES | CDZ_GREEDY | CDZ_BEAMS;
     case CDZ_KIND_CRITERION: return CDZ_NEEDS_IDS | CDZ_HAS_EOS;
+    case CDZ_KIND_LOADER: return CDZ_SANDBOXES;
     default: return 0;
     }
 }
@@ -204,6 +205,7 @@ static uint32_t caps_of(const cdz_descriptor *d)
     case CDZ_KIND_CRITERION: return d->criterion.caps;
     case CDZ_KIND_STRATEGY: return d->strategy.caps;
     case CDZ_KIND_DRAFTER: return d->drafter.caps;
+    case CDZ_KIND_LOADER: return d->loader.caps;
     default: return d->observer.caps;
     }
 }

@@ -2,7 +2,7 @@
 # Runs the code blocks of the documentation: run.sh BUILD PAGE...
 #
 # Blocks of one page share an empty folder, in order. The word after the fence says what to do:
-#   ```c NAME, lua NAME, ini NAME, json NAME   write the file; a .c that exports a plugin is compiled to NAME.so,
+#   ```c NAME, lua NAME, ini NAME, json NAME, rules NAME   write the file; a .c that exports a plugin is compiled to NAME.so,
 #                                              one with main() to a program
 #   ```console                                 run what follows each "$ "; a status other than 0 is an error
 #   ```console exact                           and the output must be the one shown
@@ -117,7 +117,7 @@ for page in "$@"; do
         before=$failed
         cd "$here" || exit 1
         case "$lang ${name:-}" in
-        'c '?* | 'lua '?* | 'ini '?* | 'json '?* | 'sh '?*.sh)
+        'c '?* | 'lua '?* | 'ini '?* | 'json '?* | 'rules '?* | 'sh '?*.sh)
             mkdir -p "$(dirname "$name")"
             cp "$work/$i.body" "$name"
             case $name in *.c) compile "$name" 2>"$work/log" || bad "$(cat "$work/log")" ;; esac

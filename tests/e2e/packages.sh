@@ -91,6 +91,44 @@ answer=$(script -qec "cadenza plugin add try_c" /dev/null <<<y 2>&1)
 case $answer in *'org.example.try-c is pinned'*) good ;; *) bad "yes is yes: $answer" ;; esac
 check "taken away" cadenza plugin remove org.example.try-c
 
+# --- loaders: one of one's own and its files, and those of the built-in ones
+cadenza plugin new tokens --kind loader --lang c >/dev/null && native tokens
+mkdir -p pack calm && printf '300\n' >pack/t.tokens
+printf '[plugin]\nid = org.example.tokens.tokens\nversion = 0.1.0\nkind = processor\nentry = t.tokens\n' >pack/plugin.ini
+refused "a file before its loader" 1 "its name ends in none of .so, .lua, .rules" cadenza plugin info pack/t.tokens
+refused "no such loader" 1 "none.nones: no such plugin file" "${run[@]}" -s pipeline.processors=nones:none.nones
+check "a named loader" cadenza plugin info pack/t.tokens --plugin tokens
+shows "its plugin" '^id  *org.example.tokens.tokens$'
+check "its file in a pipeline" "${run[@]}" --plugin tokens -s pipeline.processors=tokens:pack/t.tokens
+check "explain names it" cadenza explain tokens/story.ini --plugin tokens
+shows "with its file" 'example.tokens'
+check "the loader is added" cadenza plugin add tokens --yes
+check "its package is added" cadenza plugin add pack --yes
+check "and found by id" "${run[@]}" -s pipeline.processors=org.example.tokens.tokens
+check "listed" cadenza plugin list -v
+shows "loaders have a place" '^loaders$'
+shows "the loader" '^  org.example.tokens '
+shows "the one that is linked in" '^ +built-in: libcadenza$'
+check "the package's pin is taken away" cadenza plugin remove org.example.tokens.tokens
+mkdir -p "$mine/found" && cp pack/* "$mine/found"
+refused "found and not pinned" 1 "native code found in a directory" cadenza plugin info org.example.tokens.tokens
+rm -r "$mine/found"
+check "the loader is removed" cadenza plugin remove org.example.tokens
+cadenza plugin new other_tokens --kind loader --lang c >/dev/null
+sed -i 's/endings = "other_tokens"/endings = "tokens|lua"/' other_tokens/other_tokens.c && native other_tokens
+refused "two for one ending" 1 "takes .tokens files, but they belong to the loader org.example.tokens" \
+    cadenza plugin list --plugin tokens --plugin other_tokens
+refused "an ending of a built-in loader" 1 "takes .lua files, but they belong to the built-in loader org.cadenza.lua-loader" \
+    cadenza plugin list --plugin other_tokens
+printf 'ban " dog"\n' >calm/calm.rules
+printf '[plugin]\nid = rules.calm\nversion = 1.0.0\nkind = processor\nentry = calm.rules\n' >calm/plugin.ini
+check "a package of rules is added" cadenza plugin add calm --yes
+check "schema of a loader" cadenza plugin schema org.cadenza.rules
+check "rules by id" "${run[@]}" -s pipeline.processors=rules.calm
+check "rules in safe mode" cadenza plugin list --safe-mode
+shows "are known" '^  org.cadenza.rules '
+check "removed again" cadenza plugin remove rules.calm
+
 # --- schemas
 check "schema of an id" cadenza plugin schema top_k
 shows "its parameter" '"top_k": \{"description"'

@@ -92,7 +92,7 @@ kinds="processor criterion strategy drafter observer"
 export CADENZA=$cadenza HOME=$work/home
 unset XDG_CONFIG_HOME XDG_DATA_HOME
 mkdir "$HOME"
-for kind in $kinds; do
+for kind in $kinds loader; do
     try "a new $kind in C" "$cadenza" plugin new "$work/my_$kind" --kind "$kind" --lang c
     try "a $kind compiles with one line" compile_plugin "$work/my_$kind" "my_$kind"
     try "plugin info of the $kind" "$cadenza" plugin info "$work/my_$kind"
@@ -118,6 +118,10 @@ for kind in $kinds; do
         [ ! -e "$HOME/.local/share/cadenza/plugins/org.example.${package/_/-}" ]
     done
 done
+try "my_loader is added" "$cadenza" plugin add "$work/my_loader" --yes
+try "its file is opened from anywhere" "$cadenza" run -p "$prompt" -s do_sample=false \
+    --pipeline "$work/my_loader/story.ini"
+try "my_loader is removed" "$cadenza" plugin remove org.example.my-loader
 try "the strategy as custom generate, avoiding nothing" "$cadenza" run "$model" -p "$prompt" --json \
     --custom-generate "$work/my_strategy" -s max_new_tokens=12
 cp "$work/out" "$work/free"

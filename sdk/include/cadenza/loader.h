@@ -61,7 +61,7 @@ typedef struct cdz_loader {
     cdz_plugin_base base; /* without parameters: n_params is 0 */
     uint32_t caps;        /* cdz_loader_cap */
     uint32_t max_bytes;   /* larger files are refused unread; 0: the host's limit, 256 MiB */
-    /* Of the names of its files, behind the last dot: "rules", or several: "rules|ban". [a-z0-9_]{1,16} each. */
+    /* Of the names of its files, behind the last dot: "rules", or several: "rules|ban". [a-z0-9_]{1,48} each. */
     const char *endings;
     /* [load] Runs nothing that takes long. cdz_alloc gives memory that lives until close, cdz_scratch until the return;
      * both do so on failure too. step->params, request and rows are NULL. */
