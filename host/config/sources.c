@@ -112,7 +112,7 @@ static void translate(const cdz_sources *s, cdz_written *w)
 /* --- checking -------------------------------------------------------------------------------------------- */
 
 static const char *const keys[] = {"use",      "strategy",  "drafter", "processors",
-                                   "stopping", "observers", "chain", "isolation"};
+                                   "stopping", "observers", "chain",   "isolation"};
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 
 static bool pipeline_key(const char *name)

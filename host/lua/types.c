@@ -46,9 +46,9 @@ const char *cdz_lua_suggest_key(lua_State *L)
         lua_pop(L, 1);
         if (lua_type(L, -1) == LUA_TSTRING) names[n++] = lua_tostring(L, -1);
     }
-    qsort(names, n, sizeof *names, by_bytes); /* of several equally near, always the same */
-    if (n) {
+    if (n > 0) {
         cdz_lua_charge(L, 16 * (int64_t)n);
+        qsort(names, n, sizeof *names, by_bytes); /* of several equally near, always the same */
         near = cdz_nearest_name(key, names, n);
     }
     return near ? lua_pushfstring(L, ": did you mean '%s'?", near) : lua_pushstring(L, "");
