@@ -39,10 +39,10 @@ struct cdz_isolate {
     cdz_peer process;
     uint64_t incarnation; /* of the process; 0: none was started yet */
     uint64_t next_session;
-    uint32_t guards;
-    uint32_t crashes;     /* since a request last ended well */
-    double not_before;    /* a new request does not start the process earlier */
-    unsigned char *reply; /* (reply_cap) the newest message of the process, copied */
+    _Atomic uint32_t guards; /* read without the lock, for people */
+    uint32_t crashes;        /* since a request last ended well */
+    double not_before;       /* a new request does not start the process earlier */
+    unsigned char *reply;    /* (reply_cap) the newest message of the process, copied */
     size_t reply_cap;
 };
 
