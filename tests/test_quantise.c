@@ -2,6 +2,7 @@
  * every type, by the rules of types; and through the embedding interface. */
 #include "run/run_support.h"
 
+#include <math.h>
 #include <unistd.h>
 
 #include "cadenza/cadenza.h"
@@ -173,12 +174,127 @@ static void the_interface_takes_a_type(void **state)
     cdz_close(rt);
 }
 
+/* --- activations -------------------------------------------------------------------------------- */
+
+static cdz_status lay_as_rows(void *arg, cdz_weight *matrix)
+{
+    (void)arg;
+    if (cdz_has_panels(matrix->dtype)) matrix->form = CDZ_WEIGHT_INT8;
+    return CDZ_OK;
+}
+
+/* The shipped model in blocks: float32 activations, int8 ones, and these with the weights as rows. */
+static float *logits_with(cdz_dtype type, cdz_activations how, bool rows, size_t *n)
+{
+    cdz_error err = {0};
+    cdz_weights *w = open_as(shipped, type);
+    if (rows) {
+        must(cdz_weights_each_matrix(w, lay_as_rows, NULL), &err);
+        must(lay_as_rows(NULL, &w->head.w), &err);
+    } else {
+        must(cdz_weights_set_activations(w, how, NULL, &err), &err);
+        assert_int_equal(w->facts.panel_bytes, w->facts.int8_bytes);
+        assert_int_equal(w->facts.int8_bytes > 0, how != CDZ_ACTIVATIONS_F32);
+        assert_int_equal(w->embed.form == CDZ_WEIGHT_PANELS, how != CDZ_ACTIVATIONS_F32);
+    }
+    return logits_of(w, n);
+}
+
+static void panels_are_as_rows(void **state)
+{
+    (void)state;
+    static const cdz_dtype types[] = {CDZ_Q8_0, CDZ_Q4_0, CDZ_Q5_1, CDZ_Q4_K};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        size_t n;
+        float *plain = logits_with(types[t], CDZ_ACTIVATIONS_F32, false, &n),
+              *panels = logits_with(types[t], CDZ_ACTIVATIONS_AUTO, false, &n),
+              *rows = logits_with(types[t], CDZ_ACTIVATIONS_INT8, true, &n);
+        double squares = 0.0;
+        assert_memory_equal(panels, rows, n * sizeof *rows);
+        for (size_t i = 0; i < n; i++)
+            squares +=
+                ((double)panels[i] - (double)plain[i]) * ((double)panels[i] - (double)plain[i]);
+        const double error =
+            sqrt(squares / (double)n); /* what a type costs by itself is 0.02 to 0.3 */
+        if (error == 0.0 || error > 0.06)
+            fail_msg("%s: int8 activations move logits by %g", cdz_dtype_name(types[t]), error);
+        free(plain);
+        free(panels);
+        free(rows);
+    }
+}
+
+static void plain_weights_have_no_int8(void **state)
+{
+    (void)state;
+    cdz_error err = {0};
+    cdz_weights *w = open_as(shipped, CDZ_N_DTYPES);
+    must(cdz_weights_set_activations(w, CDZ_ACTIVATIONS_AUTO, NULL, &err), &err);
+    assert_int_equal(w->facts.int8_bytes, 0);
+    assert_int_equal(cdz_weights_set_activations(w, CDZ_ACTIVATIONS_INT8, NULL, &err),
+                     CDZ_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "no weights of a type that multiplies with it"));
+    cdz_weights_close(w);
+}
+
+/* All of a pair's stacks, whose table serves both, too. */
+static void pairs_take_int8(void **state)
+{
+    (void)state;
+    cdz_error err = {0};
+    cdz_weights *w = open_as(pair, CDZ_Q8_0);
+    must(cdz_weights_set_activations(w, CDZ_ACTIVATIONS_INT8, NULL, &err), &err);
+    const cdz_weight *const some[] = {&w->layers[0].mlp.down.w, &w->encoder.layers[0].mlp.down.w,
+                                      &w->layers[0].cross_k.w};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        assert_int_equal(some[i]->form,
+                         some[i]->dtype == CDZ_Q8_0 ? CDZ_WEIGHT_PANELS : CDZ_WEIGHT_ROWS);
+    assert_true(w->facts.int8_bytes > 0);
+    assert_int_equal(w->encoder.embed.form, w->embed.form);
+    assert_ptr_equal(w->encoder.embed.data, w->embed.data);
+    cdz_weights_close(w);
+}
+
+static void the_interface_takes_activations(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        cdz_status status;
+        bool panels;
+    } cases[] = {{NULL, CDZ_OK, true},
+                 {"auto", CDZ_OK, true},
+                 {"int8", CDZ_OK, true},
+                 {"f32", CDZ_OK, false},
+                 {"int4", CDZ_E_USAGE, false}};
+    cdz_runtime *rt;
+    cdz_error err = {0};
+    must(cdz_open(NULL, &rt, &err), &err);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cdz_model *model = NULL;
+        const cdz_model_options how = {
+            .size = sizeof how, .quantize = "q4_k", .activations = cases[i].name};
+        assert_int_equal(cdz_model_open(rt, shipped, &how, &model, &err), cases[i].status);
+        if (cases[i].status != CDZ_OK) {
+            assert_non_null(strstr(err.text, "expected one of auto, f32, int8"));
+            continue;
+        }
+        char *info = cdz_model_info_json(model);
+        assert_int_equal(strstr(info, "\"panel_bytes\"") != NULL, cases[i].panels);
+        cdz_free(info);
+        cdz_model_close(model);
+    }
+    cdz_close(rt);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(at_load_is_as_stored),   cmocka_unit_test(every_type_is_near),
         cmocka_unit_test(types_follow_the_rules), cmocka_unit_test(pairs_are_quantised_whole),
         cmocka_unit_test(blocks_are_refused),     cmocka_unit_test(the_interface_takes_a_type),
+        cmocka_unit_test(panels_are_as_rows),     cmocka_unit_test(plain_weights_have_no_int8),
+        cmocka_unit_test(pairs_take_int8),        cmocka_unit_test(the_interface_takes_activations),
     };
     return cmocka_run_group_tests_name("quantise at load", tests, NULL, NULL);
 }

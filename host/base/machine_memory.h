@@ -3,6 +3,6 @@
 #define CDZ_HOST_MACHINE_MEMORY_H
 
 double cdz_memory_limit(void); /* bytes: the machine's, or its control group's */
-double cdz_memory_free(void);  /* bytes that could be had now, by giving up caches of files; 0: unknown */
+double cdz_memory_free(void); /* bytes that could be had now, by giving up caches of files; 0: unknown */
 
 #endif

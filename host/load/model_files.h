@@ -49,10 +49,10 @@ typedef struct cdz_weights_facts {
     uint64_t kv_bytes_per_token;  /* keys and values in float32, all layers */
     uint64_t file_bytes;          /* of the weight files */
     uint32_t n_files;
-    uint32_t n_copied;     /* tensors copied because the file does not lay them as kernels read */
-    uint64_t int8_bytes;   /* of weights that multiply with int8 activations */
-    uint64_t panel_bytes;  /* of those, the ones brought into panels: in memory of the model's own */
-    uint32_t n_unexpected; /* tensors in the files that the architecture does not have */
+    uint32_t n_copied;    /* tensors copied because the file does not lay them as kernels read */
+    uint64_t int8_bytes;  /* of weights that multiply with int8 activations */
+    uint64_t panel_bytes; /* of those, the ones brought into panels: in memory of the model's own */
+    uint32_t n_unexpected;        /* tensors in the files that the architecture does not have */
     const char *first_unexpected; /* by name, or NULL */
 } cdz_weights_facts;
 
@@ -95,7 +95,7 @@ cdz_status cdz_activations_named(const char *name, cdz_activations *out, cdz_err
 
 /* What the matrices in blocks are multiplied with. For int8 they are brought into panels, in new memory on all
  * cores, and what they came from is let go; where memory is short for that they stay where they are, and
- * are slower. The weights must be in nobody's use. */
+ * are slower. backend NULL: by type alone. The weights must be in nobody's use. */
 cdz_status cdz_weights_set_activations(cdz_weights *weights, cdz_activations how,
                                        const cdz_backend *backend, cdz_error *err);
 /* Bytes of matrices that int8 activations would meet, and whether memory allows panels of them. */
