@@ -32,15 +32,29 @@ bool cdz_has_panels(cdz_dtype dtype)
     return dtype < CDZ_N_GGUF && layouts[dtype].n_halves > 0;
 }
 
+/* Bits 0, 4, 8, ... 28 of a word side by side, and back. */
+static uint32_t every_fourth(uint32_t v)
+{
+    v &= 0x11111111u;
+    v = (v | v >> 3) & 0x03030303u;
+    v = (v | v >> 6) & 0x000f000fu;
+    return (v | v >> 12) & 0xffu;
+}
+
+static uint32_t to_every_fourth(uint32_t v)
+{
+    v = (v | v << 12) & 0x000f000fu;
+    v = (v | v << 6) & 0x03030303u;
+    return (v | v << 3) & 0x11111111u;
+}
+
 /* Bit 4 g + b to 8 b + g, or back: those of group g of four numbers at the same place in every byte. */
 static uint32_t turn(uint32_t bits, bool back)
 {
     uint32_t turned = 0;
-    for (unsigned g = 0; g < 8; g++)
-        for (unsigned b = 0; b < 4; b++) {
-            const unsigned group = 4 * g + b, byte = 8 * b + g;
-            turned |= (bits >> (back ? byte : group) & 1) << (back ? group : byte);
-        }
+    for (unsigned b = 0; b < 4; b++)
+        turned |=
+            back ? to_every_fourth(bits >> 8 * b & 0xffu) << b : every_fourth(bits >> b) << 8 * b;
     return turned;
 }
 
