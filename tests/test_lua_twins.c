@@ -2,7 +2,6 @@
 #include "lua/fake.h"
 #include "lua/twins.h"
 
-
 #include <dlfcn.h>
 #include <float.h>
 #include <math.h>

@@ -70,8 +70,8 @@ typedef struct cdz_link {
     cdz_part drafter;                          /* then; plugin.base NULL: none */
     cdz_part model, prompt_lookup, early_exit; /* drafters that the mode table asks for */
     cdz_parts processors, stopping, observers, chain;
-    cdz_part *stages;   /* cdz_profile_n_processors */
-    cdz_part *criteria; /* cdz_profile_n_criteria */
+    cdz_part *stages;       /* cdz_profile_n_processors */
+    cdz_part *criteria;     /* cdz_profile_n_criteria */
     cdz_phase_part *phases; /* (n_phases) in order */
     uint32_t n_phases;
     cdz_part teller; /* with phases: the processor that tells them */
