@@ -167,10 +167,11 @@ static int no_template(const char *kind, const char *lang)
     suggest(kind, kinds, n, near_kind);
     suggest(lang, langs, 2, near_lang);
     const char *near = near_kind[0] ? near_kind : near_lang;
-    return cdz_cli_misuse("plugin",
-                          "new: no template for --kind %.40s --lang %.40s%s%s are processor, "
-                          "criterion, strategy, drafter, observer and, in c, loader; languages lua and c",
-                          kind, lang, near, near[0] ? " Kinds" : "; kinds");
+    return cdz_cli_misuse(
+        "plugin",
+        "new: no template for --kind %.40s --lang %.40s%s%s are processor, "
+        "criterion, strategy, drafter, observer and, in c, loader; languages lua and c",
+        kind, lang, near, near[0] ? " Kinds" : "; kinds");
 }
 
 int cdz_cli_plugin_new(const char *path, const char *kind, const char *lang, const char *id)

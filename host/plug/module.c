@@ -23,7 +23,7 @@ struct cdz_module {
     cdz_native native; /* shared objects */
     bool resident;
     cdz_isolate *isolate; /* shared objects that run elsewhere */
-    cdz_opener opener; /* everything else; the module with the loader is retained */
+    cdz_opener opener;    /* everything else; the module with the loader is retained */
     cdz_loaded *loaded;
     cdz_file_id *more; /* (n_more) of the further files that were read */
     uint32_t n_more;
