@@ -203,7 +203,8 @@ void cdz_isolate_close(cdz_isolate *isolate)
 
 const char *cdz_isolate_guards(const cdz_isolate *isolate)
 {
-    switch (isolate->guards) {
+    const uint32_t guards = isolate->guards;
+    switch (guards) {
     case CDZ_GUARD_FILTER | CDZ_GUARD_FILES: return "system calls filtered, files closed to it";
     case CDZ_GUARD_FILTER: return "system calls filtered";
     case CDZ_GUARD_FILES: return "files closed to it";
