@@ -6,6 +6,7 @@
 
 #include "cadenza/ext/companion.h"
 #include "cadenza/ext/form.h"
+#include "cadenza/ext/phase.h"
 #include "cadenza/ext/state.h"
 #include "cadenza/ext/tokenizer.h"
 #include "cadenza/ext/vec.h"
@@ -37,11 +38,11 @@ typedef struct sized {
 
 cdz_status cdz_fingerprint_check(const char *path, const cdz_entry *entry, cdz_error *err)
 {
-    static const sized fields[] = {
-        {"a pointer", false},       {"an enum", false},         {"a bool", false},
-        {"a size_t", false},        {"cdz_param", true},        {"cdz_plugin_base", false},
-        {"cdz_request_info", true}, {"cdz_step", true},         {"cdz_scores", false},
-        {"cdz_host", true}};
+    static const sized fields[] = {{"a pointer", false},       {"an enum", false},
+                                   {"a bool", false},          {"a size_t", false},
+                                   {"cdz_param", true},        {"cdz_plugin_base", false},
+                                   {"cdz_request_info", true}, {"cdz_step", true},
+                                   {"cdz_scores", false},      {"cdz_host", true}};
     static const cdz_fingerprint expected = CDZ_FINGERPRINT;
     enum { N = sizeof fields / sizeof fields[0] };
     _Static_assert(sizeof expected == N * sizeof(uint32_t), "a row per field");
@@ -61,8 +62,8 @@ cdz_status cdz_fingerprint_check(const char *path, const cdz_entry *entry, cdz_e
 
 /* --- extensions ------------------------------------------------------------------------------------------- */
 
-static const char *const extensions[] = {CDZ_EXT_COMPANION, CDZ_EXT_FORM, CDZ_EXT_STATE,
-                                         CDZ_EXT_TOKENIZER, CDZ_EXT_VEC};
+static const char *const extensions[] = {CDZ_EXT_COMPANION, CDZ_EXT_FORM,      CDZ_EXT_PHASE,
+                                         CDZ_EXT_STATE,     CDZ_EXT_TOKENIZER, CDZ_EXT_VEC};
 enum { N_EXTENSIONS = sizeof extensions / sizeof extensions[0] };
 
 const char *cdz_abi_extension(uint32_t i)

@@ -42,7 +42,7 @@ pipeline() { # head lines
     cat <<EOF
 [pipeline]
 $1
-processors = kept.parameters, kept.counting, kept.owning, kept.cooling, kept.guiding
+processors = kept.parameters, kept.counting, kept.owning, kept.cooling, kept.guiding, kept:$work/some.kept
 stopping = kept.enough
 observers = kept.watch
 [generation]
@@ -66,6 +66,8 @@ opt_real = 0.25
 tokens = 14
 EOF
 }
+
+printf '343 3\n18 2\n' > "$work/some.kept"
 
 # The answer and the log of a run, without its times.
 answer() { # object, further arguments

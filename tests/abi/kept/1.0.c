@@ -9,6 +9,7 @@
 #include <cadenza/ext/state.h>
 #include <cadenza/ext/tokenizer.h>
 #include <cadenza/ext/vec.h>
+#include <cadenza/loader.h>
 #include <cadenza/observer.h>
 #include <cadenza/processor.h>
 #include <cadenza/strategy.h>
@@ -785,6 +786,87 @@ static const cdz_strategy pair = {
     .run = spreading,
 };
 
-CDZ_EXPORT_PLUGINS(&parameters.base, &counting.base, &owning.base, &cooling.base, &guiding.base,
-                   &criterion.base, &drafter.base, &observer.base, &strategy.base, &sampling.base,
-                   &other_verbs.base, &pair.base)
+/* --- a loader: files of "TOKEN AMOUNT" lines, each file a processor that adds to scores ------------------------------------ */
+
+typedef struct additions {
+    uint32_t n;
+    uint32_t *tokens; /* (n) */
+    float *amounts;   /* (n) */
+    cdz_processor processor;
+    const cdz_plugin_base *list[1];
+} additions;
+
+static cdz_status add_all(const cdz_step *step, cdz_scores *scores)
+{
+    const additions *a = step->plugin->loader_data;
+    for (uint32_t r = 0; r < scores->n_rows; r++)
+        for (uint32_t i = 0; i < a->n; i++)
+            if (a->tokens[i] < scores->n_vocab) cdz_row(scores, r)[a->tokens[i]] += a->amounts[i];
+    return CDZ_OK;
+}
+
+/* A number of at most six digits at *at, which moves behind it and one more byte. */
+static bool number(const char **at, const char *end, uint32_t *out)
+{
+    const char *start = *at;
+    for (*out = 0; *at < end && **at >= '0' && **at <= '9' && *at - start < 6; ++*at)
+        *out = *out * 10 + (uint32_t)(**at - '0');
+    const bool some = *at > start && *at < end && (**at == ' ' || **at == '\n');
+    if (some) ++*at;
+    return some;
+}
+
+static uint32_t lines_of(const cdz_plugin_file *file)
+{
+    uint32_t n = 0;
+    for (uint64_t i = 0; i < file->len; i++) n += file->bytes[i] == '\n';
+    return n;
+}
+
+static cdz_status open_lines(const cdz_step *step, const cdz_plugin_file *file, cdz_opened *out)
+{
+    additions *a = cdz_alloc(step, sizeof *a);
+    const uint32_t n = lines_of(file);
+    if (!a || !(a->tokens = cdz_alloc(step, (n + 1) * sizeof *a->tokens)) ||
+        !(a->amounts = cdz_alloc(step, (n + 1) * sizeof *a->amounts)))
+        return cdz_fail(step, CDZ_E_NOMEM, "%s: no memory for its lines", file->path);
+    const char *at = file->bytes, *end = at + file->len;
+    for (uint32_t token, amount; at < end; a->n++) {
+        if (!number(&at, end, &token) || !number(&at, end, &amount) || at[-1] != '\n')
+            return cdz_fail(step, CDZ_E_INPUT, "%s:%u: expected a token and an amount", file->name,
+                            a->n + 1);
+        a->tokens[a->n] = token;
+        a->amounts[a->n] = (float)amount;
+    }
+    a->processor = (cdz_processor){
+        .base = {CDZ_PROCESSOR_BASE, .id = "kept.lines-of-a-file", .version = "1.0.0",
+                 .summary = "Adds to the scores of some tokens", .loader_data = a},
+        .caps = CDZ_ROWWISE,
+        .apply = add_all,
+    };
+    a->list[0] = &a->processor.base;
+    out->plugins = a->list;
+    out->n_plugins = 1;
+    out->state = a;
+    return CDZ_OK;
+}
+
+static void close_lines(const cdz_step *step, void *state)
+{
+    (void)step;
+    ((additions *)state)->n = 0;
+}
+
+static const cdz_loader loader = {
+    .base = {CDZ_LOADER_BASE, .id = "kept.lines", .version = "1.0.0",
+             .summary = "Makes processors of .kept files"},
+    .max_bytes = 1 << 20,
+    .endings = "kept",
+    .open = open_lines,
+    .close = close_lines,
+};
+
+CDZ_EXPORT_PLUGINS_AS(0, "cadenza.vec/1 cadenza.tokenizer/1", &parameters.base, &counting.base,
+                      &owning.base, &cooling.base, &guiding.base, &criterion.base, &drafter.base,
+                      &observer.base, &strategy.base, &sampling.base, &other_verbs.base, &pair.base,
+                      &loader.base)
