@@ -116,21 +116,23 @@ version=$(printf '#include "cadenza/plugin.h"\nCDZ_ABI_MAJOR.CDZ_ABI_MINOR\n' | 
 record=$here/layout-$version.txt
 types=$here/abi-$version.xml
 
-# A shared object whose one function takes every struct, so that its debug information holds them all.
-{
-    includes
-    printf 'void cdz_surface('
-    awk '$1 == "struct" { printf "%sstruct %s *a%d", n++ ? ", " : "", $2, n }' "$work/layout.txt"
-    printf ');\n__attribute__((visibility("default"))) void cdz_surface('
-    awk '$1 == "struct" { printf "%sstruct %s *a%d", n++ ? ", " : "", $2, n }' "$work/layout.txt"
-    printf ') {\n'
-    awk '$1 == "struct" { printf "    (void)a%d;\n", ++n }' "$work/layout.txt"
-    printf '}\n'
-} > "$work/surface.c"
-gcc -std=c17 -g -O0 -shared -fPIC -I"$sdk" "$work/surface.c" -o "$work/surface.so"
+# A shared object whose one function takes every struct of a layout, so that its debug information holds them all.
+surface() { # layout
+    local takes
+    takes=$(awk '$1 == "struct" { printf "%sstruct %s *a%d", n++ ? ", " : "", $2, n }' "$1")
+    {
+        includes
+        printf 'void cdz_surface(%s);\n' "$takes"
+        printf '__attribute__((visibility("default"))) void cdz_surface(%s) {\n' "$takes"
+        awk '$1 == "struct" { printf "    (void)a%d;\n", ++n }' "$1"
+        printf '}\n'
+    } > "$work/surface.c"
+    gcc -std=c17 -g -O0 -shared -fPIC -I"$sdk" "$work/surface.c" -o "$work/surface.so"
+}
 
 if [ "${1:-}" = --record ]; then
     cp "$work/layout.txt" "$record"
+    surface "$record"
     echo "recorded $(wc -l < "$record") lines as layout-$version.txt"
     command -v abidw > /dev/null || { echo "abidw (package abigail-tools) is missing: no abi-$version.xml"; exit 1; }
     abidw --no-corpus-path --no-comp-dir-path --no-show-locs --out-file "$types" "$work/surface.so"
@@ -155,6 +157,7 @@ for older in "$here/layout-${version%.*}".*.txt; do
     failed=$((failed + 1))
 done
 if command -v abidiff > /dev/null; then
+    surface "$record"
     if abidiff --no-show-locs "$types" "$work/surface.so" > "$work/abidiff"; then passed=$((passed + 1)); else
         sed -n '1,40p' "$work/abidiff"
         echo "FAILED: the types are no longer those of ABI $version"
