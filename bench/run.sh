@@ -42,8 +42,7 @@ beside_others() { # name options...
 
 make_peers() {
     python3 -m venv "$build/peers"
-    "$build/peers/bin/pip" install --quiet torch --index-url "${TORCH_INDEX:-https://download.pytorch.org/whl/cpu}" ||
-        "$build/peers/bin/pip" install --quiet torch
+    "$build/peers/bin/pip" install --quiet torch ${TORCH_INDEX:+--index-url "$TORCH_INDEX"}
     local package
     for package in transformers safetensors numpy gguf llama-cpp-python ctranslate2 tokenizers; do
         "$build/peers/bin/pip" install --quiet "$package" || echo "bench: $package cannot be had here; it will not be measured" >&2
