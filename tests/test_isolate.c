@@ -277,9 +277,9 @@ static const deed_case deeds[] = {
     {"kill", "asked the kernel for kill"},
     {"exec", "asked the kernel for execve"},
     {"code", "asked the kernel for mmap"},
-    {"closes", NULL},
-    {"memory", "its process crashed (SIGABRT) in apply"},
     {"prints", NULL},
+    {"closes", NULL}, /* for good: the process goes on without */
+    {"memory", "its process crashed (SIGABRT) in apply"},
     {"forges", "its process gave no proper answer in apply"},
     {"lies", "its process gave no proper answer in apply"},
     {"floods", "apply took longer than 200 ms (deadline_ms); its process was ended"},
