@@ -375,30 +375,40 @@ static void repeat(char *to, size_t n, const sample *from)
         memcpy(to + at, from->bytes, n - at < from->len ? n - at : from->len);
 }
 
+/* bytes: room for n, which s is about. */
+static cdz_check_state try_huge(cdz_child *c, const samples *own, char *bytes, const sample *s)
+{
+    static const char all_through[] = {'\0', '\n', ' ', 'a', '1', '"', '(', '\xff'};
+    char what[WHAT];
+    place p;
+    if (!place_make(&p, s->len, true)) return cdz_fail_check(c, "out of memory");
+    for (size_t i = 0; i < sizeof all_through; i++) {
+        memset(bytes, all_through[i], s->len);
+        snprintf(what, sizeof what, "%zu times the byte 0x%02x", s->len,
+                 (unsigned char)all_through[i]);
+        CDZ_CHECK_TRY(try_it(c, &p, s, what));
+    }
+    for (uint32_t i = 0; i < own->n; i++) {
+        if (own->at[i].len == 0) continue;
+        repeat(bytes, s->len, &own->at[i]);
+        snprintf(what, sizeof what, "%.160s again and again, %zu bytes", own->at[i].path, s->len);
+        CDZ_CHECK_TRY(try_it(c, &p, s, what));
+    }
+    return CDZ_CHECK_OK;
+}
+
 /* As long as a file may be: of one byte all through, and of an example again and again. */
 cdz_check_state cdz_check_huge(cdz_child *c)
 {
-    static const char all_through[] = {'\0', '\n', ' ', 'a', '1', '"', '(', '\xff'};
     const size_t n = huge_bytes(c);
     samples own;
-    place p;
-    char what[WHAT], *bytes = malloc(n);
+    char *bytes = malloc(n);
+    if (!bytes) return cdz_fail_check(c, "out of memory");
     find_examples(c, &own);
-    if (!bytes || !place_make(&p, n, true)) return cdz_fail_check(c, "out of memory");
     const sample s = {made_up_path(c), bytes, n, false};
-    for (size_t i = 0; i < sizeof all_through; i++) {
-        memset(bytes, all_through[i], n);
-        snprintf(what, sizeof what, "%zu times the byte 0x%02x", n, (unsigned char)all_through[i]);
-        CDZ_CHECK_TRY(try_it(c, &p, &s, what));
-    }
-    for (uint32_t i = 0; i < own.n; i++) {
-        if (own.at[i].len == 0) continue;
-        repeat(bytes, n, &own.at[i]);
-        snprintf(what, sizeof what, "%.160s again and again, %zu bytes", own.at[i].path, n);
-        CDZ_CHECK_TRY(try_it(c, &p, &s, what));
-    }
+    const cdz_check_state state = try_huge(c, &own, bytes, &s);
     free(bytes);
-    return cdz_pass_check(c, "%zu bytes", n);
+    return state == CDZ_CHECK_OK ? cdz_pass_check(c, "%zu bytes", n) : state;
 }
 
 /* --- twice ------------------------------------------------------------------------------------------------------------------- */

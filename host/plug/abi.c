@@ -20,10 +20,11 @@ cdz_status cdz_abi_refusal(const char *path, unsigned major, unsigned minor, cdz
 {
     const unsigned our_minor = CDZ_ABI_MINOR;
     char spoken[48];
-    int n = snprintf(spoken, sizeof spoken, "%u.0", (unsigned)CDZ_ABI_MAJOR);
-    if (our_minor > 0)
-        (void)snprintf(spoken + n, sizeof spoken - (size_t)n, " to %u.%u", (unsigned)CDZ_ABI_MAJOR,
-                       our_minor);
+    if (our_minor == 0)
+        (void)snprintf(spoken, sizeof spoken, "%u.0", (unsigned)CDZ_ABI_MAJOR);
+    else
+        (void)snprintf(spoken, sizeof spoken, "%u.0 to %u.%u", (unsigned)CDZ_ABI_MAJOR,
+                       (unsigned)CDZ_ABI_MAJOR, our_minor);
     return cdz_err(err, CDZ_E_PLUGIN, "%s: built for ABI %u.%u, this host speaks %s; %s", path,
                    major, minor, spoken,
                    major == CDZ_ABI_MAJOR ? "use a newer Cadenza, or rebuild it with this SDK"

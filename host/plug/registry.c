@@ -313,7 +313,7 @@ cdz_status cdz_registry_visit(cdz_registry *registry, cdz_plugin_visit *visit, v
     if (st == CDZ_OK && !(lines = take_lines(registry, &arena, &n)))
         st = cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
     pthread_mutex_unlock(&registry->lock);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; lines && i < n; i++) {
         visit(user, &lines[i]);
         cdz_module_release(lines[i].ref.module);
     }

@@ -22,11 +22,13 @@ typedef struct reader {
     rules *out;
 } reader;
 
-#define REFUSE(r, ...) cdz_fail((r)->step, CDZ_E_INPUT, __VA_ARGS__)
+/* The status is written out: cdz_fail returns what it is given. */
+#define REFUSE(r, ...) ((void)cdz_fail((r)->step, CDZ_E_INPUT, __VA_ARGS__), CDZ_E_INPUT)
 
 static cdz_status no_memory(const reader *r)
 {
-    return cdz_fail(r->step, CDZ_E_NOMEM, "%s: out of memory", r->file->path);
+    (void)cdz_fail(r->step, CDZ_E_NOMEM, "%s: out of memory", r->file->path);
+    return CDZ_E_NOMEM;
 }
 
 /* --- words ---------------------------------------------------------------------------------------------------- */
@@ -107,7 +109,7 @@ static cdz_status quoted(reader *r, cdz_string *out)
     if (!to) return no_memory(r);
     out->at = to;
     for (; r->p < close; r->p++) {
-        const char *known = *r->p == '\\' ? memchr(written, r->p[1], 4) : r->p;
+        const char *known = *r->p == '\\' ? memchr(written, r->p[1], sizeof written - 1) : r->p;
         if (!known)
             return REFUSE(r, "%s:%u: \\%.1s is not known: expected \\\" \\\\ \\n or \\t",
                           r->file->path, r->line,
@@ -308,6 +310,7 @@ static cdz_status name_after_file(reader *r, const char **id)
     if (!made) return no_memory(r);
     memcpy(made, before, m);
     memcpy(made + m, name, n);
+    made[m + n] = '\0';
     *id = made;
     return CDZ_OK;
 }
