@@ -100,7 +100,7 @@ static void write_on(float *row)
 static void take_memory(void)
 {
     for (int i = 0; i < 64; i++) {
-        unsigned char *at = malloc((size_t)1 << 30);
+        unsigned char *volatile at = malloc((size_t)1 << 30); /* or a compiler does without it */
         if (!at) abort();
         memset(at, 1, 4096);
     }
