@@ -145,21 +145,39 @@ typedef struct cdz_attention {
 
 typedef struct cdz_backend cdz_backend;
 
-/* Activations are float32, row-major (m, n) with a stride in floats. Pointers are host memory on
- * the CPU; on a device they come from alloc. Calls on one backend come from one thread at a
- * time; each returns when its outputs are visible to the next call and, in host memory, to the
- * caller. What a call has read may change or go away as soon as it has returned,
+/* Activations are float32, row-major (m, n) with a stride in floats.
+ * Where what lies. On the CPU everything is host memory. On a device, memory from alloc (activations, scores, the
+ * table of attention's bias) and from place (weights, norms, biases: cdz_weight.data) is the device's; the host reads and
+ * writes it through upload, download and copy alone. Host memory on every backend: the structures themselves, ids,
+ * positions, frequencies, rows and their blocks, route's outputs, add_scaled's `to` and `factors`, what
+ * attention_weights gives.
+ * Calls on one backend come from one thread at a time, not always the same; each returns when its outputs are visible to
+ * the next call and, in host memory, to the caller. What a call has read may change or go away as soon as it has returned,
  * with one exception: a late thread may still be reading weights, so these are unmapped only
  * after sync. */
 typedef struct cdz_backend_api {
     uint32_t size;
     const char *name;    /* "cpu" */
     const char *variant; /* "scalar", "avx2", "avx512" */
+    const char *device;  /* for people: "cpu", "cuda:0 NVIDIA H100" */
+    bool host_memory;    /* memory from alloc and place is the host's too */
 
     void *(*alloc)(cdz_backend *b, size_t bytes); /* 64-byte aligned, zeroed; NULL: out of memory */
     void (*free)(cdz_backend *b, void *memory);
     void (*sync)(cdz_backend *b); /* until nothing is read or written any more */
     uint32_t (*n_threads)(const cdz_backend *b);
+
+    /* Copies, ordered after earlier calls; the places do not overlap. upload: from host to device; `from` may change
+     * once it has returned. download: the other way; returns when `to` is filled. copy: within the device. */
+    void (*upload)(cdz_backend *b, void *to, const void *from, size_t bytes);
+    void (*download)(cdz_backend *b, void *to, const void *from, size_t bytes);
+    void (*copy)(cdz_backend *b, void *to, const void *from, size_t bytes);
+    /* Bytes of a weight to where the operations read it, until unplace; the CPU reads them as they lie and returns
+     * data itself. NULL: out of memory. */
+    const void *(*place)(cdz_backend *b, const void *data, size_t bytes);
+    void (*unplace)(cdz_backend *b, const void *placed); /* NULL is fine */
+    /* Bytes that can still be had, and in all. [any thread] */
+    void (*memory)(const cdz_backend *b, size_t *free_bytes, size_t *total_bytes);
 
     /* May a weight of this type be in the forms for int8 activations? [any thread] */
     bool (*takes_int8)(const cdz_backend *b, cdz_dtype dtype);

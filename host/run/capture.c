@@ -1,8 +1,6 @@
 /* capture.c - writes down hidden states and attention weights of a pass's rows, for those who want to see them.
  *
  * A pass knows positions, whoever looks counts slots: places that a mask hides stay as they were, which is zero. */
-#include <string.h>
-
 #include "run/layers.h"
 #include "run/sequence.h"
 
@@ -24,8 +22,9 @@ void cdz_layers_see_hidden(cdz_layers *f, uint32_t index, const float *x)
     for (uint32_t r = 0; r < f->m; r++) {
         const cdz_capture *c = f->seen[r].capture;
         if (!c || !c->hidden) continue;
-        memcpy(c->hidden[index] + ((size_t)c->row * c->n_queries + f->seen[r].query) * D, x + r * D,
-               D * sizeof *x);
+        f->backend->api->download(
+            f->backend, c->hidden[index] + ((size_t)c->row * c->n_queries + f->seen[r].query) * D,
+            x + r * D, D * sizeof *x);
     }
 }
 
@@ -68,14 +67,24 @@ static void look(void *arg, size_t r)
             spread(to + h * ld, n_visible, seen->mask, seen->n_masked, seen->n_slots);
 }
 
+/* A device does one thing at a time. */
+static void look_all(looking *l)
+{
+    cdz_backend *b = l->f->backend;
+    if (b->api->host_memory)
+        b->api->parallel(b, look, l, l->f->m);
+    else
+        for (uint32_t r = 0; r < l->f->m; r++) look(l, r);
+}
+
 void cdz_layers_see_attention(cdz_layers *f, uint32_t layer, const cdz_attention *how)
 {
     looking l = {f, how, layer, f->stack.one_layer ? 0 : layer, false};
-    f->backend->api->parallel(f->backend, look, &l, f->m);
+    look_all(&l);
 }
 
 void cdz_layers_see_cross(cdz_layers *f, uint32_t layer, const cdz_attention *how)
 {
     looking l = {f, how, layer, layer, true};
-    f->backend->api->parallel(f->backend, look, &l, f->m);
+    look_all(&l);
 }

@@ -1,4 +1,4 @@
-/* forward.c - gathers rows of wants into one pass, runs the layers, delivers the scores.
+/* forward.c - gathers rows of wants into one pass and runs the layers; heads.c delivers what comes of them.
 
  * Shapes are said in layers.h. */
 #include "run/layers.h"
@@ -10,8 +10,9 @@
 #include "run/sequence.h"
 
 enum {
-    HEAD_ROWS = 32, /* score rows made at a time when they go to different places */
-    SHORT = 8,      /* a want with no more rows than this is served before prompts */
+    HEAD_ROWS = 32,      /* score rows made at a time when they go to different places */
+    FAR_HEAD_ROWS = 128, /* the same on a device: what is brought over in one go */
+    SHORT = 8,           /* a want with no more rows than this is served before prompts */
 };
 
 static float *floats(cdz_backend *b, size_t rows, size_t columns)
@@ -47,6 +48,21 @@ static bool allocate(cdz_layers *f, const piece *pieces, size_t n)
     return true;
 }
 
+/* What the host itself reads or writes, wherever the activations are. */
+static bool allocate_here(cdz_layers *f)
+{
+    const cdz_arch *a = &f->weights->arch;
+    const size_t m = CDZ_PASS_ROWS;
+    if (a->rope_limit && !a->long_inv_freq) {
+        f->made = calloc(m, a->rope.n_rotated / 2 * sizeof *f->made);
+        if (!f->made) return false;
+    }
+    if (a->n_active == 0) return true;
+    f->route_weights = calloc(m, a->n_active * sizeof *f->route_weights);
+    f->route_ids = calloc(m, a->n_active * sizeof *f->route_ids);
+    return f->route_weights && f->route_ids;
+}
+
 static bool allocate_all(cdz_layers *f)
 {
     const cdz_arch *a = &f->weights->arch;
@@ -58,7 +74,9 @@ static bool allocate_all(cdz_layers *f)
         wide = larger(wide, (size_t)a->encoder->n_heads * a->encoder->head_dim);
         narrow = larger(narrow, (size_t)a->encoder->n_kv_heads * a->encoder->head_dim);
     }
+    const bool far = !f->backend->api->host_memory;
     const size_t parallel = a->parallel_residual ? D : 0, sparse = a->n_experts ? D : 0;
+    f->head_rows = far ? FAR_HEAD_ROWS : HEAD_ROWS;
     const piece pieces[] = {
         {&f->x, m, D},
         {&f->normed, m, D},
@@ -70,18 +88,14 @@ static bool allocate_all(cdz_layers *f)
         {&f->v, m, narrow},
         {&f->gate, m, F},
         {&f->up, m, F},
-        {&f->ends, HEAD_ROWS, D},
-        {&f->scores, HEAD_ROWS, V},
+        {&f->ends, f->head_rows, D},
+        {&f->scores, f->head_rows, V},
         {&f->route_scores, m, a->n_experts},
-        {&f->route_weights, m, a->n_active},
         {&f->gathered, m, sparse},
         {&f->expert_gives, m, sparse},
-        {&f->made, m, a->rope_limit && !a->long_inv_freq ? a->rope.n_rotated / 2 : 0},
+        {&f->zeros, m, far ? sparse : 0},
     };
-    if (!allocate(f, pieces, sizeof pieces / sizeof *pieces)) return false;
-    if (a->n_active == 0) return true;
-    f->route_ids = f->backend->api->alloc(f->backend, m * a->n_active * sizeof *f->route_ids);
-    return f->route_ids;
+    return allocate(f, pieces, sizeof pieces / sizeof *pieces) && allocate_here(f);
 }
 
 cdz_status cdz_layers_reach(cdz_layers *f, uint32_t n_positions, cdz_error *err)
@@ -135,12 +149,13 @@ void cdz_layers_free(cdz_layers *f)
                          f->scores,
                          f->route_scores,
                          f->gathered,
-                         f->route_ids,
                          f->expert_gives,
-                         f->route_weights,
-                         f->made};
+                         f->zeros};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]) f->backend->api->free(f->backend, all[i]);
+    free(f->route_ids);
+    free(f->route_weights);
+    free(f->made);
     free(f);
 }
 
@@ -412,6 +427,15 @@ static uint32_t rows_of_expert(cdz_layers *f, int32_t expert)
     return n;
 }
 
+static void clear(cdz_layers *f, float *y, size_t n)
+{
+    cdz_backend *b = f->backend;
+    if (b->api->host_memory)
+        memset(y, 0, n * sizeof *y);
+    else
+        b->api->copy(b, y, f->zeros, n * sizeof *y);
+}
+
 /* given = the chosen experts' weighted sum, added in ascending index. */
 static void feed_experts(cdz_layers *f, const cdz_layer_weights *w, const float *x, float *given)
 {
@@ -424,13 +448,11 @@ static void feed_experts(cdz_layers *f, const cdz_layer_weights *w, const float 
     cdz_profile_mark(f->profile, CDZ_WORK_NORM);
     b->api->route(b, f->route_weights, f->route_ids, a->n_active, f->route_scores, a->n_experts, m,
                   a->n_experts, a->normalise_routes);
-    memset(given, 0, m * D * sizeof *given);
-    const cdz_weight table = {x, CDZ_F32, m, D,
-                              CDZ_WEIGHT_ROWS}; /* gathering rows is embedding from them */
+    clear(f, given, m * D);
     for (uint32_t e = 0; e < a->n_experts; e++) {
         const uint32_t n = rows_of_expert(f, (int32_t)e);
         if (n == 0) continue;
-        b->api->embed(b, f->gathered, D, &table, f->picked, n);
+        cdz_layers_pick(f, f->gathered, x, n);
         feed(f, &w->experts[e], f->gathered, n, f->expert_gives);
         cdz_profile_mark(f->profile, CDZ_WORK_NORM);
         b->api->add_scaled(b, given, D, f->picked, f->shares, f->expert_gives, D, n, D);
@@ -457,11 +479,20 @@ void cdz_layers_finish(cdz_layers *f, uint32_t layer)
     leave(f, given, &w->mlp_post_norm);
 }
 
+static bool follows(const float *first, const float *next, size_t floats)
+{
+    return first && next == first + floats;
+}
+
+/* Rows that lie one after the other go over together. */
 static void place_embeds(cdz_layers *f)
 {
     const size_t D = f->stack.arch->hidden;
-    for (uint32_t r = 0; r < f->m; r++)
-        if (f->embeds[r]) memcpy(f->x + r * D, f->embeds[r], D * sizeof *f->x);
+    cdz_backend *b = f->backend;
+    for (uint32_t r = 0, n; r < f->m; r += n) {
+        for (n = 1; r + n < f->m && follows(f->embeds[r], f->embeds[r + n], n * D); n++) continue;
+        if (f->embeds[r]) b->api->upload(b, f->x + r * D, f->embeds[r], n * D * sizeof *f->x);
+    }
 }
 
 static void run_layer(cdz_layers *f, uint32_t layer)
@@ -490,88 +521,7 @@ void cdz_layers_embed(cdz_layers *f, const cdz_weight *table, const cdz_weight *
     if (norm->w.data) cdz_layers_norm(f, f->x, f->x, f->m, norm);
 }
 
-/* --- scores --------------------------------------------------------------------------------------------- */
-
-/* True when n rows go to evenly spaced places, *ld floats apart: then the product may write there itself. */
-static bool evenly_spaced(const head_row *heads, uint32_t n, size_t n_vocab, size_t *ld)
-{
-    *ld = n_vocab;
-    if (n == 1) return true;
-    const ptrdiff_t step = heads[1].to - heads[0].to;
-    if (step < (ptrdiff_t)n_vocab) return false;
-    for (uint32_t i = 2; i < n; i++)
-        if (heads[i].to - heads[i - 1].to != step) return false;
-    *ld = (size_t)step;
-    return true;
-}
-
-/* Final norm and head of n <= HEAD_ROWS rows. */
-static void score_rows(cdz_layers *f, const head_row *heads, uint32_t n)
-{
-    const cdz_arch *a = f->stack.arch;
-    cdz_backend *b = f->backend;
-    const size_t D = a->hidden, V = a->n_vocab;
-    cdz_profile_mark(f->profile, CDZ_WORK_HEAD);
-    for (uint32_t i = 0; i < n; i++)
-        memcpy(f->ends + i * D, f->x + heads[i].row * D, D * sizeof(float));
-    if (f->weights->final_norm.w.data)
-        cdz_layers_norm(f, f->ends, f->ends, n, &f->weights->final_norm);
-    if (a->head_scale != 1.0f) b->api->scale(b, f->ends, D, n, D, a->head_scale);
-    size_t ld;
-    const bool direct = evenly_spaced(heads, n, V, &ld);
-    cdz_product head = cdz_layers_product(&f->weights->head, direct ? heads[0].to : f->scores);
-    head.ldy = ld;
-    b->api->matmul(b, &head, 1, f->ends, D, n);
-    if (a->final_cap != 0.0f) b->api->soft_cap(b, head.y, ld, n, V, a->final_cap);
-    for (uint32_t i = 0; !direct && i < n; i++)
-        memcpy(heads[i].to, f->scores + i * V, V * sizeof(float));
-}
-
-void cdz_layers_head(cdz_layers *f, const float *hidden, uint32_t n, float *scores)
-{
-    cdz_backend *b = f->backend;
-    const cdz_product head = cdz_layers_product(&f->weights->head, scores);
-    const cdz_work was = cdz_profile_mark(f->profile, CDZ_WORK_HEAD);
-    b->api->matmul(b, &head, 1, hidden, f->weights->arch.hidden, n);
-    cdz_profile_mark(f->profile, was);
-}
-
-/* --- hidden states -------------------------------------------------------------------------------------- */
-
-static void keep_row(const kept_row *kept, uint32_t layer, const float *x, size_t D)
-{
-    const cdz_want *want = kept->want;
-    for (uint32_t i = 0; i < want->n_hidden; i++)
-        if (want->hidden_layers[i] == layer)
-            memcpy(want->hidden + i * want->hidden_stride + (size_t)kept->at * D, x, D * sizeof *x);
-}
-
-/* What enters layer `layer`. */
-static void keep_hidden(const cdz_layers *f, uint32_t layer)
-{
-    const size_t D = f->weights->arch.hidden;
-    for (uint32_t i = 0; i < f->n_kept; i++)
-        keep_row(&f->kept[i], layer, f->x + f->kept[i].row * D, D);
-}
-
-/* What the head reads. */
-static void keep_last(cdz_layers *f, uint32_t layer)
-{
-    const size_t D = f->weights->arch.hidden;
-    for (uint32_t i = 0; i < f->n_kept; i++) {
-        const float *x = f->x + f->kept[i].row * D;
-        if (f->weights->final_norm.w.data)
-            cdz_layers_norm(f, f->ends, x, 1, &f->weights->final_norm);
-        keep_row(&f->kept[i], layer, f->weights->final_norm.w.data ? f->ends : x, D);
-    }
-}
-
-static void see_last(cdz_layers *f, uint32_t layer)
-{
-    const cdz_norm *norm = &f->weights->final_norm;
-    if (norm->w.data) cdz_layers_norm(f, f->normed, f->x, f->m, norm);
-    cdz_layers_see_hidden(f, layer, norm->w.data ? f->normed : f->x);
-}
+/* --- a pass -------------------------------------------------------------------------------------------- */
 
 uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
@@ -582,15 +532,11 @@ uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
     cdz_layers_embed(f, &f->weights->embed, &f->weights->positions, &f->weights->embed_norm);
     const uint32_t depth = wants[0]->n_layers ? wants[0]->n_layers : a->n_layers;
     for (uint32_t layer = 0; layer < depth; layer++) {
-        keep_hidden(f, layer);
+        cdz_layers_keep_hidden(f, layer);
         if (f->any_seen) cdz_layers_see_hidden(f, layer, f->x);
         run_layer(f, layer);
     }
-    keep_last(f, depth);
-    if (f->any_seen) see_last(f, depth);
-    for (uint32_t i = 0; i < f->n_heads; i += HEAD_ROWS) {
-        const uint32_t left = f->n_heads - i;
-        score_rows(f, f->heads + i, left < HEAD_ROWS ? left : HEAD_ROWS);
-    }
+    cdz_layers_keep_last(f, depth);
+    cdz_layers_score(f);
     return f->m + encoded;
 }

@@ -56,20 +56,26 @@ struct cdz_layers {
     cdz_relative relative;
     cdz_encoder *encoder; /* encode.c; NULL: a decoder alone */
 
+    /* Memory of the backend. */
     float *x, *normed; /* (m, D) the residual stream; what a sublayer reads */
     float *given;      /* (m, D) what a sublayer gives */
     float *also_given; /* (m, D) what the second of two parallel ones gives, or NULL */
     float *q, *mixed;  /* (m, H d) */
     float *k, *v;      /* (m, G d) */
     float *gate, *up;  /* (m, F) F the widest feed-forward */
-    float *ends;       /* (HEAD_ROWS, D) rows whose scores are wanted, side by side */
-    float *scores;     /* (HEAD_ROWS, V) */
+    float *ends;       /* (head_rows, D) rows whose scores are wanted, side by side */
+    float *scores;     /* (head_rows, V) */
+    uint32_t head_rows;
 
     /* Experts only. */
-    float *route_scores, *route_weights; /* (m, n_experts), (m, n_active) */
-    int32_t *route_ids;                  /* (m, n_active) */
-    float *gathered, *expert_gives;      /* (m, D) the rows of one expert */
-    float shares[CDZ_PASS_ROWS];         /* of the rows picked */
+    float *route_scores;            /* (m, n_experts) */
+    float *gathered, *expert_gives; /* (m, D) the rows of one expert */
+    float *zeros;                   /* (m, D) on a device; NULL where the host can write them */
+
+    /* From here on memory of the host. */
+    float *route_weights;        /* (m, n_active) */
+    int32_t *route_ids;          /* (m, n_active) */
+    float shares[CDZ_PASS_ROWS]; /* of the rows picked */
     int32_t picked[CDZ_PASS_ROWS];
 
     int32_t ids[CDZ_PASS_ROWS];
@@ -100,6 +106,14 @@ void cdz_layers_embed(cdz_layers *layers, const cdz_weight *table, const cdz_wei
 void cdz_layers_project(cdz_layers *layers, uint32_t layer, bool queries, bool keys);
 /* The rest of the layer: attention, and what follows. */
 void cdz_layers_finish(cdz_layers *layers, uint32_t layer);
+
+/* --- heads.c --- */
+/* y[i] = x[picked[i]], (n, D) of (m, D) */
+void cdz_layers_pick(cdz_layers *layers, float *y, const float *x, size_t n);
+void cdz_layers_score(cdz_layers *layers); /* of the rows noted in heads */
+/* For those who keep them: what enters a layer, and what the head reads, which counts as another layer's. */
+void cdz_layers_keep_hidden(const cdz_layers *layers, uint32_t layer);
+void cdz_layers_keep_last(cdz_layers *layers, uint32_t layer);
 
 /* --- capture.c: of rows that are seen --- */
 /* The pass's next row, at that slot of the sequence. capture NULL: not to be seen. */

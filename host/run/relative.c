@@ -21,29 +21,48 @@ uint32_t cdz_relative_bucket(const cdz_arch *a, bool both_ways, int64_t distance
     return ahead + (bucket < n ? bucket : n - 1);
 }
 
-static void fill(cdz_relative *r, const cdz_arch *a, const float *rows, bool both_ways)
+static void fill(const cdz_relative *r, float *table, const cdz_arch *a, const float *rows,
+                 bool both_ways)
 {
     for (size_t i = 0; i < r->stride; i++) {
         const uint32_t bucket = cdz_relative_bucket(a, both_ways, (int64_t)i - (int64_t)r->zero);
         for (size_t h = 0; h < a->n_heads; h++)
-            r->table[h * r->stride + i] = rows[(size_t)bucket * a->n_heads + h];
+            table[h * r->stride + i] = rows[(size_t)bucket * a->n_heads + h];
     }
 }
 
-/* The learned table as float32. */
+/* The learned table as float32, in memory of the host. */
 static float *widen(cdz_backend *b, const cdz_weight *learned)
 {
+    const size_t bytes = learned->n * learned->k * sizeof(float);
     int32_t *ids = calloc(learned->n, sizeof *ids);
-    float *rows = b->api->alloc(b, learned->n * learned->k * sizeof *rows);
-    if (ids && rows) {
+    float *rows = malloc(bytes), *there = b->api->alloc(b, bytes);
+    const bool room = ids && rows && there;
+    if (room) {
         for (size_t i = 0; i < learned->n; i++) ids[i] = (int32_t)i;
-        b->api->embed(b, rows, learned->k, learned, ids, learned->n);
-        free(ids);
-        return rows;
+        b->api->embed(b, there, learned->k, learned, ids, learned->n);
+        b->api->download(b, rows, there, bytes);
     }
     free(ids);
-    if (rows) b->api->free(b, rows);
+    if (there) b->api->free(b, there);
+    if (room) return rows;
+    free(rows);
     return NULL;
+}
+
+/* The table over distances on the backend, from the learned rows. */
+static float *spread(cdz_backend *b, const cdz_relative *r, const cdz_arch *a, const float *rows,
+                     bool both_ways)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(r->stride, a->n_heads * sizeof *rows, &bytes)) return NULL;
+    float *here = malloc(bytes), *there = here ? b->api->alloc(b, bytes) : NULL;
+    if (there) {
+        fill(r, here, a, rows, both_ways);
+        b->api->upload(b, there, here, bytes);
+    }
+    free(here);
+    return there;
 }
 
 static uint32_t next_reach(const cdz_relative *r, uint32_t n)
@@ -61,15 +80,12 @@ cdz_status cdz_relative_reach(cdz_relative *r, cdz_backend *b, const cdz_arch *a
     grown.zero = grown.reach - 1;
     grown.stride = both_ways ? 2 * (size_t)grown.reach - 1 : grown.reach;
     float *rows = widen(b, learned);
-    size_t bytes;
-    if (rows && !__builtin_mul_overflow(grown.stride, a->n_heads * sizeof *rows, &bytes))
-        grown.table = b->api->alloc(b, bytes);
+    if (rows) grown.table = spread(b, &grown, a, rows, both_ways);
     if (grown.table) {
-        fill(&grown, a, rows, both_ways);
         cdz_relative_free(r, b);
         *r = grown;
     }
-    if (rows) b->api->free(b, rows);
+    free(rows);
     return grown.table ? CDZ_OK
                        : cdz_err(err, CDZ_E_NOMEM, "out of memory for distances between tokens");
 }

@@ -103,6 +103,29 @@ static void parallel(cdz_backend *b, void (*task)(void *arg, size_t i), void *ar
     cdz_pool_tasks(cdz_cpu(b)->pool, task, arg, n);
 }
 
+static void move(cdz_backend *b, void *to, const void *from, size_t bytes)
+{
+    (void)b;
+    memcpy(to, from, bytes);
+}
+
+static const void *place(cdz_backend *b, const void *data, size_t bytes)
+{
+    (void)b, (void)bytes;
+    return data;
+}
+
+static void unplace(cdz_backend *b, const void *placed)
+{
+    (void)b, (void)placed;
+}
+
+static void memory(const cdz_backend *b, size_t *free_bytes, size_t *total_bytes)
+{
+    (void)b;
+    cdz_machine_memory(free_bytes, total_bytes);
+}
+
 static void destroy(cdz_backend *b)
 {
     if (!b) return;
@@ -114,10 +137,18 @@ static void destroy(cdz_backend *b)
 static const cdz_backend_api operations = {
     .size = sizeof(cdz_backend_api),
     .name = "cpu",
+    .device = "cpu",
+    .host_memory = true,
     .alloc = alloc,
     .free = release,
     .sync = sync,
     .n_threads = n_threads,
+    .upload = move,
+    .download = move,
+    .copy = move,
+    .place = place,
+    .unplace = unplace,
+    .memory = memory,
     .takes_int8 = takes_int8,
     .matmul = cdz_cpu_matmul,
     .embed = cdz_cpu_embed,

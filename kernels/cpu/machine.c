@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #if defined(CDZ_HAVE_X86)
 #include <cpuid.h>
@@ -121,4 +122,16 @@ uint32_t cdz_machine_cores(void)
         if (known) return cores;
     }
     return 1;
+}
+
+static size_t pages_as_bytes(int which)
+{
+    const long pages = sysconf(which), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : 0;
+}
+
+void cdz_machine_memory(size_t *free_bytes, size_t *total_bytes)
+{
+    *free_bytes = pages_as_bytes(_SC_AVPHYS_PAGES);
+    *total_bytes = pages_as_bytes(_SC_PHYS_PAGES);
 }

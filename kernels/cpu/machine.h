@@ -3,6 +3,7 @@
 #define CDZ_MACHINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* They ask the processor, and whether the operating system saves the registers. */
@@ -12,6 +13,9 @@ bool cdz_machine_has_vnni(void);   /* also AVX512_VNNI */
 
 /* Physical cores among the processors this process may run on; at least 1. */
 uint32_t cdz_machine_cores(void);
+
+/* Bytes of memory that nothing uses, not even as a cache of files, and in all. */
+void cdz_machine_memory(size_t *free_bytes, size_t *total_bytes);
 
 /* Rounding to nearest, subnormals kept: the arithmetic every kernel counts on, for the calling
  * thread. */
