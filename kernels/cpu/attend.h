@@ -10,7 +10,7 @@
 
 #include "cpu/avx2.h"
 
-enum { TILE_QUERIES = 4, WORD = 8 };
+enum { TILE_QUERIES = 4, WORD = 8, LINE = 16 /* floats that the memory gives at once */ };
 
 /* cdz_exp, eight at a time: the same operations on the same values. */
 CDZ_INLINE __m256 exp8(__m256 x)
@@ -70,9 +70,10 @@ static void cap_scores(float *s, size_t first, size_t begin, size_t end, float s
     }
 }
 
-/* Scores of nq heads for two groups of eight positions: one chain over d per head and group. */
+/* Scores of nq heads for two groups of eight positions: one chain over d per head and group. What lies
+ * at `ahead` is asked for meanwhile, as much as is read. */
 CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const cdz_attend_query *query,
-                             const float *keys, float *scores)
+                             const float *keys, const float *ahead, float *scores)
 {
     const size_t group_floats = tile->head_dim * CDZ_POSITION_GROUP;
     const __m256 scale = _mm256_set1_ps(tile->scale);
@@ -80,6 +81,7 @@ CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const cdz_attend_qu
     CDZ_UNROLL
     for (int i = 0; i < 2 * nq; i++) acc[i] = _mm256_setzero_ps();
     for (size_t d = 0; d < tile->head_dim; d++) {
+        _mm_prefetch((const char *)(ahead + d * LINE), _MM_HINT_T0);
         const __m256 k0 = _mm256_loadu_ps(keys + d * CDZ_POSITION_GROUP);
         const __m256 k1 = _mm256_loadu_ps(keys + d * CDZ_POSITION_GROUP + group_floats);
         CDZ_UNROLL
@@ -100,8 +102,8 @@ CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const cdz_attend_qu
 /* acc[d..] += weight(p) * v[p][d..] for positions [from, to) of one block, eight or sixteen dims
  * at once. */
 CDZ_INLINE void add_values(int nq, int words, const cdz_attend_query *query, const float *weights,
-                           size_t stride, const float *values, size_t dim, size_t d, size_t from,
-                           size_t to)
+                           size_t stride, const float *values, const float *ahead, size_t dim,
+                           size_t d, size_t from, size_t to)
 {
     __m256 acc[2 * TILE_QUERIES];
     CDZ_UNROLL
@@ -109,6 +111,7 @@ CDZ_INLINE void add_values(int nq, int words, const cdz_attend_query *query, con
         acc[i] = _mm256_loadu_ps(query[i / words].out + d + (size_t)(i % words) * WORD);
     for (size_t p = from; p < to; p++) {
         __m256 v[2];
+        if (words == 2) _mm_prefetch((const char *)(ahead + p * dim + d), _MM_HINT_T0);
         CDZ_UNROLL
         for (int c = 0; c < words; c++)
             v[c] = _mm256_loadu_ps(values + p * dim + d + (size_t)c * WORD);
@@ -139,35 +142,36 @@ static void add_values_rest(size_t nq, const cdz_attend_query *query, const floa
 }
 
 CDZ_INLINE void add_all_dims(int nq, const cdz_attend_query *query, const float *weights,
-                             size_t stride, const float *values, size_t dim, size_t from, size_t to)
+                             size_t stride, const float *values, const float *ahead, size_t dim,
+                             size_t from, size_t to)
 {
     size_t d = 0;
     for (; d + 2 * WORD <= dim; d += 2 * WORD)
-        add_values(nq, 2, query, weights, stride, values, dim, d, from, to);
+        add_values(nq, 2, query, weights, stride, values, ahead, dim, d, from, to);
     for (; d + WORD <= dim; d += WORD)
-        add_values(nq, 1, query, weights, stride, values, dim, d, from, to);
+        add_values(nq, 1, query, weights, stride, values, ahead, dim, d, from, to);
     if (d < dim) add_values_rest((size_t)nq, query, weights, stride, values, dim, d, from, to);
 }
 
 static void score_any(size_t nq, const cdz_attend *tile, const cdz_attend_query *query,
-                      const float *keys, float *scores)
+                      const float *keys, const float *ahead, float *scores)
 {
     switch (nq) {
-    case 4: score_groups(4, tile, query, keys, scores); break;
-    case 3: score_groups(3, tile, query, keys, scores); break;
-    case 2: score_groups(2, tile, query, keys, scores); break;
-    default: score_groups(1, tile, query, keys, scores); break;
+    case 4: score_groups(4, tile, query, keys, ahead, scores); break;
+    case 3: score_groups(3, tile, query, keys, ahead, scores); break;
+    case 2: score_groups(2, tile, query, keys, ahead, scores); break;
+    default: score_groups(1, tile, query, keys, ahead, scores); break;
     }
 }
 
-static void values_any(size_t nq, const cdz_attend_query *query, const float *weights,
-                       size_t stride, const float *values, size_t dim, size_t from, size_t to)
+static void values_any(size_t nq, const cdz_attend_query *query, const float *weights, size_t stride,
+                       const float *values, const float *ahead, size_t dim, size_t from, size_t to)
 {
     switch (nq) {
-    case 4: add_all_dims(4, query, weights, stride, values, dim, from, to); break;
-    case 3: add_all_dims(3, query, weights, stride, values, dim, from, to); break;
-    case 2: add_all_dims(2, query, weights, stride, values, dim, from, to); break;
-    default: add_all_dims(1, query, weights, stride, values, dim, from, to); break;
+    case 4: add_all_dims(4, query, weights, stride, values, ahead, dim, from, to); break;
+    case 3: add_all_dims(3, query, weights, stride, values, ahead, dim, from, to); break;
+    case 2: add_all_dims(2, query, weights, stride, values, ahead, dim, from, to); break;
+    default: add_all_dims(1, query, weights, stride, values, ahead, dim, from, to); break;
     }
 }
 
@@ -202,17 +206,29 @@ static const float *block_of(const cdz_attend *tile, size_t position)
     return tile->base + (size_t)tile->blocks[position / CDZ_KV_BLOCK] * tile->block_stride;
 }
 
+/* Memory is read in 4 KiB steps that lie far apart, which the processor's own prefetching does not see
+ * coming: the kernels ask for the block after the one that they compute with. After the last keys come the
+ * first values, after the last values nothing new. */
+static const float *after_keys(const cdz_attend *tile, size_t position, size_t first, size_t end)
+{
+    const size_t next = position / CDZ_KV_BLOCK * CDZ_KV_BLOCK + CDZ_KV_BLOCK;
+    return next < end ? block_of(tile, next)
+                      : block_of(tile, first) + (size_t)CDZ_KV_BLOCK * tile->head_dim;
+}
+
 /* Scores of every query at every position of the blocks that the tile touches; column 0 is
  * position `first`. */
 static void score_blocks(const cdz_attend *tile, size_t first, size_t end)
 {
     const size_t pair = 2 * CDZ_POSITION_GROUP;
     for (size_t position = first; position < end; position += pair) {
-        const float *keys = block_of(tile, position) + position % CDZ_KV_BLOCK * tile->head_dim;
+        const size_t within = position % CDZ_KV_BLOCK * tile->head_dim;
+        const float *keys = block_of(tile, position) + within;
+        const float *next = after_keys(tile, position, first, end) + within;
         for (size_t i = 0; i < tile->n_queries; i += TILE_QUERIES) {
             const size_t nq =
                 tile->n_queries - i < TILE_QUERIES ? tile->n_queries - i : TILE_QUERIES;
-            score_any(nq, tile, &tile->query[i], keys,
+            score_any(nq, tile, &tile->query[i], keys, i == 0 ? next : keys,
                       tile->scores + i * tile->score_stride + position - first);
         }
     }
@@ -268,9 +284,11 @@ static void add_span(const cdz_attend *tile, size_t i, size_t nq, size_t first, 
     for (size_t at = begin; at < end;) {
         const size_t block = at / CDZ_KV_BLOCK * CDZ_KV_BLOCK;
         const size_t to = end < block + CDZ_KV_BLOCK ? end : block + CDZ_KV_BLOCK;
-        const float *values = block_of(tile, at) + values_at;
-        values_any(nq, &tile->query[i], weights + (at - first), tile->score_stride,
-                   values + (at - block) * tile->head_dim, tile->head_dim, 0, to - at);
+        const size_t within = values_at + (at - block) * tile->head_dim;
+        const float *values = block_of(tile, at) + within;
+        const float *next = i == 0 && to < end ? block_of(tile, to) + within : values;
+        values_any(nq, &tile->query[i], weights + (at - first), tile->score_stride, values, next,
+                   tile->head_dim, 0, to - at);
         at = to;
     }
 }
