@@ -217,12 +217,14 @@ static cdz_status process_rows(cdz_loop *loop, const cdz_view *view, const cdz_s
                             &loop->workers[first].error);
 }
 
-/* View rows [first, ...) that the stage runs on together; returns where they end, first: none do. */
-static uint32_t same_phase(const cdz_loop *loop, const cdz_stage *stage, const cdz_view *view,
-                           uint32_t first)
+/* View rows [first, ...) that the stage runs on together, those that are filled with pad being left alone as
+ * by process_rows; returns where they end, first: none do. */
+static uint32_t run_of_rows(const cdz_loop *loop, const cdz_stage *stage, const cdz_view *view,
+                            uint32_t first)
 {
     uint32_t end = first;
-    while (end < view->n && cdz_stage_runs(loop, stage, end)) end++;
+    while (end < view->n && cdz_stage_runs(loop, stage, end) && !cdz_view_skips(loop, view, end))
+        end++;
     return end;
 }
 
@@ -233,7 +235,7 @@ static cdz_status process_all(cdz_loop *loop, const cdz_view *view, const cdz_sc
     cdz_status status = CDZ_OK;
     cdz_hygiene_note(&before);
     for (uint32_t first = 0, end; first < view->n && status == CDZ_OK; first = end + 1) {
-        end = same_phase(loop, stage, view, first);
+        end = run_of_rows(loop, stage, view, first);
         if (end > first)
             status = apply(loop, stage, view, first, end - first, scores, loop->state_view,
                            &loop->workers[0]);
