@@ -16,11 +16,20 @@
 #include "base/file.h"
 #include "cadenza/cadenza.h"
 
+#ifdef CADENZA_TSAN /* has a last word */
+#define EARLY "66"
+#else
+#define EARLY "7"
+#endif
+
 static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 static const char bad_so[] = CADENZA_BUILD_DIR "/tests/isolate/misdeed.so";
+/* The second ends before the first. */
 static const char rows_json[] =
-    "{\"prompt_ids\": [[360,336,292,305,299,261], [1037,512,292,305,299,261], [360,336,292,305,"
-    "299,270]], \"kwargs\": {\"output_scores\": true, \"return_dict_in_generate\": true}}";
+    "{\"prompt_ids\": [[360,336,299,261], [1037,512,299,270]], \"kwargs\": {\"output_scores\": true, "
+    "\"return_dict_in_generate\": true}}";
+/* As little as a plugin needs to be called: some of these tests make a hundred requests. */
+static const char row_json[] = "{\"prompt_ids\": [[360,336]]}";
 
 typedef struct fixture {
     cdz_runtime *rt;
@@ -305,7 +314,7 @@ static void serves_again(const fixture *f, const char *what)
     misdeed_ini("deed", "none", ini, sizeof ini);
     for (int tries = 0;; tries++) { /* after crashes in a row it is started later */
         cdz_pipeline *pipeline = parse(f, ini);
-        const cdz_status st = generate(f, pipeline, rows_json, &result, &err);
+        const cdz_status st = generate(f, pipeline, row_json, &result, &err);
         cdz_pipeline_free(pipeline);
         cdz_result_free(result);
         result = NULL;
@@ -327,9 +336,12 @@ static void misdeeds(void **state)
 #ifdef CADENZA_SANITIZED /* no limit of memory, and code of their own */
         if (strcmp(c->deed, "memory") == 0) continue;
 #endif
+#ifdef CADENZA_TSAN /* its fork takes locks of its own first */
+        if (strcmp(c->deed, "fork") == 0) continue;
+#endif
         misdeed_ini("deed", c->deed, ini, sizeof ini);
         cdz_pipeline *pipeline = parse(f, ini);
-        const cdz_status st = generate(f, pipeline, rows_json, &result, &err);
+        const cdz_status st = generate(f, pipeline, row_json, &result, &err);
         if (c->want && st == CDZ_OK) fail_msg("%s: the request went well", c->deed);
         if (c->want && !strstr(err.text, c->want))
             fail_msg("%s: '%s', expected '%s'", c->deed, err.text, c->want);
@@ -348,7 +360,7 @@ static void in_begin(void **state)
     cdz_result *result = NULL;
     misdeed_ini("begin", "segv", ini, sizeof ini);
     cdz_pipeline *pipeline = parse(*state, ini);
-    assert_int_equal(generate(*state, pipeline, rows_json, &result, &err), CDZ_E_PLUGIN);
+    assert_int_equal(generate(*state, pipeline, row_json, &result, &err), CDZ_E_PLUGIN);
     assert_non_null(strstr(err.text, "its process crashed (SIGSEGV) in begin"));
     cdz_result_free(result);
     cdz_pipeline_free(pipeline);
@@ -444,7 +456,7 @@ static const refusal_case refusals[] = {
      "its process crashed (SIGABRT) when it was opened"},
     {"[pipeline]\nprocessors = mine\n[mine]\nid = " CADENZA_BUILD_DIR
      "/tests/isolate/early_exits.so\nisolation = process\n",
-     "its process exited with status 7 when it was opened"},
+     "its process exited with status " EARLY " when it was opened"},
     {"[pipeline]\nprocessors = mine\n[mine]\nid = " CADENZA_BUILD_DIR
      "/tests/zoo/other_minor.so\nisolation = process\n",
      "ABI"},
