@@ -20,6 +20,7 @@ Beside llama.cpp, transformers and CTranslate2, on the same weights, in turns; `
   load       from starting the program to the first token
   memory     what it takes
   scaling    Cadenza alone against weights, context and batch, with SVG plots
+  targets    the above that have a target, one after the other, and each ratio beside what was aimed at
   tokenizer  loading and encoding, beside the tokenizers library
   sampling   choosing a token, beside transformers and llama.cpp's samplers
 Of Cadenza's own parts:
@@ -36,7 +37,7 @@ END
 beside_others() { # name options...
     local name=$1 script=compare.py arguments=()
     shift
-    if [ "$name" = scaling ]; then script=scaling.py; else arguments=("$name"); fi
+    case $name in scaling | targets) script=$name.py ;; *) arguments=("$name") ;; esac
     PYTHONDONTWRITEBYTECODE=1 "$python" "bench/harness/$script" "${arguments[@]}" --build "$build" "$@"
 }
 
@@ -79,7 +80,7 @@ bench() {
     tokenizer) needs "$build/bench/bench_tokenizer" && tokenizer ;;
     isolate) needs "$build/bench/bench_isolate" && "$build/bench/bench_isolate" ;;
     quantise) "$python" bench/quantise/quality.py --cadenza "$build/bin/cadenza" ;;
-    decode | prefill | batch | load | memory | scaling) beside_others "$@" ;;
+    decode | prefill | batch | load | memory | scaling | targets) beside_others "$@" ;;
     *)
         echo "bench: no benchmark '$1'; ./dev bench help lists them" >&2
         exit 2
@@ -87,7 +88,7 @@ bench() {
     esac
 }
 
-names=(decode prefill batch load memory scaling tokenizer sampling kernels lua isolate quantise)
+names=(decode prefill batch load memory scaling targets tokenizer sampling kernels lua isolate quantise)
 case ${1:-} in
 '') for name in kernels sampling lua; do bench "$name"; done ;;
 help | --help | -h) usage ;;

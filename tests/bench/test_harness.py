@@ -10,6 +10,7 @@ import compare
 import peers
 import scaling
 import svg
+import targets
 
 
 class Slow:
@@ -24,6 +25,39 @@ class Slow:
             self.missing = "it broke"
             return None
         return {"seconds": self.seconds[(self.asked - 1) % len(self.seconds)], "fraction": 0.5}
+
+
+class Targets(unittest.TestCase):
+    """Which figure answers which target."""
+
+    def row(self, program, neighbours, median, times=1.0, **more):
+        return {"weights": "bf16", "neighbours": neighbours, "program": program, "median": median, "cadenza_is": times, **more}
+
+    def found(self, rows):
+        results = targets.Results("nowhere")
+        results.rows = lambda bench, shape: rows if (bench, shape) == ("decode", "s") else []
+        a = types.SimpleNamespace(shapes=["s"], threads=2)
+        return {(work, against): (least, got) for work, against, least, got in targets.targets(a, results)}
+
+    def test_quiet_rows_answer_quiet_targets(self):
+        found = self.found([self.row("cadenza", 1, 10, fraction_of_limit={"median": 0.2}),
+                            self.row("cadenza", 0, 20, fraction_of_limit={"median": 0.9}),
+                            self.row("llama.cpp", 1, 4, 2.5), self.row("llama.cpp", 0, 10, 2.0)])
+        self.assertEqual(found["decode, s, bf16", "its read limit"], (0.93, 0.9))
+        self.assertEqual(found["decode, s, bf16", "llama.cpp"], (1.3, 2.0))
+        self.assertEqual(found["decode beside 1 busy, s, bf16", "llama.cpp"], (2.5, 2.5))
+        self.assertIsNone(found["decode, s, q8_0", "llama.cpp"][1])
+
+    def test_a_share_of_the_cores(self):
+        rows = [self.row("cadenza", 0, 30), self.row("cadenza", 1, 20), self.row("cadenza", 1, 16, threads=1)]
+        results = targets.Results("nowhere")
+        results.rows = lambda *_: rows
+        self.assertAlmostEqual(targets.fair_share(results, "s", "bf16", 2, 2, 1), 1.0)
+        self.assertAlmostEqual(targets.own_thread(results, "s", "bf16", 1), 1.25)
+
+    def test_the_table_says_what_was_reached(self):
+        lines = targets.table([("a", "b", 2, 2.5), ("a", "c", 2, 1.999), ("a", "d", 2, None)]).split("\n")
+        self.assertEqual([line.split(" | ")[-1] for line in lines[2:]], ["reached |", "missed |", "not measured |"])
 
 
 class Figures(unittest.TestCase):
