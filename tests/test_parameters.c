@@ -30,6 +30,7 @@ static const char *const drafts[] = {
 typedef struct fixture {
     cdz_runtime *rt;
     cdz_model *models[N_MODELS], *drafts[N_MODELS];
+    cdz_pipeline *pipeline; /* rounds do not hang on time */
 } fixture;
 
 static void must(cdz_status status, const cdz_error *err)
@@ -43,6 +44,8 @@ static int open_all(void **state)
     cdz_error err = {0};
     assert_non_null(f);
     must(cdz_open(NULL, &f->rt, &err), &err);
+    static const char ini[] = "[pipeline]\ndrafting = fixed\n";
+    must(cdz_pipeline_parse(f->rt, ini, sizeof ini - 1, "fixed.ini", &f->pipeline, &err), &err);
     for (int i = 0; i < N_MODELS; i++) {
         must(cdz_model_open(f->rt, folders[i], NULL, &f->models[i], &err), &err);
         if (i != PAIR) must(cdz_model_open(f->rt, drafts[i], NULL, &f->drafts[i], &err), &err);
@@ -58,6 +61,7 @@ static int close_all(void **state)
         if (i != PAIR) cdz_model_close(f->drafts[i]);
         cdz_model_close(f->models[i]);
     }
+    cdz_pipeline_free(f->pipeline);
     cdz_close(f->rt);
     free(f);
     return 0;
@@ -244,6 +248,7 @@ static answer ask(const fixture *f, size_t i, bool with)
     cdz_buf_puts(&document, "}}");
     const cdz_request request = {.size = sizeof request,
                                  .model = f->models[cases[i].model],
+                                 .pipeline = f->pipeline,
                                  .assistant = cases[i].draft ? f->drafts[cases[i].model] : NULL,
                                  .json = document.data};
     cdz_engine_get_stats(f->rt->engine, &before);

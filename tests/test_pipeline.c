@@ -937,6 +937,8 @@ static const struct draft_case {
     {"an instance of one",
      "[pipeline]\ndrafter = mine\n[mine]\nid = guess\nnum_assistant_tokens = 2\n", NULL, false,
      NULL, NULL, "assisted mine 2"},
+    {"no such pace", "[pipeline]\ndrafting = quick\n", NULL, true, NULL, NULL,
+     HERE "/use/d.ini:2: drafting = quick: expected adaptive or fixed"},
     {"no such drafter", "[pipeline]\ndrafter = gues\n", NULL, false, NULL, NULL,
      HERE "/use/d.ini:2: no drafter 'gues': did you mean 'guess'?"},
     {"drafts and a named strategy", "[pipeline]\nstrategy = sample\ndrafter = guess\n", NULL, false,
@@ -985,6 +987,44 @@ static void who_drafts(void **state)
 {
     for (size_t i = 0; i < sizeof draft_cases / sizeof draft_cases[0]; i++)
         check_draft(*state, &draft_cases[i]);
+}
+
+/* The engine chooses the length of drafts where no token hangs on it. */
+static void whose_pace(void **state)
+{
+    static const struct {
+        const char *name, *ini, *kwargs;
+        bool paces;
+    } cases[] = {
+        {"greedy", "", "{\"do_sample\": false}", true},
+        {"asked for", "[pipeline]\ndrafting = adaptive\n", NULL, true},
+        {"a named drafter", "[pipeline]\ndrafter = guess\n", NULL, true},
+        {"lookup", "", "{\"prompt_lookup_num_tokens\": 3}", true},
+        {"a named loop", "[pipeline]\nstrategy = assisted\n", NULL, true},
+        {"not asked for", "[pipeline]\ndrafting = fixed\n", NULL, false},
+        {"draws", "", "{\"do_sample\": true}", false},
+        {"the reference's rounds", "", "{\"quirks\": true}", false},
+        {"another loop", "[pipeline]\nstrategy = greedy\n", NULL, false},
+        {"nobody to draft", "[pipeline]\ndrafter = none\n", NULL, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cdz_arena arena = {0};
+        cdz_error err = {0};
+        cdz_pipeline *pipeline = NULL;
+        cdz_plan *plan = NULL;
+        const cdz_plan_assistant draft = {NULL, NULL};
+        cdz_status st = cdz_pipeline_create(*state, cases[i].ini, strlen(cases[i].ini),
+                                            HERE "/use/d.ini", &pipeline, &err);
+        if (st == CDZ_OK)
+            st = cdz_pipeline_plan(pipeline, NULL,
+                                   cases[i].kwargs ? json(&arena, cases[i].kwargs) : NULL, &draft,
+                                   &plan, &err);
+        if (st != CDZ_OK) fail_msg("%s: %s", cases[i].name, err.text);
+        if (plan->paces_drafts != cases[i].paces) fail_msg("%s", cases[i].name);
+        cdz_plan_free(plan);
+        cdz_pipeline_release(pipeline);
+        cdz_arena_free(&arena);
+    }
 }
 
 /* --- plans know where values came from ----------------------------------------------------------------------------- */
@@ -1147,6 +1187,7 @@ int main(void)
         cmocka_unit_test(a_strategy_from_outside),
         cmocka_unit_test(an_unknown_strategy_from_outside),
         cmocka_unit_test(who_drafts),
+        cmocka_unit_test(whose_pace),
         cmocka_unit_test(origins),
         cmocka_unit_test(explain_shows_the_chain),
         cmocka_unit_test(planning_from_several_threads),

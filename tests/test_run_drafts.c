@@ -13,8 +13,8 @@ enum { PROMPT = 8, V = 384, MAX_NEW = 24 };
     }
 
 /* Runs a strategy with a drafter (or NULL) on the prompt. */
-static cdz_outcome *play(const cdz_plugin_base *strategy, const cdz_drafter *drafter,
-                         hand_plan *plan, const char *assistant, answer *a)
+static cdz_outcome *play_long(const cdz_plugin_base *strategy, const cdz_drafter *drafter,
+                              hand_plan *plan, const char *assistant, uint32_t max_new, answer *a)
 {
     rig r = rig_open("llama_gqa", (cdz_engine_options){.n_threads = 2});
     if (assistant) r.assistant = open_model(r.engine, assistant);
@@ -22,12 +22,18 @@ static cdz_outcome *play(const cdz_plugin_base *strategy, const cdz_drafter *dra
     if (drafter) plan->plan.drafter = instance_of(&drafter->base, NULL);
     plan->plan.processors = plan->processors;
     plan->plan.criteria = plan->criteria;
-    cdz_job *job = new_job(&r, plan, prompt, NULL, 1, PROMPT, MAX_NEW, a);
+    cdz_job *job = new_job(&r, plan, prompt, NULL, 1, PROMPT, max_new, a);
     job->pad = 0;
     job->seed = 42;
     cdz_outcome *outcome = run(&r, a);
     rig_close(&r);
     return outcome;
+}
+
+static cdz_outcome *play(const cdz_plugin_base *strategy, const cdz_drafter *drafter,
+                         hand_plan *plan, const char *assistant, answer *a)
+{
+    return play_long(strategy, drafter, plan, assistant, MAX_NEW, a);
 }
 
 /* --- drafters ---------------------------------------------------------------------------------------------------- */
@@ -111,6 +117,63 @@ static void ends_as_greedy_does(void **state)
         if (cases[i].rounds) assert_int_equal(rounds, cases[i].rounds);
         assert_int_equal(rounds + accepted, MAX_NEW);
         assert_int_equal(a.n_streamed[0], MAX_NEW);
+        answer_free(&a);
+    }
+    answer_free(&plain);
+}
+
+static uint32_t asked, heard; /* how often `counting` was, and did */
+
+static cdz_status propose_and_count(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
+{
+    asked++;
+    return propose_too_many(dec, step, draft);
+}
+
+static cdz_status hear(cdz_decoder *dec, const cdz_step *step, uint32_t row, uint32_t n_proposed,
+                       uint32_t n_accepted)
+{
+    (void)dec, (void)step, (void)row;
+    CHECK(n_accepted <= n_proposed);
+    heard++;
+    return CDZ_OK;
+}
+
+static const cdz_drafter counting = {
+    .base = {CDZ_DRAFTER_BASE, .id = "test.counting", .version = "1.0.0", .summary = "counts"},
+    .propose = propose_and_count,
+    .judged = hear,
+};
+
+/* The engine chooses how long drafts are, and when there are none: the tokens stay. */
+static void the_pace_of_drafts_changes_no_token(void **state)
+{
+    enum { LONG = 200 };
+    const cdz_drafter *drafters[] = {&silent, &counting, &honest};
+    answer plain;
+    hand_plan greedy = {0};
+    (void)state;
+    plan_add_criterion(&greedy, &length_rule, NULL);
+    const cdz_outcome *want = play_long(built_plugin("greedy"), NULL, &greedy, NULL, LONG, &plain);
+    assert_int_equal(want->error.code, CDZ_OK);
+    for (size_t i = 0; i < sizeof drafters / sizeof drafters[0]; i++) {
+        answer a;
+        hand_plan plan = {.plan.paces_drafts = true};
+        int64_t accepted;
+        asked = heard = 0;
+        plan_add_criterion(&plan, &length_rule, NULL);
+        const cdz_outcome *got =
+            play_long(built_plugin("assisted"), drafters[i], &plan, NULL, LONG, &a);
+        if (got->error.code != CDZ_OK) fail_msg("%s", got->error.text);
+        assert_int_equal(got->rows[0].len, want->rows[0].len);
+        assert_memory_equal(got->rows[0].ids, want->rows[0].ids,
+                            want->rows[0].len * sizeof(int32_t));
+        const uint32_t rounds = rounds_of(got, &accepted);
+        assert_int_equal(rounds + accepted, LONG);
+        if (drafters[i] == &counting) {
+            assert_int_equal(asked, heard);
+            assert_true(asked < rounds); /* not where what one row costs was to be learnt */
+        }
         answer_free(&a);
     }
     answer_free(&plain);
@@ -431,6 +494,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_as_greedy_does),
+        cmocka_unit_test(the_pace_of_drafts_changes_no_token),
         cmocka_unit_test(a_drafters_fault_has_a_sentence),
         cmocka_unit_test(verbs),
         cmocka_unit_test(a_draft_stops_where_its_model_does),

@@ -53,7 +53,7 @@ static cdz_status make_pipeline(const cdz_bench *b, bool plugged, const cdz_setu
 {
     const char *id = b->c->ref.base->id;
     cdz_buf ini = {0};
-    cdz_buf_puts(&ini, "[pipeline]\n");
+    cdz_buf_puts(&ini, "[pipeline]\ndrafting = fixed\n");
     switch (plugged ? b->c->ref.base->kind : 0u) {
     case CDZ_KIND_STRATEGY: cdz_buf_printf(&ini, "strategy = %s\n", id); break;
     case CDZ_KIND_DRAFTER: cdz_buf_printf(&ini, "strategy = assisted\ndrafter = %s\n", id); break;

@@ -293,11 +293,23 @@ static cdz_status link_strategy(cdz_linker *l, const char *given)
     return cdz_linker_stage(l, CDZ_KIND_STRATEGY, "beam", &link->beam);
 }
 
+static cdz_status link_drafting(cdz_linker *l)
+{
+    const cdz_written *w = cdz_sources_find(l->sources, "pipeline", "drafting");
+    l->link->drafting_fixed = w && strcmp(w->text, "fixed") == 0;
+    if (!w || l->link->drafting_fixed || strcmp(w->text, "adaptive") == 0) return CDZ_OK;
+    char prefix[300];
+    cdz_origin_prefix(&w->origin, prefix, sizeof prefix);
+    return cdz_err(l->err, CDZ_E_USAGE, "%sdrafting = %s: expected adaptive or fixed", prefix,
+                   w->text);
+}
+
 /* Drafters serve strategies that ask for drafts, whoever chose the strategy. */
 static cdz_status link_drafter(cdz_linker *l)
 {
     cdz_link *link = l->link;
     const cdz_written *w = cdz_sources_find(l->sources, "pipeline", "drafter");
+    CDZ_TRY(link_drafting(l));
     link->drafter_named = w && strcmp(w->text, "auto") != 0;
     if (link->drafter_named && strcmp(w->text, "none") != 0)
         return link_named(l, CDZ_KIND_DRAFTER, w->text, w->origin, &link->drafter);

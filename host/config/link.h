@@ -69,6 +69,7 @@ typedef struct cdz_link {
     bool drafter_named;                        /* drafter = ID or none */
     cdz_part drafter;                          /* then; plugin.base NULL: none */
     cdz_part model, prompt_lookup, early_exit; /* drafters that the mode table asks for */
+    bool drafting_fixed;                       /* drafts are as long as the drafter makes them */
     cdz_parts processors, stopping, observers, chain;
     cdz_part *stages;       /* cdz_profile_n_processors */
     cdz_part *criteria;     /* cdz_profile_n_criteria */

@@ -146,6 +146,14 @@ static const cdz_part *drafter_of_mode(const cdz_planner *p)
     }
 }
 
+/* May drafts be of any length? Greedy tokens are the same then; draws, and what the reference counts, are not. */
+static bool paces(const cdz_planner *p)
+{
+    const cdz_generation *g = &p->res.generation;
+    return !p->link->drafting_fixed && !g->do_sample && !g->quirks &&
+           strcmp(p->strategy->plugin.base->id, "assisted") == 0;
+}
+
 /* Searches over rows have no use for drafts; any other strategy may ask for them. */
 static cdz_status choose_drafter(cdz_planner *p)
 {
@@ -163,6 +171,7 @@ static cdz_status choose_drafter(cdz_planner *p)
                        "use_cache = false: drafts need the cache; set drafter = none or use_cache = "
                        "true");
     p->drafter = part;
+    p->plan->paces_drafts = paces(p);
     return CDZ_OK;
 }
 

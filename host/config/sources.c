@@ -111,7 +111,7 @@ static void translate(const cdz_sources *s, cdz_written *w)
 
 /* --- checking -------------------------------------------------------------------------------------------- */
 
-static const char *const keys[] = {"use",      "strategy",  "drafter", "processors",
+static const char *const keys[] = {"use",      "strategy",  "drafter", "drafting", "processors",
                                    "stopping", "observers", "chain",   "isolation"};
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 
@@ -128,8 +128,8 @@ static cdz_status check_pipeline_key(const cdz_written *w, cdz_error *err)
     const char *nearest = cdz_nearest_name(w->name, keys, N_KEYS);
     return cdz_err(err, CDZ_E_USAGE, "%s: no such key%s%s%s", w->name,
                    nearest ? ": did you mean '"
-                           : "; it has use, strategy, drafter, processors, stopping, observers, "
-                             "chain, isolation",
+                           : "; it has use, strategy, drafter, drafting, processors, stopping, "
+                             "observers, chain, isolation",
                    nearest ? nearest : "", nearest ? "'?" : "");
 }
 

@@ -348,6 +348,7 @@ void cdz_loop_free(cdz_loop *loop)
         cdz_scratch_free(&loop->workers[i].scratch);
     cdz_scratch_free(&loop->drafting.scratch);
     free(loop->drafting.tokens);
+    free(loop->drafting.pace);
     cdz_scratch_free(&loop->strategy_scratch);
     cdz_scratch_free(&loop->verb_scratch);
     free(loop->view.ids);

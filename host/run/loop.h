@@ -12,6 +12,7 @@
 #include "run/fibre.h"
 #include "run/forward.h"
 #include "run/model.h"
+#include "run/pace.h"
 #include "run/scratch.h"
 #include "run/sequence.h"
 #include "vec/fused.h"
@@ -115,6 +116,9 @@ typedef struct cdz_drafting {
     cdz_scratch_mem scratch;
     int32_t *tokens; /* (cap) */
     uint32_t n, cap, row;
+    bool skipped;   /* the drafter was not asked for the newest one */
+    cdz_pace *pace; /* owned: how long drafts are to be; NULL: as long as the drafter makes them */
+    double draft_s, proposed_at;
 } cdz_drafting;
 
 /* Hidden states that the strategy keeps. */

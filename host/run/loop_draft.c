@@ -41,6 +41,10 @@ cdz_status cdz_drafter_begin(cdz_loop *loop)
     stage->instance = &loop->job->plan->drafter;
     stage->plugin = stage->instance->plugin.base;
     if (!stage->plugin) return CDZ_OK;
+    if (loop->job->plan->paces_drafts) {
+        loop->drafting.pace = calloc(1, sizeof *loop->drafting.pace);
+        if (!loop->drafting.pace) return cdz_loop_nomem(loop);
+    }
     if (drafter_of(loop)->begin) {
         cdz_error said;
         cdz_scope scope = scope_of(loop, &said, true);
@@ -123,34 +127,54 @@ static cdz_status keep(cdz_loop *loop, cdz_draft *draft)
     return CDZ_OK;
 }
 
+static cdz_status ask(cdz_loop *loop, cdz_draft *draft)
+{
+    const cdz_stage *stage = &loop->drafting.stage;
+    cdz_error said;
+    cdz_scope scope = scope_of(loop, &said, true);
+    cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    step.n_rows = 1;
+    step.input_ids = &draft->history;
+    step.row_index = &draft->row;
+    cdz_hygiene before;
+    cdz_hygiene_note(&before);
+    const cdz_status returned = drafter_of(loop)->propose(&loop->base, &step, draft);
+    cdz_status status =
+        cdz_stages_clean(loop, stage->plugin, "propose", cdz_hygiene_broken(&before));
+    if (status == CDZ_OK) status = judge(loop, "propose", returned, &said);
+    if (status == CDZ_OK) status = keep(loop, draft);
+    cdz_scratch_reset(&loop->drafting.scratch);
+    return status;
+}
+
+/* As long as the pace has it; where it wants no draft the drafter is not asked. */
+static cdz_status ask_in_pace(cdz_loop *loop, cdz_draft *draft)
+{
+    cdz_drafting *d = &loop->drafting;
+    const uint32_t room = draft->room;
+    const double start = cdz_now_s();
+    draft->room = cdz_pace_room(d->pace, room);
+    d->skipped = draft->room == 0 && room > 0;
+    const cdz_status status = d->skipped ? keep(loop, draft) : ask(loop, draft);
+    d->proposed_at = cdz_now_s();
+    d->draft_s = d->proposed_at - start;
+    return status;
+}
+
 cdz_status cdz_verb_propose(cdz_decoder *dec, uint32_t r, cdz_draft *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     CDZ_TRY(check_row(loop, "propose", r));
-    const cdz_stage *stage = &loop->drafting.stage;
     const cdz_ids history = cdz_row_ids(&loop->rows[r]);
     const uint32_t used = history.len + 1; /* the model's own token comes on top */
     cdz_draft draft = {.size = sizeof draft,
                        .row = r,
                        .history = history,
                        .room = loop->info.max_length > used ? loop->info.max_length - used : 0};
-    cdz_error said;
-    cdz_scope scope = scope_of(loop, &said, true);
-    cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
-    step.n_rows = 1;
-    step.input_ids = &draft.history;
-    step.row_index = &r;
-    cdz_hygiene before;
-    cdz_hygiene_note(&before);
-    const cdz_status returned = drafter_of(loop)->propose(dec, &step, &draft);
-    cdz_status status =
-        cdz_stages_clean(loop, stage->plugin, "propose", cdz_hygiene_broken(&before));
-    if (status == CDZ_OK) status = judge(loop, "propose", returned, &said);
-    if (status == CDZ_OK) status = keep(loop, &draft);
-    cdz_scratch_reset(&loop->drafting.scratch);
-    if (status == CDZ_OK) *out = draft;
-    return status;
+    CDZ_TRY(loop->drafting.pace ? ask_in_pace(loop, &draft) : ask(loop, &draft));
+    *out = draft;
+    return CDZ_OK;
 }
 
 cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
@@ -158,13 +182,18 @@ cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     CDZ_TRY(check_row(loop, "judged", r));
-    const cdz_drafting *d = &loop->drafting;
+    cdz_drafting *d = &loop->drafting;
     if (r != d->row || n_accepted > d->n)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "judged: %" PRIu32 " tokens of row %" PRIu32
                              ", but the newest draft has %" PRIu32 " of row %" PRIu32,
                              n_accepted, r, d->n, d->row);
-    if (!drafter_of(loop)->judged) return CDZ_OK;
+    if (d->pace)
+        cdz_pace_note(d->pace, &(cdz_pace_round){.proposed = d->n,
+                                                 .accepted = n_accepted,
+                                                 .draft_s = d->draft_s,
+                                                 .pass_s = cdz_now_s() - d->proposed_at});
+    if (d->skipped || !drafter_of(loop)->judged) return CDZ_OK;
     cdz_error said;
     cdz_scope scope = scope_of(loop, &said, true);
     cdz_step step = cdz_step_for(&scope, d->stage.instance->params, d->stage.shared);
