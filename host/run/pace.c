@@ -104,14 +104,16 @@ static uint32_t best(const cdz_pace *p, uint32_t room, double *gain)
     return length;
 }
 
-/* Until trials, should they all fail, have cost little of the time between them. */
+/* Longer each time, until trials, should they all fail, cost little of the time between them. The first is short: what one
+ * row costs may have been measured at a bad moment. */
 static void rest(cdz_pace *p)
 {
     const double alone = cost_of(&p->pass, 1);
     const double loss = TRIALS * (cost_of(&p->pass, TRIAL + 1) + cost_of(&p->draft, TRIAL) - alone);
-    const double rounds = alone > 0 ? loss / (trials_cost * alone) : 0;
-    p->rest = SHORTEST_REST;
-    if (rounds > p->rest) p->rest = rounds < LONGEST_REST ? (uint32_t)rounds : LONGEST_REST;
+    const double most = alone > 0 ? loss / (trials_cost * alone) : 0;
+    p->rest = p->next_rest > SHORTEST_REST ? p->next_rest : SHORTEST_REST;
+    p->next_rest = 2 * p->rest;
+    if (p->next_rest > most) p->next_rest = most < LONGEST_REST ? (uint32_t)most : LONGEST_REST;
     p->trial = TRIALS;
 }
 
@@ -131,5 +133,6 @@ uint32_t cdz_pace_room(cdz_pace *p, uint32_t room)
     const uint32_t length = best(p, room, &gain);
     if (room > 0 && gain < worth) rest(p);
     if (gain < worth) return 0;
+    p->next_rest = 0;
     return p->since_one % FURTHER_EVERY == 0 && length < room ? length + 1 : length;
 }

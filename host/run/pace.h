@@ -29,7 +29,8 @@ typedef struct cdz_pace {
     uint32_t rounds, proposed;  /* so far, up to the first choice */
     uint32_t since_one;         /* rounds since a pass of one row */
     uint32_t rest, trial;       /* rounds without drafts, then rounds that try again: left */
-    bool drafted;               /* the round before had a draft */
+    uint32_t next_rest;
+    bool drafted; /* the round before had a draft */
 } cdz_pace;
 
 typedef struct cdz_pace_round {
