@@ -9,6 +9,7 @@
 #define CDZ_QUANT_ROWS_H
 
 #include "kernel_set.h"
+#include "ref/levels.h"
 #include "ref/scalar_math.h"
 
 enum { QUANT_SMALL = 32, QUANT_64 = 64, QUANT_LARGE = 256 };
@@ -199,27 +200,8 @@ static void widen_q6_k(float *restrict y, const void *restrict x, size_t n)
 
 /* ---- blocks of 64: bitsandbytes' numbers, each block with its factor, a float32, before them ---- */
 
-/* What a nibble stands for: quantiles of the normal distribution (QLoRA, appendix E), and floats
- * of a sign, two exponent and one mantissa bits; both up to 1. */
-static const float cdz_nf4_levels[16] = {-1.0f,
-                                         -0.6961928009986877f,
-                                         -0.5250730514526367f,
-                                         -0.39491748809814453f,
-                                         -0.28444138169288635f,
-                                         -0.18477343022823334f,
-                                         -0.09105003625154495f,
-                                         0.0f,
-                                         0.07958029955625534f,
-                                         0.16093020141124725f,
-                                         0.24611230194568634f,
-                                         0.33791524171829224f,
-                                         0.44070982933044434f,
-                                         0.5626170039176941f,
-                                         0.7229568362236023f,
-                                         1.0f};
-static const float cdz_fp4_levels[16] = {
-    0.0f,  0.0625f / 12,  8.0f / 12,  1.0f,  4.0f / 12,  0.5f,  2.0f / 12,  0.25f,
-    -0.0f, -0.0625f / 12, -8.0f / 12, -1.0f, -4.0f / 12, -0.5f, -2.0f / 12, -0.25f};
+static const float cdz_nf4_levels[16] = CDZ_NF4_LEVELS;
+static const float cdz_fp4_levels[16] = CDZ_FP4_LEVELS;
 
 static inline float float_at(const uint8_t *at)
 {

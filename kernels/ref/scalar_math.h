@@ -1,36 +1,41 @@
 /* scalar_math.h - the scalar functions whose bits every kernel set must reproduce: widening, exp,
  * and what is built on it: tanh, erf, the gelus.
  *
- * Branch-free on values, so that a loop around them vectorises; FMA only where fmaf is written. */
+ * Branch-free on values, so that a loop around them vectorises; FMA only where fmaf is written. A
+ * device's compiler reads the same text, with its own words in CDZ_SCALAR. */
 #ifndef CDZ_SCALAR_MATH_H
 #define CDZ_SCALAR_MATH_H
+
+#ifndef CDZ_SCALAR
+#define CDZ_SCALAR static inline
+#endif
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-static inline float cdz_float_of_bits(uint32_t bits)
+CDZ_SCALAR float cdz_float_of_bits(uint32_t bits)
 {
     float f;
     memcpy(&f, &bits, sizeof f);
     return f;
 }
 
-static inline uint32_t cdz_bits_of_float(float f)
+CDZ_SCALAR uint32_t cdz_bits_of_float(float f)
 {
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
     return bits;
 }
 
-static inline float cdz_widen_bf16(uint16_t h)
+CDZ_SCALAR float cdz_widen_bf16(uint16_t h)
 {
     return cdz_float_of_bits((uint32_t)h << 16);
 }
 
 /* Half to float, exact: the exponent is re-biased by a multiplication, which also makes
  * subnormals right; exponent 31 lands at 65536 and above and becomes infinity or NaN. */
-static inline float cdz_widen_f16(uint16_t h)
+CDZ_SCALAR float cdz_widen_f16(uint16_t h)
 {
     const float magnitude = cdz_float_of_bits((uint32_t)(h & 0x7fff) << 13) * 0x1p112f;
     const uint32_t special = magnitude >= 65536.0f ? 0x7f800000u : 0u;
@@ -42,7 +47,7 @@ static inline float cdz_widen_f16(uint16_t h)
  * |r| <= ln2 / 2; ln2 in two parts so that n * high is exact; a polynomial of degree 6 for e^r;
  * 2^n in two factors so that the end of the range, subnormals included, is reached without
  * leaving float. n is rounded by adding 1.5 * 2^23. */
-static inline float cdz_exp(float x)
+CDZ_SCALAR float cdz_exp(float x)
 {
     const float magic = 12582912.0f;
     float t = -104.0f > x ? -104.0f : x;
@@ -65,7 +70,7 @@ static inline float cdz_exp(float x)
 }
 
 /* Odd polynomial near zero (Cephes' tanhf), 1 - 2 / (e^2|x| + 1) from 0.625 on; within 3 ulp. */
-static inline float cdz_tanh(float x)
+CDZ_SCALAR float cdz_tanh(float x)
 {
     const float a = fabsf(x), z = x * x;
     float p = -5.70498872745e-3f;
@@ -79,7 +84,7 @@ static inline float cdz_tanh(float x)
 }
 
 /* x times a polynomial in x^2 near zero, 1 - e^p(|x|) from 0.9277 on; within 2 ulp. */
-static inline float cdz_erf(float x)
+CDZ_SCALAR float cdz_erf(float x)
 {
     const float a = fabsf(x), z = x * x;
     float p = -5.96761703e-4f;
@@ -102,20 +107,20 @@ static inline float cdz_erf(float x)
 }
 
 /* torch's gelu: x / 2 * (1 + erf(x / sqrt 2)). */
-static inline float cdz_gelu(float x)
+CDZ_SCALAR float cdz_gelu(float x)
 {
     return x * 0.5f * (1.0f + cdz_erf(x * 0.707106781f));
 }
 
 /* gelu_new, gelu_pytorch_tanh: x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))). */
-static inline float cdz_gelu_tanh(float x)
+CDZ_SCALAR float cdz_gelu_tanh(float x)
 {
     const float inner = 0.797884561f * (x + 0.044715f * (x * x * x));
     return 0.5f * x * (1.0f + cdz_tanh(inner));
 }
 
 /* A score drawn into (-cap, cap). */
-static inline float cdz_soft_cap(float x, float cap)
+CDZ_SCALAR float cdz_soft_cap(float x, float cap)
 {
     return cdz_tanh(x / cap) * cap;
 }
