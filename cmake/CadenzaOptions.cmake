@@ -4,6 +4,7 @@ option(CADENZA_WERROR "Treat warnings as errors" ON)
 option(CADENZA_CHECKED "Look at the locale too round every call of a plugin" OFF)
 option(CADENZA_BENCH "Build the benchmarks" OFF)
 option(CADENZA_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+set(CADENZA_CUDA "AUTO" CACHE STRING "Build the CUDA backend: AUTO (where nvcc is), ON, OFF")
 set(CADENZA_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 
 if(NOT CMAKE_BUILD_TYPE)
@@ -16,11 +17,18 @@ set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
+# C++ is for the CUDA backend's kernels and their tests alone; the host needs no compiler for it.
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g")
 
 add_compile_definitions(_GNU_SOURCE)
 # No fused multiply-add unless it is written: the same bits from every compiler.
 add_compile_options(-ffp-contract=off -fno-math-errno
-    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wmissing-prototypes -Wstrict-prototypes
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
+    $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
     -Wpointer-arith -Wcast-qual -Wvla -Wformat=2 -Wundef)
 if(CADENZA_CHECKED)
     add_compile_definitions(CDZ_CHECKED)

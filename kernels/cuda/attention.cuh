@@ -1,0 +1,388 @@
+/* attention.cuh - the paged key-value store and attention over it.
+ *
+ * Inside a block, per layer and kv head, keys lie as [head_dim][CDZ_KV_BLOCK] and values as
+ * [CDZ_KV_BLOCK][head_dim]: a warp that gives each lane a position, or each lane a dimension, reads
+ * neighbours.
+ *
+ * One order for every way of computing it. Positions are cut into spans at absolute multiples of 256.
+ * In a span
+ *   score(p) as in ref_attention.c, m the largest,  weight(p) = exp(score(p) - m)
+ *   l = 32 lanes, lane p mod 32 ascending, folded 16, 8, 4, 2, 1 apart
+ *   o[d] = four quarters of 64 positions, each ascending by fused multiply-add from +0, added ascending
+ * and spans are put together ascending: with M the larger of both m, c = exp(m' - M), e = exp(m - M),
+ * l' = l' * c + l * e, o' likewise. At last out = o' * (1 / l').
+ * So it does not show whether a block has walked the spans (prompts) or each span had a block and their
+ * results were merged (decoding), how many queries shared the reading, or what else was in the batch. */
+#ifndef CDZ_CUDA_ATTENTION_CUH
+#define CDZ_CUDA_ATTENTION_CUH
+
+#include "elements.cuh"
+
+enum {
+    SPAN = 256,      /* positions; a thread each */
+    QUARTERS = 4,    /* of a span */
+    ATTEND_MOST = 8, /* queries of an item: a warp each for the softmax */
+};
+
+struct kv_view {
+    float *memory;
+    size_t block_floats, head_floats; /* of a block; of one kv head in one layer of it */
+    size_t n_kv_heads, dim, layer;
+};
+
+/* A row of a call, on the device. */
+struct device_row {
+    uint32_t position, end; /* it sees positions below end */
+    uint32_t list;          /* where its blocks begin in the lists */
+};
+
+/* Queries of one sequence and one kv head: counted through rows and the heads of the group,
+ * row * group + head, from the first of `row`. One span when slot is not NO_SLOT: its result goes there. */
+struct attend_item {
+    uint32_t row, first, n;
+    uint32_t span, n_spans;
+    uint32_t slot;
+};
+#define NO_SLOT 0xffffffffu
+
+struct attend_call {
+    float *out;
+    const float *q;
+    size_t ldo, ldq;
+    kv_view kv;
+    const device_row *rows;
+    const int32_t *blocks; /* the lists */
+    const attend_item *items;
+    float *partial; /* [slot][kv head][queries][dim + 2]: o, m, l */
+    const float *bias;
+    size_t bias_stride, bias_zero;
+    float scale, soft_cap;
+    uint32_t window, group;
+};
+
+__device__ inline float *kv_head_of(const kv_view &kv, int32_t block, size_t head)
+{
+    return kv.memory + (size_t)block * kv.block_floats +
+           (kv.layer * kv.n_kv_heads + head) * kv.head_floats;
+}
+
+__device__ inline uint32_t first_seen(uint32_t position, uint32_t window)
+{
+    return window && position >= window ? position - window + 1 : 0;
+}
+
+/* ---- writing: block r stores row r ---- */
+
+__global__ void __launch_bounds__(256)
+    kv_store(kv_view kv, const device_row *rows, const int32_t *blocks, const float *k, size_t ldk,
+             const float *v, size_t ldv)
+{
+    const device_row row = rows[blockIdx.x];
+    const size_t within = row.position % CDZ_KV_BLOCK;
+    const int32_t block = blocks[row.list + row.position / CDZ_KV_BLOCK];
+    for (size_t i = threadIdx.x; i < kv.n_kv_heads * kv.dim; i += blockDim.x) {
+        const size_t d = i % kv.dim;
+        float *head = kv_head_of(kv, block, i / kv.dim);
+        head[d * CDZ_KV_BLOCK + within] = k[blockIdx.x * ldk + i];
+        head[(CDZ_KV_BLOCK + within) * kv.dim + d] = v[blockIdx.x * ldv + i];
+    }
+}
+
+/* ---- a span ---- */
+
+__device__ inline float finish_score(const attend_call &c, float s, size_t head, uint32_t position,
+                                     uint32_t of)
+{
+    s *= c.scale;
+    if (c.bias) s += c.bias[head * c.bias_stride + c.bias_zero + position - of];
+    return c.soft_cap != 0.0f ? cdz_soft_cap(s, c.soft_cap) : s;
+}
+
+/* What the threads of an item share: [Q] of each, in dynamic shared memory. */
+template <unsigned Q> struct shared_item {
+    float *q, *score, *sum, *quarter; /* (Q, dim), (Q, SPAN), (Q, dim), (QUARTERS, Q, dim) */
+    float *m, *l, *keep, *take;       /* (Q): so far; factors of what is there and of what is new */
+    uint32_t *begin, *end;            /* (Q): positions seen */
+};
+
+template <unsigned Q> __device__ inline shared_item<Q> lay_out(float *memory, size_t dim)
+{
+    shared_item<Q> s;
+    s.q = memory;
+    s.score = s.q + Q * dim;
+    s.sum = s.score + Q * SPAN;
+    s.quarter = s.sum + Q * dim;
+    s.m = s.quarter + QUARTERS * Q * dim;
+    s.l = s.m + Q;
+    s.keep = s.l + Q;
+    s.take = s.keep + Q;
+    s.begin = reinterpret_cast<uint32_t *>(s.take + Q);
+    s.end = s.begin + Q;
+    return s;
+}
+
+constexpr size_t attend_shared(size_t queries, size_t dim)
+{
+    return sizeof(float) * queries * ((2 + QUARTERS) * dim + SPAN + 6);
+}
+
+/* Loads the queries. Those that an item lacks see nothing. */
+template <unsigned Q>
+__device__ inline void begin_item(const attend_call &c, const attend_item &item, size_t kv_head,
+                                  const shared_item<Q> &s)
+{
+    const size_t dim = c.kv.dim;
+    for (size_t i = threadIdx.x; i < Q * dim; i += SPAN) {
+        const uint32_t query = item.first + (uint32_t)(i / dim);
+        const size_t head = kv_head * c.group + query % c.group;
+        const float *q = c.q + (item.row + query / c.group) * c.ldq + head * dim;
+        s.q[i] = i / dim < item.n ? q[i % dim] : 0.0f;
+        s.sum[i] = 0.0f;
+    }
+    if (threadIdx.x < Q) {
+        const bool there = threadIdx.x < item.n;
+        const device_row row = c.rows[item.row + (there ? (item.first + threadIdx.x) / c.group : 0)];
+        s.begin[threadIdx.x] = first_seen(row.position, c.window);
+        s.end[threadIdx.x] = there ? row.end : 0;
+        s.m[threadIdx.x] = -INFINITY;
+        s.l[threadIdx.x] = 0.0f;
+    }
+    __syncthreads();
+}
+
+/* The positions that any query of the item sees. */
+template <unsigned Q>
+__device__ inline void range_of(const shared_item<Q> &s, uint32_t *begin, uint32_t *end)
+{
+    *begin = s.begin[0];
+    *end = s.end[0];
+    for (unsigned q = 1; q < Q; q++) {
+        if (s.end[q] > *end) *end = s.end[q];
+        if (s.end[q] && s.begin[q] < *begin) *begin = s.begin[q];
+    }
+}
+
+/* score[q][thread]: -inf where the query does not see the position. */
+template <unsigned Q>
+__device__ inline void score_span(const attend_call &c, const attend_item &item, size_t kv_head,
+                                  const shared_item<Q> &s, uint32_t at, uint32_t begin, uint32_t end)
+{
+    const uint32_t position = at + threadIdx.x;
+    const size_t dim = c.kv.dim;
+    float score[Q] = {};
+    if (position >= begin && position < end) {
+        const int32_t block = c.blocks[c.rows[item.row].list + position / CDZ_KV_BLOCK];
+        const float *key = kv_head_of(c.kv, block, kv_head) + position % CDZ_KV_BLOCK;
+#pragma unroll 8
+        for (size_t d = 0; d < dim; d++) {
+            const float k = key[d * CDZ_KV_BLOCK];
+#pragma unroll
+            for (unsigned q = 0; q < Q; q++) score[q] = fmaf(k, s.q[q * dim + d], score[q]);
+        }
+    }
+#pragma unroll
+    for (unsigned q = 0; q < Q; q++) {
+        float value = -INFINITY;
+        if (position >= s.begin[q] && position < s.end[q]) {
+            const uint32_t query = item.first + q;
+            value = finish_score(c, score[q], kv_head * c.group + query % c.group, position,
+                                 c.rows[item.row + query / c.group].position);
+        }
+        s.score[q * SPAN + threadIdx.x] = value;
+    }
+    __syncthreads();
+}
+
+__device__ inline float warp_largest(float v)
+{
+    for (unsigned apart = 16; apart; apart /= 2) {
+        const float other = __shfl_xor_sync(GPU_ALL, v, apart);
+        v = other > v ? other : v;
+    }
+    return v;
+}
+
+__device__ inline float warp_sum(float v)
+{
+    for (unsigned apart = 16; apart; apart /= 2) v += __shfl_xor_sync(GPU_ALL, v, apart);
+    return v;
+}
+
+/* How a new span (m, l) joins what there is: the factors of both. */
+__device__ inline void join(float *m, float *l, float new_m, float new_l, float *keep, float *take)
+{
+    const float both = new_m > *m ? new_m : *m;
+    *keep = both == -INFINITY ? 1.0f : cdz_exp(*m - both);
+    *take = both == -INFINITY ? 0.0f : cdz_exp(new_m - both);
+    *l = *l * *keep + new_l * *take;
+    *m = both;
+}
+
+/* Scores to weights; warp q serves query q. With `alone` the span's own m and l stay as they are. */
+template <unsigned Q> __device__ inline void weigh_span(const shared_item<Q> &s, bool alone)
+{
+    const unsigned q = threadIdx.x / GPU_WARP, lane = threadIdx.x % GPU_WARP;
+    if (q < Q) {
+        float *score = s.score + q * SPAN, largest = score[lane], sum = 0.0f;
+        for (unsigned p = lane + GPU_WARP; p < SPAN; p += GPU_WARP)
+            largest = score[p] > largest ? score[p] : largest;
+        largest = warp_largest(largest);
+        for (unsigned p = lane; p < SPAN; p += GPU_WARP) {
+            const float weight = score[p] == -INFINITY ? 0.0f : cdz_exp(score[p] - largest);
+            score[p] = weight;
+            sum += weight;
+        }
+        sum = warp_sum(sum);
+        if (lane == 0 && alone) {
+            s.m[q] = largest;
+            s.l[q] = sum;
+        } else if (lane == 0) {
+            join(&s.m[q], &s.l[q], largest, sum, &s.keep[q], &s.take[q]);
+        }
+    }
+    __syncthreads();
+}
+
+/* quarter[.][q][d]: each thread takes dimensions of a quarter. */
+template <unsigned Q>
+__device__ inline void add_values(const attend_call &c, const attend_item &item, size_t kv_head,
+                                  const shared_item<Q> &s, uint32_t at, uint32_t begin, uint32_t end)
+{
+    const size_t dim = c.kv.dim;
+    const int32_t *blocks = c.blocks + c.rows[item.row].list;
+    for (size_t i = threadIdx.x; i < QUARTERS * dim; i += SPAN) {
+        const uint32_t first = at + (uint32_t)(i / dim) * (SPAN / QUARTERS);
+        const uint32_t from = first > begin ? first : begin;
+        const uint32_t to = first + SPAN / QUARTERS < end ? first + SPAN / QUARTERS : end;
+        const size_t d = i % dim;
+        float sum[Q] = {};
+        for (uint32_t p = from; p < to;) {
+            const uint32_t stop = (p / CDZ_KV_BLOCK + 1) * CDZ_KV_BLOCK;
+            const float *value = kv_head_of(c.kv, blocks[p / CDZ_KV_BLOCK], kv_head) +
+                                 (CDZ_KV_BLOCK + p % CDZ_KV_BLOCK) * dim + d;
+#pragma unroll 4
+            for (; p < to && p < stop; p++, value += dim) {
+                const float v = *value;
+#pragma unroll
+                for (unsigned q = 0; q < Q; q++)
+                    sum[q] = fmaf(s.score[q * SPAN + p - at], v, sum[q]);
+            }
+        }
+#pragma unroll
+        for (unsigned q = 0; q < Q; q++) s.quarter[(i / dim * Q + q) * dim + d] = sum[q];
+    }
+    __syncthreads();
+}
+
+/* The span's o of element i of (Q, dim). */
+template <unsigned Q>
+__device__ inline float span_value(const shared_item<Q> &s, size_t i, size_t dim)
+{
+    float o = s.quarter[i];
+    for (unsigned part = 1; part < QUARTERS; part++) o += s.quarter[part * Q * dim + i];
+    return o;
+}
+
+template <unsigned Q>
+__device__ inline void put_out(const attend_call &c, const attend_item &item, size_t kv_head,
+                               const shared_item<Q> &s)
+{
+    const size_t dim = c.kv.dim;
+    for (size_t i = threadIdx.x; i < item.n * dim; i += SPAN) {
+        const uint32_t query = item.first + (uint32_t)(i / dim);
+        const size_t head = kv_head * c.group + query % c.group;
+        c.out[(item.row + query / c.group) * c.ldo + head * dim + i % dim] =
+            s.sum[i] * (1.0f / s.l[i / dim]);
+    }
+}
+
+/* Block b is item b / kv heads, kv head b % kv heads. */
+template <unsigned Q>
+__global__ void __launch_bounds__(SPAN, 2) attend(const __grid_constant__ attend_call c)
+{
+    GPU_SHARED(float, memory);
+    const size_t kv_head = blockIdx.x % c.kv.n_kv_heads, dim = c.kv.dim;
+    const attend_item item = c.items[blockIdx.x / c.kv.n_kv_heads];
+    const shared_item<Q> s = lay_out<Q>(memory, dim);
+    const bool alone = item.slot != NO_SLOT;
+    begin_item<Q>(c, item, kv_head, s);
+    uint32_t begin, end;
+    range_of<Q>(s, &begin, &end);
+
+    for (uint32_t span = item.span; span < item.span + item.n_spans; span++) {
+        score_span<Q>(c, item, kv_head, s, span * SPAN, begin, end);
+        weigh_span<Q>(s, alone);
+        add_values<Q>(c, item, kv_head, s, span * SPAN, begin, end);
+        for (size_t i = threadIdx.x; i < Q * dim && !alone; i += SPAN)
+            s.sum[i] = s.sum[i] * s.keep[i / dim] + span_value<Q>(s, i, dim) * s.take[i / dim];
+        __syncthreads();
+    }
+    if (!alone) {
+        put_out<Q>(c, item, kv_head, s);
+        return;
+    }
+    float *to = c.partial + (item.slot * c.kv.n_kv_heads + kv_head) * ATTEND_MOST * (dim + 2);
+    for (size_t i = threadIdx.x; i < item.n * dim; i += SPAN)
+        to[i / dim * (dim + 2) + i % dim] = span_value<Q>(s, i, dim);
+    if (threadIdx.x < item.n) {
+        to[threadIdx.x * (dim + 2) + dim] = s.m[threadIdx.x];
+        to[threadIdx.x * (dim + 2) + dim + 1] = s.l[threadIdx.x];
+    }
+}
+
+/* Puts the spans of an item together, from slot on; blocks as in attend. */
+__global__ void __launch_bounds__(SPAN) merge_spans(const __grid_constant__ attend_call c)
+{
+    const size_t kv_head = blockIdx.x % c.kv.n_kv_heads, dim = c.kv.dim;
+    const attend_item item = c.items[blockIdx.x / c.kv.n_kv_heads];
+    const size_t step = c.kv.n_kv_heads * ATTEND_MOST * (dim + 2);
+    for (size_t i = threadIdx.x; i < item.n * dim; i += SPAN) {
+        const float *from = c.partial +
+                            (item.slot * c.kv.n_kv_heads + kv_head) * ATTEND_MOST * (dim + 2) +
+                            i / dim * (dim + 2);
+        float o = 0.0f, m = -INFINITY, l = 0.0f;
+        for (uint32_t span = 0; span < item.n_spans; span++, from += step) {
+            float keep, take;
+            join(&m, &l, from[dim], from[dim + 1], &keep, &take);
+            o = o * keep + from[i % dim] * take;
+        }
+        const uint32_t query = item.first + (uint32_t)(i / dim);
+        const size_t head = kv_head * c.group + query % c.group;
+        c.out[(item.row + query / c.group) * c.ldo + head * dim + i % dim] = o * (1.0f / l);
+    }
+}
+
+/* ---- for looking at: the weights of one row, out[head][position], as the CPU has them ---- */
+
+__global__ void __launch_bounds__(SPAN) show_weights(attend_call c, float *out, size_t ldo)
+{
+    __shared__ float largest, sum;
+    const device_row row = c.rows[0];
+    const size_t dim = c.kv.dim, head = blockIdx.x, kv_head = head / c.group;
+    const uint32_t begin = first_seen(row.position, c.window);
+    float *to = out + head * ldo;
+    for (uint32_t p = threadIdx.x; p < row.end; p += SPAN) {
+        const float *key =
+            kv_head_of(c.kv, c.blocks[row.list + p / CDZ_KV_BLOCK], kv_head) + p % CDZ_KV_BLOCK;
+        float s = 0.0f;
+        for (size_t d = 0; d < dim && p >= begin; d++)
+            s = fmaf(key[d * CDZ_KV_BLOCK], c.q[head * dim + d], s);
+        to[p] = p < begin ? 0.0f : finish_score(c, s, head, p, row.position);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        largest = to[begin];
+        for (uint32_t p = begin + 1; p < row.end; p++) largest = to[p] > largest ? to[p] : largest;
+    }
+    __syncthreads();
+    for (uint32_t p = begin + threadIdx.x; p < row.end; p += SPAN) to[p] = cdz_exp(to[p] - largest);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        sum = 0.0f;
+        for (uint32_t p = begin; p < row.end; p++) sum += to[p];
+    }
+    __syncthreads();
+    for (uint32_t p = begin + threadIdx.x; p < row.end; p += SPAN) to[p] /= sum;
+}
+
+#endif

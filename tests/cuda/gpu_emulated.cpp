@@ -1,0 +1,189 @@
+/* gpu_emulated.cpp - the seam of gpu.h without a device: memory of this process, launches by
+ * emulate.cpp, everything done when it is asked for.
+ *
+ * CADENZA_EMULATED_DEVICES says how many devices there are (1), CADENZA_EMULATED_BYTES how much memory
+ * each has (4 GiB). */
+#include "gpu.h"
+
+#include <atomic>
+#include <map>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct gpu {
+    char trouble[512];
+    size_t total, used;
+    std::map<void *, size_t> sizes;
+};
+
+struct gpu_event {
+    int recorded;
+};
+
+static size_t setting(const char *name, size_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? (size_t)strtoull(text, nullptr, 10) : otherwise;
+}
+
+int gpu_count(char *why, size_t why_bytes)
+{
+    const size_t n = setting("CADENZA_EMULATED_DEVICES", 1);
+    if (n == 0) snprintf(why, why_bytes, "the emulation was told to have no device");
+    return (int)n;
+}
+
+static size_t device_bytes()
+{
+    return setting("CADENZA_EMULATED_BYTES", (size_t)4 << 30);
+}
+
+void gpu_describe(int device, cdz_device_info *info)
+{
+    *info = cdz_device_info{};
+    snprintf(info->name, sizeof info->name, "emulated device %d", device);
+    snprintf(info->capability, sizeof info->capability, "no compute capability");
+    info->free_bytes = info->total_bytes = device_bytes();
+}
+
+gpu *gpu_open(int, char *, size_t)
+{
+    gpu *g = new gpu();
+    g->total = device_bytes();
+    return g;
+}
+
+void gpu_close(gpu *g)
+{
+    if (!g) return;
+    for (const auto &entry : g->sizes) emu_free(entry.first);
+    delete g;
+}
+
+const char *gpu_trouble(const gpu *g)
+{
+    return g->trouble[0] ? g->trouble : nullptr;
+}
+
+void gpu_memory(const gpu *g, size_t *free_bytes, size_t *total_bytes)
+{
+    *free_bytes = g->total - g->used;
+    *total_bytes = g->total;
+}
+
+int gpu_processors(const gpu *)
+{
+    return 4;
+}
+
+void *gpu_alloc(gpu *g, size_t bytes)
+{
+    if (bytes > g->total - g->used) return nullptr;
+    void *memory = emu_alloc(bytes);
+    if (!memory) return nullptr;
+    g->used += bytes;
+    g->sizes[memory] = bytes;
+    return memory;
+}
+
+void gpu_free(gpu *g, void *memory)
+{
+    if (!memory) return;
+    g->used -= g->sizes[memory];
+    g->sizes.erase(memory);
+    emu_free(memory);
+}
+
+void *gpu_pin(gpu *, size_t bytes)
+{
+    return malloc(bytes);
+}
+
+void gpu_unpin(gpu *, void *memory)
+{
+    free(memory);
+}
+
+void gpu_zero(gpu *g, void *to, size_t bytes)
+{
+    /* Fresh pages are zero already: address space that nobody touches takes no memory. */
+    if (g->sizes.count(to) && bytes > ((size_t)64 << 20)) return;
+    memset(to, 0, bytes);
+}
+
+void gpu_to_device(gpu *, void *to, const void *pinned, size_t bytes)
+{
+    memcpy(to, pinned, bytes);
+}
+
+void gpu_to_host(gpu *, void *pinned, const void *from, size_t bytes)
+{
+    memcpy(pinned, from, bytes);
+}
+
+void gpu_within(gpu *, void *to, const void *from, size_t bytes)
+{
+    memmove(to, from, bytes);
+}
+
+void gpu_wait(gpu *)
+{
+}
+
+gpu_event *gpu_event_create(gpu *)
+{
+    return new gpu_event();
+}
+
+void gpu_event_destroy(gpu *, gpu_event *event)
+{
+    delete event;
+}
+
+void gpu_event_record(gpu *, gpu_event *event)
+{
+    event->recorded = 1;
+}
+
+void gpu_event_wait(gpu *, gpu_event *)
+{
+}
+
+bool gpu_multiplies(const gpu *)
+{
+    return true;
+}
+
+static float element(const gpu_product *p, const void *at, size_t i)
+{
+    switch (p->dtype) {
+    case CDZ_F16: return cdz_widen_f16(static_cast<const uint16_t *>(at)[i]);
+    case CDZ_BF16: return cdz_widen_bf16(static_cast<const uint16_t *>(at)[i]);
+    default: return static_cast<const float *>(at)[i];
+    }
+}
+
+/* In an order that is not the kernels', as a library's is not. */
+void gpu_multiply(gpu *, const gpu_product *p)
+{
+    for (size_t r = 0; r < p->m; r++)
+        for (size_t j = 0; j < p->n; j++) {
+            float even = 0.0f, odd = 0.0f;
+            for (size_t i = 0; i < p->k; i++) {
+                float *sum = i % 2 ? &odd : &even;
+                *sum =
+                    fmaf(element(p, p->x, r * p->ldx + i), element(p, p->w, j * p->ldw + i), *sum);
+            }
+            p->y[r * p->ldy + j] = even + odd;
+        }
+}
+
+bool gpu_may_launch(gpu *g)
+{
+    return !g->trouble[0];
+}
+
+void gpu_launched(gpu *g, const char *trouble)
+{
+    if (trouble) snprintf(g->trouble, sizeof g->trouble, "%s", trouble);
+}

@@ -1,0 +1,251 @@
+/* test_cuda_attention.c - attention of a device: near the definition, and the same bits however a call is
+ * cut into rows. */
+#include "cuda_test.h"
+
+enum { MOST_ROWS = 40, LAYERS = 2, LAYER = 1, GAP = 3 };
+
+/* A model's shape and what attention does in it. */
+typedef struct setting {
+    const char *name;
+    size_t heads, kv_heads, dim;
+    uint32_t length; /* positions of the first sequence */
+    uint32_t window;
+    float soft_cap;
+    bool biased;
+    uint32_t ahead;
+} setting;
+
+static const setting settings[] = {
+    {"one position", 2, 2, 16, 1, 0, 0.0f, false, 0},
+    {"a block less one", 4, 2, 20, 31, 0, 0.0f, false, 0},
+    {"a span", 4, 4, 64, 256, 0, 0.0f, false, 0},
+    {"a span and one", 3, 1, 16, 257, 0, 0.0f, false, 0},
+    {"nine heads of a group", 9, 1, 8, 300, 0, 0.0f, false, 0},
+    {"three spans", 8, 2, 128, 700, 0, 0.0f, false, 0},
+    {"wide heads", 4, 2, 256, 520, 0, 0.0f, false, 0},
+    {"a window within a span", 4, 2, 16, 400, 33, 0.0f, false, 0},
+    {"a window over spans", 4, 2, 16, 900, 300, 0.0f, false, 0},
+    {"a soft cap", 4, 2, 32, 300, 0, 2.0f, false, 0},
+    {"a bias by distance", 4, 4, 16, 300, 0, 0.0f, true, 0},
+    {"what lies ahead", 2, 2, 16, 270, 0, 0.0f, true, 9},
+    {"all together", 6, 2, 24, 600, 500, 3.0f, true, 0},
+};
+
+/* Two sequences, the same on both sides, and queries: the last positions of the first, and one of the
+ * second. */
+typedef struct scene {
+    const setting *s;
+    cdz_backend *cpu, *b;
+    cdz_kv *here, *there;
+    int32_t *lists[2];
+    uint32_t lengths[2];
+    size_t wide, narrow, ld, m;
+    cdz_kv_row rows[MOST_ROWS];
+    float *q, *q_there, *bias, *bias_there;
+    cdz_attention how, how_there;
+} scene;
+
+static void fill_store(scene *c, rng *r, int which)
+{
+    const uint32_t n = c->lengths[which];
+    float *k = random_floats(r, n * c->narrow), *v = random_floats(r, n * c->narrow);
+    float *kt = floats_there(c->b, k, n * c->narrow), *vt = floats_there(c->b, v, n * c->narrow);
+    cdz_kv_row *rows = must_alloc(n * sizeof *rows);
+    for (uint32_t p = 0; p < n; p++) rows[p] = (cdz_kv_row){c->lists[which], p, 0};
+    c->cpu->api->kv_write(c->cpu, c->here, LAYER, k, c->narrow, v, c->narrow, rows, n);
+    c->b->api->kv_write(c->b, c->there, LAYER, kt, c->narrow, vt, c->narrow, rows, n);
+    /* The other layer has something else in it. */
+    c->cpu->api->kv_write(c->cpu, c->here, 0, v, c->narrow, k, c->narrow, rows, n);
+    c->b->api->kv_write(c->b, c->there, 0, vt, c->narrow, kt, c->narrow, rows, n);
+    c->b->api->free(c->b, kt);
+    c->b->api->free(c->b, vt);
+    free(k);
+    free(v);
+    free(rows);
+}
+
+/* Blocks of both sequences, dealt out in turn from the end. */
+static void deal_blocks(scene *c, size_t n_blocks)
+{
+    size_t next = n_blocks;
+    for (int s = 0; s < 2; s++) {
+        c->lists[s] = must_alloc(n_blocks * sizeof(int32_t));
+        for (size_t i = 0; i * CDZ_KV_BLOCK < c->lengths[s]; i++) c->lists[s][i] = (int32_t)--next;
+    }
+}
+
+static void make_rows(scene *c)
+{
+    const setting *s = c->s;
+    const uint32_t end = s->length - s->ahead;
+    for (uint32_t i = 0; i < MOST_ROWS - 1 && i < end; i++)
+        c->rows[c->m++] = (cdz_kv_row){c->lists[0], 0, s->ahead};
+    for (size_t i = 0; i < c->m; i++) c->rows[i].position = end - (uint32_t)(c->m - i);
+    c->rows[c->m++] = (cdz_kv_row){c->lists[1], c->lengths[1] - 1, 0};
+}
+
+static void open_scene(run *t, scene *c, const setting *s, cdz_backend *b)
+{
+    rng r = {s->length + 17};
+    *c = (scene){.s = s, .cpu = t->cpu, .b = b, .lengths = {s->length, s->length / 2 + 3}};
+    c->wide = s->heads * s->dim;
+    c->narrow = s->kv_heads * s->dim;
+    c->ld = c->wide + GAP;
+    const size_t n_blocks = c->lengths[0] / CDZ_KV_BLOCK + c->lengths[1] / CDZ_KV_BLOCK + 3;
+    const cdz_kv_shape shape = {LAYERS, s->kv_heads, s->dim};
+    c->here = t->cpu->api->kv_create(t->cpu, &shape, n_blocks);
+    c->there = b->api->kv_create(b, &shape, n_blocks);
+    expect(t, c->here && c->there, "no store");
+    deal_blocks(c, n_blocks);
+    for (int i = 0; i < 2; i++) fill_store(c, &r, i);
+    make_rows(c);
+    c->q = random_floats(&r, c->m * c->ld);
+    c->q_there = floats_there(b, c->q, c->m * c->ld);
+    const size_t stride = 2 * (size_t)s->length + 20;
+    c->bias = random_floats(&r, s->heads * stride);
+    c->bias_there = floats_there(b, c->bias, s->heads * stride);
+    c->how = (cdz_attention){s->heads, 0.7f, s->soft_cap, s->window, NULL, 0, 0};
+    if (s->biased) {
+        c->how.bias = c->bias;
+        c->how.bias_stride = stride;
+        c->how.bias_zero = s->length + 5;
+    }
+    c->how_there = c->how;
+    if (s->biased) c->how_there.bias = c->bias_there;
+}
+
+static void close_scene(scene *c)
+{
+    c->cpu->api->kv_destroy(c->cpu, c->here);
+    c->b->api->kv_destroy(c->b, c->there);
+    c->b->api->free(c->b, c->q_there);
+    c->b->api->free(c->b, c->bias_there);
+    for (int i = 0; i < 2; i++) free(c->lists[i]);
+    free(c->q);
+    free(c->bias);
+}
+
+/* Rows [first, first + n) in one call; what it leaves of a filled output. */
+static float *attend(scene *c, size_t first, size_t n)
+{
+    float *fill = must_alloc(n * c->ld * sizeof *fill);
+    for (size_t i = 0; i < n * c->ld; i++) fill[i] = 77.0f;
+    float *out = floats_there(c->b, fill, n * c->ld);
+    c->b->api->attention(c->b, out, c->ld, c->q_there + first * c->ld, c->ld, c->there, LAYER,
+                         c->rows + first, n, &c->how_there);
+    free(fill);
+    fill = floats_back(c->b, out, n * c->ld);
+    c->b->api->free(c->b, out);
+    return fill;
+}
+
+/* A weighted mean of values below 1: a few units of the last place, and what the order of a softmax's sums
+ * over hundreds of positions does. */
+static void near_the_definition(run *t)
+{
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        scene c;
+        open_scene(t, &c, &settings[i], t->automatic);
+        float *expected = must_alloc(c.m * c.ld * sizeof *expected);
+        for (size_t j = 0; j < c.m * c.ld; j++) expected[j] = 77.0f;
+        t->cpu->api->attention(t->cpu, expected, c.ld, c.q, c.ld, c.here, LAYER, c.rows, c.m,
+                               &c.how);
+        float *got = attend(&c, 0, c.m);
+        for (size_t j = 0; j < c.m * c.ld && t->well; j++)
+            expect(t, fabsf(got[j] - expected[j]) <= 1e-6f,
+                   "%s: float %zu (of %zu a row) is %.9g, expected %.9g", settings[i].name, j, c.ld,
+                   (double)got[j], (double)expected[j]);
+        free(expected);
+        free(got);
+        close_scene(&c);
+    }
+}
+
+/* Each row alone, in pairs, and all together. */
+static void the_company_does_not_show(run *t)
+{
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        scene c;
+        open_scene(t, &c, &settings[i], t->strict);
+        float *all = attend(&c, 0, c.m);
+        for (size_t height = 1; height < c.m; height = height * 4 + 1)
+            for (size_t row = 0; row < c.m; row += height) {
+                const size_t n = c.m - row < height ? c.m - row : height;
+                float *some = attend(&c, row, n);
+                expect(t, memcmp(some, all + row * c.ld, n * c.ld * sizeof *all) == 0,
+                       "%s: rows %zu and on, %zu at a time, have other bits", settings[i].name, row,
+                       height);
+                free(some);
+            }
+        free(all);
+        close_scene(&c);
+    }
+}
+
+static void weights_are_the_cpus(run *t)
+{
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        scene c;
+        open_scene(t, &c, &settings[i], t->strict);
+        const size_t row = c.m - 2, n = c.lengths[0] + 2;
+        float *here = must_alloc(settings[i].heads * n * sizeof *here);
+        float *back = must_alloc(settings[i].heads * n * sizeof *back);
+        t->cpu->api->attention_weights(t->cpu, here, n, c.q + row * c.ld, c.here, LAYER,
+                                       &c.rows[row], &c.how);
+        c.b->api->attention_weights(c.b, back, n, c.q_there + row * c.ld, c.there, LAYER,
+                                    &c.rows[row], &c.how_there);
+        for (size_t j = 0; j < settings[i].heads * n && t->well; j++)
+            expect(t, same_float(here[j], back[j]), "%s: weight %zu is %.9g, expected %.9g",
+                   settings[i].name, j, (double)back[j], (double)here[j]);
+        free(here);
+        free(back);
+        close_scene(&c);
+    }
+}
+
+/* A fork's copy, written to afterwards, leaves the first as it was. */
+static void forks(run *t)
+{
+    scene c;
+    open_scene(t, &c, &settings[2], t->strict);
+    const int32_t fresh = 0; /* dealt to nobody */
+    const size_t last = (c.lengths[0] - 1) / CDZ_KV_BLOCK;
+    float *before = attend(&c, c.m - 2, 1);
+    c.b->api->kv_copy(c.b, c.there, fresh, c.lists[0][last]);
+    int32_t *fork = must_alloc((last + 1) * sizeof *fork);
+    memcpy(fork, c.lists[0], (last + 1) * sizeof *fork);
+    fork[last] = fresh;
+    const cdz_kv_row row = c.rows[c.m - 2];
+    c.rows[c.m - 2].blocks = fork;
+    float *copied = attend(&c, c.m - 2, 1);
+    expect(t, memcmp(before, copied, c.ld * sizeof *before) == 0, "the copy differs");
+    c.b->api->kv_write(c.b, c.there, LAYER, c.q_there, c.narrow, c.q_there, c.narrow,
+                       &c.rows[c.m - 2], 1);
+    float *written = attend(&c, c.m - 2, 1);
+    expect(t, memcmp(before, written, c.ld * sizeof *before) != 0,
+           "writing to the copy does not show");
+    c.rows[c.m - 2] = row;
+    float *first = attend(&c, c.m - 2, 1);
+    expect(t, memcmp(before, first, c.ld * sizeof *before) == 0,
+           "writing to the copy reached the first");
+    free(before);
+    free(copied);
+    free(written);
+    free(first);
+    free(fork);
+    close_scene(&c);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"attention is near the definition", near_the_definition},
+        {"the company of a row does not show", the_company_does_not_show},
+        {"weights have the CPU's bits", weights_are_the_cpus},
+        {"forks", forks},
+    };
+    run t;
+    open_run(&t, argc, argv);
+    run_cases(&t, cases, sizeof cases / sizeof *cases);
+    return close_run(&t);
+}
