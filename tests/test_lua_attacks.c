@@ -281,7 +281,7 @@ static void sources_that_nest(void **state)
  * nothing else knows, in a heap that is always full of the last ones. The name of the file is among what it holds. */
 static void parsing_while_garbage_is_collected(void **state)
 {
-    enum { STRINGS = 9000, ROUNDS = 12, BYTES = 256 << 10 };
+    enum { STRINGS = 3000, ROUNDS = 36, BYTES = 96 << 10 };
     char *source = malloc(BYTES);
 
     (void)state;

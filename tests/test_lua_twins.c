@@ -45,6 +45,7 @@ static const cdz_plugin_base *open_native(const char *name, void **library)
 static void set_all(fake *f, const char *const *settings)
 {
     const bool native = !f->step.plugin->loader_data; /* which has no budget */
+    if (!native) fake_set(f, "budget_ms", "100000");
     for (; *settings; settings += 2)
         if (!native || strncmp(*settings, "budget_", 7) != 0) fake_set(f, settings[0], settings[1]);
 }

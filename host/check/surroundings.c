@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check/checks.h"
@@ -73,6 +74,18 @@ static void *handler_of(int number)
     return at;
 }
 
+/* A thread that was joined is in the kernel's list a moment longer: one that stays half a second is there to stay. */
+static uint32_t count_threads(uint32_t expected)
+{
+    const struct timespec moment = {.tv_nsec = 5000000};
+    uint32_t n = count_entries("/proc/self/task");
+    for (int tries = 0; n > expected && tries < 100; tries++) {
+        nanosleep(&moment, NULL);
+        n = count_entries("/proc/self/task");
+    }
+    return n;
+}
+
 static void look(cdz_surroundings *s)
 {
     s->rounding = fegetround();
@@ -84,7 +97,6 @@ static void look(cdz_surroundings *s)
     pthread_sigmask(SIG_BLOCK, NULL, &s->blocked);
     for (int i = 1; i < SIGNALS; i++) s->handlers[i] = handler_of(i);
     s->n_files = count_entries("/proc/self/fd");
-    s->n_threads = count_entries("/proc/self/task");
 }
 
 cdz_surroundings *cdz_surroundings_note(cdz_arena *arena)
@@ -92,6 +104,7 @@ cdz_surroundings *cdz_surroundings_note(cdz_arena *arena)
     cdz_surroundings *s = cdz_arena_alloc(arena, sizeof *s);
     if (!s) return NULL;
     look(s);
+    s->n_threads = count_entries("/proc/self/task");
     s->locale = cdz_arena_strdup(arena, s->locale ? s->locale : "C");
     return s->locale ? s : NULL;
 }
@@ -112,6 +125,7 @@ bool cdz_surroundings_changed(const cdz_surroundings *was, char *what, size_t by
 {
     cdz_surroundings is;
     look(&is);
+    is.n_threads = count_threads(was->n_threads);
     if (is.rounding != was->rounding || is.mxcsr != was->mxcsr)
         return snprintf(what, bytes,
                         "the floating-point mode of the thread (control word 0x%x, was 0x%x)",
