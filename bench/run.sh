@@ -21,6 +21,7 @@ Beside llama.cpp, transformers and CTranslate2, on the same weights, in turns; `
   memory     what it takes
   scaling    Cadenza alone against weights, context and batch, with SVG plots
   targets    the above that have a target, one after the other, and each ratio beside what was aimed at
+  speculation  drafts beside plain greedy decoding (Cadenza alone)
   tokenizer  loading and encoding, beside the tokenizers library
   sampling   choosing a token, beside transformers and llama.cpp's samplers
 Of Cadenza's own parts:
@@ -37,7 +38,7 @@ END
 beside_others() { # name options...
     local name=$1 script=compare.py arguments=()
     shift
-    case $name in scaling | targets) script=$name.py ;; *) arguments=("$name") ;; esac
+    case $name in scaling | targets | speculation) script=$name.py ;; *) arguments=("$name") ;; esac
     PYTHONDONTWRITEBYTECODE=1 "$python" "bench/harness/$script" "${arguments[@]}" --build "$build" "$@"
 }
 
@@ -61,14 +62,14 @@ sampling() { # the table, beside transformers and llama.cpp where Python has the
         [ -f "$build/bench/wide/config.json" ] || "$python" bench/make_model.py wide "$build/bench/wide" --dtype f32
     fi
     CADENZA_PLUGIN_DIR=$build/lib/cadenza "$python" bench/sampling/compare.py "$build/bench/bench_chains" \
-        --cadenza "$build/bin/cadenza" "${model[@]}" --threads "${CADENZA_BENCH_THREADS:-1}"
+        --cadenza "$build/bin/cadenza" "${model[@]}" --threads "${CADENZA_BENCH_THREADS:-1}" --json "$build/results/sampling.json"
     "$build/bench/bench_vec"
 }
 
 tokenizer() {
     local folder=${CADENZA_BENCH_TOKENIZER:-$build/bench/tokenizer}
     [ -f "$folder/text.txt" ] || bench/tokenizer/make_tokenizer.py "$folder"
-    "$python" bench/tokenizer/compare.py "$build/bench/bench_tokenizer" "$folder"
+    "$python" bench/tokenizer/compare.py "$build/bench/bench_tokenizer" "$folder" "$build/results/tokenizer.json"
 }
 
 bench() {
@@ -80,7 +81,7 @@ bench() {
     tokenizer) needs "$build/bench/bench_tokenizer" && tokenizer ;;
     isolate) needs "$build/bench/bench_isolate" && "$build/bench/bench_isolate" ;;
     quantise) "$python" bench/quantise/quality.py --cadenza "$build/bin/cadenza" ;;
-    decode | prefill | batch | load | memory | scaling | targets) beside_others "$@" ;;
+    decode | prefill | batch | load | memory | scaling | targets | speculation) beside_others "$@" ;;
     *)
         echo "bench: no benchmark '$1'; ./dev bench help lists them" >&2
         exit 2
@@ -88,7 +89,7 @@ bench() {
     esac
 }
 
-names=(decode prefill batch load memory scaling targets tokenizer sampling kernels lua isolate quantise)
+names=(decode prefill batch load memory scaling targets speculation tokenizer sampling kernels lua isolate quantise)
 case ${1:-} in
 '') for name in kernels sampling lua; do bench "$name"; done ;;
 help | --help | -h) usage ;;

@@ -2,6 +2,7 @@
 """What choosing a token costs, by chain and vocabulary: Cadenza stage by stage, fused and in Lua, transformers, llama.cpp.
 
     compare.py BENCH_CHAINS [--cadenza build/bin/cadenza --model FOLDER] [--threads 1] [--rounds 5]
+               [--json FILE]
 
 BENCH_CHAINS (bench_chains.c) times Cadenza's row operations, the fused walk and a Lua script, each with its draw. transformers
 is its own processors, softmax and torch.multinomial (or argmax); llama.cpp is its sampler chain through llama-cpp-python: filling
@@ -19,6 +20,9 @@ import statistics
 import subprocess
 import sys
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+import results  # noqa: E402
 
 PENALTY, FULL, TOP_K, TOP_P, MIN_P, TEMPERATURE = "penalty, argmax", "penalty, temperature, top-k, top-p, min-p, draw", \
     "temperature, top-k, draw", "temperature, top-p, draw", "temperature, min-p, draw", "temperature, draw"
@@ -176,6 +180,25 @@ def print_table(median, how):
                 print(f"| {n:,} | {kind} | {chain} | " + " | ".join(text) + f" | {times} |")
 
 
+def rows_of(seen, how):
+    """A row for each program, size and chain; cadenza_is: how many times as fast the fused chain is, or the stages."""
+    rows = []
+    for key, us in seen.items():
+        if key[0] == "loop":
+            rows.append({"program": "cadenza", "work": "sampling in the decode loop", "plan": key[1], "scores": SIZES[-1],
+                         "unit": "us", **results.spread(us)})
+            continue
+        name, n, kind, chain = key
+        own = seen.get(("fused", n, kind, chain)) or seen["stages", n, kind, chain]
+        cadenza_way = name in ("stages", "fused", "Lua")
+        row = {"program": "cadenza" if cadenza_way else name, "scores": n, "rows": kind, "chain": chain, "unit": "us",
+               **results.spread(us), "cadenza_is": statistics.median(x / y for x, y in zip(us, own))}
+        if cadenza_way:
+            row.update(way=name, fusing=how[n, kind, chain] if name == "fused" else None)
+        rows.append(row)
+    return rows
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("bench_chains")
@@ -183,8 +206,9 @@ def main():
     ap.add_argument("--model")
     ap.add_argument("--threads", type=int, default=1)
     ap.add_argument("--rounds", type=int, default=5)
+    ap.add_argument("--json", help="write figures here too")
     a = ap.parse_args()
-    own, runs = cadenza(a.bench_chains), []
+    own, runs, missing = cadenza(a.bench_chains), [], []
     if a.model:
         runs.append(decode_loop(a))
     for name, make in (("transformers", lambda: transformers(a.threads)), ("llama.cpp", llama_cpp)):
@@ -192,6 +216,7 @@ def main():
             runs.append(make())
         except ImportError as e:
             print(f"{name}: left out, {e}", file=sys.stderr)
+            missing.append((name, e))
     seen = {}
     for _ in range(a.rounds):
         times, how = own()
@@ -204,6 +229,8 @@ def main():
     if a.model:
         print(f"\nIn the decode loop, temperature 0.8 and top-k 50 over {SIZES[-1]:,} scores: {median['loop', 'on']:.0f} us, "
               f"with CADENZA_PLAN=off {median['loop', 'off']:.0f} us")
+    if a.json:
+        results.write(a.json, "sampling", {"threads": a.threads, "rounds": a.rounds}, rows_of(seen, how), missing)
 
 
 if __name__ == "__main__":

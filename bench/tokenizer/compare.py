@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Cadenza's tokenizer beside the `tokenizers` library, on one thread, in one run: compare.py BENCH_TOKENIZER FOLDER
+"""Cadenza's tokenizer beside the `tokenizers` library, on one thread, in one run: compare.py BENCH_TOKENIZER FOLDER [JSON]
 
 The library is asked without offsets (encode_batch_fast on lists of one document), the faster of its two ways. Without
 the library its column says so. Exits with 1 where the two do not give the same ids.
@@ -9,6 +9,9 @@ import statistics
 import subprocess
 import sys
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+import results  # noqa: E402
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
@@ -62,6 +65,16 @@ def theirs(folder):
     return {"load_ms": load * 1e3, "cold_mb_s": speeds[0], "warm_mb_s": speeds[1], "ids": n, "sum": total}
 
 
+def rows_of(a, b):
+    rows = []
+    for key, unit in (("load_ms", "ms to load"), ("cold_mb_s", "MB/s"), ("warm_mb_s", "MB/s, again")):
+        for name, found in (("cadenza", a), ("tokenizers", b)):
+            if found:
+                times = found[key] / a[key] if key == "load_ms" else a[key] / found[key]
+                rows.append({"program": name, "unit": unit, **results.spread([found[key]]), "cadenza_is": times})
+    return rows
+
+
 def main():
     program, folder = sys.argv[1:3]
     a = ours(program, folder)
@@ -80,6 +93,10 @@ def main():
         sys.exit(f"the ids differ: {a['ids']:.0f} against {b['ids']}")
     else:
         print(f"the same {b['ids']} ids")
+    if len(sys.argv) > 3:
+        missing = [] if b else [("tokenizers", "this Python has no such library")]
+        results.write(sys.argv[3], "tokenizer", {"threads": 1, "rounds": ROUNDS, "folder": os.path.basename(folder)},
+                      rows_of(a, b), missing)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ enum {
     CDZ_PACE_ROWS = 40,        /* of a pass; longer drafts are not chosen, once there is a choice */
     CDZ_PACE_FIRST = 16,       /* rounds before there is a choice, */
     CDZ_PACE_FIRST_OF = 24,    /* or tokens proposed; until then a draft has */
-    CDZ_PACE_FIRST_LENGTH = 8, /* tokens at most */
+    CDZ_PACE_FIRST_LENGTH = 5, /* tokens at most */
 };
 
 typedef struct cdz_pace_costs {
