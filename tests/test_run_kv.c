@@ -30,7 +30,8 @@ static store open_store(uint32_t n_blocks)
 static void start_store(store *s, uint32_t reserved)
 {
     cdz_error err = {0};
-    if (cdz_kv_pool_create(s->backend, &shape, &s->budget, &s->pool, &err) != CDZ_OK)
+    if (cdz_kv_pool_create(s->backend, &shape, &s->budget, s->budget.limit, &s->pool, &err) !=
+        CDZ_OK)
         fail_msg("%s", err.text);
     assert_true(cdz_kv_open(s->pool, reserved, &s->account));
 }
@@ -170,7 +171,8 @@ static void test_no_room_for_one_block(void **state)
     store s = open_store(1);
     s.budget.limit--;
     cdz_error err = {0};
-    assert_int_equal(cdz_kv_pool_create(s.backend, &shape, &s.budget, &s.pool, &err), CDZ_E_LIMIT);
+    assert_int_equal(cdz_kv_pool_create(s.backend, &shape, &s.budget, s.budget.limit, &s.pool, &err),
+                     CDZ_E_LIMIT);
     assert_non_null(strstr(err.text, "one block"));
     s.backend->api->destroy(s.backend);
 }

@@ -43,7 +43,13 @@ static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_
                            text);
         n_threads = (uint32_t)value;
     }
+    cdz_device_wish device = {.name = options->device ? options->device : cdz_env_device(),
+                              .folder = cdz_env_backends()};
+    CDZ_TRY(cdz_precision_named(options->precision, &device.precision, err));
+    CDZ_TRY(cdz_determinism_named(options->determinism, &device.strict, err));
     cdz_engine_options want = {
+        .device = device,
+        .progress = options->loading,
         .n_threads = n_threads,
         .cpu_variant = cdz_env_cpu(),
         .fibres = cdz_env_fibres(),
@@ -123,18 +129,20 @@ static cdz_status open_tokenizer(const char *folder, cdz_tokenizer **out, cdz_er
 }
 
 /* quantize NULL: as they are stored. */
-static cdz_status open_weights(const cdz_engine *engine, const char *folder,
-                               const cdz_model_options *how, cdz_weights **out, cdz_error *err)
+static cdz_status open_weights(cdz_engine *engine, const char *folder, const cdz_model_options *how,
+                               cdz_weights **out, cdz_error *err)
 {
     const char *type = how->quantize;
     cdz_dtype dtype = CDZ_N_DTYPES;
     cdz_activations activations;
+    const cdz_backend *device;
     CDZ_TRY(cdz_activations_named(how->activations, &activations, err));
     if (type && cdz_type_named(type, CDZ_N_PLAIN, CDZ_N_DTYPES, &dtype, err) != CDZ_OK)
         return cdz_err_prefix(err, "quantize");
+    CDZ_TRY(cdz_engine_open_device(engine, &device, err));
     CDZ_TRY(cdz_weights_open(folder, out, err));
     if (type) CDZ_TRY(cdz_weights_quantise(*out, dtype, err));
-    return cdz_weights_set_activations(*out, activations, cdz_engine_backend(engine), err);
+    return cdz_weights_set_activations(*out, activations, device, err);
 }
 
 cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,

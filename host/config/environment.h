@@ -14,6 +14,8 @@ const cdz_env_variable *cdz_env_variables(size_t *n);
 
 /* Each NULL when unset or empty. */
 const char *cdz_env_cpu(void);         /* CADENZA_CPU: force a kernel variant */
+const char *cdz_env_device(void);      /* CADENZA_DEVICE: what computes */
+const char *cdz_env_backends(void);    /* CADENZA_BACKENDS: the folder of their backends */
 const char *cdz_env_fibres(void);      /* CADENZA_FIBRES: ucontext or threads */
 bool cdz_env_plan_off(void);           /* CADENZA_PLAN=off: processors run one by one */
 const char *cdz_env_plugin_dir(void);  /* CADENZA_PLUGIN_DIR: the built-in plugins */

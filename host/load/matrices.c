@@ -1,4 +1,4 @@
-/* matrices.c - every matrix of a model's layers, for what changes them all at load. */
+/* matrices.c - every matrix of a model's layers, for what changes them all at load; and every weight there is. */
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -39,6 +39,59 @@ cdz_status cdz_weights_each_matrix(cdz_weights *w,
         CDZ_TRY(visit_layer(&v, &w->arch, &w->layers[i]));
     for (uint32_t i = 0; w->arch.encoder && i < w->arch.encoder->n_layers; i++)
         CDZ_TRY(visit_layer(&v, w->arch.encoder, &w->encoder.layers[i]));
+    return CDZ_OK;
+}
+
+/* --- all weights ---------------------------------------------------------------------------------- */
+
+static cdz_status visit_linear(const visitor *v, cdz_linear *l)
+{
+    CDZ_TRY(visit(v, &l->w));
+    return visit(v, &l->bias);
+}
+
+static cdz_status visit_norm(const visitor *v, cdz_norm *n)
+{
+    CDZ_TRY(visit(v, &n->w));
+    return visit(v, &n->bias);
+}
+
+static cdz_status visit_all_feed_forward(const visitor *v, cdz_feed_forward *f)
+{
+    CDZ_TRY(visit_linear(v, &f->gate));
+    CDZ_TRY(visit_linear(v, &f->up));
+    return visit_linear(v, &f->down);
+}
+
+static cdz_status visit_all_of_layer(const visitor *v, const cdz_arch *a, cdz_layer_weights *l)
+{
+    cdz_norm *const norms[] = {&l->attn_norm,       &l->attn_post_norm, &l->cross_norm,
+                               &l->cross_post_norm, &l->mlp_norm,       &l->mlp_post_norm,
+                               &l->q_norm,          &l->k_norm};
+    cdz_linear *const linears[] = {&l->q,       &l->k,       &l->v,       &l->o,     &l->cross_q,
+                                   &l->cross_k, &l->cross_v, &l->cross_o, &l->router};
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) CDZ_TRY(visit_norm(v, norms[i]));
+    for (size_t i = 0; i < sizeof linears / sizeof *linears; i++)
+        CDZ_TRY(visit_linear(v, linears[i]));
+    for (uint32_t e = 0; l->experts && e < a->n_experts; e++)
+        CDZ_TRY(visit_all_feed_forward(v, &l->experts[e]));
+    return visit_all_feed_forward(v, &l->mlp);
+}
+
+cdz_status cdz_weights_each(cdz_weights *w, cdz_status (*each)(void *arg, cdz_weight *weight),
+                            void *arg)
+{
+    const visitor v = {each, arg};
+    cdz_encoder_weights *e = &w->encoder;
+    cdz_weight *const alone[] = {&w->embed, &w->head.w,    &w->positions, &w->relative,
+                                 &e->embed, &e->positions, &e->relative,  &w->head.bias};
+    cdz_norm *const norms[] = {&w->embed_norm, &w->final_norm, &e->embed_norm, &e->final_norm};
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) CDZ_TRY(visit(&v, alone[i]));
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) CDZ_TRY(visit_norm(&v, norms[i]));
+    for (uint32_t i = 0; i < w->arch.n_layers; i++)
+        CDZ_TRY(visit_all_of_layer(&v, &w->arch, &w->layers[i]));
+    for (uint32_t i = 0; w->arch.encoder && i < w->arch.encoder->n_layers; i++)
+        CDZ_TRY(visit_all_of_layer(&v, w->arch.encoder, &e->layers[i]));
     return CDZ_OK;
 }
 

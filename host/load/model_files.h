@@ -105,6 +105,9 @@ bool cdz_weights_panels_fit(uint64_t bytes);
 /* Calls visit for every matrix of layers of both stacks that is there, until one fails. */
 cdz_status cdz_weights_each_matrix(cdz_weights *weights,
                                    cdz_status (*visit)(void *arg, cdz_weight *matrix), void *arg);
+/* The same for everything that a pass reads; what several places may share comes first. */
+cdz_status cdz_weights_each(cdz_weights *weights,
+                            cdz_status (*visit)(void *arg, cdz_weight *weight), void *arg);
 /* Lets go of the whole pages that only this matrix was in: of a file, read again when wanted; of
  * memory, lost. */
 void cdz_weights_let_go(const cdz_weight *matrix);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "run/engine_parts.h"
@@ -79,7 +80,7 @@ static void orphan_kept(cdz_engine *engine)
     engine->kept = NULL;
 }
 
-static void unload(cdz_run_model *model)
+void cdz_run_model_rest(cdz_run_model *model)
 {
     cdz_layers_free(model->layers);
     cdz_kv_pool_free(model->pool);
@@ -87,10 +88,16 @@ static void unload(cdz_run_model *model)
     model->pool = NULL;
 }
 
-/* [engine], or the thread has ended. A late worker may still read weights: these stay mapped until none does. */
-static void free_condemned(cdz_engine *engine, cdz_run_model *model)
+static void unload(cdz_run_model *model)
 {
-    if (model) engine->backend->api->sync(engine->backend);
+    cdz_run_model_rest(model);
+    cdz_placed_free(model);
+}
+
+/* [engine], or the thread has ended. A late worker may still read weights: these stay mapped until none does. */
+static void free_condemned(cdz_run_model *model)
+{
+    if (model) model->device->api->sync(model->device);
     for (cdz_run_model *next; model; model = next) {
         next = model->next;
         unload(model);
@@ -113,7 +120,7 @@ static bool await_work(cdz_engine *engine)
     pthread_mutex_lock(&engine->lock);
     cdz_run_model *gone;
     while (!(gone = take_condemned(engine)) && !condemned_kept(engine) && !engine->queue &&
-           !engine->running && !engine->stopping)
+           !engine->running && !engine->order && !engine->stopping)
         pthread_cond_wait(&engine->wake, &engine->lock);
     if (engine->stopping) cancel_all(engine);
     const bool go_on = !engine->stopping || engine->queue || engine->running,
@@ -122,7 +129,8 @@ static bool await_work(cdz_engine *engine)
     if (slept) cdz_profile_enter(engine->profile, CDZ_PASS_PROMPT);
     cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
     free_kept(engine);
-    free_condemned(engine, gone);
+    free_condemned(gone);
+    cdz_engine_serve(engine);
     return go_on;
 }
 
@@ -142,6 +150,16 @@ static uint64_t default_kv_bytes(void)
     return (uint64_t)pages * (uint64_t)size / 4;
 }
 
+static cdz_status keep_wish(cdz_engine *engine, const cdz_device_wish *wish, cdz_error *err)
+{
+    engine->wish = *wish;
+    if (wish->name) engine->wish.name = engine->wish_name = strdup(wish->name);
+    if (wish->folder) engine->wish.folder = engine->wish_folder = strdup(wish->folder);
+    if ((wish->name && !engine->wish_name) || (wish->folder && !engine->wish_folder))
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory for the engine");
+    return cdz_device_check_name(&engine->wish, err);
+}
+
 static cdz_status start_parts(cdz_engine *engine, const cdz_engine_options *options, cdz_error *err)
 {
     char why[256] = "";
@@ -151,6 +169,7 @@ static cdz_status start_parts(cdz_engine *engine, const cdz_engine_options *opti
     if (!engine->wants) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the engine");
     engine->want_cap = FEW_WANTS;
     engine->fuses = !options->one_by_one;
+    CDZ_TRY(keep_wish(engine, &options->device, err));
     engine->backend = cdz_cpu_backend_create(&cpu, why, sizeof why);
     if (!engine->backend) return cdz_err(err, CDZ_E_USAGE, "%s", why);
     CDZ_TRY(cdz_fibres_create(options->fibres, &engine->fibres, err));
@@ -166,14 +185,18 @@ cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out
     if (!engine) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the engine");
     pthread_mutex_init(&engine->lock, NULL);
     pthread_cond_init(&engine->wake, NULL);
+    pthread_cond_init(&engine->ordered, NULL);
+    pthread_mutex_init(&engine->device_lock, NULL);
     engine->queue_end = &engine->queue;
     engine->next_id = 1;
     engine->budget.limit = options->kv_bytes ? options->kv_bytes : default_kv_bytes();
+    engine->kv_given = options->kv_bytes != 0;
     engine->max_queue = options->max_queue;
     engine->max_running = options->max_running ? options->max_running : DEFAULT_RUNNING;
     engine->own_profile.now = CDZ_WORK_IDLE;
     engine->profile = options->profile ? &engine->own_profile : NULL;
     engine->log = options->log;
+    engine->progress = options->progress;
     engine->log_user = options->log_user;
     const cdz_status status = start_parts(engine, options, err);
     if (status != CDZ_OK) {
@@ -196,20 +219,66 @@ void cdz_engine_free(cdz_engine *engine)
     }
     free_kept(engine);
     orphan_kept(engine);
-    free_condemned(engine, take_condemned(engine));
+    free_condemned(take_condemned(engine));
     for (cdz_run_model *model = engine->models; model; model = model->next) {
         unload(model);
         model->engine = NULL;
     }
     cdz_fibres_free(engine->fibres);
+    if (engine->device && engine->device != engine->backend)
+        engine->device->api->destroy(engine->device);
     if (engine->backend) engine->backend->api->destroy(engine->backend);
     free(engine->wants);
+    free(engine->wish_name);
+    free(engine->wish_folder);
+    pthread_mutex_destroy(&engine->device_lock);
+    pthread_cond_destroy(&engine->ordered);
     pthread_cond_destroy(&engine->wake);
     pthread_mutex_destroy(&engine->lock);
     free(engine);
 }
 
 /* --- models ---------------------------------------------------------------------------------------------------------- */
+
+static void list_model(cdz_engine *engine, cdz_run_model *model)
+{
+    pthread_mutex_lock(&engine->lock);
+    model->next = engine->models;
+    engine->models = model;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+/* [any] */
+static uint64_t kv_limit(const cdz_engine *engine)
+{
+    cdz_engine *own = (cdz_engine *)(uintptr_t)engine; /* for its lock */
+    pthread_mutex_lock(&own->lock);
+    const uint64_t limit = engine->budget.limit;
+    pthread_mutex_unlock(&own->lock);
+    return limit;
+}
+
+static cdz_status check_block(const cdz_engine *engine, const cdz_run_model *model, cdz_error *err)
+{
+    const uint64_t limit = kv_limit(engine);
+    if (model->block_bytes > 0 && model->block_bytes <= limit) return CDZ_OK;
+    return cdz_err(err, CDZ_E_LIMIT,
+                   "KV memory: %" PRIu64 " bytes are allowed, but one block of %d positions of "
+                   "this model takes %" PRIu64,
+                   limit, CDZ_KV_BLOCK, model->block_bytes);
+}
+
+/* On its device, with KV memory beside it. */
+static cdz_status settle(cdz_engine *engine, cdz_run_model *model, cdz_error *err)
+{
+    const cdz_backend *unused;
+    CDZ_TRY(cdz_engine_open_device(engine, &unused, err));
+    model->device = engine->device;
+    model->block_bytes = model->device->api->kv_block_bytes(model->device, &model->shape);
+    CDZ_TRY(cdz_engine_place(engine, model, err));
+    CDZ_TRY(cdz_engine_fit_kv(engine, err));
+    return check_block(engine, model, err);
+}
 
 cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_tokenizer *tokenizer,
                                 cdz_run_model **out, cdz_error *err)
@@ -227,21 +296,15 @@ cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_to
     model->weights = weights;
     model->tokenizer = tokenizer;
     model->shape = (cdz_kv_shape){arch->n_layers, arch->n_kv_heads, arch->head_dim};
-    model->block_bytes = engine->backend->api->kv_block_bytes(engine->backend, &model->shape);
-    if (model->block_bytes == 0 || model->block_bytes > engine->budget.limit) {
-        const uint64_t bytes = model->block_bytes;
+    const cdz_status status = settle(engine, model, err);
+    if (status == CDZ_OK || model->placed) list_model(engine, model);
+    if (status == CDZ_OK)
+        *out = model;
+    else if (model->placed)
+        cdz_run_model_release(model); /* on the engine's thread, which takes its weights back */
+    else
         cdz_run_model_destroy(model);
-        return cdz_err(err, CDZ_E_LIMIT,
-                       "KV memory: %" PRIu64 " bytes are allowed, but one block of %d positions of "
-                       "this model takes %" PRIu64,
-                       engine->budget.limit, CDZ_KV_BLOCK, bytes);
-    }
-    pthread_mutex_lock(&engine->lock);
-    model->next = engine->models;
-    engine->models = model;
-    pthread_mutex_unlock(&engine->lock);
-    *out = model;
-    return CDZ_OK;
+    return status;
 }
 
 void cdz_run_model_release(cdz_run_model *model)
@@ -300,19 +363,18 @@ static cdz_status check_shape(const cdz_job *job, cdz_error *err)
 /* Can the job's worst case ever fit? */
 static cdz_status check_memory(const cdz_engine *engine, const cdz_job *job, cdz_error *err)
 {
-    const uint64_t blocks = cdz_job_blocks(job);
+    const uint64_t blocks = cdz_job_blocks(job), limit = kv_limit(engine);
     uint64_t per_block = job->model->block_bytes, need;
     if (job->assistant && job->assistant != job->model) per_block += job->assistant->block_bytes;
-    const bool fits = !__builtin_mul_overflow(blocks, per_block, &need) &&
-                      need <= engine->budget.limit && blocks <= CDZ_KV_MOST_BLOCKS;
+    const bool fits = !__builtin_mul_overflow(blocks, per_block, &need) && need <= limit &&
+                      blocks <= CDZ_KV_MOST_BLOCKS;
     if (fits) return CDZ_OK;
     return cdz_err(err, CDZ_E_LIMIT,
                    "the request needs KV memory for %" PRIu64 " positions (%" PRIu32
                    " rows of up to %" PRIu32 " tokens): %" PRIu64 " blocks of %" PRIu64
                    " bytes, but %" PRIu64 " bytes are allowed; ask for fewer new tokens or allow "
                    "more KV memory",
-                   blocks * CDZ_KV_BLOCK, job->n_rows, job->max_length, blocks, per_block,
-                   engine->budget.limit);
+                   blocks * CDZ_KV_BLOCK, job->n_rows, job->max_length, blocks, per_block, limit);
 }
 
 static cdz_status enqueue(cdz_engine *engine, cdz_task *task, uint64_t *id, cdz_error *err)

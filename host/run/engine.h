@@ -2,6 +2,7 @@
 #ifndef CDZ_HOST_ENGINE_H
 #define CDZ_HOST_ENGINE_H
 
+#include "device/device.h"
 #include "load/model_files.h"
 #include "run/job.h"
 #include "run/profile.h"
@@ -12,20 +13,29 @@ typedef struct cdz_engine_options {
     const char *cpu_variant; /* CADENZA_CPU, or NULL */
     const char *fibres; /* "ucontext", "threads" or NULL: the build's default (CADENZA_FIBRES) */
     bool one_by_one;    /* processors are never fused (CADENZA_PLAN=off) */
-    uint64_t kv_bytes;  /* over all models; 0: a quarter of memory */
+    uint64_t kv_bytes;  /* over all models; 0: a quarter of memory, or what a device has free */
+    cdz_device_wish device;          /* copied */
     uint32_t max_queue, max_running; /* 0: no limit; 0: 256 */
     bool profile;                    /* times are taken: cdz_engine_get_profile */
     /* [any] A line from a plugin, or NULL: dropped. */
     void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
-    void *log_user;
+    /* [a thread that opens a model] So many bytes of a model's weights are on the device; or NULL. */
+    void (*progress)(void *user, const char *folder, uint64_t done, uint64_t bytes);
+    void *log_user; /* of both */
 } cdz_engine_options;
 
 cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out, cdz_error *err);
 /* Cancels what runs or waits (each on_done is still called), joins. Models may outlive it. NULL is fine. */
 void cdz_engine_free(cdz_engine *engine);
 
-/* [engine], but for what it is. */
+/* [engine], but for what it is. The CPU: threads for processors, memory of the host. */
 cdz_backend *cdz_engine_backend(const cdz_engine *engine);
+
+/* --- engine_device.c --- */
+/* [any] What passes run on; the first call opens it. The same as above when it is the CPU. */
+cdz_status cdz_engine_open_device(cdz_engine *engine, const cdz_backend **out, cdz_error *err);
+/* [any] Another name than the options'. CDZ_E_STATE: a model is open on another device. */
+cdz_status cdz_engine_wish_device(cdz_engine *engine, const char *name, cdz_error *err);
 
 /* Makes loaded weights runnable: KV pool on the backend. Takes ownership of weights and tokenizer (may be NULL). */
 cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_tokenizer *tokenizer,

@@ -11,6 +11,13 @@
 #include "run/kept.h"
 #include "run/task.h"
 
+/* Something to run on the engine's thread. */
+typedef struct cdz_engine_order {
+    void (*run)(void *arg);
+    void *arg;
+    bool done;
+} cdz_engine_order;
+
 struct cdz_engine {
     pthread_t thread;
     bool has_thread;
@@ -27,11 +34,20 @@ struct cdz_engine {
     cdz_kept *kept;          /* every KV state that a request left behind */
     cdz_engine_stats stats;  /* as published after each tick */
     cdz_profile_times times; /* the same */
+    cdz_engine_order *order; /* or NULL */
+    pthread_cond_t ordered;  /* there is none any more */
+
+    pthread_mutex_t device_lock; /* for wish and opening; taken before the lock */
+    cdz_device_wish wish;
+    char *wish_name, *wish_folder;
+    cdz_backend *device; /* NULL: no model has been opened; then constant */
+    uint64_t kv_room;    /* what KV memory could take on it; under the lock */
+    bool kv_given;       /* the budget was asked for */
 
     /* [engine] */
-    cdz_backend *backend;
+    cdz_backend *backend; /* the CPU */
     cdz_fibres *fibres;
-    cdz_kv_budget budget; /* limit is constant */
+    cdz_kv_budget budget; /* its limit changes under the lock */
     cdz_engine_stats now;
     cdz_profile *profile; /* &own_profile, or NULL: no times are taken */
     cdz_profile own_profile;
@@ -40,6 +56,7 @@ struct cdz_engine {
     bool fuses;
 
     void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
+    void (*progress)(void *user, const char *folder, uint64_t done, uint64_t bytes);
     void *log_user;
 };
 
@@ -47,6 +64,24 @@ bool cdz_engine_fuses(const cdz_engine *engine);
 cdz_profile *cdz_engine_profile(const cdz_engine *engine); /* or NULL */
 void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *plugin,
                     const char *text);
+
+/* --- engine_device.c --- */
+/* [any but the engine] Runs on the engine's thread and returns after. False: it is being stopped, nothing ran. */
+bool cdz_engine_call(cdz_engine *engine, void (*run)(void *arg), void *arg);
+void cdz_engine_serve(cdz_engine *engine); /* [engine] */
+/* A model's weights to its device; they come back with cdz_placed_free [engine, or when it has ended]. */
+cdz_status cdz_engine_place(cdz_engine *engine, cdz_run_model *model, cdz_error *err);
+void cdz_placed_free(cdz_run_model *model);
+/* The budget from what the device has free, the models' weights being there. */
+cdz_status cdz_engine_fit_kv(cdz_engine *engine, cdz_error *err);
+/* [engine] Takes from idle models of a device what they need for requests alone, so that it can be shared out anew. */
+void cdz_engine_free_idle(cdz_engine *engine);
+/* [engine] How large a model's pool becomes. */
+uint64_t cdz_engine_pool_bytes(cdz_engine *engine, const cdz_run_model *model);
+
+/* --- engine.c --- */
+/* [engine] A model's activations and KV memory; the next request makes them again. */
+void cdz_run_model_rest(cdz_run_model *model);
 
 /* --- scheduler.c [engine] --- */
 /* Starts what may start, runs every fibre that can go on, and one pass per model; ended requests are delivered. The

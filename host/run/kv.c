@@ -17,16 +17,16 @@ struct cdz_kv_pool {
     cdz_kv_counts counts;
 };
 
-cdz_status cdz_kv_pool_create(cdz_backend *backend, const cdz_kv_shape *shape,
-                              cdz_kv_budget *budget, cdz_kv_pool **out, cdz_error *err)
+cdz_status cdz_kv_pool_create(cdz_backend *backend, const cdz_kv_shape *shape, cdz_kv_budget *budget,
+                              uint64_t all_bytes, cdz_kv_pool **out, cdz_error *err)
 {
     const uint64_t bytes = backend->api->kv_block_bytes(backend, shape);
-    if (bytes == 0 || budget->limit < bytes)
+    if (bytes == 0 || all_bytes < bytes)
         return cdz_err(err, CDZ_E_LIMIT,
                        "KV memory: %" PRIu64 " bytes allowed, one block of %d positions of this "
                        "model takes %" PRIu64,
-                       budget->limit, CDZ_KV_BLOCK, bytes);
-    uint64_t n = budget->limit / bytes;
+                       all_bytes, CDZ_KV_BLOCK, bytes);
+    uint64_t n = all_bytes / bytes;
     if (n > CDZ_KV_MOST_BLOCKS) n = CDZ_KV_MOST_BLOCKS;
 
     cdz_kv_pool *pool = calloc(1, sizeof *pool);
@@ -41,9 +41,10 @@ cdz_status cdz_kv_pool_create(cdz_backend *backend, const cdz_kv_shape *shape,
     if (!pool->holders || !pool->returned || !pool->store) {
         cdz_kv_pool_free(pool);
         return cdz_err(err, CDZ_E_NOMEM,
-                       "KV memory: cannot get address space for %" PRIu64 " blocks of %" PRIu64
+                       "KV memory: cannot get %s for %" PRIu64 " blocks of %" PRIu64
                        " bytes; lower the KV memory limit",
-                       n, bytes);
+                       backend->api->host_memory ? "address space" : "memory of the device", n,
+                       bytes);
     }
     *out = pool;
     return CDZ_OK;
@@ -61,6 +62,21 @@ void cdz_kv_pool_free(cdz_kv_pool *pool)
 cdz_kv *cdz_kv_pool_store(cdz_kv_pool *pool)
 {
     return pool->store;
+}
+
+uint32_t cdz_kv_pool_blocks(const cdz_kv_pool *pool)
+{
+    return pool->n_blocks;
+}
+
+uint64_t cdz_kv_pool_bytes(const cdz_kv_pool *pool)
+{
+    return pool->n_blocks * pool->block_bytes;
+}
+
+bool cdz_kv_pool_idle(const cdz_kv_pool *pool)
+{
+    return pool->committed == 0;
 }
 
 cdz_kv_counts cdz_kv_pool_counts(const cdz_kv_pool *pool)

@@ -3,8 +3,8 @@
  * A block holds CDZ_KV_BLOCK positions of every layer in the backend's store. Blocks are reference-counted:
  * sequences that share a beginning share its blocks, and the first to write into a shared block copies it.
  *
- * Memory. A pool's store is created once, as large as the whole budget allows, in memory that the system gives
- * page by page on first touch; blocks are handed out lowest first and reused before fresh ones, so a pool occupies
+ * Memory. A pool's store is created once. On the CPU it is as large as the whole budget allows, in memory that the system
+ * gives page by page on first touch; a device's memory is taken at once, and the pools there share it out. Blocks are handed out lowest first and reused before fresh ones, so a pool occupies
  * what its own peak needed. The budget in bytes is common to all pools of one engine: what all requests together
  * may hold at a time.
  *
@@ -36,11 +36,15 @@ typedef struct cdz_kv_counts {
     uint32_t used, peak; /* blocks */
 } cdz_kv_counts;
 
-cdz_status cdz_kv_pool_create(cdz_backend *backend, const cdz_kv_shape *shape,
-                              cdz_kv_budget *budget, cdz_kv_pool **out, cdz_error *err);
+/* bytes: of the store, at most the budget's limit. */
+cdz_status cdz_kv_pool_create(cdz_backend *backend, const cdz_kv_shape *shape, cdz_kv_budget *budget,
+                              uint64_t bytes, cdz_kv_pool **out, cdz_error *err);
 void cdz_kv_pool_free(cdz_kv_pool *pool); /* NULL is fine; no account may be open */
 cdz_kv *cdz_kv_pool_store(cdz_kv_pool *pool);
 cdz_kv_counts cdz_kv_pool_counts(const cdz_kv_pool *pool);
+uint32_t cdz_kv_pool_blocks(const cdz_kv_pool *pool); /* in all */
+uint64_t cdz_kv_pool_bytes(const cdz_kv_pool *pool);
+bool cdz_kv_pool_idle(const cdz_kv_pool *pool); /* no account is open */
 
 /* Blocks that n positions fill. */
 uint32_t cdz_kv_blocks_for(uint64_t n_positions);

@@ -18,11 +18,17 @@ typedef struct cdz_token_texts {
     uint32_t n;
 } cdz_token_texts;
 
+typedef struct cdz_placed cdz_placed; /* a weight on a device */
+
 struct cdz_run_model {
     atomic_uint holders;
     cdz_engine *engine; /* NULL once the engine has gone; [any] under the engine's lock */
     cdz_weights *weights;
     cdz_tokenizer *tokenizer; /* or NULL */
+
+    cdz_backend *device; /* what its passes run on */
+    cdz_placed *placed;  /* (n_placed) its weights there; NULL: they are read as they lie */
+    size_t n_placed;
 
     cdz_kv_shape shape;
     uint64_t block_bytes; /* of KV memory */

@@ -123,11 +123,12 @@ void cdz_task_free(cdz_task *task)
 
 static cdz_status ready(cdz_engine *engine, cdz_run_model *model, cdz_error *err)
 {
+    const uint64_t bytes = model->pool ? 0 : cdz_engine_pool_bytes(engine, model);
     if (!model->pool)
-        CDZ_TRY(
-            cdz_kv_pool_create(engine->backend, &model->shape, &engine->budget, &model->pool, err));
+        CDZ_TRY(cdz_kv_pool_create(model->device, &model->shape, &engine->budget, bytes,
+                                   &model->pool, err));
     if (!model->layers)
-        CDZ_TRY(cdz_layers_create(engine->backend, model->weights, model->pool, engine->profile,
+        CDZ_TRY(cdz_layers_create(model->device, model->weights, model->pool, engine->profile,
                                   &model->layers, err));
     return CDZ_OK;
 }
@@ -207,13 +208,41 @@ static void drop_loops(cdz_task *task)
     task->loops = NULL;
 }
 
-bool cdz_task_start(cdz_task *task)
+/* Blocks that both models of a job have room for; 0: a pool is still to be made. */
+static uint64_t room_of(const cdz_job *job)
+{
+    const cdz_kv_pool *pool = job->model->pool,
+                      *other = job->assistant ? job->assistant->pool : pool;
+    if (!pool || !other) return 0;
+    const uint64_t n = cdz_kv_pool_blocks(pool), m = cdz_kv_pool_blocks(other);
+    return n < m ? n : m;
+}
+
+/* The pools of a device share what models that were opened by then left of its memory: whoever finds too little has it
+ * shared out again, as far as it is not in use. */
+static cdz_status ready_all(cdz_task *task, cdz_error *err)
 {
     const cdz_job *job = task->job;
-    cdz_status status = ready(task->engine, job->model, &task->error);
-    if (status == CDZ_OK && job->assistant)
-        status = ready(task->engine, job->assistant, &task->error);
-    if (status != CDZ_OK) return true;
+    const uint64_t need = cdz_job_blocks(job);
+    if (room_of(job) < need) cdz_engine_free_idle(task->engine);
+    CDZ_TRY(ready(task->engine, job->model, err));
+    if (job->assistant) CDZ_TRY(ready(task->engine, job->assistant, err));
+    if (room_of(job) >= need) return CDZ_OK;
+    return cdz_err(err, CDZ_E_LIMIT,
+                   "the request needs %" PRIu64 " blocks of KV memory, and its models have room for "
+                   "%" PRIu64 "; ask for fewer new tokens or allow more KV memory",
+                   need, room_of(job));
+}
+
+bool cdz_task_start(cdz_task *task)
+{
+    cdz_error why = {0};
+    cdz_status status = ready_all(task, &why);
+    if (status == CDZ_E_LIMIT && task->engine->n_running) return false;
+    if (status != CDZ_OK) {
+        task->error = why;
+        return true;
+    }
     if (!open_accounts(task)) {
         if (task->engine->n_running) return false;
         cdz_err(&task->error, CDZ_E_LIMIT,

@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
+#include "config/environment.h"
 #include "load/safetensors.h"
 #include "run/engine.h"
 
@@ -61,6 +62,8 @@ UNUSED static rig rig_open(const char *model, cdz_engine_options options)
     rig r = {0};
     cdz_error err = {0};
     if (!options.kv_bytes) options.kv_bytes = 8 << 20;
+    /* As the library does, so that every test of the engine can run on another device. */
+    options.device = (cdz_device_wish){.name = cdz_env_device(), .folder = cdz_env_backends()};
     must(cdz_engine_create(&options, &r.engine, &err), &err);
     r.model = open_model(r.engine, model);
     return r;

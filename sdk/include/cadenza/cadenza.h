@@ -50,8 +50,8 @@ const char *cdz_version(void);
 
 typedef struct cdz_options {
     uint32_t size;
-    uint32_t n_threads;   /* 0: the physical cores this process may use */
-    uint64_t kv_bytes;    /* memory for KV caches; 0: a quarter of the machine's */
+    uint32_t n_threads; /* 0: the physical cores this process may use */
+    uint64_t kv_bytes; /* memory for KV caches; 0: a quarter of the machine's, or most of what a device has free */
     uint32_t max_queue;   /* submitted requests that may wait; 0: no limit. Past it: CDZ_E_LIMIT */
     uint32_t max_running; /* requests decoded together; 0: 256 */
     const char *const *plugins; /* extra plugin files and package folders, loaded with your consent */
@@ -71,6 +71,17 @@ typedef struct cdz_options {
      * working folder, then the user's. */
     const char *lock;
     bool profile; /* take times of the engine's work: cdz_profile_json */
+    /* What computes: "cpu", "cuda" or "cuda:1" (the second one), or "auto": a device there is, else the CPU, with a line to
+     * log that says why. NULL: what a pipeline that is loaded before the first model asks for, else "cpu". It is opened with
+     * the first model. docs/devices.md */
+    const char *device;
+    /* How a device computes: "f32" as the CPU does, "auto" or NULL faster where weights are 16 bits wide. */
+    const char *precision;
+    /* "strict": a row's bits hang on nothing but the row, on a device too; "default" or NULL: on its company as well. */
+    const char *determinism;
+    /* So many bytes of a model's weights have been brought to the device; log_user is passed. NULL: nobody looks.
+     * [the thread in cdz_model_open] */
+    void (*loading)(void *user, const char *model, uint64_t done, uint64_t bytes);
 } cdz_options;
 
 /* options may be NULL. */

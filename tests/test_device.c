@@ -1,0 +1,318 @@
+/* test_device.c - which device a name means, what is said when it cannot be had, and that a device of its own memory gives
+ * what the CPU gives. The backends are tests/backends/far.c, as it is and as another build's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "device/device.h"
+#include "run/engine_parts.h"
+
+#define FAR           CADENZA_BUILD_DIR "/tests/backends/far"
+#define OTHER_BUILD   CADENZA_BUILD_DIR "/tests/backends/other_build"
+#define OTHER_VERSION CADENZA_BUILD_DIR "/tests/backends/other_interface"
+#define NOWHERE       CADENZA_TEST_DATA "/golden"
+#define MODEL         CADENZA_TEST_DATA "/golden/llama_gqa"
+#define ANOTHER_MODEL CADENZA_TEST_DATA "/golden/llama_draft"
+
+static void must(cdz_status status, const cdz_error *err)
+{
+    if (status != CDZ_OK) fail_msg("unexpected failure: %s", err->text);
+}
+
+/* --- names ---------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *title, *name, *folder;
+    cdz_status status;
+    const char *says; /* found: part of the device's name; else of the sentence */
+} cases[] = {
+    {"nothing is the CPU", NULL, FAR, CDZ_OK, "cpu"},
+    {"the CPU needs no folder", "cpu", NOWHERE, CDZ_OK, "cpu"},
+    {"a backend's first device", "far", FAR, CDZ_OK, "far:0 a far place, of capability 1"},
+    {"its second", "far:1", FAR, CDZ_OK, "far:1 a far place"},
+    {"auto takes what is there", "auto", FAR, CDZ_OK, "far:0"},
+    {"auto without backends", "auto", NOWHERE, CDZ_OK, "cpu"},
+    {"auto passes by what is of another build", "auto", OTHER_BUILD, CDZ_OK, "cpu"},
+    {"no third", "far:2", FAR, CDZ_E_USAGE, "there are fewer, up to far:1"},
+    {"a nearest name", "cudda", FAR, CDZ_E_USAGE, "did you mean 'cuda'?"},
+    {"the nearest of a name with a number", "fax:0", FAR, CDZ_E_USAGE, "did you mean 'far'?"},
+    {"none is near", "toaster", FAR, CDZ_E_USAGE, "expected one of cpu, auto, cuda[:N], far[:N]"},
+    {"a number that is none", "far:x", FAR, CDZ_E_USAGE, "device 'far:x'"},
+    {"a number with a sign", "far:-1", FAR, CDZ_E_USAGE, "device 'far:-1'"},
+    {"a colon alone", "far:", FAR, CDZ_E_USAGE, "device 'far:'"},
+    {"a path is no name", "./far.so", FAR, CDZ_E_USAGE, "there is no such device"},
+    {"cuda is known and not there", "cuda", NOWHERE, CDZ_E_UNSUPPORTED,
+     "this installation has no backend for it: " NOWHERE "/cuda.so is not there"},
+    {"another build", "far", OTHER_BUILD, CDZ_E_UNSUPPORTED, "is of build 0.0.0-other"},
+    {"another interface", "far", OTHER_VERSION, CDZ_E_UNSUPPORTED, "was built for interface 999"},
+};
+
+static void test_names(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const cdz_device_wish wish = {.name = cases[i].name, .folder = cases[i].folder};
+        cdz_device_found found;
+        cdz_error err = {0};
+        const cdz_status status = cdz_device_find(&wish, &found, &err);
+        const char *said = status == CDZ_OK ? found.name : err.text;
+        if (status != cases[i].status || !strstr(said, cases[i].says))
+            fail_msg("%s: status %d, said: %s", cases[i].title, (int)status, said);
+        const bool fell_back = cases[i].name && strcmp(cases[i].name, "auto") == 0 && !found.entry;
+        if (status == CDZ_OK && fell_back != (found.why[0] != '\0'))
+            fail_msg("%s: why: %s", cases[i].title, found.why);
+    }
+}
+
+static void test_no_device(void **state)
+{
+    (void)state;
+    const cdz_device_wish wish = {.name = "far", .folder = FAR}, any = {"auto", FAR, 0, false};
+    cdz_device_found found;
+    cdz_error err = {0};
+    setenv("FAR_NONE", "1", 1);
+    assert_int_equal(cdz_device_find(&wish, &found, &err), CDZ_E_UNSUPPORTED);
+    assert_string_equal(err.text, "device far: there is none here: there is nothing far from here");
+    must(cdz_device_find(&any, &found, &err), &err);
+    unsetenv("FAR_NONE");
+    assert_null(found.entry);
+    assert_string_equal(found.why, "device far: there is none here: there is nothing far from here");
+}
+
+static void test_words(void **state)
+{
+    (void)state;
+    cdz_precision precision;
+    bool strict;
+    cdz_error err = {0};
+    must(cdz_precision_named(NULL, &precision, &err), &err);
+    assert_int_equal(precision, CDZ_PRECISION_AUTO);
+    must(cdz_precision_named("f32", &precision, &err), &err);
+    assert_int_equal(precision, CDZ_PRECISION_F32);
+    assert_int_equal(cdz_precision_named("f16", &precision, &err), CDZ_E_USAGE);
+    assert_non_null(strstr(err.text, "expected auto or f32"));
+    must(cdz_determinism_named("strict", &strict, &err), &err);
+    assert_true(strict);
+    must(cdz_determinism_named("default", &strict, &err), &err);
+    assert_false(strict);
+    assert_int_equal(cdz_determinism_named("loose", &strict, &err), CDZ_E_USAGE);
+}
+
+/* --- a runtime on it ------------------------------------------------------------------------------------------------ */
+
+typedef struct heard {
+    char text[1024];
+    uint64_t done, bytes;
+    bool in_order;
+} heard;
+
+static void hear(void *user, cdz_log_level level, const char *plugin, const char *text)
+{
+    heard *h = user;
+    snprintf(h->text + strlen(h->text), sizeof h->text - strlen(h->text), "%d %s: %s\n", (int)level,
+             plugin, text);
+}
+
+static void see_loading(void *user, const char *model, uint64_t done, uint64_t bytes)
+{
+    heard *h = user;
+    h->in_order = strstr(model, "llama") && done > h->done && done <= bytes;
+    h->done = done == bytes ? 0 : done;
+    h->bytes = bytes;
+}
+
+static cdz_status open_on(const char *device, heard *h, cdz_runtime **out, cdz_error *err)
+{
+    const cdz_options options = {
+        .size = sizeof options, .device = device, .log = hear, .loading = see_loading, .log_user = h};
+    return cdz_open(&options, out, err);
+}
+
+static char *run(cdz_runtime *rt, cdz_model *model, cdz_model *assistant)
+{
+    cdz_error err = {0};
+    cdz_result *result;
+    const cdz_request request = {.size = sizeof request,
+                                 .model = model,
+                                 .assistant = assistant,
+                                 .json =
+                                     "{\"prompt_ids\": [[1, 5, 9, 13, 17]], "
+                                     "\"kwargs\": {\"max_new_tokens\": 12, \"do_sample\": false}}"};
+    must(cdz_generate(rt, &request, &result, &err), &err);
+    char *json = strdup(cdz_result_json(result));
+    cdz_result_free(result);
+    return json;
+}
+
+/* The ids of a result's document; times differ. */
+static void same_ids(const char *a, const char *b)
+{
+    const char *x = strstr(a, "\"sequences\""), *y = strstr(b, "\"sequences\"");
+    assert_non_null(x);
+    assert_non_null(y);
+    const char *end = strstr(x, "]]");
+    assert_non_null(end);
+    assert_true(end - x > 40);
+    assert_memory_equal(x, y, (size_t)(end - x) + 2);
+}
+
+static void test_same_tokens(void **state)
+{
+    (void)state;
+    char *texts[2];
+    for (int i = 0; i < 2; i++) {
+        heard h = {0};
+        cdz_error err = {0};
+        cdz_runtime *rt;
+        cdz_model *model, *draft;
+        const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
+        must(open_on(i ? "far:1" : "cpu", &h, &rt, &err), &err);
+        must(cdz_model_open(rt, MODEL, &how, &model, &err), &err);
+        must(cdz_model_open(rt, ANOTHER_MODEL, &how, &draft, &err), &err);
+        assert_string_equal(rt->engine->device->api->device, i ? "far:1 a far place" : "cpu");
+        texts[i] = run(rt, model, draft);
+        assert_string_equal(h.text, "");
+        assert_true(i ? h.bytes > 0 && h.in_order : h.bytes == 0);
+        cdz_model_close(draft);
+        cdz_model_close(model);
+        cdz_close(rt);
+    }
+    same_ids(texts[0], texts[1]);
+    free(texts[0]);
+    free(texts[1]);
+}
+
+static void test_auto_says_so(void **state)
+{
+    (void)state;
+    heard h = {0};
+    cdz_error err = {0};
+    cdz_runtime *rt;
+    cdz_model *model;
+    const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
+    setenv("FAR_NONE", "1", 1);
+    must(open_on("auto", &h, &rt, &err), &err);
+    must(cdz_model_open(rt, MODEL, &how, &model, &err), &err);
+    unsetenv("FAR_NONE");
+    assert_string_equal(h.text, "2 device: auto: passes run on the CPU: device far: there is none "
+                                "here: there is nothing far from here\n");
+    cdz_model_close(model);
+    cdz_close(rt);
+}
+
+static void test_refused_at_open(void **state)
+{
+    (void)state;
+    heard h = {0};
+    cdz_error err = {0};
+    cdz_runtime *rt;
+    assert_int_equal(open_on("fur", &h, &rt, &err), CDZ_E_USAGE);
+    assert_non_null(strstr(err.text, "did you mean 'far'?"));
+}
+
+/* --- memory --------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *title, *memory;
+    uint64_t kv_bytes;
+    cdz_status status;
+    const char *says;
+} fits[] = {
+    {"plenty", "268435456", 0, CDZ_OK, ""},
+    {"not even the weights", "40960", 0, CDZ_E_LIMIT,
+     "but of the 40.0 KiB of far:0 a far place only"},
+    {"more KV memory than is left", "268435456", (uint64_t)1 << 30, CDZ_E_LIMIT,
+     "KV memory: 1.0 GiB were asked for, but beside the weights far:0 a far place has room for"},
+};
+
+static void test_memory(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof fits / sizeof *fits; i++) {
+        cdz_error err = {0};
+        cdz_runtime *rt;
+        cdz_model *model = NULL;
+        const cdz_options options = {
+            .size = sizeof options, .device = "far", .kv_bytes = fits[i].kv_bytes};
+        const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
+        setenv("FAR_MEMORY", fits[i].memory, 1);
+        must(cdz_open(&options, &rt, &err), &err);
+        const cdz_status status = cdz_model_open(rt, MODEL, &how, &model, &err);
+        if (status != fits[i].status || !strstr(err.text, fits[i].says))
+            fail_msg("%s: status %d, said: %s", fits[i].title, (int)status, err.text);
+        cdz_model_close(model);
+        cdz_close(rt);
+    }
+    unsetenv("FAR_MEMORY");
+}
+
+/* Two models' pools share what is free by the size of their blocks, and a request asks no more than both have. */
+static void test_pools_share(void **state)
+{
+    (void)state;
+    heard h = {0};
+    cdz_error err = {0};
+    cdz_runtime *rt;
+    cdz_model *model, *draft;
+    const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
+    setenv("FAR_MEMORY", "67108864", 1);
+    must(open_on("far", &h, &rt, &err), &err);
+    must(cdz_model_open(rt, MODEL, &how, &model, &err), &err);
+    must(cdz_model_open(rt, ANOTHER_MODEL, &how, &draft, &err), &err);
+    const uint64_t limit = rt->engine->budget.limit;
+    assert_true(limit > 0 && limit < 67108864);
+    free(run(rt, model, draft));
+    const cdz_kv_pool *a = model->run->pool, *b = draft->run->pool;
+    assert_int_equal(cdz_kv_pool_blocks(a), cdz_kv_pool_blocks(b));
+    assert_true(cdz_kv_pool_bytes(a) + cdz_kv_pool_bytes(b) <= limit);
+    cdz_model_close(draft);
+    cdz_model_close(model);
+    cdz_close(rt);
+    unsetenv("FAR_MEMORY");
+}
+
+/* A model that is opened when another has run already takes its share of what that one leaves. */
+static void test_opened_later(void **state)
+{
+    (void)state;
+    heard h = {0};
+    cdz_error err = {0};
+    cdz_runtime *rt;
+    cdz_model *model, *draft;
+    const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
+    setenv("FAR_MEMORY", "67108864", 1);
+    must(open_on("far", &h, &rt, &err), &err);
+    must(cdz_model_open(rt, MODEL, &how, &model, &err), &err);
+    free(run(rt, model, NULL));
+    const uint32_t alone = cdz_kv_pool_blocks(model->run->pool);
+    must(cdz_model_open(rt, ANOTHER_MODEL, &how, &draft, &err), &err);
+    free(run(rt, model, draft));
+    const uint32_t shared = cdz_kv_pool_blocks(model->run->pool);
+    assert_true(shared < alone);
+    assert_int_equal(shared, cdz_kv_pool_blocks(draft->run->pool));
+    free(run(rt, model, NULL));
+    assert_int_equal(cdz_kv_pool_blocks(model->run->pool), shared);
+    cdz_model_close(draft);
+    cdz_model_close(model);
+    cdz_close(rt);
+    unsetenv("FAR_MEMORY");
+}
+
+int main(void)
+{
+    setenv("CADENZA_BACKENDS", FAR, 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_no_device),
+        cmocka_unit_test(test_words),        cmocka_unit_test(test_same_tokens),
+        cmocka_unit_test(test_auto_says_so), cmocka_unit_test(test_refused_at_open),
+        cmocka_unit_test(test_memory),       cmocka_unit_test(test_pools_share),
+        cmocka_unit_test(test_opened_later),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
