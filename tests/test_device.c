@@ -206,6 +206,69 @@ static void test_auto_says_so(void **state)
     cdz_close(rt);
 }
 
+/* --- [model] device ------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *title, *option, *ini, *set;
+    cdz_status status;
+    const char *says; /* what a model runs on; else part of the sentence */
+} pipelines[] = {
+    {"a file says it", NULL, "[model]\ndevice = far:1\n", NULL, CDZ_OK, "far:1 a far place"},
+    {"beside what the drafter has", NULL, "[model]\nnum_assistant_tokens = 3\ndevice = far\n", NULL,
+     CDZ_OK, "far:0 a far place"},
+    {"the option wins", "cpu", "[model]\ndevice = far\n", NULL, CDZ_OK, "cpu"},
+    {"a name that is none", NULL, "\n[model]\ndevice = fra\n", NULL, CDZ_E_USAGE,
+     "story.ini:3: [model]: device 'fra': there is no such device; did you mean 'far'?"},
+    {"not on the command line", NULL, "", "far", CDZ_E_USAGE,
+     "belongs in a file; else say --device"},
+};
+
+static void test_pipelines(void **state)
+{
+    (void)state;
+    const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
+    for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++) {
+        heard h = {0};
+        cdz_error err = {0};
+        cdz_runtime *rt;
+        cdz_model *model = NULL;
+        cdz_pipeline *pipeline = NULL;
+        must(open_on(pipelines[i].option, &h, &rt, &err), &err);
+        cdz_status status = cdz_pipeline_parse(rt, pipelines[i].ini, strlen(pipelines[i].ini),
+                                               "story.ini", &pipeline, &err);
+        if (status == CDZ_OK && pipelines[i].set)
+            status = cdz_pipeline_set(pipeline, "model.device", pipelines[i].set, &err);
+        if (status == CDZ_OK) status = cdz_model_open(rt, MODEL, &how, &model, &err);
+        const char *said = status == CDZ_OK ? rt->engine->device->api->device : err.text;
+        if (status != pipelines[i].status || !strstr(said, pipelines[i].says))
+            fail_msg("%s: status %d, said: %s", pipelines[i].title, (int)status, said);
+        if (model) free(run(rt, model, NULL));
+        cdz_model_close(model);
+        cdz_pipeline_free(pipeline);
+        cdz_close(rt);
+    }
+}
+
+static void test_too_late(void **state)
+{
+    (void)state;
+    static const char ini[] = "[model]\ndevice = far\n";
+    heard h = {0};
+    cdz_error err = {0};
+    cdz_runtime *rt;
+    cdz_model *model;
+    cdz_pipeline *pipeline;
+    const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
+    must(open_on(NULL, &h, &rt, &err), &err);
+    must(cdz_model_open(rt, MODEL, &how, &model, &err), &err);
+    assert_int_equal(cdz_pipeline_parse(rt, ini, strlen(ini), "late.ini", &pipeline, &err),
+                     CDZ_E_STATE);
+    assert_string_equal(err.text,
+                        "late.ini:2: [model]: device 'far': models are open on cpu already");
+    cdz_model_close(model);
+    cdz_close(rt);
+}
+
 static void test_refused_at_open(void **state)
 {
     (void)state;
@@ -307,10 +370,12 @@ static void test_opened_later(void **state)
 int main(void)
 {
     setenv("CADENZA_BACKENDS", FAR, 1);
+    unsetenv("CADENZA_DEVICE");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),        cmocka_unit_test(test_no_device),
         cmocka_unit_test(test_words),        cmocka_unit_test(test_same_tokens),
         cmocka_unit_test(test_auto_says_so), cmocka_unit_test(test_refused_at_open),
+        cmocka_unit_test(test_pipelines),    cmocka_unit_test(test_too_late),
         cmocka_unit_test(test_memory),       cmocka_unit_test(test_pools_share),
         cmocka_unit_test(test_opened_later),
     };

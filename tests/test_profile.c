@@ -158,7 +158,7 @@ static void the_document_has_every_kind(void **state)
     t.pass[CDZ_PASS_DECODE] = (cdz_work_times){.passes = 4, .rows = 8, .switches = 5};
     for (int w = 0; w < CDZ_N_WORK; w++) t.pass[CDZ_PASS_DECODE].seconds[w] = 0.001 * (w + 1);
     cdz_buf text = {0};
-    cdz_profile_write_json(&t, &text);
+    cdz_profile_write_json(&t, "cpu", &text);
     cdz_arena arena = {0};
     cdz_json document;
     cdz_error err = {0};

@@ -55,6 +55,8 @@ struct cdz_result {
 
 /* The engine's: what it is may be asked, nothing may be run on it. */
 const struct cdz_backend *cdz_runtime_backend(const cdz_runtime *runtime);
+/* What passes run on, once a model has been opened. */
+const struct cdz_backend *cdz_runtime_device(const cdz_runtime *runtime);
 
 void cdz_model_retain(cdz_model *model); /* cdz_model_close lets go */
 

@@ -49,6 +49,7 @@ static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_
     CDZ_TRY(cdz_determinism_named(options->determinism, &device.strict, err));
     cdz_engine_options want = {
         .device = device,
+        .device_fixed = options->device != NULL,
         .progress = options->loading,
         .n_threads = n_threads,
         .cpu_variant = cdz_env_cpu(),
@@ -102,12 +103,18 @@ const cdz_backend *cdz_runtime_backend(const cdz_runtime *runtime)
     return cdz_engine_backend(runtime->engine);
 }
 
+const cdz_backend *cdz_runtime_device(const cdz_runtime *runtime)
+{
+    const cdz_engine *engine = runtime->engine;
+    return engine->device ? engine->device : engine->backend;
+}
+
 char *cdz_profile_json(const cdz_runtime *runtime)
 {
     cdz_profile_times times;
     cdz_buf out = {0};
     if (!cdz_engine_get_profile(runtime->engine, &times)) return NULL;
-    cdz_profile_write_json(&times, &out);
+    cdz_profile_write_json(&times, cdz_runtime_device(runtime)->api->device, &out);
     if (!out.failed) return out.data;
     cdz_buf_free(&out);
     return NULL;
@@ -271,17 +278,31 @@ cdz_status cdz_detokenize(const cdz_model *model, const int32_t *ids, size_t n_i
 
 /* --- pipelines ---------------------------------------------------------------------------------------- */
 
+/* The device that a pipeline asks for becomes the runtime's, while no model is open. */
+static cdz_status with_device(cdz_runtime *runtime, cdz_status status, cdz_pipeline **pipeline,
+                              cdz_error *err)
+{
+    cdz_origin at;
+    const char *name = status == CDZ_OK ? cdz_pipeline_device(*pipeline, &at) : NULL;
+    if (!name || cdz_engine_wish_device(runtime->engine, name, err) == CDZ_OK) return status;
+    cdz_pipeline_free(*pipeline);
+    *pipeline = NULL;
+    return cdz_err_prefix(err, "%s:%u: [model]", at.file, at.line);
+}
+
 cdz_status cdz_pipeline_load(cdz_runtime *runtime, const char *file, cdz_pipeline **out,
                              cdz_error *err)
 {
     if (!file) return cdz_pipeline_create(runtime->registry, "", 0, "hf", out, err);
-    return cdz_pipeline_create_from_file(runtime->registry, file, out, err);
+    return with_device(runtime, cdz_pipeline_create_from_file(runtime->registry, file, out, err),
+                       out, err);
 }
 
 cdz_status cdz_pipeline_parse(cdz_runtime *runtime, const char *text, size_t len, const char *name,
                               cdz_pipeline **out, cdz_error *err)
 {
-    return cdz_pipeline_create(runtime->registry, text, len, name, out, err);
+    return with_device(runtime, cdz_pipeline_create(runtime->registry, text, len, name, out, err),
+                       out, err);
 }
 
 cdz_status cdz_pipeline_set(cdz_pipeline *pipeline, const char *name, const char *value,

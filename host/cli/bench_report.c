@@ -49,6 +49,11 @@ static void write_stages(cdz_buf *out, const cdz_bench_report *r)
                    cdz_work_own_seconds(step) * 1e6 / steps);
 }
 
+static bool on_cpu(const cdz_bench_report *r)
+{
+    return strcmp(r->device, "cpu") == 0;
+}
+
 static void write_head(cdz_buf *out, const cdz_bench_report *r)
 {
     const cdz_bench_settings *s = &r->settings;
@@ -62,6 +67,7 @@ static void write_head(cdz_buf *out, const cdz_bench_report *r)
                        (double)r->weights->facts.panel_bytes * 1e-6);
     cdz_buf_printf(out, "%s, %s kernels, %u threads; medians of %u rounds and extremes\n", r->cpu,
                    r->variant, r->threads, s->rounds);
+    if (!on_cpu(r)) cdz_buf_printf(out, "passes on %s; its limits were not measured\n", r->device);
     cdz_buf_printf(out, "opened in %.1f ms, first token of %u prompt tokens %.1f ms after that\n",
                    r->open_ms, s->context, r->first_ms);
 }
@@ -74,12 +80,12 @@ void cdz_bench_write_table(const cdz_bench_report *r, cdz_buf *out)
     if (s->batch > 1) cdz_buf_printf(out, ", %u of them together", s->batch);
     cdz_buf_putc(out, '\n');
     write_figure(out, &r->prefill, "ms", "GMAC/s", "multiply-add limit");
-    write_spread(out, "multiply-add limit", r->prefill.limit, "GMAC/s");
+    if (on_cpu(r)) write_spread(out, "multiply-add limit", r->prefill.limit, "GMAC/s");
     cdz_buf_printf(out, "\n%u new tokens after %u", s->new_tokens, s->context);
     if (s->batch > 1) cdz_buf_printf(out, ", %u sequences together", s->batch);
     cdz_buf_putc(out, '\n');
     write_figure(out, &r->decode, "ms a step", "GB/s", "read limit");
-    write_spread(out, "read limit", r->decode.limit, "GB/s");
+    if (on_cpu(r)) write_spread(out, "read limit", r->decode.limit, "GB/s");
     write_stages(out, r);
 }
 
@@ -159,6 +165,8 @@ void cdz_bench_write_json(const cdz_bench_report *r, cdz_buf *out)
     json_text(out, "cpu", r->cpu);
     cdz_buf_puts(out, ", ");
     json_text(out, "variant", r->variant);
+    cdz_buf_puts(out, ", ");
+    json_text(out, "device", r->device);
     cdz_buf_printf(out, ", \"threads\": %u}", r->threads);
     cdz_buf_printf(out,
                    ",\n \"settings\": {\"prompt_tokens\": %u, \"new_tokens\": %u, \"context\": %u, "

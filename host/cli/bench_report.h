@@ -26,6 +26,7 @@ typedef struct cdz_bench_report {
     const char *activations;      /* as given, or "auto" */
     const cdz_weights *weights;
     const char *variant, *cpu; /* kernels; what /proc says */
+    const char *device;        /* what passes ran on; "cpu", or one whose limits are not known */
     uint32_t threads;
     cdz_bench_settings settings;
     cdz_cost cost;

@@ -118,12 +118,19 @@ const char cdz_cli_common_help[] =
     "  --allow-model-plugins    let the model's own custom_generate script replace the loop\n"
     "  --timeout SECONDS        end each request after that time, with what it has\n"
     "Machine:\n"
+    "  --device NAME            what computes: cpu (the default), cuda, cuda:1 for the second one, or\n"
+    "                           auto: a device there is, else the CPU\n"
+    "  --precision KIND         how a device computes: f32 as the CPU does, or auto: faster where\n"
+    "                           weights are 16 bits wide; f32 in parity\n"
+    "  --determinism KIND       strict: a row's bits hang on the row alone, on a device too; or\n"
+    "                           default; strict in parity\n"
     "  --quantize TYPE          the model's weights in blocks, made at load: q8_0, q4_0, q4_1, q5_0,\n"
     "                           q5_1, q2_k to q6_k, nf4, fp4 or int8\n"
     "  --activations KIND       what quantised weights meet: int8 (faster), f32 (as if they were\n"
     "                           plain), or auto: int8 where the type has it, f32 in parity\n"
     "  --threads N              threads for the kernels; default: the physical cores\n"
-    "  --kv-memory SIZE         memory for KV caches, as 512M or 2G; default: a quarter of all\n";
+    "  --kv-memory SIZE         memory for KV caches, as 512M or 2G; default: a quarter of all,\n"
+    "                           or what a device has free\n";
 
 bool cdz_cli_parse_size(const char *text, uint64_t *bytes)
 {
@@ -222,6 +229,9 @@ bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const c
     case CDZ_OPT_ASSISTANT: o->assistant = value; return true;
     case CDZ_OPT_QUANTIZE: o->quantize = value; return true;
     case CDZ_OPT_ACTIVATIONS: o->activations = value; return true;
+    case CDZ_OPT_DEVICE: o->device = value; return true;
+    case CDZ_OPT_PRECISION: o->precision = value; return true;
+    case CDZ_OPT_DETERMINISM: o->determinism = value; return true;
     case CDZ_OPT_SAFE_MODE: o->safe_mode = true; return true;
     case CDZ_OPT_DEV: o->dev = true; return true;
     case CDZ_OPT_LOG:

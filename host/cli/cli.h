@@ -18,6 +18,14 @@ cdz_command cdz_cmd_run, cdz_cmd_chat, cdz_cmd_explain, cdz_cmd_plugin, cdz_cmd_
     cdz_cmd_tokenize, cdz_cmd_template, cdz_cmd_detect, cdz_cmd_config, cdz_cmd_parity,
     cdz_cmd_score, cdz_cmd_lua, cdz_cmd_bench, cdz_cmd_version;
 
+/* What a model would run on and what memory that has (model_device.c): the last lines of `model info`, or a member of its
+ * JSON object. False: it has been said why not. */
+struct cdz_weights;
+struct cdz_buf;
+bool cdz_cli_model_device(const struct cdz_weights *weights, const char *device);
+bool cdz_cli_model_device_json(const struct cdz_weights *weights, const char *device,
+                               struct cdz_buf *out);
+
 /* `model check` (model_check.c): reads all of a model; 1 when something is wrong. */
 int cdz_cli_model_check(const char *folder);
 
@@ -46,7 +54,9 @@ typedef struct cdz_cli_options {
     const char *assistant;   /* NULL: none */
     const char *quantize;    /* type of blocks for the model's weights; NULL: as stored */
     const char *activations; /* auto, f32 or int8; NULL: auto */
-    const char *pipeline;    /* ini file or NULL */
+    const char *device;      /* NULL: the pipeline's, the environment's, else the CPU */
+    const char *precision, *determinism; /* NULL: the device's own */
+    const char *pipeline;                /* ini file or NULL */
     const char *custom_generate;
     const char **settings; /* "name=value" */
     uint32_t n_settings;
@@ -77,6 +87,9 @@ enum {
     CDZ_OPT_ASSISTANT,
     CDZ_OPT_QUANTIZE,
     CDZ_OPT_ACTIVATIONS,
+    CDZ_OPT_DEVICE,
+    CDZ_OPT_PRECISION,
+    CDZ_OPT_DETERMINISM,
     CDZ_OPT_LOG,
     CDZ_OPT_DEV,       /* of run and chat */
     CDZ_OPT_OWN = 512, /* a command's own options start here */
@@ -95,6 +108,9 @@ enum {
         {"assistant", required_argument, NULL, CDZ_OPT_ASSISTANT},                                 \
         {"quantize", required_argument, NULL, CDZ_OPT_QUANTIZE},                                   \
         {"activations", required_argument, NULL, CDZ_OPT_ACTIVATIONS},                             \
+        {"device", required_argument, NULL, CDZ_OPT_DEVICE},                                       \
+        {"precision", required_argument, NULL, CDZ_OPT_PRECISION},                                 \
+        {"determinism", required_argument, NULL, CDZ_OPT_DETERMINISM},                             \
         {"log", required_argument, NULL, CDZ_OPT_LOG},                                             \
     {                                                                                              \
         "help", no_argument, NULL, 'h'                                                             \
@@ -120,6 +136,7 @@ typedef struct cdz_session {
     cdz_pipeline *pipeline;
     cdz_reloader *reloader; /* --dev, or NULL */
     double open_s;          /* what opening took */
+    int loaded_percent;     /* of the weights that go to a device, as said on the terminal */
     atomic_bool
         mid_line; /* stderr stands behind a piece of the answer: what is said now begins on a new line */
 } cdz_session;

@@ -185,8 +185,15 @@ static cdz_status run_request(const bench *b, uint32_t n_prompt, uint32_t n_new,
 
 /* --- measuring -------------------------------------------------------------------------------------------------------- */
 
+/* Limits are the CPU's. */
+static bool limits_known(const bench *b)
+{
+    return strcmp(b->report.device, "cpu") == 0;
+}
+
 static double read_limit(const bench *b)
 {
+    if (!limits_known(b)) return 0;
     double gbs[LIMIT_PASSES];
     for (int i = 0; i < LIMIT_PASSES; i++)
         gbs[i] = cdz_limit_read_gbs(b->backend, b->data, b->bytes);
@@ -195,6 +202,7 @@ static double read_limit(const bench *b)
 
 static double multiply_limit(const bench *b)
 {
+    if (!limits_known(b)) return 0;
     double gmacs[LIMIT_PASSES];
     for (int i = 0; i < LIMIT_PASSES; i++) gmacs[i] = cdz_limit_gmacs(b->backend);
     return cdz_spread_of(gmacs, LIMIT_PASSES).median;
@@ -359,6 +367,7 @@ static cdz_status prepare(bench *b, const options *o, cdz_error *err)
     b->report.cpu = cpu_name(&b->arena);
     b->report.threads = engine->api->n_threads(engine);
     b->report.variant = engine->api->variant;
+    b->report.device = cdz_runtime_device(b->session->runtime)->api->device;
     b->report.open_ms = b->session->open_s * 1e3;
     CDZ_TRY(settle_lengths(b, err));
     const cdz_cpu_options cpu = {b->report.variant, b->report.threads};

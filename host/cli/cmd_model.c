@@ -8,12 +8,13 @@
 #include "base/machine_memory.h"
 #include "cli/cli.h"
 #include "cli/convert.h"
+#include "config/environment.h"
 #include "config/pipeline.h"
 #include "load/model_files.h"
 #include "token/tokenizer.h"
 
 static const char help[] =
-    "usage: cadenza model info [MODEL] [--context N | --json]\n"
+    "usage: cadenza model info [MODEL] [--context N] [--device NAME] [--json]\n"
     "       cadenza model check [MODEL]\n"
     "       cadenza model convert IN OUT      a folder to a GGUF file and back; see convert --help\n"
     "       cadenza model quantize IN OUT --type TYPE      see quantize --help\n"
@@ -28,6 +29,8 @@ static const char help[] =
     "\n"
     "  --context N              positions to compute the KV memory for; "
     "default: the model's context\n"
+    "  --device NAME            what it would run on: cpu, cuda, cuda:1 or auto; tells what memory\n"
+    "                           that has for weights and KV blocks\n"
     "  --json                   the facts as a JSON object\n"
     "\n"
     "Examples:\n"
@@ -196,22 +199,26 @@ static cdz_status print_generation(const cdz_weights *w, cdz_error *err)
     return status;
 }
 
-static int info_json(const cdz_weights *weights)
+static int info_json(const cdz_weights *weights, const char *device)
 {
     cdz_buf out = {0};
     cdz_weights_write_json(weights, &out);
+    if (device && !out.failed && !cdz_cli_model_device_json(weights, device, &out)) {
+        cdz_buf_free(&out);
+        return CDZ_EXIT_FAILURE;
+    }
     int status = out.failed || puts(out.data) == EOF ? CDZ_EXIT_FAILURE : CDZ_EXIT_OK;
     cdz_buf_free(&out);
     return status;
 }
 
-static int info(const char *folder, uint64_t context, bool json)
+static int info(const char *folder, uint64_t context, const char *device, bool json)
 {
     cdz_error err = {0};
     cdz_weights *weights;
     if (cdz_weights_open(folder, &weights, &err) != CDZ_OK) return cdz_cli_fail(&err);
     if (json) {
-        int status = info_json(weights);
+        int status = info_json(weights, device);
         cdz_weights_close(weights);
         return status;
     }
@@ -222,18 +229,22 @@ static int info(const char *folder, uint64_t context, bool json)
     print_memory(weights, context ? context : NO_CONTEXT);
     cdz_status status = print_tokenizer(folder, &err);
     if (status == CDZ_OK) status = print_generation(weights, &err);
+    const bool good = status == CDZ_OK && (!device || cdz_cli_model_device(weights, device));
     cdz_weights_close(weights);
-    return status == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
+    if (status != CDZ_OK) return cdz_cli_fail(&err);
+    return good ? CDZ_EXIT_OK : CDZ_EXIT_FAILURE;
 }
 
 int cdz_cmd_model(int argc, char **argv)
 {
     static const struct option options[] = {{"context", required_argument, NULL, 'c'},
+                                            {"device", required_argument, NULL, 'd'},
                                             {"json", no_argument, NULL, 'j'},
                                             {"help", no_argument, NULL, 'h'},
                                             {0}};
     uint64_t context = 0;
     bool json = false;
+    const char *device = cdz_env_device();
     int opt;
     const char *verb = argc > 1 ? argv[1] : "";
     if (strcmp(verb, "convert") == 0 || strcmp(verb, "quantize") == 0)
@@ -245,6 +256,10 @@ int cdz_cmd_model(int argc, char **argv)
         }
         if (opt == 'j') {
             json = true;
+            continue;
+        }
+        if (opt == 'd') {
+            device = optarg;
             continue;
         }
         if (opt != 'c') return CDZ_EXIT_USAGE; /* it has been said why */
@@ -263,5 +278,5 @@ int cdz_cmd_model(int argc, char **argv)
     const char *folder =
         cdz_cli_model_folder(argc - optind == 2 ? argv[optind + 1] : NULL, path, sizeof path);
     if (!folder) return CDZ_EXIT_FAILURE;
-    return check ? cdz_cli_model_check(folder) : info(folder, context, json);
+    return check ? cdz_cli_model_check(folder) : info(folder, context, device, json);
 }

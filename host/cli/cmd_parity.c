@@ -393,6 +393,9 @@ static int replay_all(parity *p, char **paths, int n)
                            .safe_mode = p->options.safe_mode,
                            .allow_model_plugins = p->options.allow_model_plugins,
                            .guard_files = true,
+                           .device = p->options.device,
+                           .precision = p->options.precision ? p->options.precision : "f32",
+                           .determinism = p->options.determinism ? p->options.determinism : "strict",
                            .log = cdz_cli_log_for(&p->options)};
     cdz_status opened = cdz_open(&options, &p->runtime, &err);
     cdz_session session = {.runtime = p->runtime};

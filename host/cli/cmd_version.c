@@ -5,13 +5,14 @@
 #include "cadenza/plugin.h"
 #include "cli/cli.h"
 #include "config/environment.h"
+#include "device/device.h"
 #include "kernels.h"
 
 static const char help[] =
     "usage: cadenza version [--verbose]\n"
     "\n"
     "Shows the version. With --verbose also the plugin ABI, the compiler, the libraries, and\n"
-    "which kernel variants were built and run on this machine.\n"
+    "which kernel variants were built and run on this machine, and the devices it has.\n"
     "\n"
     "Examples:\n"
     "  cadenza version\n"
@@ -22,6 +23,12 @@ static const char edit[] = "libedit";
 #else
 static const char edit[] = "none";
 #endif
+
+static void print_device(void *user, const char *line)
+{
+    (void)user;
+    printf("device %s\n", line);
+}
 
 static void print_details(void)
 {
@@ -39,6 +46,7 @@ static void print_details(void)
                used ? ", used" : "");
         chosen |= runs;
     }
+    cdz_device_each(cdz_env_backends(), print_device, NULL);
 }
 
 int cdz_cmd_version(int argc, char **argv)

@@ -123,6 +123,20 @@ static cdz_status watch(cdz_session *s, cdz_error *err)
     return cdz_reloader_add(s->reloader, s->pipeline, err);
 }
 
+/* On a terminal: how far a model's weights have got. The line goes away when they are there. */
+static void say_loading(void *user, const char *model, uint64_t done, uint64_t bytes)
+{
+    cdz_session *s = user;
+    const int percent = (int)((double)done / (double)bytes * 100);
+    if (percent == s->loaded_percent && done < bytes) return;
+    s->loaded_percent = percent;
+    if (done < bytes)
+        fprintf(stderr, "\r%.60s: %d %% of the weights on the device", model, percent);
+    else
+        fputs("\r\033[K", stderr);
+    fflush(stderr);
+}
+
 static cdz_status open_all(const cdz_cli_options *o, const char *folder, cdz_session *s,
                            cdz_error *err)
 {
@@ -135,6 +149,10 @@ static cdz_status open_all(const cdz_cli_options *o, const char *folder, cdz_ses
         .safe_mode = o->safe_mode,
         .allow_model_plugins = o->allow_model_plugins,
         .guard_files = true,
+        .device = o->device,
+        .precision = o->precision,
+        .determinism = o->determinism,
+        .loading = isatty(STDERR_FILENO) ? say_loading : NULL,
         .profile = o->profile,
         .log = cdz_cli_log_for(o),
         .log_user = s,
@@ -177,7 +195,8 @@ void cdz_session_say_profile(const cdz_session *session)
     if (!cdz_engine_get_profile(session->runtime->engine, &times)) return;
     cdz_profile_write_table(&times, &table);
     fflush(stdout); /* the answer first, where both go to one place */
-    cdz_cli_say("profile: plugins, weights and tokenizer opened in %.1f ms", session->open_s * 1e3);
+    cdz_cli_say("profile: plugins, weights and tokenizer opened in %.1f ms; passes on %s",
+                session->open_s * 1e3, cdz_runtime_device(session->runtime)->api->device);
     if (table.data && !table.failed) fputs(table.data, stderr);
     cdz_buf_free(&table);
 }

@@ -49,6 +49,17 @@ cdz_status cdz_pipeline_create(cdz_registry *registry, const char *text, size_t 
     return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
 }
 
+const char *cdz_pipeline_device(const cdz_pipeline *pipeline, cdz_origin *origin)
+{
+    cdz_pipeline *own = (cdz_pipeline *)(uintptr_t)pipeline; /* for its lock */
+    pthread_mutex_lock(&own->lock);
+    const cdz_written *device = own->now ? own->now->sources.device : NULL;
+    pthread_mutex_unlock(&own->lock);
+    if (!device) return NULL;
+    *origin = device->origin;
+    return device->text;
+}
+
 cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *path,
                                          cdz_pipeline **out, cdz_error *err)
 {

@@ -71,6 +71,9 @@ struct cdz_pipeline;
 
 /* name: how the text is called in sentences; relative paths start from its folder. Empty text is the profile `hf`.
  * The registry must outlive the pipeline. */
+/* [model] device as it is written now, and where; NULL: nothing is said of it. Memory is the pipeline's, while it is not
+ * changed. */
+const char *cdz_pipeline_device(const cdz_pipeline *pipeline, cdz_origin *origin);
 cdz_status cdz_pipeline_create(cdz_registry *registry, const char *text, size_t len,
                                const char *name, cdz_pipeline **out, cdz_error *err);
 cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *path,

@@ -109,6 +109,23 @@ static void translate(const cdz_sources *s, cdz_written *w)
     w->bare = false;
 }
 
+/* --- [model] device --------------------------------------------------------------------------------------- */
+
+static bool is_device(const cdz_written *w)
+{
+    return strcmp(w->section, "model") == 0 && strcmp(w->name, "device") == 0;
+}
+
+/* What the target model runs on. The rest of the section is the drafter's that runs a model. */
+static cdz_status set_device(cdz_sources *s, const cdz_written *w, cdz_error *err)
+{
+    cdz_written *kept = cdz_arena_alloc(s->arena, sizeof *kept);
+    if (!kept) return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
+    *kept = *w;
+    s->device = kept;
+    return CDZ_OK;
+}
+
 /* --- checking -------------------------------------------------------------------------------------------- */
 
 static const char *const keys[] = {"use",      "strategy",  "drafter", "drafting", "processors",
@@ -263,6 +280,10 @@ static cdz_status add_ini(cdz_sources *s, const cdz_ini *ini, const char *name, 
         cdz_written w = {
             set->section, set->name, set->value, {source, name, set->line, set->column}, false};
         if (strcmp(w.section, "names") == 0) continue;
+        if (is_device(&w)) {
+            CDZ_TRY(set_device(s, &w, err));
+            continue;
+        }
         if (strcmp(w.section, "generation") == 0) translate(s, &w);
         CDZ_TRY(check(s, &w, err));
         CDZ_TRY(add_setting(s, w, err));
@@ -321,6 +342,8 @@ cdz_status cdz_sources_override(cdz_sources *sources, const char *name, const ch
     if (strcmp(w.section, "pipeline") == 0) st = check_pipeline_key(&w, &why);
     if (st == CDZ_OK && strcmp(w.section, "pipeline") == 0 && strcmp(w.name, "use") == 0)
         st = cdz_err(&why, CDZ_E_USAGE, "use: belongs in a file");
+    if (is_device(&w))
+        st = cdz_err(&why, CDZ_E_USAGE, "model.device: belongs in a file; else say --device");
     if (strcmp(w.section, "generation") == 0) {
         st = check_generation_key(&w, &why);
         if (st == CDZ_OK && !w.bare) st = check_generation_value(sources, &w, &why);

@@ -32,7 +32,8 @@ typedef struct cdz_sources {
     uint32_t n_files, cap_files;
     cdz_other_name *names;
     uint32_t n_names, cap_names;
-    const char *profiles; /* folder of the profiles that `use` may name; NULL: none but hf */
+    const cdz_written *device; /* [model] device, which is no drafter's; NULL: not said */
+    const char *profiles;      /* folder of the profiles that `use` may name; NULL: none but hf */
 } cdz_sources;
 
 /* Reads text and, before it, the files it uses. Keys of [pipeline] and [generation] are checked. */

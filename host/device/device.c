@@ -1,11 +1,11 @@
 /* device.c - from a device's name to a backend: what the names mean, and auto. backends.c opens the files. */
 #include "device/device.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/size_text.h"
 #include "device/backends.h"
 
 /* "cuda:1" in parts. */
@@ -172,6 +172,42 @@ cdz_status cdz_device_create(const cdz_device_wish *wish, const cdz_device_found
     return *out
                ? CDZ_OK
                : cdz_err(err, CDZ_E_UNSUPPORTED, "device %s: cannot be used: %s", found->name, why);
+}
+
+static void say_devices(const cdz_backend_entry *entry, int n,
+                        void (*say)(void *user, const char *line), void *user)
+{
+    for (int d = 0; d < n; d++) {
+        cdz_device_found found;
+        cdz_size_text had, all;
+        char line[CDZ_DEVICE_TEXT + 96];
+        describe(entry, d, &found);
+        cdz_size_write(&had, found.free_bytes);
+        cdz_size_write(&all, found.total_bytes);
+        snprintf(line, sizeof line, "%s, %s of %s free", found.name, had.text, all.text);
+        say(user, line);
+    }
+}
+
+void cdz_device_each(const char *folder, void (*say)(void *user, const char *line), void *user)
+{
+    cdz_backend_list list;
+    cdz_backends_list(folder, &list);
+    for (uint32_t i = 0; i < list.n; i++) {
+        const cdz_backend_entry *entry;
+        char why[256] = "none", line[320];
+        cdz_error err = {0};
+        if (cdz_backend_load(folder, list.names[i], &entry, &err) != CDZ_OK) {
+            say(user, err.text);
+            continue;
+        }
+        const int n = entry->count(why, sizeof why);
+        snprintf(line, sizeof line, "%s: %s", list.names[i], why);
+        if (n <= 0)
+            say(user, line);
+        else
+            say_devices(entry, n, say, user);
+    }
 }
 
 /* --- words ------------------------------------------------------------------------------------------------------ */

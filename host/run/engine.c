@@ -190,6 +190,7 @@ cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out
     engine->queue_end = &engine->queue;
     engine->next_id = 1;
     engine->budget.limit = options->kv_bytes ? options->kv_bytes : default_kv_bytes();
+    engine->wish_fixed = options->device_fixed;
     engine->kv_given = options->kv_bytes != 0;
     engine->max_queue = options->max_queue;
     engine->max_running = options->max_running ? options->max_running : DEFAULT_RUNNING;

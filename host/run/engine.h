@@ -15,6 +15,7 @@ typedef struct cdz_engine_options {
     bool one_by_one;    /* processors are never fused (CADENZA_PLAN=off) */
     uint64_t kv_bytes;  /* over all models; 0: a quarter of memory, or what a device has free */
     cdz_device_wish device;          /* copied */
+    bool device_fixed;               /* no pipeline changes it */
     uint32_t max_queue, max_running; /* 0: no limit; 0: 256 */
     bool profile;                    /* times are taken: cdz_engine_get_profile */
     /* [any] A line from a plugin, or NULL: dropped. */
@@ -34,7 +35,7 @@ cdz_backend *cdz_engine_backend(const cdz_engine *engine);
 /* --- engine_device.c --- */
 /* [any] What passes run on; the first call opens it. The same as above when it is the CPU. */
 cdz_status cdz_engine_open_device(cdz_engine *engine, const cdz_backend **out, cdz_error *err);
-/* [any] Another name than the options'. CDZ_E_STATE: a model is open on another device. */
+/* [any] Another name than the options', unless they fixed it. CDZ_E_STATE: a model is open on another device. */
 cdz_status cdz_engine_wish_device(cdz_engine *engine, const char *name, cdz_error *err);
 
 /* Makes loaded weights runnable: KV pool on the backend. Takes ownership of weights and tokenizer (may be NULL). */

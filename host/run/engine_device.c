@@ -53,10 +53,12 @@ cdz_status cdz_engine_wish_device(cdz_engine *engine, const char *name, cdz_erro
     cdz_device_wish wish = engine->wish;
     wish.name = name;
     CDZ_TRY(cdz_device_check_name(&wish, err));
+    if (engine->wish_fixed) return CDZ_OK;
     char *kept = strdup(name);
     if (!kept) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a device's name");
     pthread_mutex_lock(&engine->device_lock);
-    const bool late = engine->device && (!engine->wish.name || strcmp(engine->wish.name, name) != 0);
+    const char *was = engine->wish.name ? engine->wish.name : "cpu";
+    const bool late = engine->device && strcmp(was, name) != 0;
     if (!engine->device) {
         free(engine->wish_name);
         engine->wish.name = engine->wish_name = kept;
@@ -64,7 +66,7 @@ cdz_status cdz_engine_wish_device(cdz_engine *engine, const char *name, cdz_erro
     }
     pthread_mutex_unlock(&engine->device_lock);
     free(kept);
-    return late ? cdz_err(err, CDZ_E_STATE, "device %s: models are open on %s already", name,
+    return late ? cdz_err(err, CDZ_E_STATE, "device '%.60s': models are open on %s already", name,
                           engine->device->api->device)
                 : CDZ_OK;
 }

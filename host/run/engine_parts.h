@@ -40,6 +40,7 @@ struct cdz_engine {
     pthread_mutex_t device_lock; /* for wish and opening; taken before the lock */
     cdz_device_wish wish;
     char *wish_name, *wish_folder;
+    bool wish_fixed;
     cdz_backend *device; /* NULL: no model has been opened; then constant */
     uint64_t kv_room;    /* what KV memory could take on it; under the lock */
     bool kv_given;       /* the budget was asked for */

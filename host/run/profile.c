@@ -1,7 +1,10 @@
 /* profile.c - see profile.h. */
 #include "run/profile.h"
 
+#include <string.h>
+
 #include "base/clock.h"
+#include "base/json.h"
 
 static const struct {
     const char *name, *what;
@@ -97,9 +100,11 @@ void cdz_work_write_json(const cdz_work_times *times, cdz_buf *out)
     cdz_buf_puts(out, "}}");
 }
 
-void cdz_profile_write_json(const cdz_profile_times *times, cdz_buf *out)
+void cdz_profile_write_json(const cdz_profile_times *times, const char *device, cdz_buf *out)
 {
-    cdz_buf_printf(out, "{\"requests\": %llu, \"prompt\": ", (unsigned long long)times->requests);
+    cdz_buf_puts(out, "{\"device\": ");
+    cdz_json_write_string(out, device, strlen(device));
+    cdz_buf_printf(out, ", \"requests\": %llu, \"prompt\": ", (unsigned long long)times->requests);
     cdz_work_write_json(&times->pass[CDZ_PASS_PROMPT], out);
     cdz_buf_puts(out, ", \"decode\": ");
     cdz_work_write_json(&times->pass[CDZ_PASS_DECODE], out);

@@ -72,7 +72,7 @@ double cdz_work_own_seconds(const cdz_work_times *times);
 /* {"passes": .., "rows": .., "switches": .., "ms": {"schedule": .., ..}} */
 void cdz_work_write_json(const cdz_work_times *times, cdz_buf *out);
 /* {"requests": .., "prompt": PHASE, "decode": PHASE} */
-void cdz_profile_write_json(const cdz_profile_times *times, cdz_buf *out);
+void cdz_profile_write_json(const cdz_profile_times *times, const char *device, cdz_buf *out);
 /* The table of `--profile`. */
 void cdz_profile_write_table(const cdz_profile_times *times, cdz_buf *out);
 const char *cdz_work_name(cdz_work work);
