@@ -148,7 +148,7 @@ static void find_any(const cdz_device_wish *wish, const cdz_backend_list *list,
 cdz_status cdz_device_find(const cdz_device_wish *wish, cdz_device_found *out, cdz_error *err)
 {
     cdz_backend_list list;
-    name_parts parts;
+    name_parts parts = {0};
     found_cpu(out);
     if (is(wish, "cpu")) return CDZ_OK;
     cdz_backends_list(wish->folder, &list);

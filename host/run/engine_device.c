@@ -48,27 +48,30 @@ cdz_status cdz_engine_open_device(cdz_engine *engine, const cdz_backend **out, c
     return status;
 }
 
-cdz_status cdz_engine_wish_device(cdz_engine *engine, const char *name, cdz_error *err)
+/* The lock is held. */
+static cdz_status wish(cdz_engine *engine, const char *name, cdz_error *err)
 {
     cdz_device_wish wish = engine->wish;
     wish.name = name;
     CDZ_TRY(cdz_device_check_name(&wish, err));
-    if (engine->wish_fixed) return CDZ_OK;
+    const char *was = engine->wish.name ? engine->wish.name : "cpu";
+    if (engine->wish_fixed || strcmp(was, name) == 0) return CDZ_OK;
+    if (engine->device)
+        return cdz_err(err, CDZ_E_STATE, "device '%.60s': models are open on %s already", name,
+                       engine->device->api->device);
     char *kept = strdup(name);
     if (!kept) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a device's name");
+    free(engine->wish_name);
+    engine->wish.name = engine->wish_name = kept;
+    return CDZ_OK;
+}
+
+cdz_status cdz_engine_wish_device(cdz_engine *engine, const char *name, cdz_error *err)
+{
     pthread_mutex_lock(&engine->device_lock);
-    const char *was = engine->wish.name ? engine->wish.name : "cpu";
-    const bool late = engine->device && strcmp(was, name) != 0;
-    if (!engine->device) {
-        free(engine->wish_name);
-        engine->wish.name = engine->wish_name = kept;
-        kept = NULL;
-    }
+    const cdz_status status = wish(engine, name, err);
     pthread_mutex_unlock(&engine->device_lock);
-    free(kept);
-    return late ? cdz_err(err, CDZ_E_STATE, "device '%.60s': models are open on %s already", name,
-                          engine->device->api->device)
-                : CDZ_OK;
+    return status;
 }
 
 /* --- calls on the engine's thread ---------------------------------------------------------------------------------- */
