@@ -11,8 +11,9 @@
 enum {
     CHUNK_BYTES = 98304,   /* of weights, where few rows meet them */
     CHUNKS_PER_THREAD = 4, /* wanted at least */
-    FAR_ROWS = 64,         /* chunks of whole groups of far panels */
-    PIECE = 1024,          /* columns brought into a panel together */
+    FAR_ROWS = 64,         /* chunks of whole groups of far panels, */
+    FAR_PER_THREAD = 2, /* of long rows too, if there are so many: lone panels read half as fast */
+    PIECE = 1024,       /* columns brought into a panel together */
     PIECE_BYTES = PIECE / 32 * 34 * CDZ_PANEL_ROWS,
     ROUND_ALONE = 65536, /* floats of activations that the caller rounds by itself */
     SET_PRODUCTS = 8     /* of one dispatch; more make several */
@@ -249,7 +250,8 @@ static size_t chunk_rows(const cdz_product *products, size_t n, size_t padded, u
     const size_t chunks = ceil_div(weight_bytes(products, n), CHUNK_BYTES),
                  wanted = (size_t)CHUNKS_PER_THREAD * threads;
     const size_t each = smaller(rows / (chunks > wanted ? chunks : wanted), CDZ_OUT_FLOATS / padded);
-    const size_t whole = each < FAR_ROWS ? CDZ_PANEL_ROWS : FAR_ROWS;
+    const bool all_far = rows / FAR_ROWS >= FAR_PER_THREAD * (size_t)threads;
+    const size_t whole = each < FAR_ROWS && !all_far ? CDZ_PANEL_ROWS : FAR_ROWS;
     return each < whole ? whole : each / whole * whole;
 }
 
