@@ -23,6 +23,14 @@ enum {
 typedef void cdz_dot_fn(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
                         size_t ldx, size_t m);
 
+/* The kernels of all block types, in the order of cdz_dtype. */
+#define CDZ_BLOCK_KERNELS(prefix)                                                                  \
+    prefix##_q8_0, prefix##_q4_0, prefix##_q4_1, prefix##_q5_0, prefix##_q5_1, prefix##_q2_k,      \
+        prefix##_q3_k, prefix##_q4_k, prefix##_q5_k, prefix##_q6_k, prefix##_nf4, prefix##_fp4,    \
+        prefix##_int8
+
+typedef void cdz_widen_fn(float *restrict y, const void *restrict x, size_t n);
+
 /* Packs rows [0, n) by columns [0, kc) of w (row stride k elements; kc <= 1024) as
  * [panel][16 lanes][groups of 16 in kc][n_tile], rows past n and columns past kc as zeros. */
 typedef void cdz_pack_weights_fn(float *packed, const void *w, size_t n, size_t k, size_t kc);
@@ -105,7 +113,7 @@ typedef struct cdz_attend {
 
 typedef struct cdz_kernel_set {
     const char *name;
-    cdz_dot_fn *dot[CDZ_N_PLAIN];
+    cdz_dot_fn *dot[CDZ_N_DTYPES]; /* of blocks NULL: by way of widen */
 
     /* Lane passes: the general matrix product with the bits of dot. n_tile 0: the set has none. */
     size_t n_tile; /* weight rows of a panel; divides CDZ_BLOCK_ROWS */
@@ -125,7 +133,7 @@ typedef struct cdz_kernel_set {
     void (*quantise_x)(cdz_x8 *to, size_t step, const float *x, size_t blocks);
 
     /* Row operations: one value in, one value out, but for sum. */
-    void (*widen[CDZ_N_DTYPES])(float *y, const void *x, size_t n);
+    cdz_widen_fn *widen[CDZ_N_DTYPES];
     void (*add)(float *y, const float *x, size_t n);
     void (*scale_norm)(float *y, const float *x, const float *w, float inverse, float offset,
                        size_t n);

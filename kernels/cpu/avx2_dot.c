@@ -6,6 +6,7 @@
  * and halve the bandwidth. Each (activation row, weight row) pair has 16 lanes in two registers;
  * a tile has six pairs, twelve chains. */
 #include "cpu/avx2.h"
+#include "cpu/group16.h"
 
 enum { MAX_PAIRS = 6 };
 
@@ -34,6 +35,43 @@ CDZ_INLINE void add_half(int mr, int nr, cdz_dtype dtype, const char *w, size_t 
         const __m256 xr = _mm256_loadu_ps(x + (size_t)r * ldx);
         CDZ_UNROLL
         for (int j = 0; j < nr; j++) fma8(&acc[r * nr + j], wj[j], xr);
+    }
+}
+
+/* Eight of a group's levels: two tables of eight, the upper one where the fourth bit is set. */
+CDZ_INLINE __m256 level8(const float *levels, __m256i q)
+{
+    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(levels), q),
+                 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(levels + 8), q);
+    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(q, 28)));
+}
+
+/* Half h of a group of a row of blocks, rounded as ref/quant_rows.h says. */
+CDZ_INLINE __m256 group8(cdz_dtype dtype, const group16 *g, int h)
+{
+    const __m256i q = _mm256_cvtepi8_epi32(h ? _mm_srli_si128(g->q, 8) : g->q);
+    const __m256 wide = has_levels(dtype) ? level8(levels_of(dtype), q) : _mm256_cvtepi32_ps(q);
+    const __m256 v = _mm256_mul_ps(wide, _mm256_set1_ps(g->d));
+    if (dtype == CDZ_INT8) return _mm256_mul_ps(v, _mm256_set1_ps(1.0f / 127.0f));
+    const int sign = sign_of_minimum(dtype);
+    if (sign == 0) return v;
+    return sign > 0 ? _mm256_add_ps(v, _mm256_set1_ps(g->m))
+                    : _mm256_sub_ps(v, _mm256_set1_ps(g->m));
+}
+
+/* Adds one group of 16 columns of blocks: a weight row after the other, which is widened once. */
+CDZ_INLINE void add_blocks(int mr, int nr, const weights *w, size_t k, const float *x, size_t ldx,
+                           __m256 *low, __m256 *high)
+{
+    CDZ_UNROLL
+    for (int j = 0; j < nr; j++) {
+        const group16 g = group_at(w->dtype, w->row + (size_t)j * w->row_stride, k);
+        const __m256 w0 = group8(w->dtype, &g, 0), w1 = group8(w->dtype, &g, 1);
+        CDZ_UNROLL
+        for (int r = 0; r < mr; r++) {
+            fma8(&low[r * nr + j], w0, _mm256_loadu_ps(x + (size_t)r * ldx));
+            fma8(&high[r * nr + j], w1, _mm256_loadu_ps(x + (size_t)r * ldx + 8));
+        }
     }
 }
 
@@ -78,9 +116,13 @@ CDZ_INLINE void dot_tile(int mr, int nr, bool fetch, const weights *w, size_t k,
         for (int i = 0; i < mr * nr; i++) low[i] = high[i] = _mm256_setzero_ps();
         for (size_t at = from; at < whole; at += CDZ_LANES) {
             if (fetch) fetch_next(nr, w, at);
-            add_group(mr, nr, w->dtype, w->row, w->row_stride, at, x + at, ldx, low, high);
+            if (w->dtype < CDZ_N_PLAIN)
+                add_group(mr, nr, w->dtype, w->row, w->row_stride, at, x + at, ldx, low, high);
+            else
+                add_blocks(mr, nr, w, at, x + at, ldx, low, high);
         }
-        if (whole < to) add_tail(mr, nr, w, x, ldx, whole, to - whole, low, high);
+        if (w->dtype < CDZ_N_PLAIN && whole < to)
+            add_tail(mr, nr, w, x, ldx, whole, to - whole, low, high);
         CDZ_UNROLL
         for (int i = 0; i < mr * nr; i++) {
             float *out = y + (size_t)(i / nr) * ldy + (size_t)(i % nr) * y_step;
@@ -98,7 +140,7 @@ CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, siz
 {
     size_t r = 0;
     for (; nr <= 2 && r + 3 <= m; r += 3) {
-        if (r == 3)
+        if (w->dtype < CDZ_N_PLAIN && r == 3)
             dot_tile(3, nr, true, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
         else
             dot_tile(3, nr, false, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
@@ -112,7 +154,7 @@ CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, siz
 CDZ_INLINE size_t far_rows(int nr, cdz_dtype dtype, const char *w, size_t n, size_t k,
                            const float *x, size_t ldx, size_t m, float *y, size_t ldy)
 {
-    const size_t part = n / (size_t)nr, row_bytes = k * element_bytes(dtype);
+    const size_t part = n / (size_t)nr, row_bytes = cdz_row_bytes(dtype, k);
     for (size_t i = 0; i < part; i++) {
         const weights rows = {dtype, w + i * row_bytes, part * row_bytes, row_bytes};
         all_rows(nr, &rows, k, x, ldx, m, y + i, ldy, part);
@@ -132,7 +174,7 @@ CDZ_INLINE void dot_any(cdz_dtype dtype, float *y, size_t ldy, const void *w, si
         done = far_rows(3, dtype, w, n, k, x, ldx, m, y, ldy);
     else
         done = far_rows(2, dtype, w, n, k, x, ldx, m, y, ldy);
-    const char *rest = (const char *)w + done * k * element_bytes(dtype);
+    const char *rest = (const char *)w + done * cdz_row_bytes(dtype, k);
     far_rows(1, dtype, rest, n - done, k, x, ldx, m, y + done, ldy);
 }
 
@@ -153,3 +195,34 @@ void cdz_avx2_dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, 
 {
     dot_any(CDZ_BF16, y, ldy, w, n, k, x, ldx, m);
 }
+
+/* Rows of blocks have no tail. */
+#define BLOCKS(name, dtype)                                                                        \
+    void cdz_avx2_dot_##name(float *y, size_t ldy, const void *w, size_t n, size_t k,              \
+                             const float *x, size_t ldx, size_t m)                                 \
+    {                                                                                              \
+        const size_t done = far_rows(2, dtype, w, n, k, x, ldx, m, y, ldy);                        \
+        const char *rest = (const char *)w + done * cdz_row_bytes(dtype, k);                       \
+        far_rows(1, dtype, rest, n - done, k, x, ldx, m, y + done, ldy);                           \
+    }                                                                                              \
+    void cdz_avx2_widen_##name(float *restrict y, const void *restrict x, size_t n)                \
+    {                                                                                              \
+        for (size_t k = 0; k < n; k += CDZ_LANES) {                                                \
+            const group16 g = group_at(dtype, x, k);                                               \
+            _mm256_storeu_ps(y + k, group8(dtype, &g, 0));                                         \
+            _mm256_storeu_ps(y + k + 8, group8(dtype, &g, 1));                                     \
+        }                                                                                          \
+    }
+BLOCKS(q8_0, CDZ_Q8_0)
+BLOCKS(q4_0, CDZ_Q4_0)
+BLOCKS(q4_1, CDZ_Q4_1)
+BLOCKS(q5_0, CDZ_Q5_0)
+BLOCKS(q5_1, CDZ_Q5_1)
+BLOCKS(q2_k, CDZ_Q2_K)
+BLOCKS(q3_k, CDZ_Q3_K)
+BLOCKS(q4_k, CDZ_Q4_K)
+BLOCKS(q5_k, CDZ_Q5_K)
+BLOCKS(q6_k, CDZ_Q6_K)
+BLOCKS(nf4, CDZ_NF4)
+BLOCKS(fp4, CDZ_FP4)
+BLOCKS(int8, CDZ_INT8)

@@ -2,12 +2,11 @@
  * vectorised. */
 #include "cpu/avx2.h"
 #include "ref/int8_rows.h"
-#include "ref/quant_rows.h"
 #include "ref/rows.h"
 
 const cdz_kernel_set cdz_avx2_set = {
     .name = "avx2",
-    .dot = {cdz_avx2_dot_f32, cdz_avx2_dot_f16, cdz_avx2_dot_bf16},
+    .dot = {cdz_avx2_dot_f32, cdz_avx2_dot_f16, cdz_avx2_dot_bf16, CDZ_BLOCK_KERNELS(cdz_avx2_dot)},
     .n_tile = 16,
     .heights = {6, 4, 2},
     .lane_min_rows = 33,
@@ -17,7 +16,7 @@ const cdz_kernel_set cdz_avx2_set = {
     .int8_tile = CDZ_INT8_TILES(cdz_avx2_int8),
     .int8_heights = {4, 2, 1},
     .quantise_x = quantise_x,
-    .widen = {widen_f32, widen_f16, widen_bf16, CDZ_QUANT_ROWS},
+    .widen = {widen_f32, widen_f16, widen_bf16, CDZ_BLOCK_KERNELS(cdz_avx2_widen)},
     .add = add,
     .scale_norm = scale_norm,
     .silu_mul = silu_mul,

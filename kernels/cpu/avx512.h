@@ -5,6 +5,7 @@
 #define CDZ_AVX512_H
 
 #include "cpu/avx2.h"
+#include "cpu/group16.h"
 
 /* As fma8. */
 CDZ_INLINE void fma16(__m512 *acc, __m512 a, __m512 b)
@@ -20,6 +21,21 @@ CDZ_INLINE __m512 load16(cdz_dtype dtype, const void *row, size_t k)
         _mm256_loadu_si256((const __m256i *)(const void *)((const uint16_t *)row + k));
     if (dtype == CDZ_F16) return _mm512_cvtph_ps(half);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+
+/* The same of a row of blocks, rounded as ref/quant_rows.h says. */
+CDZ_INLINE __m512 blocks16(cdz_dtype dtype, const void *row, size_t k)
+{
+    const group16 g = group_at(dtype, row, k);
+    const __m512i q = _mm512_cvtepi8_epi32(g.q);
+    const __m512 wide = has_levels(dtype)
+                            ? _mm512_permutexvar_ps(q, _mm512_loadu_ps(levels_of(dtype)))
+                            : _mm512_cvtepi32_ps(q);
+    const __m512 v = _mm512_mul_ps(wide, _mm512_set1_ps(g.d));
+    if (dtype == CDZ_INT8) return _mm512_mul_ps(v, _mm512_set1_ps(1.0f / 127.0f));
+    const int sign = sign_of_minimum(dtype);
+    if (sign == 0) return v;
+    return sign > 0 ? _mm512_add_ps(v, _mm512_set1_ps(g.m)) : _mm512_sub_ps(v, _mm512_set1_ps(g.m));
 }
 
 /* The columns of mask from column k on, zeros elsewhere. */
@@ -47,6 +63,8 @@ void cdz_avx512_attend(const cdz_attend *tile);
 CDZ_INT8_DECLARE(cdz_vnni_int8);
 
 cdz_dot_fn cdz_avx512_dot_f32, cdz_avx512_dot_f16, cdz_avx512_dot_bf16;
+cdz_dot_fn CDZ_BLOCK_KERNELS(cdz_avx512_dot);
+cdz_widen_fn CDZ_BLOCK_KERNELS(cdz_avx512_widen);
 cdz_pack_weights_fn cdz_avx512_pack_f32, cdz_avx512_pack_f16, cdz_avx512_pack_bf16;
 void cdz_avx512_pack_rows(float *packed, const float *x, size_t ldx, size_t rows, size_t height,
                           size_t kc);

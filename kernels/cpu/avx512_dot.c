@@ -19,7 +19,10 @@ CDZ_INLINE void add_group(int mr, int nr, const weights *w, size_t k, const floa
 {
     __m512 wj[MAX_PAIRS];
     CDZ_UNROLL
-    for (int j = 0; j < nr; j++) wj[j] = load16(w->dtype, w->row + (size_t)j * w->row_stride, k);
+    for (int j = 0; j < nr; j++) {
+        const char *row = w->row + (size_t)j * w->row_stride;
+        wj[j] = w->dtype < CDZ_N_PLAIN ? load16(w->dtype, row, k) : blocks16(w->dtype, row, k);
+    }
     CDZ_UNROLL
     for (int r = 0; r < mr; r++) {
         const __m512 xr = _mm512_loadu_ps(x + (size_t)r * ldx + k);
@@ -66,7 +69,8 @@ CDZ_INLINE void dot_tile(int mr, int nr, bool fetch, const weights *w, size_t k,
             if (fetch) fetch_next(nr, w, at);
             add_group(mr, nr, w, at, x, ldx, acc);
         }
-        if (whole < to) add_tail(mr, nr, w, whole, to - whole, x, ldx, acc);
+        if (w->dtype < CDZ_N_PLAIN && whole < to)
+            add_tail(mr, nr, w, whole, to - whole, x, ldx, acc);
         CDZ_UNROLL
         for (int i = 0; i < mr * nr; i++) {
             float *out = y + (size_t)(i / nr) * ldy + (size_t)(i % nr) * y_step;
@@ -85,7 +89,7 @@ CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, siz
 {
     size_t r = 0;
     for (; nr <= 4 && r + 4 <= m; r += 4) {
-        if (r == 4)
+        if (w->dtype < CDZ_N_PLAIN && r == 4)
             dot_tile(4, nr, true, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
         else
             dot_tile(4, nr, false, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
@@ -101,7 +105,7 @@ CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, siz
 CDZ_INLINE size_t far_rows(int nr, cdz_dtype dtype, const char *w, size_t n, size_t k,
                            const float *x, size_t ldx, size_t m, float *y, size_t ldy)
 {
-    const size_t part = n / (size_t)nr, row_bytes = k * element_bytes(dtype);
+    const size_t part = n / (size_t)nr, row_bytes = cdz_row_bytes(dtype, k);
     for (size_t i = 0; i < part; i++) {
         const weights rows = {dtype, w + i * row_bytes, part * row_bytes, row_bytes};
         all_rows(nr, &rows, k, x, ldx, m, y + i, ldy, part);
@@ -114,7 +118,7 @@ CDZ_INLINE void dot_any(cdz_dtype dtype, float *y, size_t ldy, const void *w, si
 {
     const size_t done = m == 1 ? far_rows(6, dtype, w, n, k, x, ldx, m, y, ldy)
                                : far_rows(4, dtype, w, n, k, x, ldx, m, y, ldy);
-    const char *rest = (const char *)w + done * k * element_bytes(dtype);
+    const char *rest = (const char *)w + done * cdz_row_bytes(dtype, k);
     far_rows(1, dtype, rest, n - done, k, x, ldx, m, y + done, ldy);
 }
 
@@ -135,3 +139,30 @@ void cdz_avx512_dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k
 {
     dot_any(CDZ_BF16, y, ldy, w, n, k, x, ldx, m);
 }
+
+/* Rows of blocks have no tail. Four streams are enough where widening takes its time. */
+#define BLOCKS(name, dtype)                                                                        \
+    void cdz_avx512_dot_##name(float *y, size_t ldy, const void *w, size_t n, size_t k,            \
+                               const float *x, size_t ldx, size_t m)                               \
+    {                                                                                              \
+        const size_t done = far_rows(4, dtype, w, n, k, x, ldx, m, y, ldy);                        \
+        const char *rest = (const char *)w + done * cdz_row_bytes(dtype, k);                       \
+        far_rows(1, dtype, rest, n - done, k, x, ldx, m, y + done, ldy);                           \
+    }                                                                                              \
+    void cdz_avx512_widen_##name(float *restrict y, const void *restrict x, size_t n)              \
+    {                                                                                              \
+        for (size_t k = 0; k < n; k += CDZ_LANES) _mm512_storeu_ps(y + k, blocks16(dtype, x, k));  \
+    }
+BLOCKS(q8_0, CDZ_Q8_0)
+BLOCKS(q4_0, CDZ_Q4_0)
+BLOCKS(q4_1, CDZ_Q4_1)
+BLOCKS(q5_0, CDZ_Q5_0)
+BLOCKS(q5_1, CDZ_Q5_1)
+BLOCKS(q2_k, CDZ_Q2_K)
+BLOCKS(q3_k, CDZ_Q3_K)
+BLOCKS(q4_k, CDZ_Q4_K)
+BLOCKS(q5_k, CDZ_Q5_K)
+BLOCKS(q6_k, CDZ_Q6_K)
+BLOCKS(nf4, CDZ_NF4)
+BLOCKS(fp4, CDZ_FP4)
+BLOCKS(int8, CDZ_INT8)

@@ -2,21 +2,22 @@
  * the row operations vectorised. */
 #include "cpu/avx512.h"
 #include "ref/int8_rows.h"
-#include "ref/quant_rows.h"
 #include "ref/rows.h"
 
 /* All but the products with int8 activations, which are AVX2's without VNNI. */
 #define EVERYTHING_ELSE                                                                            \
-    .name = "avx512", .dot = {cdz_avx512_dot_f32, cdz_avx512_dot_f16, cdz_avx512_dot_bf16},        \
+    .name = "avx512",                                                                              \
+    .dot = {cdz_avx512_dot_f32, cdz_avx512_dot_f16, cdz_avx512_dot_bf16,                           \
+            CDZ_BLOCK_KERNELS(cdz_avx512_dot)},                                                    \
     .n_tile = 32, .heights = {12, 8, 4}, .lane_min_rows = 65,                                      \
     .pack_weights = {cdz_avx512_pack_f32, cdz_avx512_pack_f16, cdz_avx512_pack_bf16},              \
     .pack_rows = cdz_avx512_pack_rows, .lane_tile = cdz_avx512_lane_tile,                          \
-    .quantise_x = quantise_x, .widen = {widen_f32, widen_f16, widen_bf16, CDZ_QUANT_ROWS},         \
-    .add = add, .scale_norm = scale_norm, .silu_mul = silu_mul,                                    \
-    .activate = {gelu, gelu_tanh, relu, silu}, .mul = mul, .scale = scale,                         \
-    .add_scaled = add_scaled, .soft_cap = soft_cap, .subtract = subtract,                          \
-    .scale_shift = scale_shift, .sum = sum, .rotate = rotate, .rotate_pairs = rotate_pairs,        \
-    .attend = cdz_avx512_attend,
+    .quantise_x = quantise_x,                                                                      \
+    .widen = {widen_f32, widen_f16, widen_bf16, CDZ_BLOCK_KERNELS(cdz_avx512_widen)}, .add = add,  \
+    .scale_norm = scale_norm, .silu_mul = silu_mul, .activate = {gelu, gelu_tanh, relu, silu},     \
+    .mul = mul, .scale = scale, .add_scaled = add_scaled, .soft_cap = soft_cap,                    \
+    .subtract = subtract, .scale_shift = scale_shift, .sum = sum, .rotate = rotate,                \
+    .rotate_pairs = rotate_pairs, .attend = cdz_avx512_attend,
 
 const cdz_kernel_set cdz_avx512_set = {
     .int8_tile = CDZ_INT8_TILES(cdz_avx2_int8), .int8_heights = {4, 2, 1}, EVERYTHING_ELSE};

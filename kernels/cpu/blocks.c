@@ -1,6 +1,6 @@
-/* blocks.c - block-quantised weights by way of float32: widened a chunk of the k axis at a time, into
- * memory that stays in the first cache, they go through the float kernels. The bits are those
- * of the widened matrix, in every set and for every number of rows. */
+/* blocks.c - block-quantised weights by way of float32. Where a set has no kernel of its own for a type, they are
+ * widened a chunk of the k axis at a time, into memory that stays in the first cache, and go through the float
+ * kernels. The bits are those of the widened matrix, in every set and for every number of rows. */
 #include "cpu/blocks.h"
 
 enum { ROWS = 6, MANY = 64 }; /* weight rows widened together; activation rows of one call */
@@ -39,7 +39,7 @@ static void dot_blocks(const cdz_kernel_set *set, cdz_dtype dtype, float *y, siz
 void cdz_dot_rows(const cdz_kernel_set *set, cdz_dtype dtype, float *y, size_t ldy, const void *w,
                   size_t n, size_t k, const float *x, size_t ldx, size_t m)
 {
-    if (dtype < CDZ_N_PLAIN) {
+    if (set->dot[dtype]) {
         set->dot[dtype](y, ldy, w, n, k, x, ldx, m);
         return;
     }

@@ -243,9 +243,6 @@ static void widen_int8(float *restrict y, const void *restrict x, size_t n)
     }
 }
 
-/* In the order of cdz_dtype. */
-#define CDZ_QUANT_ROWS                                                                             \
-    widen_q8_0, widen_q4_0, widen_q4_1, widen_q5_0, widen_q5_1, widen_q2_k, widen_q3_k,            \
-        widen_q4_k, widen_q5_k, widen_q6_k, widen_nf4, widen_fp4, widen_int8
+#define CDZ_QUANT_ROWS CDZ_BLOCK_KERNELS(widen)
 
 #endif

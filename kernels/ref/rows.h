@@ -9,7 +9,7 @@
 #include "kernel_set.h"
 #include "ref/scalar_math.h"
 
-static void widen_f32(float *y, const void *x, size_t n)
+static void widen_f32(float *restrict y, const void *restrict x, size_t n)
 {
     memcpy(y, x, n * sizeof *y);
 }
