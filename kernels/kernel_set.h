@@ -79,12 +79,13 @@ typedef void cdz_int8_fn(const cdz_int8_tile *tile);
 /* The kernels of one instruction set, in the table of a set: CDZ_INT8_TILES(cdz_avx2_int8). */
 #define CDZ_INT8_DECLARE(prefix)                                                                   \
     cdz_int8_fn prefix##_q8_0, prefix##_q4_0, prefix##_q4_1, prefix##_q5_0, prefix##_q5_1,         \
-        prefix##_q4_k, prefix##_q5_k, prefix##_q6_k
+        prefix##_q2_k, prefix##_q3_k, prefix##_q4_k, prefix##_q5_k, prefix##_q6_k
 #define CDZ_INT8_TILES(prefix)                                                                     \
     {                                                                                              \
         [CDZ_Q8_0] = prefix##_q8_0, [CDZ_Q4_0] = prefix##_q4_0, [CDZ_Q4_1] = prefix##_q4_1,        \
-        [CDZ_Q5_0] = prefix##_q5_0, [CDZ_Q5_1] = prefix##_q5_1, [CDZ_Q4_K] = prefix##_q4_k,        \
-        [CDZ_Q5_K] = prefix##_q5_k, [CDZ_Q6_K] = prefix##_q6_k                                     \
+        [CDZ_Q5_0] = prefix##_q5_0, [CDZ_Q5_1] = prefix##_q5_1, [CDZ_Q2_K] = prefix##_q2_k,        \
+        [CDZ_Q3_K] = prefix##_q3_k, [CDZ_Q4_K] = prefix##_q4_k, [CDZ_Q5_K] = prefix##_q5_k,        \
+        [CDZ_Q6_K] = prefix##_q6_k                                                                 \
     }
 
 /* The definition: one row of blocks by one of activations, `step` apart, on top of acc. */

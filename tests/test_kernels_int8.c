@@ -7,14 +7,15 @@
 #endif
 #include "kernel_set.h"
 
-static const cdz_dtype types[] = {CDZ_Q8_0, CDZ_Q4_0, CDZ_Q4_1, CDZ_Q5_0,
-                                  CDZ_Q5_1, CDZ_Q4_K, CDZ_Q5_K, CDZ_Q6_K};
+static const cdz_dtype types[] = {CDZ_Q8_0, CDZ_Q4_0, CDZ_Q4_1, CDZ_Q5_0, CDZ_Q5_1,
+                                  CDZ_Q2_K, CDZ_Q3_K, CDZ_Q4_K, CDZ_Q5_K, CDZ_Q6_K};
 enum { N_TYPES = sizeof types / sizeof *types };
 
 /* Where a block has its float16 factors; -1: there is only one. */
 static const int halves[CDZ_N_GGUF][2] = {
-    [CDZ_Q8_0] = {0, -1}, [CDZ_Q4_0] = {0, -1}, [CDZ_Q4_1] = {0, 2}, [CDZ_Q5_0] = {0, -1},
-    [CDZ_Q5_1] = {0, 2},  [CDZ_Q4_K] = {0, 2},  [CDZ_Q5_K] = {0, 2}, [CDZ_Q6_K] = {208, -1},
+    [CDZ_Q8_0] = {0, -1}, [CDZ_Q4_0] = {0, -1},   [CDZ_Q4_1] = {0, 2},    [CDZ_Q5_0] = {0, -1},
+    [CDZ_Q5_1] = {0, 2},  [CDZ_Q2_K] = {80, 82},  [CDZ_Q3_K] = {108, -1}, [CDZ_Q4_K] = {0, 2},
+    [CDZ_Q5_K] = {0, 2},  [CDZ_Q6_K] = {208, -1},
 };
 
 /* Random blocks, all bytes, at the end of memory that may be touched. `fill` other than 0: every byte. */

@@ -178,7 +178,7 @@ cdz_status cdz_weights_set_activations(cdz_weights *w, cdz_activations how,
     if (l.n == 0 && how == CDZ_ACTIVATIONS_INT8)
         return cdz_err(err, CDZ_E_UNSUPPORTED,
                        "activations: int8 was asked for, but %s has no weights of a type that "
-                       "multiplies with it (Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K)",
+                       "multiplies with it (Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K)",
                        w->folder);
     if (l.n == 0) return CDZ_OK;
     item *items = calloc(l.n, sizeof *items);

@@ -32,6 +32,8 @@ CDZ_INLINE place place_of(cdz_dtype type, int sub)
     if (type == CDZ_Q6_K)
         return (place){(size_t)(half * 24 + 8 + group % 2 * 8), (size_t)half * 24,
                        _mm_cvtsi32_si128(group / 2 * 4), _mm_cvtsi32_si128(2 * group)};
+    if (type == CDZ_Q2_K || type == CDZ_Q3_K)
+        return (place){(size_t)(half * 8), 0, _mm_cvtsi32_si128(group * 2), _mm_cvtsi32_si128(sub)};
     return (place){(size_t)(sub / 2 * 8), 0, _mm_cvtsi32_si128(sub % 2 * 4), _mm_cvtsi32_si128(sub)};
 }
 
@@ -65,6 +67,20 @@ CDZ_INLINE words large_nibbles(const uint8_t *w, const place *at, size_t i)
     return low_bits(_mm256_srl_epi16(word_at(w, at->word + i), at->shift));
 }
 
+/* Two bits of every byte of word i. */
+CDZ_INLINE words two_bits(const uint8_t *w, const place *at, size_t i)
+{
+    return _mm256_and_si256(_mm256_srl_epi16(word_at(w, at->word + i), at->shift),
+                            _mm256_set1_epi8(3));
+}
+
+/* The third bits of Q3_K at bit 2. */
+CDZ_INLINE words third_bits(const uint8_t *w, const place *at, size_t i)
+{
+    const words bits = _mm256_srl_epi16(word_at(w, i), at->upper_shift);
+    return _mm256_slli_epi16(_mm256_and_si256(bits, _mm256_set1_epi8(1)), 2);
+}
+
 /* Weights 4 g to 4 g + 3 of a block of 32: unsigned bytes, signed ones of Q8_0. w, past the two-byte
  * fields, and of the half panel already. */
 CDZ_INLINE words weights(cdz_dtype type, const uint8_t *w, const place *at, int g)
@@ -76,6 +92,8 @@ CDZ_INLINE words weights(cdz_dtype type, const uint8_t *w, const place *at, int 
     case CDZ_Q4_1: return nibbles(w, g);
     case CDZ_Q5_0:
     case CDZ_Q5_1: return five_bits(w + 64, w, g);
+    case CDZ_Q2_K: return two_bits(w + 256, at, i);
+    case CDZ_Q3_K: return _mm256_or_si256(two_bits(w + 704, at, i), third_bits(w + 192, at, i));
     case CDZ_Q4_K: return large_nibbles(w + 192, at, i);
     case CDZ_Q5_K:
         return with_bits(large_nibbles(w + 704, at, i),
@@ -88,7 +106,11 @@ CDZ_INLINE words weights(cdz_dtype type, const uint8_t *w, const place *at, int 
 
 CDZ_INLINE int offset_of(cdz_dtype type)
 {
-    return type == CDZ_Q4_0 ? 8 : type == CDZ_Q5_0 ? 16 : type == CDZ_Q6_K ? 32 : 0;
+    return type == CDZ_Q4_0   ? 8
+           : type == CDZ_Q3_K ? 4
+           : type == CDZ_Q5_0 ? 16
+           : type == CDZ_Q6_K ? 32
+                              : 0;
 }
 
 /* Words whose products with activations may be added in 16 bits: 2 * largest weight * 127 each. */
@@ -104,14 +126,26 @@ CDZ_INLINE int words_in_16_bits(cdz_dtype type)
     }
 }
 
+/* Whose halves of 16 have scales of their own. */
+CDZ_INLINE bool has_halves(cdz_dtype type)
+{
+    return type == CDZ_Q2_K || type == CDZ_Q3_K || type == CDZ_Q6_K;
+}
+
 CDZ_INLINE bool has_minimum(cdz_dtype type)
 {
     return type == CDZ_Q4_1 || type == CDZ_Q5_1 || type == CDZ_Q4_K || type == CDZ_Q5_K;
 }
 
+/* Of two bytes. */
+CDZ_INLINE bool two_fields(cdz_dtype type)
+{
+    return has_minimum(type) || type == CDZ_Q2_K;
+}
+
 CDZ_INLINE bool is_large(cdz_dtype type)
 {
-    return type == CDZ_Q4_K || type == CDZ_Q5_K || type == CDZ_Q6_K;
+    return type >= CDZ_Q2_K && type <= CDZ_Q6_K;
 }
 
 /* Byte `byte` of every word. */
@@ -138,7 +172,7 @@ typedef struct factors {
 CDZ_INLINE void find_factors(cdz_dtype type, const uint8_t *fields, const uint8_t *w, factors *to)
 {
     to->d[0] = halves_at(fields);
-    to->m[0] = has_minimum(type) ? halves_at(fields + 32) : to->d[0];
+    to->m[0] = two_fields(type) ? halves_at(fields + 32) : to->d[0];
     if (type != CDZ_Q4_K && type != CDZ_Q5_K) return;
     const __m256 d = to->d[0], m = to->m[0];
     CDZ_UNROLL
@@ -202,21 +236,60 @@ CDZ_INLINE void block(cdz_dtype type, int height, const uint8_t *w, const place 
     for (int r = 0; r < height; r++) add_factors(type, &acc[r], sums[r], d, m, &x[r]);
 }
 
-/* The same for Q6_K, whose halves of 16 have scales of their own. */
-CDZ_INLINE void q6_k_block(int height, const uint8_t *w, int sub, const place *at, __m256 d,
-                           const cdz_x8 *x, __m256 *acc)
+/* `mask` bits from bit `from` on of every word. */
+CDZ_INLINE words field(words v, int from, int mask)
 {
+    return _mm256_and_si256(_mm256_srl_epi32(v, _mm_cvtsi32_si128(from)), _mm256_set1_epi32(mask));
+}
+
+/* The scale of sixteen weights, number `k` of a block's. */
+CDZ_INLINE words scale_of_16(cdz_dtype type, const uint8_t *w, int k)
+{
+    const int byte = k % 4 * 8;
+    if (type == CDZ_Q2_K) return field(word_at(w, (size_t)k / 4), byte, 15);
+    if (type == CDZ_Q3_K) {
+        const words low = field(word_at(w, (size_t)(k % 8 / 4)), byte + k / 8 * 4, 15),
+                    top = field(word_at(w, 2), byte + k / 4 * 2, 3);
+        return _mm256_sub_epi32(_mm256_or_si256(low, _mm256_slli_epi32(top, 4)),
+                                _mm256_set1_epi32(32));
+    }
+    const __m128i up = _mm_cvtsi32_si128(24 - byte);
+    return _mm256_srai_epi32(_mm256_sll_epi32(word_at(w, (size_t)k / 4), up), 24);
+}
+
+/* Q2_K's minima of both halves times the sums of theirs; each fits in 16 bits. */
+CDZ_INLINE void take_minima(int height, const uint8_t *w, int sub, __m256 dmin, const cdz_x8 *x,
+                            __m256 *acc)
+{
+    const int from = sub % 2 * 16;
+    const words both = word_at(w, (size_t)sub / 2);
+    const words minima = _mm256_or_si256(field(both, from + 4, 15),
+                                         _mm256_slli_epi32(field(both, from + 12, 15), 16));
+    CDZ_UNROLL
+    for (int r = 0; r < height; r++) {
+        const uint32_t low = (uint32_t)x[r].half & 0xffff, high = (uint32_t)(x[r].sum - x[r].half);
+        const words j = _mm256_madd_epi16(minima, _mm256_set1_epi32((int)(low | high << 16)));
+        acc[r] = _mm256_fnmadd_ps(_mm256_mul_ps(dmin, _mm256_set1_ps(x[r].d)),
+                                  _mm256_cvtepi32_ps(j), acc[r]);
+    }
+}
+
+/* The same for the types whose halves of 16 have scales of their own; m: Q2_K's dmin. */
+CDZ_INLINE void block_of_halves(cdz_dtype type, int height, const uint8_t *w, int sub,
+                                const place *at, __m256 d, __m256 m, const cdz_x8 *x, __m256 *acc)
+{
+    const int step = type == CDZ_Q6_K ? 2 : 4; /* words whose products may be added in 16 bits */
     words sums[MOST_SUMS];
     CDZ_UNROLL
     for (int h = 0; h < 2; h++) {
         words part[MOST_SUMS];
         CDZ_UNROLL
         for (int r = 0; r < height; r++)
-            part[r] = _mm256_set1_epi32(-32 * (h ? x[r].sum - x[r].half : x[r].half));
-        add_words(CDZ_Q6_K, height, w, at, 4 * h, 4 * h + 2, x, part);
-        add_words(CDZ_Q6_K, height, w, at, 4 * h + 2, 4 * h + 4, x, part);
-        const __m128i up = _mm_cvtsi32_si128(24 - 8 * (sub % 2 * 2 + h));
-        const words scale = _mm256_srai_epi32(_mm256_sll_epi32(word_at(w, (size_t)sub / 2), up), 24);
+            part[r] = _mm256_set1_epi32(-offset_of(type) * (h ? x[r].sum - x[r].half : x[r].half));
+        CDZ_UNROLL
+        for (int g = 4 * h; g < 4 * h + 4; g += step)
+            add_words(type, height, w, at, g, g + step, x, part);
+        const words scale = scale_of_16(type, w, 2 * sub + h);
         CDZ_UNROLL
         for (int r = 0; r < height; r++) {
             const words scaled = _mm256_mullo_epi32(part[r], scale);
@@ -224,21 +297,21 @@ CDZ_INLINE void q6_k_block(int height, const uint8_t *w, int sub, const place *a
         }
     }
     CDZ_UNROLL
-    for (int r = 0; r < height; r++) add_factors(CDZ_Q6_K, &acc[r], sums[r], d, d, &x[r]);
+    for (int r = 0; r < height; r++) add_factors(type, &acc[r], sums[r], d, d, &x[r]);
+    if (type == CDZ_Q2_K) take_minima(height, w, sub, m, x, acc);
 }
 
 /* A block of the type by all rows, of half a panel (0 or 1). */
 CDZ_INLINE void whole_block(cdz_dtype type, int height, const uint8_t *panel, size_t half,
                             const cdz_x8 *x, __m256 *acc)
 {
-    const uint8_t *fields = panel + 16 * half,
-                  *w = panel + (has_minimum(type) ? 64 : 32) + 32 * half;
+    const uint8_t *fields = panel + 16 * half, *w = panel + (two_fields(type) ? 64 : 32) + 32 * half;
     factors f;
     find_factors(type, fields, w, &f);
     for (int sub = 0; sub < (is_large(type) ? 8 : 1); sub++, x += height) {
         const place at = place_of(type, sub);
-        if (type == CDZ_Q6_K)
-            q6_k_block(height, w, sub, &at, f.d[0], x, acc);
+        if (has_halves(type))
+            block_of_halves(type, height, w, sub, &at, f.d[0], f.m[0], x, acc);
         else
             block(type, height, w, &at, f.d[sub], f.m[sub], x, acc);
     }
@@ -300,6 +373,8 @@ TILE(q4_0, CDZ_Q4_0)
 TILE(q4_1, CDZ_Q4_1)
 TILE(q5_0, CDZ_Q5_0)
 TILE(q5_1, CDZ_Q5_1)
+TILE(q2_k, CDZ_Q2_K)
+TILE(q3_k, CDZ_Q3_K)
 TILE(q4_k, CDZ_Q4_K)
 TILE(q5_k, CDZ_Q5_K)
 TILE(q6_k, CDZ_Q6_K)

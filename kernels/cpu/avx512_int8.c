@@ -28,7 +28,7 @@ CDZ_INLINE words bytes_of(int value)
 typedef struct place {
     size_t word, upper;
     __m128i shift; /* of nibbles */
-    words turn;    /* right, brings the upper bits to bit 4 */
+    words turn;    /* right, brings the upper bits to bit 4, of Q3_K to bit 2 */
 } place;
 
 CDZ_INLINE place place_of(cdz_dtype type, int sub)
@@ -37,6 +37,9 @@ CDZ_INLINE place place_of(cdz_dtype type, int sub)
     if (type == CDZ_Q6_K)
         return (place){(size_t)(half * 24 + 8 + group % 2 * 8), (size_t)half * 24,
                        _mm_cvtsi32_si128(group / 2 * 4), _mm512_set1_epi32(2 * group - 4)};
+    if (type == CDZ_Q2_K || type == CDZ_Q3_K)
+        return (place){(size_t)(half * 8), 0, _mm_cvtsi32_si128(group * 2),
+                       _mm512_set1_epi32(sub - 2)};
     return (place){(size_t)(sub / 2 * 8), 0, _mm_cvtsi32_si128(sub % 2 * 4),
                    _mm512_set1_epi32(sub - 4)};
 }
@@ -67,6 +70,12 @@ CDZ_INLINE words five_bits(const uint8_t *w, const uint8_t *upper, int g)
                      g < 4 ? _mm512_slli_epi32(v, 4 - (g & 3)) : _mm512_srli_epi32(v, g & 3), 0x10);
 }
 
+/* Two bits of every byte of a word. */
+CDZ_INLINE words two_bits(words v, __m128i shift)
+{
+    return _mm512_and_si512(_mm512_srl_epi16(v, shift), bytes_of(3));
+}
+
 /* Weights 4 g to 4 g + 3 of a block of 32, as unsigned bytes. */
 CDZ_INLINE words weights(cdz_dtype type, const uint8_t *w, const place *at, int g)
 {
@@ -77,6 +86,10 @@ CDZ_INLINE words weights(cdz_dtype type, const uint8_t *w, const place *at, int 
     case CDZ_Q4_1: return nibbles(w + 64, g);
     case CDZ_Q5_0: return five_bits(w + 96, w + 32, g);
     case CDZ_Q5_1: return five_bits(w + 128, w + 64, g);
+    case CDZ_Q2_K: return two_bits(word_at(w + 320, at->word + i), at->shift);
+    case CDZ_Q3_K:
+        return with_bits(two_bits(word_at(w + 736, at->word + i), at->shift),
+                         _mm512_rorv_epi32(word_at(w + 224, i), at->turn), 4);
     case CDZ_Q4_K: return low_bits(_mm512_srl_epi16(word_at(w + 256, at->word + i), at->shift));
     case CDZ_Q5_K:
         return with_bits(low_bits(_mm512_srl_epi16(word_at(w + 768, at->word + i), at->shift)),
@@ -91,6 +104,7 @@ CDZ_INLINE int offset_of(cdz_dtype type)
 {
     return type == CDZ_Q8_0   ? 128
            : type == CDZ_Q4_0 ? 8
+           : type == CDZ_Q3_K ? 4
            : type == CDZ_Q5_0 ? 16
            : type == CDZ_Q6_K ? 32
                               : 0;
@@ -165,27 +179,68 @@ CDZ_INLINE void block(cdz_dtype type, int height, const uint8_t *w, const place 
     for (int r = 0; r < height; r++) add_factors(type, &acc[r], sums[r], d, m, &x[r]);
 }
 
-/* The same for Q6_K, whose halves of 16 have scales of their own. */
-CDZ_INLINE void q6_k_block(int height, const uint8_t *w, int sub, const place *at, const cdz_x8 *x,
-                           __m512 *acc)
+CDZ_INLINE bool has_halves(cdz_dtype type)
+{
+    return type == CDZ_Q2_K || type == CDZ_Q3_K || type == CDZ_Q6_K;
+}
+
+/* `mask` bits from bit `from` on of every word. */
+CDZ_INLINE words field(words v, int from, int mask)
+{
+    return _mm512_and_si512(_mm512_srl_epi32(v, _mm_cvtsi32_si128(from)), _mm512_set1_epi32(mask));
+}
+
+/* The scale of sixteen weights, number `k` of a block's. */
+CDZ_INLINE words scale_of_16(cdz_dtype type, const uint8_t *w, int k)
+{
+    const int byte = k % 4 * 8;
+    if (type == CDZ_Q2_K) return field(word_at(w + 64, (size_t)k / 4), byte, 15);
+    if (type == CDZ_Q3_K) {
+        const words low = field(word_at(w + 32, (size_t)(k % 8 / 4)), byte + k / 8 * 4, 15),
+                    top = field(word_at(w + 32, 2), byte + k / 4 * 2, 3);
+        return _mm512_sub_epi32(_mm512_or_si512(low, _mm512_slli_epi32(top, 4)),
+                                _mm512_set1_epi32(32));
+    }
+    const __m128i up = _mm_cvtsi32_si128(24 - byte);
+    return _mm512_srai_epi32(_mm512_sll_epi32(word_at(w + 32, (size_t)k / 4), up), 24);
+}
+
+/* Q2_K's minima of both halves times the sums of theirs; each fits in 16 bits. */
+CDZ_INLINE void take_minima(int height, const uint8_t *w, int sub, const cdz_x8 *x, __m512 *acc)
+{
+    const int from = sub % 2 * 16;
+    const words both = word_at(w + 64, (size_t)sub / 2);
+    const words minima = _mm512_or_si512(field(both, from + 4, 15),
+                                         _mm512_slli_epi32(field(both, from + 12, 15), 16));
+    const __m512 dmin = halves_at(w + 32);
+    CDZ_UNROLL
+    for (int r = 0; r < height; r++) {
+        const uint32_t low = (uint32_t)x[r].half & 0xffff, high = (uint32_t)(x[r].sum - x[r].half);
+        const words j = _mm512_madd_epi16(minima, _mm512_set1_epi32((int)(low | high << 16)));
+        acc[r] = _mm512_fnmadd_ps(_mm512_mul_ps(dmin, _mm512_set1_ps(x[r].d)),
+                                  _mm512_cvtepi32_ps(j), acc[r]);
+    }
+}
+
+/* The same for the types whose halves of 16 have scales of their own. */
+CDZ_INLINE void block_of_halves(cdz_dtype type, int height, const uint8_t *w, int sub,
+                                const place *at, const cdz_x8 *x, __m512 *acc)
 {
     words sums[MOST_SUMS];
-    const words scales = word_at(w + 32, (size_t)sub / 2);
     CDZ_UNROLL
     for (int h = 0; h < 2; h++) {
         words part[MOST_SUMS];
         CDZ_UNROLL
         for (int r = 0; r < height; r++)
-            part[r] = _mm512_set1_epi32(-32 * (h ? x[r].sum - x[r].half : x[r].half));
+            part[r] = _mm512_set1_epi32(-offset_of(type) * (h ? x[r].sum - x[r].half : x[r].half));
         CDZ_UNROLL
         for (int g = 4 * h; g < 4 * h + 4; g++) {
-            const words u = weights(CDZ_Q6_K, w, at, g);
+            const words u = weights(type, w, at, g);
             CDZ_UNROLL
             for (int r = 0; r < height; r++)
                 part[r] = _mm512_dpbusd_epi32(part[r], u, four_of_x(&x[r], g));
         }
-        const __m128i up = _mm_cvtsi32_si128(24 - 8 * (sub % 2 * 2 + h));
-        const words scale = _mm512_srai_epi32(_mm512_sll_epi32(scales, up), 24);
+        const words scale = scale_of_16(type, w, 2 * sub + h);
         CDZ_UNROLL
         for (int r = 0; r < height; r++) {
             const words scaled = _mm512_mullo_epi32(part[r], scale);
@@ -194,14 +249,15 @@ CDZ_INLINE void q6_k_block(int height, const uint8_t *w, int sub, const place *a
     }
     const __m512 d = halves_at(w);
     CDZ_UNROLL
-    for (int r = 0; r < height; r++) add_factors(CDZ_Q6_K, &acc[r], sums[r], d, d, &x[r]);
+    for (int r = 0; r < height; r++) add_factors(type, &acc[r], sums[r], d, d, &x[r]);
+    if (type == CDZ_Q2_K) take_minima(height, w, sub, x, acc);
 }
 
 /* A block of the type by all rows, of `far` panels that lie `apart` bytes from each other. */
 CDZ_INLINE void whole_block(cdz_dtype type, int height, int far, const uint8_t *w, size_t apart,
                             const cdz_x8 *x, __m512 *acc)
 {
-    const int subs = (int)(type >= CDZ_Q4_K && type <= CDZ_Q6_K ? 8 : 1);
+    const int subs = (int)(type >= CDZ_Q2_K && type <= CDZ_Q6_K ? 8 : 1);
     factors f[4];
     CDZ_UNROLL
     for (int p = 0; p < far; p++) find_factors(type, w + (size_t)p * apart, &f[p]);
@@ -209,8 +265,8 @@ CDZ_INLINE void whole_block(cdz_dtype type, int height, int far, const uint8_t *
         const place at = place_of(type, sub);
         CDZ_UNROLL
         for (int p = 0; p < far; p++)
-            if (type == CDZ_Q6_K)
-                q6_k_block(height, w + (size_t)p * apart, sub, &at, x, acc + p * height);
+            if (has_halves(type))
+                block_of_halves(type, height, w + (size_t)p * apart, sub, &at, x, acc + p * height);
             else
                 block(type, height, w + (size_t)p * apart, &at, f[p].d[sub], f[p].m[sub], x,
                       acc + p * height);
@@ -268,6 +324,8 @@ TILE(q4_0, CDZ_Q4_0)
 TILE(q4_1, CDZ_Q4_1)
 TILE(q5_0, CDZ_Q5_0)
 TILE(q5_1, CDZ_Q5_1)
+TILE(q2_k, CDZ_Q2_K)
+TILE(q3_k, CDZ_Q3_K)
 TILE(q4_k, CDZ_Q4_K)
 TILE(q5_k, CDZ_Q5_K)
 TILE(q6_k, CDZ_Q6_K)

@@ -6,6 +6,9 @@
  *   Q4_1, Q5_1         the same; then acc = fma(m_w, s_x, acc),         s_x = d_x * sum(q_x), rounded
  *   Q4_K, Q5_K         as Q4_1 with d_w = d * scale, m_w = -(dmin * minimum) of the sub-block, both exact
  *   Q6_K               i = scale0 * sum of 16 + scale1 * sum of 16, below 2^24; d_w = d
+ *   Q3_K               as Q6_K
+ *   Q2_K               as Q6_K; then j = minimum0 * sum of 16 q_x + minimum1 * sum of 16 q_x, exact too;
+ *                      acc = fma(-(dmin * d_x), (float)j, acc)
  * Every i is exact in int32 and in float32, so neither instructions nor tiles can show. */
 #include <math.h>
 
@@ -15,7 +18,7 @@
 /* What one block of 32 weights contributes. */
 typedef struct block8 {
     int q[CDZ_X8];
-    int scale[2]; /* of either half */
+    int scale[2], minimum[2]; /* of either half */
     float d, m;
 } block8;
 
@@ -70,6 +73,35 @@ static void k_block(block8 *to, cdz_dtype dtype, const uint8_t *b, size_t g)
     }
 }
 
+/* Two bits of weight i of sub-block g, as Q2_K and Q3_K have them. */
+static int two_bits(const uint8_t *q, size_t g, size_t i)
+{
+    return q[g / 4 * 32 + i] >> g % 4 * 2 & 3;
+}
+
+static void q2_k_block(block8 *to, const uint8_t *b, size_t g)
+{
+    to->d = half_at(b + 80);
+    to->m = half_at(b + 82);
+    for (size_t i = 0; i < 2; i++) {
+        to->scale[i] = b[2 * g + i] & 15;
+        to->minimum[i] = b[2 * g + i] >> 4;
+    }
+    for (size_t i = 0; i < 32; i++) to->q[i] = two_bits(b + 16, g, i);
+}
+
+static void q3_k_block(block8 *to, const uint8_t *b, size_t g)
+{
+    const uint8_t *s = b + 96;
+    to->d = half_at(b + 108);
+    for (size_t i = 0; i < 2; i++) {
+        const size_t k = 2 * g + i;
+        const int low = s[k % 8] >> k / 8 * 4 & 15, top = s[8 + k % 4] >> k / 4 * 2 & 3;
+        to->scale[i] = (low | top << 4) - 32;
+    }
+    for (size_t i = 0; i < 32; i++) to->q[i] = two_bits(b + 32, g, i) + ((b[i] >> g & 1) << 2) - 4;
+}
+
 static void q6_k_block(block8 *to, const uint8_t *b, size_t g)
 {
     const size_t half = g / 4, group = g % 4;
@@ -90,6 +122,8 @@ static block8 block_of(cdz_dtype dtype, const uint8_t *row, size_t i)
     case CDZ_Q4_K:
     case CDZ_Q5_K: k_block(&to, dtype, b, i % per); break;
     case CDZ_Q6_K: q6_k_block(&to, b, i % per); break;
+    case CDZ_Q2_K: q2_k_block(&to, b, i % per); break;
+    case CDZ_Q3_K: q3_k_block(&to, b, i % per); break;
     default: small_block(&to, dtype, b);
     }
     return to;
@@ -110,6 +144,8 @@ float cdz_int8_dot(cdz_dtype dtype, const void *row, const cdz_x8 *x, size_t ste
         const int whole = w.scale[0] * sum[0] + w.scale[1] * sum[1];
         acc = fmaf((float)whole, w.d * x->d, acc);
         if (has_minimum(dtype)) acc = fmaf(w.m, x->s, acc);
+        const int low = w.minimum[0] * x->half + w.minimum[1] * (x->sum - x->half);
+        if (dtype == CDZ_Q2_K) acc = fmaf(-(w.m * x->d), (float)low, acc);
     }
     return acc;
 }
@@ -151,6 +187,8 @@ TILE(q4_0, CDZ_Q4_0)
 TILE(q4_1, CDZ_Q4_1)
 TILE(q5_0, CDZ_Q5_0)
 TILE(q5_1, CDZ_Q5_1)
+TILE(q2_k, CDZ_Q2_K)
+TILE(q3_k, CDZ_Q3_K)
 TILE(q4_k, CDZ_Q4_K)
 TILE(q5_k, CDZ_Q5_K)
 TILE(q6_k, CDZ_Q6_K)
