@@ -26,6 +26,7 @@ Beside llama.cpp, transformers and CTranslate2, on the same weights, in turns; `
   sampling   choosing a token, beside transformers and llama.cpp's samplers
 Of Cadenza's own parts:
   kernels    products and attention, beside the machine's limits
+  cuda       passes of known shapes on a CUDA device, beside its copying, cuBLAS and transformers
   lua        processors in Lua, beside the same in C
   isolate    processors in a process of their own
   quantise   what each type of weights costs in quality
