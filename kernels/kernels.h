@@ -176,6 +176,10 @@ typedef struct cdz_backend_api {
      * data itself. NULL: out of memory. */
     const void *(*place)(cdz_backend *b, const void *data, size_t bytes);
     void (*unplace)(cdz_backend *b, const void *placed); /* NULL is fine */
+    /* What has gone wrong on the device, as a sentence; NULL: nothing. Operations give no status: after trouble they do
+     * nothing, and results since an unknown call before are worthless, so the host asks after each pass. It stays: the
+     * backend is of no use any more. The pointer is NULL where nothing can go wrong. */
+    const char *(*trouble)(const cdz_backend *b);
     /* Bytes that can still be had, and in all. [any thread] */
     void (*memory)(const cdz_backend *b, size_t *free_bytes, size_t *total_bytes);
 

@@ -540,3 +540,10 @@ uint32_t cdz_layers_pass(cdz_layers *f, cdz_want *const *wants, uint32_t n)
     cdz_layers_score(f);
     return f->m + encoded;
 }
+
+cdz_status cdz_layers_check(const cdz_layers *f, cdz_error *err)
+{
+    const cdz_backend_api *api = f->backend->api;
+    const char *trouble = api->trouble ? api->trouble(f->backend) : NULL;
+    return trouble ? cdz_err(err, CDZ_E_IO, "the device has failed: %s", trouble) : CDZ_OK;
+}

@@ -67,5 +67,7 @@ void cdz_want_begin(cdz_want *want);
 /* One pass over rows of these wants, all of one depth: those with few rows left first, then in the order given. Returns the rows run; a
  * want is satisfied when its rows_left is 0. */
 uint32_t cdz_layers_pass(cdz_layers *layers, cdz_want *const *wants, uint32_t n);
+/* After a pass: has the device had trouble? Then what it gave is worth nothing. */
+cdz_status cdz_layers_check(const cdz_layers *layers, cdz_error *err);
 
 #endif

@@ -208,11 +208,14 @@ static uint32_t same_depth(cdz_want **wants, uint32_t n)
     return same;
 }
 
-/* Has a file of the model been cut or rewritten? Then what waits for a pass, or has just had one, fails. */
+/* Has a file of the model been cut or rewritten, or its device had trouble? Then what waits for a pass, or has just had
+ * one, fails. */
 static bool still_whole(const cdz_engine *engine, const cdz_run_model *model)
 {
     cdz_error why;
-    if (cdz_weights_check(model->weights, &why) == CDZ_OK) return true;
+    if (cdz_weights_check(model->weights, &why) == CDZ_OK &&
+        cdz_layers_check(model->layers, &why) == CDZ_OK)
+        return true;
     for (cdz_task *task = engine->running; task; task = task->next)
         for (uint32_t i = 0; task->loops && i < task->n_loops; i++) {
             const cdz_loop *loop = task->loops[i];

@@ -19,6 +19,12 @@ static bool takes_int8(const cdz_backend *, cdz_dtype)
     return false;
 }
 
+static const char *trouble(const cdz_backend *base)
+{
+    const cuda_backend *b = reinterpret_cast<const cuda_backend *>(base);
+    return b->trouble[0] ? b->trouble : gpu_trouble(b->g);
+}
+
 /* What the host wants done row by row is its own code: it runs where it was called. */
 static void parallel(cdz_backend *, void (*task)(void *arg, size_t i), void *arg, size_t n)
 {
@@ -39,7 +45,6 @@ static cdz_backend_api operations()
     cdz_backend_api api = {};
     api.size = sizeof api;
     api.name = CDZ_CUDA_NAME;
-    api.variant = CDZ_CUDA_NAME;
     api.host_memory = false;
     api.alloc = cuda_alloc;
     api.free = cuda_free;
@@ -50,6 +55,7 @@ static cdz_backend_api operations()
     api.copy = cuda_copy;
     api.place = cuda_place;
     api.unplace = cuda_unplace;
+    api.trouble = trouble;
     api.memory = cuda_memory;
     api.takes_int8 = takes_int8;
     api.matmul = cuda_matmul;
@@ -95,10 +101,12 @@ static cdz_backend *create(const cdz_device_options *options, char *why, size_t 
     snprintf(b->name, sizeof b->name, "%s:%d %s", CDZ_CUDA_NAME, options->device, info.name);
     b->precision = options->strict ? CDZ_PRECISION_F32 : options->precision;
     b->strict = options->strict;
+    b->step = 1;
     b->api = operations();
     b->api.device = b->name;
     b->base.api = &b->api;
     b->g = gpu_open(options->device, why, why_bytes);
+    if (b->g) b->api.variant = gpu_multiplies(b->g) ? "cublas" : "own kernels";
     if (b->g && cuda_stage_open(b)) return &b->base;
     if (b->g) snprintf(why, why_bytes, "%s: no pinned memory for copies", b->name);
     destroy(&b->base);

@@ -7,7 +7,8 @@
 
 enum {
     CUDA_STAGE_BYTES = 4 << 20, /* of either half of the pinned ring */
-    CUDA_SMALL = 24,            /* small things kept on the device by content */
+    CUDA_KINDS = 5,
+    CUDA_SMALL = 8, /* places of a kind */
     CUDA_TROUBLE = 512,
 };
 
@@ -20,20 +21,21 @@ struct cuda_stage {
 };
 
 /* Something small that a call gave in host memory, and its copy on the device. Layers give the same
- * again and again: what has the content of a copy is not copied. */
+ * again and again: what has the content of a copy is not copied. A step, from one wait to the next, gives
+ * like things in like order, so what is new takes the first place of its kind that this step has not used:
+ * then launches have the arguments they had a step before. */
 enum cuda_small_kind {
-    CUDA_IDS = 1,
+    CUDA_IDS,
     CUDA_POSITIONS,
     CUDA_FREQUENCIES,
     CUDA_FACTORS,
     CUDA_ROWS,
 };
 struct cuda_small {
-    cuda_small_kind kind;
     char *host;
     void *device;
     size_t bytes, room;
-    uint64_t last_used;
+    uint64_t step; /* that used it last */
 };
 
 struct cuda_block; /* of weights */
@@ -47,8 +49,9 @@ struct cuda_backend {
     bool strict;
     char trouble[CUDA_TROUBLE];
     cuda_stage stage;
-    cuda_small small[CUDA_SMALL];
-    uint64_t clock;
+    cuda_small small[CUDA_KINDS][CUDA_SMALL];
+    uint64_t step; /* counts waits, from 1 */
+    unsigned next; /* the place to overwrite when a step has used all of a kind */
     cuda_block *blocks;
     void *work[4]; /* work memory by use, grown on demand */
     size_t work_bytes[4];
@@ -69,7 +72,6 @@ bool cuda_stage_open(cuda_backend *b);
 void cuda_memory_close(cuda_backend *b);
 /* The first trouble stays. */
 void cuda_note(cuda_backend *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-bool cuda_well(cuda_backend *b);
 /* Work memory of at least so many bytes, whose content lasts until the next call for that use; NULL with a
  * noted trouble. */
 void *cuda_work_memory(cuda_backend *b, cuda_work use, size_t bytes);

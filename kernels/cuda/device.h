@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <utility>
 
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>

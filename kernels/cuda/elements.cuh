@@ -269,8 +269,9 @@ __device__ inline float vector_at(const void *data, int dtype, size_t i)
 
 #define CDZ_EACH_BLOCK_TYPE(DO)                                                                    \
     DO(CDZ_Q8_0)                                                                                   \
-    DO(CDZ_Q4_0) DO(CDZ_Q4_1) DO(CDZ_Q5_0) DO(CDZ_Q5_1) DO(CDZ_Q2_K) DO(CDZ_Q3_K) DO(CDZ_Q4_K)     \
-        DO(CDZ_Q5_K) DO(CDZ_Q6_K) DO(CDZ_NF4) DO(CDZ_FP4) DO(CDZ_INT8)
+    DO(CDZ_Q4_0)                                                                                   \
+    DO(CDZ_Q4_1) DO(CDZ_Q5_0) DO(CDZ_Q5_1) DO(CDZ_Q2_K) DO(CDZ_Q3_K) DO(CDZ_Q4_K) DO(CDZ_Q5_K)     \
+        DO(CDZ_Q6_K) DO(CDZ_NF4) DO(CDZ_FP4) DO(CDZ_INT8)
 #define CDZ_EACH_TYPE(DO) DO(CDZ_F32) DO(CDZ_F16) DO(CDZ_BF16) CDZ_EACH_BLOCK_TYPE(DO)
 
 __device__ inline float block_element(const uint8_t *row, int dtype, size_t i)

@@ -2,11 +2,13 @@
  * runtime and cuBLAS, tests/cuda/gpu_emulated.cpp of plain memory and fibres.
  *
  * Everything that returns nothing is put on the stream, in order, and cannot fail for the caller: the
- * first failure is kept as a sentence (gpu_trouble), and what comes after it does nothing. */
+ * first failure is kept as a sentence (gpu_trouble), and what comes after it does nothing. Launches are
+ * gathered first (pending.h). */
 #ifndef CDZ_CUDA_GPU_H
 #define CDZ_CUDA_GPU_H
 
 #include "device.h"
+#include "pending.h"
 
 struct gpu;
 
@@ -27,6 +29,8 @@ void gpu_unpin(gpu *g, void *memory);
 
 void gpu_zero(gpu *g, void *to, size_t bytes);
 void gpu_to_device(gpu *g, void *to, const void *pinned, size_t bytes);
+/* The same, but before launches that are pending: for memory that none of these reads. */
+void gpu_to_device_ahead(gpu *g, void *to, const void *pinned, size_t bytes);
 void gpu_to_host(gpu *g, void *pinned, const void *from, size_t bytes);
 void gpu_within(gpu *g, void *to, const void *from, size_t bytes);
 void gpu_wait(gpu *g); /* until the stream is empty */
@@ -55,30 +59,32 @@ struct gpu_shape {
     size_t blocks, threads, shared;
 };
 
-#if defined(__CUDACC__)
-bool gpu_may_launch(gpu *g);
-void gpu_launched(gpu *g, const char *name, cudaError_t status);
-cudaStream_t gpu_stream(gpu *g);
+/* Room for one more launch, or NULL after trouble; then that the launch is complete. */
+pending_launches *gpu_pending(gpu *g);
+void gpu_flush(gpu *g); /* what is pending, to the stream */
 
 template <typename... P, typename... A>
 void gpu_launch(gpu *g, const char *name, void (*kernel)(P...), gpu_shape shape, A... args)
 {
-    if (shape.blocks == 0 || !gpu_may_launch(g)) return;
-    kernel<<<(unsigned)shape.blocks, (unsigned)shape.threads, shape.shared, gpu_stream(g)>>>(
-        static_cast<P>(args)...);
-    gpu_launched(g, name, cudaPeekAtLastError());
-}
-#else
-bool gpu_may_launch(gpu *g);
-void gpu_launched(gpu *g, const char *trouble);
-
-template <typename... P, typename... A>
-void gpu_launch(gpu *g, const char *name, void (*kernel)(P...), gpu_shape shape, A... args)
-{
-    if (shape.blocks == 0 || !gpu_may_launch(g)) return;
-    gpu_launched(g, emu_launch(name, shape.blocks, shape.threads, shape.shared,
-                               [=] { kernel(static_cast<P>(args)...); }));
-}
+    static_assert((sizeof(P) + ... + 0) + 16 * sizeof...(P) <= PENDING_LARGEST,
+                  "too many arguments");
+    static_assert(sizeof...(P) <= PENDING_ARGUMENTS, "too many arguments");
+    pending_launches *p = shape.blocks ? gpu_pending(g) : nullptr;
+    if (!p) return;
+    pending_launch *l = &p->launch[p->n];
+    *l = {};
+    l->function = reinterpret_cast<const void *>(kernel);
+    l->name = name;
+    l->blocks = shape.blocks;
+    l->threads = shape.threads;
+    l->shared = shape.shared;
+    l->from = p->used;
+#if !defined(__CUDACC__)
+    l->call = pending_caller<P...>::call;
 #endif
+    (pending_add<P>(p, static_cast<P>(args)), ...);
+    l->to = p->used;
+    p->n++;
+}
 
 #endif

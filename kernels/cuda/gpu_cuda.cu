@@ -19,8 +19,24 @@ struct cublas_functions {
                            cudaDataType, int ldc, cublasComputeType_t, cublasGemmAlgo_t);
 };
 
+enum { GRAPHS = 48, GRAPH_LEAST = 8 }; /* kept; launches that are worth one */
+
+/* Launches that were given together, and once they have come a second time a graph of them. */
+struct gpu_graph {
+    pending_launches form; /* with the arguments that the graph has now */
+    unsigned ordinal;      /* which of the flushes since the last wait */
+    uint64_t last_used;    /* 0: nothing here */
+    cudaGraph_t graph;     /* names the nodes; NULL: none yet */
+    cudaGraphExec_t exec;
+    cudaGraphNode_t node[PENDING_MOST];
+};
+
 struct gpu {
     int device, processors;
+    pending_launches pending;
+    gpu_graph *graphs; /* (GRAPHS), or NULL: launches are given one by one */
+    unsigned ordinal;
+    uint64_t clock;
     cudaStream_t stream;
     void *library;
     cublas_functions cublas;
@@ -105,6 +121,10 @@ static void open_library(gpu *g)
     char name[64];
     snprintf(name, sizeof name, "libcublas.so.%d", CUBLAS_VER_MAJOR);
     g->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!g->library) { /* where the toolkit puts it */
+        snprintf(name, sizeof name, "/usr/local/cuda/lib64/libcublas.so.%d", CUBLAS_VER_MAJOR);
+        g->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    }
     if (!g->library) return;
     cublas_functions *f = &g->cublas;
     const bool found = find(g->library, "cublasCreate_v2", &f->create) &&
@@ -135,6 +155,7 @@ static cudaDataType_t type_of(cdz_dtype dtype)
 /* The library counts columns first: y^T (n, m) = w (n, k) x^T. */
 void gpu_multiply(gpu *g, const gpu_product *p)
 {
+    gpu_flush(g);
     if (!ready(g)) return;
     const float one = 1.0f, zero = 0.0f;
     const cudaDataType_t type = type_of(p->dtype);
@@ -164,6 +185,7 @@ gpu *gpu_open(int device, char *why, size_t why_bytes)
              cudaDeviceGetAttribute(&g->processors, cudaDevAttrMultiProcessorCount, device)) &&
         well(g, "opening a stream", cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking))) {
         open_library(g);
+        g->graphs = static_cast<gpu_graph *>(calloc(GRAPHS, sizeof *g->graphs));
         return g;
     }
     snprintf(why, why_bytes, "%s", g->trouble);
@@ -171,11 +193,16 @@ gpu *gpu_open(int device, char *why, size_t why_bytes)
     return nullptr;
 }
 
+static void drop_graph(gpu_graph *kept);
+
 void gpu_close(gpu *g)
 {
     if (!g) return;
+    gpu_flush(g);
     cudaSetDevice(g->device);
     cudaStreamSynchronize(g->stream);
+    for (unsigned i = 0; g->graphs && i < GRAPHS; i++) drop_graph(&g->graphs[i]);
+    free(g->graphs);
     if (g->handle) g->cublas.destroy(g->handle);
     cudaStreamDestroy(g->stream);
     if (g->library) dlclose(g->library);
@@ -193,9 +220,115 @@ int gpu_processors(const gpu *g)
     return g->processors;
 }
 
-cudaStream_t gpu_stream(gpu *g)
+/* ---- launches ---- */
+
+pending_launches *gpu_pending(gpu *g)
 {
-    return g->stream;
+    if (!pending_has_room(&g->pending)) gpu_flush(g);
+    return g->trouble[0] ? nullptr : &g->pending;
+}
+
+static void launch_each(gpu *g, pending_launches *p)
+{
+    for (unsigned i = 0; i < p->n; i++) {
+        const pending_launch *l = &p->launch[i];
+        void *arguments[PENDING_ARGUMENTS];
+        char what[96];
+        pending_addresses(p, l, arguments);
+        snprintf(what, sizeof what, "kernel %s", l->name);
+        if (!well(g, what,
+                  cudaLaunchKernel(l->function, dim3((unsigned)l->blocks),
+                                   dim3((unsigned)l->threads), arguments, l->shared, g->stream)))
+            return;
+    }
+}
+
+static cudaKernelNodeParams node_of(pending_launches *p, const pending_launch *l, void **arguments)
+{
+    pending_addresses(p, l, arguments);
+    cudaKernelNodeParams params = {};
+    params.func = const_cast<void *>(l->function);
+    params.gridDim = dim3((unsigned)l->blocks);
+    params.blockDim = dim3((unsigned)l->threads);
+    params.sharedMemBytes = (unsigned)l->shared;
+    params.kernelParams = arguments;
+    return params;
+}
+
+static void drop_graph(gpu_graph *kept)
+{
+    if (kept->exec) cudaGraphExecDestroy(kept->exec);
+    if (kept->graph) cudaGraphDestroy(kept->graph);
+    kept->exec = nullptr;
+    kept->graph = nullptr;
+}
+
+/* A chain: each launch after the one before it, as on the stream. */
+static bool build(gpu_graph *kept)
+{
+    bool built = cudaGraphCreate(&kept->graph, 0) == cudaSuccess;
+    for (unsigned i = 0; i < kept->form.n && built; i++) {
+        void *arguments[PENDING_ARGUMENTS];
+        const cudaKernelNodeParams params = node_of(&kept->form, &kept->form.launch[i], arguments);
+        built = cudaGraphAddKernelNode(&kept->node[i], kept->graph, i ? &kept->node[i - 1] : nullptr,
+                                       i ? 1 : 0, &params) == cudaSuccess;
+    }
+    return built && cudaGraphInstantiateWithFlags(&kept->exec, kept->graph, 0) == cudaSuccess;
+}
+
+static bool renew_arguments(gpu_graph *kept, pending_launches *p)
+{
+    for (unsigned i = 0; i < p->n; i++) {
+        if (pending_same_arguments(&kept->form, p, i)) continue;
+        void *arguments[PENDING_ARGUMENTS];
+        const cudaKernelNodeParams params = node_of(p, &p->launch[i], arguments);
+        if (cudaGraphExecKernelNodeSetParams(kept->exec, kept->node[i], &params) != cudaSuccess)
+            return false;
+    }
+    pending_copy(&kept->form, p);
+    return true;
+}
+
+/* The kept one of this form and place in a step, or the one to make it of: unused, else used longest ago. */
+static gpu_graph *graph_for(gpu *g, const pending_launches *p, bool *found)
+{
+    gpu_graph *oldest = &g->graphs[0];
+    for (gpu_graph *kept = g->graphs; kept < g->graphs + GRAPHS; kept++) {
+        *found = kept->last_used && kept->ordinal == g->ordinal && pending_same_form(&kept->form, p);
+        if (*found) return kept;
+        if (kept->last_used < oldest->last_used) oldest = kept;
+    }
+    return oldest;
+}
+
+/* Launches as a graph: false: not this time, or never again when the runtime would not. */
+static bool launch_graph(gpu *g, pending_launches *p)
+{
+    bool found;
+    if (!g->graphs || p->n < GRAPH_LEAST) return false;
+    gpu_graph *kept = graph_for(g, p, &found);
+    kept->last_used = ++g->clock;
+    if (!found) {
+        drop_graph(kept);
+        pending_copy(&kept->form, p);
+        kept->ordinal = g->ordinal;
+        return false;
+    }
+    if ((kept->exec || build(kept)) && renew_arguments(kept, p) &&
+        cudaGraphLaunch(kept->exec, g->stream) == cudaSuccess)
+        return true;
+    cudaGetLastError();
+    drop_graph(kept);
+    kept->last_used = 0;
+    return false;
+}
+
+void gpu_flush(gpu *g)
+{
+    pending_launches *p = &g->pending;
+    if (p->n && ready(g) && !launch_graph(g, p)) launch_each(g, p);
+    if (p->n) g->ordinal++;
+    p->n = p->used = 0;
 }
 
 /* ---- memory ---- */
@@ -212,6 +345,7 @@ void *gpu_alloc(gpu *g, size_t bytes)
 void gpu_free(gpu *g, void *memory)
 {
     if (!memory) return;
+    gpu_flush(g);
     cudaSetDevice(g->device);
     cudaStreamSynchronize(g->stream);
     cudaFree(memory);
@@ -235,6 +369,7 @@ void gpu_unpin(gpu *g, void *memory)
 
 void gpu_zero(gpu *g, void *to, size_t bytes)
 {
+    gpu_flush(g);
     if (bytes && ready(g)) well(g, "clearing memory", cudaMemsetAsync(to, 0, bytes, g->stream));
 }
 
@@ -246,16 +381,24 @@ static void copy(gpu *g, const char *what, void *to, const void *from, size_t by
 
 void gpu_to_device(gpu *g, void *to, const void *pinned, size_t bytes)
 {
+    gpu_flush(g);
+    copy(g, "a copy to the device", to, pinned, bytes, cudaMemcpyHostToDevice);
+}
+
+void gpu_to_device_ahead(gpu *g, void *to, const void *pinned, size_t bytes)
+{
     copy(g, "a copy to the device", to, pinned, bytes, cudaMemcpyHostToDevice);
 }
 
 void gpu_to_host(gpu *g, void *pinned, const void *from, size_t bytes)
 {
+    gpu_flush(g);
     copy(g, "a copy from the device", pinned, from, bytes, cudaMemcpyDeviceToHost);
 }
 
 void gpu_within(gpu *g, void *to, const void *from, size_t bytes)
 {
+    gpu_flush(g);
     copy(g, "a copy on the device", to, from, bytes, cudaMemcpyDeviceToDevice);
 }
 
@@ -263,20 +406,9 @@ void gpu_within(gpu *g, void *to, const void *from, size_t bytes)
 
 void gpu_wait(gpu *g)
 {
+    gpu_flush(g);
+    g->ordinal = 0;
     if (ready(g)) well(g, "waiting for the device", cudaStreamSynchronize(g->stream));
-}
-
-bool gpu_may_launch(gpu *g)
-{
-    return ready(g);
-}
-
-void gpu_launched(gpu *g, const char *name, cudaError_t status)
-{
-    char what[96];
-    if (status == cudaSuccess) return;
-    snprintf(what, sizeof what, "kernel %s", name);
-    well(g, what, status);
 }
 
 gpu_event *gpu_event_create(gpu *g)

@@ -26,13 +26,6 @@ void cuda_note(cuda_backend *b, const char *format, ...)
     va_end(arguments);
 }
 
-bool cuda_well(cuda_backend *b)
-{
-    const char *trouble = b->trouble[0] ? nullptr : gpu_trouble(b->g);
-    if (trouble) cuda_note(b, "%s", trouble);
-    return !b->trouble[0];
-}
-
 static void note_full(cuda_backend *b, const char *what, size_t bytes)
 {
     size_t left, all;
@@ -73,17 +66,22 @@ static size_t piece_of(size_t bytes)
     return bytes < CUDA_STAGE_BYTES ? bytes : (size_t)CUDA_STAGE_BYTES;
 }
 
-void cuda_upload(cdz_backend *base, void *to, const void *from, size_t bytes)
+static void upload(cuda_backend *b, void *to, const void *from, size_t bytes,
+                   void (*copy)(gpu *g, void *to, const void *pinned, size_t bytes))
 {
-    cuda_backend *b = cuda_of(base);
     const char *at = static_cast<const char *>(from);
     char *target = static_cast<char *>(to);
     for (size_t n; bytes; bytes -= n, at += n, target += n) {
         n = piece_of(bytes);
         char *pinned = stage(b, n);
         memcpy(pinned, at, n);
-        gpu_to_device(b->g, target, pinned, n);
+        copy(b->g, target, pinned, n);
     }
+}
+
+void cuda_upload(cdz_backend *base, void *to, const void *from, size_t bytes)
+{
+    upload(cuda_of(base), to, from, bytes, gpu_to_device);
 }
 
 void cuda_download(cdz_backend *base, void *to, const void *from, size_t bytes)
@@ -98,6 +96,7 @@ void cuda_download(cdz_backend *base, void *to, const void *from, size_t bytes)
         gpu_wait(b->g);
         memcpy(target, pinned, n);
     }
+    b->step++;
 }
 
 void cuda_copy(cdz_backend *base, void *to, const void *from, size_t bytes)
@@ -108,6 +107,7 @@ void cuda_copy(cdz_backend *base, void *to, const void *from, size_t bytes)
 void cuda_sync(cdz_backend *base)
 {
     gpu_wait(cuda_of(base)->g);
+    cuda_of(base)->step++;
 }
 
 /* ---- memory of the host's ---- */
@@ -212,13 +212,15 @@ char *cuda_scratch(cuda_backend *b, size_t bytes)
 
 /* ---- small things ---- */
 
-/* The place to put content of a kind in: one never used, else the one used longest ago. */
-static cuda_small *place_for(cuda_backend *b)
+/* The place to put new content in. `used`: launches of this step may still read what is there. */
+static cuda_small *place_for(cuda_backend *b, cuda_small_kind kind, bool *used)
 {
-    cuda_small *best = &b->small[0];
-    for (cuda_small *s = b->small; s < b->small + CUDA_SMALL; s++)
-        if (s->last_used < best->last_used) best = s;
-    return best;
+    cuda_small *places = b->small[kind];
+    *used = false;
+    for (cuda_small *s = places; s < places + CUDA_SMALL; s++)
+        if (s->step != b->step) return s;
+    *used = true;
+    return &places[b->next++ % CUDA_SMALL];
 }
 
 static bool make_room(cuda_backend *b, cuda_small *s, size_t bytes)
@@ -234,25 +236,24 @@ static bool make_room(cuda_backend *b, cuda_small *s, size_t bytes)
     return s->room != 0;
 }
 
-/* A copy is overwritten in the order of the stream: launches before it still read what was there. */
 const void *cuda_on_device(cuda_backend *b, cuda_small_kind kind, const void *data, size_t bytes)
 {
-    b->clock++;
-    for (cuda_small *s = b->small; s < b->small + CUDA_SMALL; s++)
-        if (s->kind == kind && s->bytes == bytes && memcmp(s->host, data, bytes) == 0) {
-            s->last_used = b->clock;
+    for (cuda_small *s = b->small[kind]; s < b->small[kind] + CUDA_SMALL; s++)
+        if (s->bytes == bytes && memcmp(s->host, data, bytes) == 0) {
+            s->step = b->step;
             return s->device;
         }
-    cuda_small *s = place_for(b);
+    bool used;
+    cuda_small *s = place_for(b, kind, &used);
     if (!make_room(b, s, bytes)) {
         note_full(b, "a call's arguments", bytes);
         return nullptr;
     }
-    s->kind = kind;
+    if (used || bytes > CUDA_STAGE_BYTES) gpu_flush(b->g);
     s->bytes = bytes;
-    s->last_used = b->clock;
+    s->step = b->step;
     memcpy(s->host, data, bytes);
-    cuda_upload(&b->base, s->device, data, bytes);
+    upload(b, s->device, data, bytes, gpu_to_device_ahead);
     return s->device;
 }
 
@@ -264,10 +265,11 @@ void cuda_memory_close(cuda_backend *b)
         gpu_unpin(b->g, b->stage.half[i]);
         gpu_event_destroy(b->g, b->stage.read[i]);
     }
-    for (cuda_small *s = b->small; s < b->small + CUDA_SMALL; s++) {
-        gpu_free(b->g, s->device);
-        free(s->host);
-    }
+    for (cuda_small(&places)[CUDA_SMALL] : b->small)
+        for (cuda_small &s : places) {
+            gpu_free(b->g, s.device);
+            free(s.host);
+        }
     for (void *work : b->work) gpu_free(b->g, work);
     while (b->blocks) {
         cuda_block *next = b->blocks->next;

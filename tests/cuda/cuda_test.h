@@ -130,7 +130,12 @@ static inline void open_run(run *t, int argc, char **argv)
 static inline int close_run(run *t)
 {
     cdz_backend *const all[] = {t->cpu, t->strict, t->f32, t->automatic};
-    for (size_t i = 0; i < 4; i++) all[i]->api->destroy(all[i]);
+    for (size_t i = 0; i < 4; i++) {
+        const char *trouble = all[i]->api->trouble ? all[i]->api->trouble(all[i]) : NULL;
+        if (trouble) printf("FAILED: %s\n", trouble);
+        if (trouble) t->failed++;
+        all[i]->api->destroy(all[i]);
+    }
     printf("COUNTED %u passed, %u failed, 0 skipped\n", t->passed, t->failed);
     return t->failed ? 1 : 0;
 }

@@ -2,7 +2,7 @@
  * emulate.cpp, everything done when it is asked for.
  *
  * CADENZA_EMULATED_DEVICES says how many devices there are (1), CADENZA_EMULATED_BYTES how much memory
- * each has (4 GiB). */
+ * each has (4 GiB), CADENZA_EMULATED_FAULT after how many launches it fails (never). */
 #include "gpu.h"
 
 #include <atomic>
@@ -12,8 +12,9 @@
 
 struct gpu {
     char trouble[512];
-    size_t total, used;
+    size_t total, used, launches, fault;
     std::map<void *, size_t> sizes;
+    pending_launches pending;
 };
 
 struct gpu_event {
@@ -50,12 +51,14 @@ gpu *gpu_open(int, char *, size_t)
 {
     gpu *g = new gpu();
     g->total = device_bytes();
+    g->fault = setting("CADENZA_EMULATED_FAULT", SIZE_MAX);
     return g;
 }
 
 void gpu_close(gpu *g)
 {
     if (!g) return;
+    gpu_flush(g);
     for (const auto &entry : g->sizes) emu_free(entry.first);
     delete g;
 }
@@ -89,6 +92,7 @@ void *gpu_alloc(gpu *g, size_t bytes)
 void gpu_free(gpu *g, void *memory)
 {
     if (!memory) return;
+    gpu_flush(g);
     g->used -= g->sizes[memory];
     g->sizes.erase(memory);
     emu_free(memory);
@@ -106,28 +110,38 @@ void gpu_unpin(gpu *, void *memory)
 
 void gpu_zero(gpu *g, void *to, size_t bytes)
 {
+    gpu_flush(g);
     /* Fresh pages are zero already: address space that nobody touches takes no memory. */
     if (g->sizes.count(to) && bytes > ((size_t)64 << 20)) return;
     memset(to, 0, bytes);
 }
 
-void gpu_to_device(gpu *, void *to, const void *pinned, size_t bytes)
+void gpu_to_device(gpu *g, void *to, const void *pinned, size_t bytes)
+{
+    gpu_flush(g);
+    memcpy(to, pinned, bytes);
+}
+
+void gpu_to_device_ahead(gpu *, void *to, const void *pinned, size_t bytes)
 {
     memcpy(to, pinned, bytes);
 }
 
-void gpu_to_host(gpu *, void *pinned, const void *from, size_t bytes)
+void gpu_to_host(gpu *g, void *pinned, const void *from, size_t bytes)
 {
+    gpu_flush(g);
     memcpy(pinned, from, bytes);
 }
 
-void gpu_within(gpu *, void *to, const void *from, size_t bytes)
+void gpu_within(gpu *g, void *to, const void *from, size_t bytes)
 {
+    gpu_flush(g);
     memmove(to, from, bytes);
 }
 
-void gpu_wait(gpu *)
+void gpu_wait(gpu *g)
 {
+    gpu_flush(g);
 }
 
 gpu_event *gpu_event_create(gpu *)
@@ -164,8 +178,9 @@ static float element(const gpu_product *p, const void *at, size_t i)
 }
 
 /* In an order that is not the kernels', as a library's is not. */
-void gpu_multiply(gpu *, const gpu_product *p)
+void gpu_multiply(gpu *g, const gpu_product *p)
 {
+    gpu_flush(g);
     for (size_t r = 0; r < p->m; r++)
         for (size_t j = 0; j < p->n; j++) {
             float even = 0.0f, odd = 0.0f;
@@ -178,12 +193,25 @@ void gpu_multiply(gpu *, const gpu_product *p)
         }
 }
 
-bool gpu_may_launch(gpu *g)
+pending_launches *gpu_pending(gpu *g)
 {
-    return !g->trouble[0];
+    if (!pending_has_room(&g->pending)) gpu_flush(g);
+    return g->trouble[0] ? nullptr : &g->pending;
 }
 
-void gpu_launched(gpu *g, const char *trouble)
+void gpu_flush(gpu *g)
 {
-    if (trouble) snprintf(g->trouble, sizeof g->trouble, "%s", trouble);
+    pending_launches *p = &g->pending;
+    for (unsigned i = 0; i < p->n && !g->trouble[0]; i++) {
+        const pending_launch *l = &p->launch[i];
+        void *arguments[PENDING_ARGUMENTS];
+        pending_addresses(p, l, arguments);
+        const char *trouble = emu_launch(l->name, l->blocks, l->threads, l->shared,
+                                         [&] { l->call(l->function, arguments); });
+        if (trouble) snprintf(g->trouble, sizeof g->trouble, "%s", trouble);
+        if (g->launches++ == g->fault)
+            snprintf(g->trouble, sizeof g->trouble, "kernel %s: the fault that was asked for",
+                     l->name);
+    }
+    p->n = p->used = 0;
 }

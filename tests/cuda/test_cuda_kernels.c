@@ -409,6 +409,30 @@ static void too_much_is_refused(run *t)
            "device 99: %s", why);
 }
 
+/* The emulation fails when it is asked to; a device is not. What comes after does nothing, and says why. */
+static void trouble_is_told(run *t)
+{
+    cdz_device_info info;
+    t->entry->describe(0, &info);
+    if (strncmp(info.name, "emulated", 8) != 0) return;
+    setenv("CADENZA_EMULATED_FAULT", "1", 1);
+    cdz_backend *b = open_device(t->entry, CDZ_PRECISION_AUTO, false);
+    unsetenv("CADENZA_EMULATED_FAULT");
+    const float ones[4] = {1.0f, 1.0f, 1.0f, 1.0f};
+    float *x = floats_there(b, ones, 4), back[4];
+    b->api->scale(b, x, 4, 1, 4, 2.0f);
+    b->api->download(b, back, x, sizeof back);
+    expect(t, !b->api->trouble(b) && back[0] == 2.0f, "trouble too early");
+    for (int i = 0; i < 3; i++) b->api->scale(b, x, 4, 1, 4, 2.0f);
+    b->api->download(b, back, x, sizeof back);
+    const char *trouble = b->api->trouble(b);
+    expect(t, trouble && strstr(trouble, "kernel each_element"), "the trouble: %s",
+           trouble ? trouble : "none");
+    expect(t, back[0] < 8.0f, "it went on after trouble");
+    b->api->free(b, x);
+    b->api->destroy(b);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -428,6 +452,7 @@ int main(int argc, char **argv)
         {"copies of any length", copies_of_any_length},
         {"many weights", many_weights},
         {"too much is refused", too_much_is_refused},
+        {"trouble is told", trouble_is_told},
     };
     run t;
     open_run(&t, argc, argv);
