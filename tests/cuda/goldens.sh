@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# The recorded cases on a CUDA device, in float32: goldens.sh BUILD [BACKENDS]. BACKENDS is a folder to open the backend
+# from instead of the build's own: the emulated one. Then a device that fails is tried too.
+set -uo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+export PATH="$build/bin:$PATH" CADENZA_PLUGIN_DIR="${CADENZA_PLUGIN_DIR:-$build/lib/cadenza}"
+[ -z "${2:-}" ] || export CADENZA_BACKENDS=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+model=$root/tests/golden/llama_gqa
+
+check() { # name, command...
+    local name=$1
+    shift
+    if "$@" >"$work/said" 2>&1; then passed=$((passed + 1)); else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        tail -5 "$work/said"
+    fi
+}
+
+# A refusal or a failure: status not 0 and the sentence.
+says() { # sentence, command...
+    local sentence=$1 said
+    shift
+    said=$("$@" 2>&1) && { echo "$* succeeded"; return 1; }
+    grep -q "$sentence" <<<"$said" || { echo "expected: $sentence"; echo "$said"; return 1; }
+}
+
+# replay NAME BATCH FOLDER...: of the recorded cases
+replay() {
+    local name=$1 batch=$2 p f u
+    shift 2
+    cadenza parity --device cuda --precision f32 --batch "$batch" "$@" >"$work/goldens" 2>&1
+    read -r p f u _ < <(awk '$1 == "all" { print $2, $3, $4 }' "$work/goldens") || { p=0 f=1 u=0; tail -5 "$work/goldens"; }
+    echo "goldens, $name: $p passed, $f failed, $u not supported"
+    [ "$((f + u))" -eq 0 ] || grep -iE "fail|unsupported" "$work/goldens" | head
+    passed=$((passed + p)) failed=$((failed + f + u))
+}
+
+# On a device all of them; on the emulation, which is slow, families that differ.
+cd "$root/tests/golden"
+if [ -n "${2:-}" ]; then
+    replay "alone" one gpt2 bart gemma2 gemma3 llama_bf16 llama_draft mistral_sw phi3_longrope qwen3 stablelm t5_relu
+    replay "together" all llama_f16 qwen3_moe
+else
+    all=(*/cases.json)
+    replay "alone" one "${all[@]%/cases.json}"
+    replay "together" all "${all[@]%/cases.json}"
+fi
+
+# The same tokens as on the CPU, drawn ones too.
+same_tokens() { # options of the device...
+    cadenza run "$model" -p "the cat" -s do_sample=true -s seed=7 -s max_new_tokens=24 >"$work/cpu" || return 1
+    cadenza run "$model" -p "the cat" -s do_sample=true -s seed=7 -s max_new_tokens=24 "$@" >"$work/device" || return 1
+    cmp "$work/cpu" "$work/device"
+}
+check "draws are the CPU's" same_tokens --device cuda
+check "draws are the CPU's, strictly" same_tokens --device cuda --determinism strict
+if [ -n "${2:-}" ]; then
+    check "a device that fails ends the request" env CADENZA_EMULATED_FAULT=40 bash -c "$(declare -f says)
+        says 'the device has failed: kernel .*: the fault that was asked for' cadenza run '$model' --device cuda -p 'the cat'"
+    check "no device is a sentence" env CADENZA_EMULATED_DEVICES=0 bash -c "$(declare -f says)
+        says 'told to have no device' cadenza run '$model' --device cuda -p 'the cat'"
+fi
+echo "COUNTED $passed passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ] && [ $passed -gt 0 ]
