@@ -63,7 +63,10 @@ UNUSED static rig rig_open(const char *model, cdz_engine_options options)
     cdz_error err = {0};
     if (!options.kv_bytes) options.kv_bytes = 8 << 20;
     /* As the library does, so that every test of the engine can run on another device. */
-    options.device = (cdz_device_wish){.name = cdz_env_device(), .folder = cdz_env_backends()};
+    options.device = (cdz_device_wish){.name = cdz_env_device(),
+                                       .folder = cdz_env_backends(),
+                                       .precision = CDZ_PRECISION_F32,
+                                       .strict = true};
     must(cdz_engine_create(&options, &r.engine, &err), &err);
     r.model = open_model(r.engine, model);
     return r;
