@@ -284,10 +284,13 @@ static cdz_status with_device(cdz_runtime *runtime, cdz_status status, cdz_pipel
 {
     cdz_origin at;
     const char *name = status == CDZ_OK ? cdz_pipeline_device(*pipeline, &at) : NULL;
-    if (!name || cdz_engine_wish_device(runtime->engine, name, err) == CDZ_OK) return status;
+    if (!name) return status;
+    status = cdz_engine_wish_device(runtime->engine, name, err);
+    if (status == CDZ_OK) return CDZ_OK;
+    if (err) cdz_err_prefix(err, "%s:%u: [model]", at.file, at.line); /* the pipeline's memory */
     cdz_pipeline_free(*pipeline);
     *pipeline = NULL;
-    return cdz_err_prefix(err, "%s:%u: [model]", at.file, at.line);
+    return status;
 }
 
 cdz_status cdz_pipeline_load(cdz_runtime *runtime, const char *file, cdz_pipeline **out,
