@@ -118,7 +118,7 @@ __device__ inline void dot_chunk(float acc[R][4], const uint8_t *w, const float 
 /* Block b of a call is tile b / blocks of x; its part has the weight rows of b % blocks. Shared memory:
  * [chunk][R][PRODUCT_ROWS] floats. */
 template <int D, unsigned R>
-__global__ void __launch_bounds__(PRODUCT_WARPS *GPU_WARP)
+__global__ void __launch_bounds__(PRODUCT_WARPS *GPU_WARP, 2)
     products(const __grid_constant__ product_call c)
 {
     GPU_SHARED(float, sums);
