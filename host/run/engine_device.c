@@ -83,6 +83,7 @@ bool cdz_engine_call(cdz_engine *engine, void (*run)(void *arg), void *arg)
     while (engine->order && !engine->stopping) pthread_cond_wait(&engine->ordered, &engine->lock);
     const bool runs = !engine->stopping;
     if (runs) {
+        /* cppcheck-suppress autoVariables ; it is waited for */
         engine->order = &order;
         pthread_cond_broadcast(&engine->wake);
         while (!order.done) pthread_cond_wait(&engine->ordered, &engine->lock);
