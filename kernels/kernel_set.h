@@ -103,8 +103,9 @@ typedef struct cdz_attend_query {
 typedef struct cdz_attend {
     cdz_attend_query query[CDZ_ATTEND_QUERIES];
     size_t n_queries, head_dim;
-    const float *base;     /* keys of block 0 for this layer and kv head; the values follow them */
-    size_t block_stride;   /* floats from a block to the next */
+    const void *base;      /* keys of block 0 for this layer and kv head; the values follow them */
+    cdz_dtype type;        /* of both, a plain one */
+    size_t block_stride;   /* elements from a block to the next */
     const int32_t *blocks; /* of the sequence */
     float scale;
     float soft_cap;      /* of the scaled and biased scores; 0: none */
@@ -152,7 +153,7 @@ typedef struct cdz_kernel_set {
                    size_t n);
     void (*rotate_pairs)(float *x, const float *cosine, const float *sine, size_t n);
 
-    void (*attend)(const cdz_attend *tile);
+    void (*attend[CDZ_N_PLAIN])(const cdz_attend *tile); /* by the store's type */
 } cdz_kernel_set;
 
 extern const cdz_kernel_set cdz_scalar_set;

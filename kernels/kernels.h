@@ -114,13 +114,14 @@ typedef enum cdz_curve {
 
 /* The paged KV store of one model. A block holds CDZ_KV_BLOCK positions of every layer. Inside,
  * per layer and kv head, keys lie as [CDZ_KV_BLOCK/8][head_dim][8] (eight positions side by
- * side) and values as [CDZ_KV_BLOCK][head_dim]; the backend alone reads and writes them. Always
+ * side) and values as [CDZ_KV_BLOCK][head_dim], in the type of the shape; the backend alone reads and writes them. Always
  * finite: fresh blocks are zeroed. */
 enum { CDZ_KV_BLOCK = 32 };
 typedef struct cdz_kv cdz_kv;
 
 typedef struct cdz_kv_shape {
     size_t n_layers, n_kv_heads, head_dim;
+    cdz_dtype type; /* a plain one: keys and values are rounded to it when written, and widened when read */
 } cdz_kv_shape;
 
 /* One query row of an attention call: position p of a sequence sees the positions
@@ -227,6 +228,7 @@ typedef struct cdz_backend_api {
     /* KV memory of n_blocks blocks; NULL: out of memory. */
     cdz_kv *(*kv_create)(cdz_backend *b, const cdz_kv_shape *shape, size_t n_blocks);
     void (*kv_destroy)(cdz_backend *b, cdz_kv *kv);
+    /* 0: a shape that does not fit, or a type that this backend does not keep. */
     size_t (*kv_block_bytes)(cdz_backend *b, const cdz_kv_shape *shape);
     /* A whole block, all layers. */
     void (*kv_copy)(cdz_backend *b, cdz_kv *kv, int32_t to, int32_t from);

@@ -10,23 +10,32 @@ static const struct model {
     size_t n_heads, n_kv_heads, head_dim;
     uint32_t window;
     float soft_cap;
-    bool biased; /* by distance */
-    bool whole;  /* every position sees the text to its end */
+    bool biased;    /* by distance */
+    bool whole;     /* every position sees the text to its end */
+    cdz_dtype type; /* of the store */
 } models[] = {
-    {"seven heads to one", 14, 2, 64, 0, 0, false, false},
-    {"one to one", 4, 4, 16, 0, 0, false, false},
-    {"odd head size", 6, 2, 20, 0, 0, false, false},
-    {"head smaller than a register", 3, 1, 5, 0, 0, false, false},
-    {"window of one", 4, 2, 24, 1, 0, false, false},
-    {"window across blocks", 14, 2, 64, 40, 0, false, false},
-    {"window of a block", 9, 1, 32, 32, 0, false, false},
-    {"window longer than the text", 4, 2, 8, 4096, 0, false, false},
-    {"soft cap", 8, 2, 32, 0, 1.5f, false, false},
-    {"soft cap and window", 9, 3, 20, 45, 50.0f, false, false},
-    {"bias", 4, 4, 12, 0, 0, true, false},
-    {"bias, cap and window", 6, 3, 16, 70, 2.0f, true, false},
-    {"to the end", 4, 2, 16, 0, 0, false, true},
-    {"bias to the end", 4, 4, 12, 0, 0, true, true},
+    {"seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_F32},
+    {"one to one", 4, 4, 16, 0, 0, false, false, CDZ_F32},
+    {"odd head size", 6, 2, 20, 0, 0, false, false, CDZ_F32},
+    {"head smaller than a register", 3, 1, 5, 0, 0, false, false, CDZ_F32},
+    {"window of one", 4, 2, 24, 1, 0, false, false, CDZ_F32},
+    {"window across blocks", 14, 2, 64, 40, 0, false, false, CDZ_F32},
+    {"window of a block", 9, 1, 32, 32, 0, false, false, CDZ_F32},
+    {"window longer than the text", 4, 2, 8, 4096, 0, false, false, CDZ_F32},
+    {"soft cap", 8, 2, 32, 0, 1.5f, false, false, CDZ_F32},
+    {"soft cap and window", 9, 3, 20, 45, 50.0f, false, false, CDZ_F32},
+    {"bias", 4, 4, 12, 0, 0, true, false, CDZ_F32},
+    {"bias, cap and window", 6, 3, 16, 70, 2.0f, true, false, CDZ_F32},
+    {"to the end", 4, 2, 16, 0, 0, false, true, CDZ_F32},
+    {"bias to the end", 4, 4, 12, 0, 0, true, true, CDZ_F32},
+    {"float16, seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_F16},
+    {"float16, odd head size and window", 6, 2, 20, 45, 0, false, false, CDZ_F16},
+    {"float16, all at once", 6, 3, 5, 70, 2.0f, true, false, CDZ_F16},
+    {"float16 to the end", 4, 2, 16, 0, 0, false, true, CDZ_F16},
+    {"bfloat16, seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_BF16},
+    {"bfloat16, odd head size and window", 6, 2, 20, 45, 0, false, false, CDZ_BF16},
+    {"bfloat16, all at once", 6, 3, 5, 70, 2.0f, true, false, CDZ_BF16},
+    {"bfloat16 to the end", 4, 2, 16, 0, 0, false, true, CDZ_BF16},
 };
 enum { N_MODELS = sizeof models / sizeof *models };
 
@@ -40,6 +49,15 @@ typedef struct text {
     float scale;
 } text;
 
+static void round_all(cdz_dtype type, float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float kept;
+        cdz_quantise(type, &kept, &x[i], 1);
+        cdz_widen(type, &x[i], &kept, 1);
+    }
+}
+
 static text make_text(const struct model *model, uint32_t seed, int32_t first_block)
 {
     rng r = {seed};
@@ -48,6 +66,8 @@ static text make_text(const struct model *model, uint32_t seed, int32_t first_bl
               .q_width = model->n_heads * model->head_dim};
     t.k = random_floats(&r, LENGTH * t.kv_width);
     t.v = random_floats(&r, LENGTH * t.kv_width);
+    round_all(model->type, t.k, LENGTH * t.kv_width); /* what the store keeps as it is */
+    round_all(model->type, t.v, LENGTH * t.kv_width);
     t.q = random_floats(&r, LENGTH * t.q_width);
     for (size_t i = 0; i < LENGTH * t.q_width; i++) t.q[i] *= 8.0f;
     if (model->biased) t.bias = random_floats(&r, model->n_heads * (2 * LENGTH - 1));
@@ -72,7 +92,7 @@ static cdz_kv_row row_at(const text *t, size_t position)
 
 static cdz_kv *make_store(cdz_backend *b, const struct model *model, size_t n_blocks)
 {
-    const cdz_kv_shape shape = {LAYERS, model->n_kv_heads, model->head_dim};
+    const cdz_kv_shape shape = {LAYERS, model->n_kv_heads, model->head_dim, model->type};
     cdz_kv *kv = b->api->kv_create(b, &shape, n_blocks);
     assert_non_null(kv);
     return kv;
@@ -374,14 +394,44 @@ static void fresh_blocks_hold_zeros(void **state)
     free_text(&t);
 }
 
+/* Keys and values of any size are rounded as weights of the type are, and never become infinite. */
+static void what_is_written_is_rounded(void **state)
+{
+    static const cdz_dtype types[] = {CDZ_F16, CDZ_BF16};
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const struct model plain = {"", 4, 2, 24, 0, 0, false, false, CDZ_F32};
+        struct model model = plain;
+        model.type = types[i];
+        text raw = make_text(&plain, 21, 0), rounded = make_text(&plain, 21, 0);
+        raw.v[3] = 1e9f;
+        rounded.v[3] = types[i] == CDZ_F16 ? 65504.0f : 1e9f;
+        raw.model = rounded.model = &model;
+        round_all(types[i], rounded.k, LENGTH * rounded.kv_width);
+        round_all(types[i], rounded.v, LENGTH * rounded.kv_width);
+        float *a = expect(&raw), *b = expect(&rounded);
+        assert_memory_equal(a, b, LENGTH * raw.q_width * sizeof *a);
+        for (size_t at = 0; at < LENGTH * raw.q_width; at++) assert_true(isfinite(a[at]));
+        free(a);
+        free(b);
+        free_text(&raw);
+        free_text(&rounded);
+    }
+}
+
 static void impossible_stores_are_refused(void **state)
 {
     (void)state;
     cdz_backend *b = make_backend(NULL, 1);
-    const cdz_kv_shape good = {2, 2, 64}, empty = {0, 2, 64}, huge = {SIZE_MAX / 2, 3, 64};
+    const cdz_kv_shape good = {2, 2, 64, CDZ_F32}, empty = {0, 2, 64, CDZ_F32},
+                       huge = {SIZE_MAX / 2, 3, 64, CDZ_BF16}, half = {2, 2, 64, CDZ_F16},
+                       blocks = {2, 2, 64, CDZ_Q8_0};
     assert_int_equal(b->api->kv_block_bytes(b, &good),
                      2 * 2 * 64 * 2 * CDZ_KV_BLOCK * sizeof(float));
+    assert_int_equal(b->api->kv_block_bytes(b, &half), b->api->kv_block_bytes(b, &good) / 2);
     assert_int_equal(b->api->kv_block_bytes(b, &huge), 0);
+    assert_int_equal(b->api->kv_block_bytes(b, &blocks), 0);
+    assert_null(b->api->kv_create(b, &blocks, 4));
     assert_null(b->api->kv_create(b, &empty, 4));
     assert_null(b->api->kv_create(b, &huge, 4));
     assert_null(b->api->kv_create(b, &good, 0));
@@ -400,6 +450,7 @@ int main(void)
         cmocka_unit_test(nan_is_not_hidden),
         cmocka_unit_test(copied_blocks_read_the_same),
         cmocka_unit_test(fresh_blocks_hold_zeros),
+        cmocka_unit_test(what_is_written_is_rounded),
         cmocka_unit_test(impossible_stores_are_refused),
     };
     return cmocka_run_group_tests_name("kernels: attention", tests, NULL, NULL);

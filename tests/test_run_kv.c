@@ -8,7 +8,7 @@
 
 #include "run/sequence.h"
 
-static const cdz_kv_shape shape = {2, 1, 8};
+static const cdz_kv_shape shape = {2, 1, 8, CDZ_F32};
 
 typedef struct store {
     cdz_backend *backend;

@@ -115,7 +115,7 @@ static float *activations(model *m, size_t columns)
 /* A store for BATCH sequences of `length` positions, or for one prompt. */
 static void make_store(model *m, size_t length)
 {
-    const cdz_kv_shape shape = {m->s->layers, m->s->kv_heads, m->s->dim};
+    const cdz_kv_shape shape = {m->s->layers, m->s->kv_heads, m->s->dim, CDZ_F32};
     m->blocks_each = length / CDZ_KV_BLOCK + 1;
     m->kv = must(m->b->api->kv_create(m->b, &shape, BATCH * m->blocks_each), "the KV store");
     m->blocks = must(malloc(BATCH * m->blocks_each * sizeof *m->blocks), "block lists");

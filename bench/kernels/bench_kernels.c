@@ -143,7 +143,7 @@ static void run_attention(void *arg)
 static void bench_attention(cdz_backend *b)
 {
     enum { LAYERS = 24, BLOCKS = 4096 / CDZ_KV_BLOCK, PROMPT = 512 };
-    const cdz_kv_shape shape = {LAYERS, 2, 64};
+    const cdz_kv_shape shape = {LAYERS, 2, 64, CDZ_F32};
     cdz_kv *kv = b->api->kv_create(b, &shape, BLOCKS);
     int32_t blocks[BLOCKS];
     cdz_kv_row rows[PROMPT];

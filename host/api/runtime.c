@@ -31,6 +31,19 @@ static cdz_status open_registry(const cdz_options *options, cdz_registry **out, 
     return cdz_plugins_open_user(&want, options->plugins, options->n_plugins, out, err);
 }
 
+static cdz_status kv_type_of(const char *name, cdz_dtype *out, cdz_error *err)
+{
+    static const char *const names[CDZ_N_PLAIN] = {
+        [CDZ_F32] = "f32", [CDZ_F16] = "f16", [CDZ_BF16] = "bf16"};
+    if (!name) return CDZ_OK;
+    for (int t = 0; t < CDZ_N_PLAIN; t++)
+        if (strcmp(name, names[t]) == 0) {
+            *out = (cdz_dtype)t;
+            return CDZ_OK;
+        }
+    return cdz_err(err, CDZ_E_USAGE, "KV cache in '%s': expected f32, f16 or bf16", name);
+}
+
 static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_error *err)
 {
     uint32_t n_threads = options->n_threads;
@@ -47,6 +60,8 @@ static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_
                               .folder = cdz_env_backends()};
     CDZ_TRY(cdz_precision_named(options->precision, &device.precision, err));
     CDZ_TRY(cdz_determinism_named(options->determinism, &device.strict, err));
+    cdz_dtype kv_type = CDZ_F32;
+    CDZ_TRY(kv_type_of(options->kv_cache, &kv_type, err));
     cdz_engine_options want = {
         .device = device,
         .device_fixed = options->device != NULL,
@@ -56,6 +71,7 @@ static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_
         .fibres = cdz_env_fibres(),
         .one_by_one = cdz_env_plan_off(),
         .kv_bytes = options->kv_bytes,
+        .kv_type = kv_type,
         .max_queue = options->max_queue,
         .max_running = options->max_running,
         .profile = options->profile,

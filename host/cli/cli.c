@@ -129,6 +129,7 @@ const char cdz_cli_common_help[] =
     "  --activations KIND       what quantised weights meet: int8 (faster), f32 (as if they were\n"
     "                           plain), or auto: int8 where the type has it, f32 in parity\n"
     "  --threads N              threads for the kernels; default: the physical cores\n"
+    "  --kv-cache TYPE          what KV caches hold: f32, or f16 or bf16, which take half\n"
     "  --kv-memory SIZE         memory for KV caches, as 512M or 2G; default: a quarter of all,\n"
     "                           or what a device has free\n";
 
@@ -264,6 +265,7 @@ bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const c
         *status =
             cdz_cli_misuse(command, "--kv-memory %s: expected a size such as 512M or 2G", value);
         return false;
+    case CDZ_OPT_KV_CACHE: o->kv_cache = value; return true;
     case CDZ_OPT_TIMEOUT:
         if (take_number(value, 0.001, 1e9, &o->timeout_s)) return true;
         *status = cdz_cli_misuse(command, "--timeout %s: expected seconds above 0", value);

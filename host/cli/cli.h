@@ -64,6 +64,7 @@ typedef struct cdz_cli_options {
     uint32_t n_plugins;
     uint32_t n_threads;
     uint64_t kv_bytes;
+    const char *kv_cache; /* f32, f16 or bf16; NULL: f32 */
     double timeout_s;
     bool safe_mode, allow_model_plugins;
     bool dev;        /* reload what changes; run and chat */
@@ -80,6 +81,7 @@ enum {
     CDZ_OPT_PLUGIN,
     CDZ_OPT_THREADS,
     CDZ_OPT_KV_MEMORY,
+    CDZ_OPT_KV_CACHE,
     CDZ_OPT_SEED,
     CDZ_OPT_TIMEOUT,
     CDZ_OPT_SAFE_MODE,
@@ -101,6 +103,7 @@ enum {
         {"plugin", required_argument, NULL, CDZ_OPT_PLUGIN},                                       \
         {"threads", required_argument, NULL, CDZ_OPT_THREADS},                                     \
         {"kv-memory", required_argument, NULL, CDZ_OPT_KV_MEMORY},                                 \
+        {"kv-cache", required_argument, NULL, CDZ_OPT_KV_CACHE},                                   \
         {"seed", required_argument, NULL, CDZ_OPT_SEED},                                           \
         {"timeout", required_argument, NULL, CDZ_OPT_TIMEOUT},                                     \
         {"safe-mode", no_argument, NULL, CDZ_OPT_SAFE_MODE},                                       \

@@ -361,6 +361,8 @@ static cdz_status prepare(bench *b, const options *o, cdz_error *err)
     b->report.weights = cdz_run_model_weights(b->session->model->run);
     b->report.settings = o->settings;
     b->report.cost = cdz_cost_of(b->report.weights);
+    if (o->common.kv_cache && strcmp(o->common.kv_cache, "f32") != 0)
+        b->report.cost.kv_bytes /= 2; /* the session took it: f16 or bf16 */
     b->report.model = o->common.model ? o->common.model : "the shipped model";
     b->report.quantize = o->common.quantize;
     b->report.activations = o->common.activations ? o->common.activations : "auto";

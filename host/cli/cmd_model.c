@@ -150,6 +150,7 @@ static void print_memory(const cdz_weights *w, uint64_t context)
     snprintf(label, sizeof label, "KV at %llu", (unsigned long long)context);
     double kv = (double)w->facts.kv_bytes_per_token * (double)context;
     print_bytes(label, kv);
+    print_bytes("  in f16 or bf16", kv / 2); /* --kv-cache */
     static const double GIB = 1024.0 * 1024 * 1024;
     const double have = cdz_memory_limit(), available = cdz_memory_free(),
                  need = (double)w->facts.file_bytes + kv + OVERHEAD_BYTES;

@@ -388,6 +388,7 @@ static int replay_all(parity *p, char **paths, int n)
     cdz_options options = {.size = sizeof options,
                            .n_threads = p->options.n_threads,
                            .kv_bytes = p->options.kv_bytes,
+                           .kv_cache = p->options.kv_cache,
                            .plugins = p->options.plugins,
                            .n_plugins = p->options.n_plugins,
                            .safe_mode = p->options.safe_mode,

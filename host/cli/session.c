@@ -144,6 +144,7 @@ static cdz_status open_all(const cdz_cli_options *o, const char *folder, cdz_ses
         .size = sizeof options,
         .n_threads = o->n_threads,
         .kv_bytes = o->kv_bytes,
+        .kv_cache = o->kv_cache,
         .plugins = o->plugins,
         .n_plugins = o->n_plugins,
         .safe_mode = o->safe_mode,

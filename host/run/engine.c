@@ -192,6 +192,7 @@ cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out
     engine->budget.limit = options->kv_bytes ? options->kv_bytes : default_kv_bytes();
     engine->wish_fixed = options->device_fixed;
     engine->kv_given = options->kv_bytes != 0;
+    engine->kv_type = options->kv_type;
     engine->max_queue = options->max_queue;
     engine->max_running = options->max_running ? options->max_running : DEFAULT_RUNNING;
     engine->own_profile.now = CDZ_WORK_IDLE;
@@ -263,6 +264,10 @@ static cdz_status check_block(const cdz_engine *engine, const cdz_run_model *mod
 {
     const uint64_t limit = kv_limit(engine);
     if (model->block_bytes > 0 && model->block_bytes <= limit) return CDZ_OK;
+    if (model->block_bytes == 0 && model->shape.type != CDZ_F32)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "KV memory: %s keeps keys and values in F32 only, not in %s",
+                       model->device->api->name, cdz_dtype_name(model->shape.type));
     return cdz_err(err, CDZ_E_LIMIT,
                    "KV memory: %" PRIu64 " bytes are allowed, but one block of %d positions of "
                    "this model takes %" PRIu64,
@@ -296,7 +301,7 @@ cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_to
     model->engine = engine;
     model->weights = weights;
     model->tokenizer = tokenizer;
-    model->shape = (cdz_kv_shape){arch->n_layers, arch->n_kv_heads, arch->head_dim};
+    model->shape = (cdz_kv_shape){arch->n_layers, arch->n_kv_heads, arch->head_dim, engine->kv_type};
     const cdz_status status = settle(engine, model, err);
     if (status == CDZ_OK || model->placed) list_model(engine, model);
     if (status == CDZ_OK)

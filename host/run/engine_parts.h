@@ -49,6 +49,7 @@ struct cdz_engine {
     cdz_backend *backend; /* the CPU */
     cdz_fibres *fibres;
     cdz_kv_budget budget; /* its limit changes under the lock */
+    cdz_dtype kv_type;
     cdz_engine_stats now;
     cdz_profile *profile; /* &own_profile, or NULL: no times are taken */
     cdz_profile own_profile;

@@ -9,8 +9,47 @@
 #define CDZ_ATTEND_H
 
 #include "cpu/avx2.h"
+#include "ref/scalar_math.h"
 
-enum { TILE_QUERIES = 4, WORD = 8, LINE = 16 /* floats that the memory gives at once */ };
+enum {
+    TILE_QUERIES = 4,
+    WORD = 8,
+    LINE = 16 /* elements that the memory gives at once, at least */
+};
+
+/* What the store holds: whoever includes this file for another type than float32 says so. Widening is exact. */
+#if defined(CDZ_ATTEND_F16)
+typedef uint16_t kv_element;
+CDZ_INLINE __m256 widen8(const kv_element *at)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));
+}
+static float widen1(const kv_element *at)
+{
+    return cdz_widen_f16(*at);
+}
+#elif defined(CDZ_ATTEND_BF16)
+typedef uint16_t kv_element;
+CDZ_INLINE __m256 widen8(const kv_element *at)
+{
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)at));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+static float widen1(const kv_element *at)
+{
+    return cdz_widen_bf16(*at);
+}
+#else
+typedef float kv_element;
+CDZ_INLINE __m256 widen8(const kv_element *at)
+{
+    return _mm256_loadu_ps(at);
+}
+static float widen1(const kv_element *at)
+{
+    return *at;
+}
+#endif
 
 /* cdz_exp, eight at a time: the same operations on the same values. */
 CDZ_INLINE __m256 exp8(__m256 x)
@@ -73,7 +112,7 @@ static void cap_scores(float *s, size_t first, size_t begin, size_t end, float s
 /* Scores of nq heads for two groups of eight positions: one chain over d per head and group. What lies
  * at `ahead` is asked for meanwhile, as much as is read. */
 CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const cdz_attend_query *query,
-                             const float *keys, const float *ahead, float *scores)
+                             const kv_element *keys, const kv_element *ahead, float *scores)
 {
     const size_t group_floats = tile->head_dim * CDZ_POSITION_GROUP;
     const __m256 scale = _mm256_set1_ps(tile->scale);
@@ -82,8 +121,8 @@ CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const cdz_attend_qu
     for (int i = 0; i < 2 * nq; i++) acc[i] = _mm256_setzero_ps();
     for (size_t d = 0; d < tile->head_dim; d++) {
         _mm_prefetch((const char *)(ahead + d * LINE), _MM_HINT_T0);
-        const __m256 k0 = _mm256_loadu_ps(keys + d * CDZ_POSITION_GROUP);
-        const __m256 k1 = _mm256_loadu_ps(keys + d * CDZ_POSITION_GROUP + group_floats);
+        const __m256 k0 = widen8(keys + d * CDZ_POSITION_GROUP);
+        const __m256 k1 = widen8(keys + d * CDZ_POSITION_GROUP + group_floats);
         CDZ_UNROLL
         for (int i = 0; i < nq; i++) {
             const __m256 q = _mm256_broadcast_ss(query[i].q + d);
@@ -102,8 +141,8 @@ CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const cdz_attend_qu
 /* acc[d..] += weight(p) * v[p][d..] for positions [from, to) of one block, eight or sixteen dims
  * at once. */
 CDZ_INLINE void add_values(int nq, int words, const cdz_attend_query *query, const float *weights,
-                           size_t stride, const float *values, const float *ahead, size_t dim,
-                           size_t d, size_t from, size_t to)
+                           size_t stride, const kv_element *values, const kv_element *ahead,
+                           size_t dim, size_t d, size_t from, size_t to)
 {
     __m256 acc[2 * TILE_QUERIES];
     CDZ_UNROLL
@@ -113,8 +152,7 @@ CDZ_INLINE void add_values(int nq, int words, const cdz_attend_query *query, con
         __m256 v[2];
         if (words == 2) _mm_prefetch((const char *)(ahead + p * dim + d), _MM_HINT_T0);
         CDZ_UNROLL
-        for (int c = 0; c < words; c++)
-            v[c] = _mm256_loadu_ps(values + p * dim + d + (size_t)c * WORD);
+        for (int c = 0; c < words; c++) v[c] = widen8(values + p * dim + d + (size_t)c * WORD);
         CDZ_UNROLL
         for (int i = 0; i < nq; i++) {
             const __m256 w = _mm256_broadcast_ss(weights + (size_t)i * stride + p);
@@ -129,21 +167,21 @@ CDZ_INLINE void add_values(int nq, int words, const cdz_attend_query *query, con
 
 /* The same for the dims past the last whole register. */
 static void add_values_rest(size_t nq, const cdz_attend_query *query, const float *weights,
-                            size_t stride, const float *values, size_t dim, size_t d, size_t from,
-                            size_t to)
+                            size_t stride, const kv_element *values, size_t dim, size_t d,
+                            size_t from, size_t to)
 {
     for (size_t i = 0; i < nq; i++)
         for (size_t at = d; at < dim; at++) {
             float sum = query[i].out[at];
             for (size_t p = from; p < to; p++)
-                sum = __builtin_fmaf(weights[i * stride + p], values[p * dim + at], sum);
+                sum = __builtin_fmaf(weights[i * stride + p], widen1(values + p * dim + at), sum);
             query[i].out[at] = sum;
         }
 }
 
 CDZ_INLINE void add_all_dims(int nq, const cdz_attend_query *query, const float *weights,
-                             size_t stride, const float *values, const float *ahead, size_t dim,
-                             size_t from, size_t to)
+                             size_t stride, const kv_element *values, const kv_element *ahead,
+                             size_t dim, size_t from, size_t to)
 {
     size_t d = 0;
     for (; d + 2 * WORD <= dim; d += 2 * WORD)
@@ -154,7 +192,7 @@ CDZ_INLINE void add_all_dims(int nq, const cdz_attend_query *query, const float 
 }
 
 static void score_any(size_t nq, const cdz_attend *tile, const cdz_attend_query *query,
-                      const float *keys, const float *ahead, float *scores)
+                      const kv_element *keys, const kv_element *ahead, float *scores)
 {
     switch (nq) {
     case 4: score_groups(4, tile, query, keys, ahead, scores); break;
@@ -164,8 +202,9 @@ static void score_any(size_t nq, const cdz_attend *tile, const cdz_attend_query 
     }
 }
 
-static void values_any(size_t nq, const cdz_attend_query *query, const float *weights, size_t stride,
-                       const float *values, const float *ahead, size_t dim, size_t from, size_t to)
+static void values_any(size_t nq, const cdz_attend_query *query, const float *weights,
+                       size_t stride, const kv_element *values, const kv_element *ahead, size_t dim,
+                       size_t from, size_t to)
 {
     switch (nq) {
     case 4: add_all_dims(4, query, weights, stride, values, ahead, dim, from, to); break;
@@ -201,15 +240,17 @@ static span common(const cdz_attend_query *query, size_t n)
     return s;
 }
 
-static const float *block_of(const cdz_attend *tile, size_t position)
+static const kv_element *block_of(const cdz_attend *tile, size_t position)
 {
-    return tile->base + (size_t)tile->blocks[position / CDZ_KV_BLOCK] * tile->block_stride;
+    return (const kv_element *)tile->base +
+           (size_t)tile->blocks[position / CDZ_KV_BLOCK] * tile->block_stride;
 }
 
 /* Memory is read in 4 KiB steps that lie far apart, which the processor's own prefetching does not see
  * coming: the kernels ask for the block after the one that they compute with. After the last keys come the
  * first values, after the last values nothing new. */
-static const float *after_keys(const cdz_attend *tile, size_t position, size_t first, size_t end)
+static const kv_element *after_keys(const cdz_attend *tile, size_t position, size_t first,
+                                    size_t end)
 {
     const size_t next = position / CDZ_KV_BLOCK * CDZ_KV_BLOCK + CDZ_KV_BLOCK;
     return next < end ? block_of(tile, next)
@@ -223,8 +264,8 @@ static void score_blocks(const cdz_attend *tile, size_t first, size_t end)
     const size_t pair = 2 * CDZ_POSITION_GROUP;
     for (size_t position = first; position < end; position += pair) {
         const size_t within = position % CDZ_KV_BLOCK * tile->head_dim;
-        const float *keys = block_of(tile, position) + within;
-        const float *next = after_keys(tile, position, first, end) + within;
+        const kv_element *keys = block_of(tile, position) + within;
+        const kv_element *next = after_keys(tile, position, first, end) + within;
         for (size_t i = 0; i < tile->n_queries; i += TILE_QUERIES) {
             const size_t nq =
                 tile->n_queries - i < TILE_QUERIES ? tile->n_queries - i : TILE_QUERIES;
@@ -279,14 +320,13 @@ static void add_span(const cdz_attend *tile, size_t i, size_t nq, size_t first, 
                      size_t end)
 {
     const float *weights = tile->scores + i * tile->score_stride;
-    const size_t values_at =
-        (size_t)CDZ_KV_BLOCK * tile->head_dim; /* past the keys, and as many floats */
+    const size_t values_at = (size_t)CDZ_KV_BLOCK * tile->head_dim; /* past the keys, and as many */
     for (size_t at = begin; at < end;) {
         const size_t block = at / CDZ_KV_BLOCK * CDZ_KV_BLOCK;
         const size_t to = end < block + CDZ_KV_BLOCK ? end : block + CDZ_KV_BLOCK;
         const size_t within = values_at + (at - block) * tile->head_dim;
-        const float *values = block_of(tile, at) + within;
-        const float *next = i == 0 && to < end ? block_of(tile, to) + within : values;
+        const kv_element *values = block_of(tile, at) + within;
+        const kv_element *next = i == 0 && to < end ? block_of(tile, to) + within : values;
         values_any(nq, &tile->query[i], weights + (at - first), tile->score_stride, values, next,
                    tile->head_dim, 0, to - at);
         at = to;

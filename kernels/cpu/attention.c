@@ -101,8 +101,10 @@ static void compute(const call *c, const tile *t, float *out, float *scores)
     cdz_attend a = {
         .n_queries = t->n,
         .head_dim = dim,
-        .base = kv->memory + (c->layer * kv->shape.n_kv_heads + t->kv_head) * kv->head_floats,
-        .block_stride = kv->block_floats,
+        .base = (const char *)kv->memory +
+                (c->layer * kv->shape.n_kv_heads + t->kv_head) * kv->head_size * kv->bytes,
+        .type = kv->shape.type,
+        .block_stride = kv->block_size,
         .blocks = c->rows[t->row].blocks,
         .scale = c->how.scale,
         .soft_cap = c->how.soft_cap,
@@ -124,7 +126,7 @@ static void compute(const call *c, const tile *t, float *out, float *scores)
         if (query->end > end) end = query->end;
     }
     a.score_stride = (ceil_div(end, CDZ_KV_BLOCK) - begin / CDZ_KV_BLOCK) * CDZ_KV_BLOCK;
-    c->set->attend(&a);
+    c->set->attend[kv->shape.type](&a);
 }
 
 /* ---- alone ---- */

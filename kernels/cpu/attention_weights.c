@@ -6,13 +6,21 @@
 #include "cpu/cpu_backend.h"
 #include "ref/scalar_math.h"
 
-static float score(const cdz_kv *kv, const float *keys, const float *q, size_t within)
+/* Element i of the store, widened. */
+static float element(const cdz_kv *kv, size_t i)
+{
+    float x;
+    cdz_widen(kv->shape.type, &x, (const char *)kv->memory + i * kv->bytes, 1);
+    return x;
+}
+
+static float score(const cdz_kv *kv, size_t keys, const float *q, size_t within)
 {
     const size_t dim = kv->shape.head_dim;
-    const float *key =
+    const size_t key =
         keys + within / CDZ_POSITION_GROUP * dim * CDZ_POSITION_GROUP + within % CDZ_POSITION_GROUP;
     float s = 0.0f;
-    for (size_t d = 0; d < dim; d++) s = fmaf(key[d * CDZ_POSITION_GROUP], q[d], s);
+    for (size_t d = 0; d < dim; d++) s = fmaf(element(kv, key + d * CDZ_POSITION_GROUP), q[d], s);
     return s;
 }
 
@@ -33,12 +41,11 @@ void cdz_cpu_attention_weights(cdz_backend *b, float *out, size_t ldo, const flo
     const size_t own = (size_t)row->position + 1, end = own + row->ahead;
     const size_t begin = how->window && own > how->window ? own - how->window : 0;
     for (size_t h = 0; h < how->n_heads; h++) {
-        const float *base =
-            kv->memory + (layer * kv->shape.n_kv_heads + h / group) * kv->head_floats;
+        const size_t base = (layer * kv->shape.n_kv_heads + h / group) * kv->head_size;
         float *to = out + h * ldo;
         memset(to, 0, begin * sizeof *to);
         for (size_t p = begin; p < end; p++) {
-            const float *keys = base + (size_t)row->blocks[p / CDZ_KV_BLOCK] * kv->block_floats;
+            const size_t keys = base + (size_t)row->blocks[p / CDZ_KV_BLOCK] * kv->block_size;
             float s = score(kv, keys, q + h * dim, p % CDZ_KV_BLOCK) * how->scale;
             if (how->bias)
                 s += how->bias[h * how->bias_stride + how->bias_zero + p - row->position];

@@ -62,6 +62,8 @@ CDZ_INLINE float fold8(__m256 v)
 
 /* The attention of this instruction set, compiled from attend.h. */
 void cdz_avx2_attend(const cdz_attend *tile);
+void cdz_avx2_attend_f16(const cdz_attend *tile);
+void cdz_avx2_attend_bf16(const cdz_attend *tile);
 
 CDZ_INT8_DECLARE(cdz_avx2_int8);
 

@@ -17,7 +17,10 @@
     .scale_norm = scale_norm, .silu_mul = silu_mul, .activate = {gelu, gelu_tanh, relu, silu},     \
     .mul = mul, .scale = scale, .add_scaled = add_scaled, .soft_cap = soft_cap,                    \
     .subtract = subtract, .scale_shift = scale_shift, .sum = sum, .rotate = rotate,                \
-    .rotate_pairs = rotate_pairs, .attend = cdz_avx512_attend,
+    .rotate_pairs = rotate_pairs,                                                                  \
+    .attend = {[CDZ_F32] = cdz_avx512_attend,                                                      \
+               [CDZ_F16] = cdz_avx512_attend_f16,                                                  \
+               [CDZ_BF16] = cdz_avx512_attend_bf16},
 
 const cdz_kernel_set cdz_avx512_set = {
     .int8_tile = CDZ_INT8_TILES(cdz_avx2_int8), .int8_heights = {4, 2, 1}, EVERYTHING_ELSE};

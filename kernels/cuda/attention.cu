@@ -21,6 +21,7 @@ struct cdz_kv {
 static size_t block_floats(const cdz_kv_shape *shape)
 {
     size_t n;
+    if (shape->type != CDZ_F32) return 0;
     if (__builtin_mul_overflow(shape->n_layers, shape->n_kv_heads, &n)) return 0;
     if (__builtin_mul_overflow(n, shape->head_dim, &n)) return 0;
     if (__builtin_mul_overflow(n, (size_t)2 * CDZ_KV_BLOCK, &n)) return 0;

@@ -7,24 +7,34 @@
  * out[d] = (sum over p ascending, by fused multiply-add from +0, of weight(p) * v[p][d]) / sum,
  *          as a product with 1 / sum
  *
- * Lanes and order hang on absolute positions only. */
+ * k and v are what the store holds, widened exactly. Lanes and order hang on absolute positions only. */
 #include "ref/ref.h"
 #include "ref/scalar_math.h"
 
-/* Keys of a block lie as [4 groups][head_dim][8], its values after them as [32][head_dim]. */
-static const float *block_of(const cdz_attend *tile, size_t position)
+/* Keys of a block lie as [4 groups][head_dim][8], its values after them as [32][head_dim]. Where it begins: */
+static size_t block_of(const cdz_attend *tile, size_t position)
 {
-    return tile->base + (size_t)tile->blocks[position / CDZ_KV_BLOCK] * tile->block_stride;
+    return (size_t)tile->blocks[position / CDZ_KV_BLOCK] * tile->block_stride;
+}
+
+/* Element i of what the base points to, widened. */
+static float element(const cdz_attend *tile, size_t i)
+{
+    switch (tile->type) {
+    case CDZ_F16: return cdz_widen_f16(((const uint16_t *)tile->base)[i]);
+    case CDZ_BF16: return cdz_widen_bf16(((const uint16_t *)tile->base)[i]);
+    default: return ((const float *)tile->base)[i];
+    }
 }
 
 static float score(const cdz_attend *tile, const cdz_attend_query *query, size_t position)
 {
     const size_t within = position % CDZ_KV_BLOCK, group = within / CDZ_POSITION_GROUP;
-    const float *key = block_of(tile, position) + group * tile->head_dim * CDZ_POSITION_GROUP +
+    const size_t key = block_of(tile, position) + group * tile->head_dim * CDZ_POSITION_GROUP +
                        within % CDZ_POSITION_GROUP;
     float s = 0.0f;
     for (size_t d = 0; d < tile->head_dim; d++)
-        s = fmaf(key[d * CDZ_POSITION_GROUP], query->q[d], s);
+        s = fmaf(element(tile, key + d * CDZ_POSITION_GROUP), query->q[d], s);
     s *= tile->scale;
     if (query->bias) s += query->bias[position];
     return tile->soft_cap != 0.0f ? cdz_soft_cap(s, tile->soft_cap) : s;
@@ -54,9 +64,10 @@ static void attend_one(const cdz_attend *tile, const cdz_attend_query *query)
     for (size_t d = 0; d < dim; d++) out[d] = 0.0f;
     for (size_t i = 0; i < n; i++) {
         const size_t position = query->begin + i;
-        const float *value =
+        const size_t value =
             block_of(tile, position) + (CDZ_KV_BLOCK + position % CDZ_KV_BLOCK) * dim;
-        for (size_t d = 0; d < dim; d++) out[d] = fmaf(weights[i], value[d], out[d]);
+        for (size_t d = 0; d < dim; d++)
+            out[d] = fmaf(weights[i], element(tile, value + d), out[d]);
     }
     for (size_t d = 0; d < dim; d++) out[d] *= inverse;
 }

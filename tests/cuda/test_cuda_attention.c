@@ -92,7 +92,7 @@ static void open_scene(run *t, scene *c, const setting *s, cdz_backend *b)
     c->narrow = s->kv_heads * s->dim;
     c->ld = c->wide + GAP;
     const size_t n_blocks = c->lengths[0] / CDZ_KV_BLOCK + c->lengths[1] / CDZ_KV_BLOCK + 3;
-    const cdz_kv_shape shape = {LAYERS, s->kv_heads, s->dim};
+    const cdz_kv_shape shape = {LAYERS, s->kv_heads, s->dim, CDZ_F32};
     c->here = t->cpu->api->kv_create(t->cpu, &shape, n_blocks);
     c->there = b->api->kv_create(b, &shape, n_blocks);
     expect(t, c->here && c->there, "no store");

@@ -398,10 +398,10 @@ static void too_much_is_refused(run *t)
     b->api->memory(b, &left, &total);
     expect(t, left <= total, "more is free than there is");
     expect(t, !b->api->alloc(b, total + 1), "more than there is was given");
-    const cdz_kv_shape shape = {2, 2, 64};
+    const cdz_kv_shape shape = {2, 2, 64, CDZ_F32};
     expect(t, !b->api->kv_create(b, &shape, total / b->api->kv_block_bytes(b, &shape) + 1),
            "a store larger than the memory");
-    const cdz_kv_shape huge = {SIZE_MAX / 2, 8, 64};
+    const cdz_kv_shape huge = {SIZE_MAX / 2, 8, 64, CDZ_F32};
     expect(t, b->api->kv_block_bytes(b, &huge) == 0, "a shape that does not fit has a size");
     char why[256] = "";
     const cdz_device_options options = {sizeof options, 99, CDZ_PRECISION_AUTO, false};
