@@ -5,49 +5,20 @@
 #include "load/model_files.h"
 
 typedef struct visitor {
-    cdz_status (*visit)(void *arg, cdz_weight *matrix);
+    cdz_status (*visit)(void *arg, cdz_weight *weight);
     void *arg;
+    bool all; /* or the matrices of layers alone: no bias, no norm, no router, nothing outside of them */
 } visitor;
 
-static cdz_status visit(const visitor *v, cdz_weight *matrix)
+static cdz_status visit(const visitor *v, cdz_weight *weight)
 {
-    return matrix->data ? v->visit(v->arg, matrix) : CDZ_OK;
+    return weight->data ? v->visit(v->arg, weight) : CDZ_OK;
 }
-
-static cdz_status visit_feed_forward(const visitor *v, cdz_feed_forward *f)
-{
-    CDZ_TRY(visit(v, &f->gate.w));
-    CDZ_TRY(visit(v, &f->up.w));
-    return visit(v, &f->down.w);
-}
-
-static cdz_status visit_layer(const visitor *v, const cdz_arch *a, cdz_layer_weights *l)
-{
-    cdz_linear *const linears[] = {&l->q,       &l->k,       &l->v,       &l->o,
-                                   &l->cross_q, &l->cross_k, &l->cross_v, &l->cross_o};
-    for (size_t i = 0; i < sizeof linears / sizeof *linears; i++) CDZ_TRY(visit(v, &linears[i]->w));
-    for (uint32_t e = 0; l->experts && e < a->n_experts; e++)
-        CDZ_TRY(visit_feed_forward(v, &l->experts[e]));
-    return visit_feed_forward(v, &l->mlp);
-}
-
-cdz_status cdz_weights_each_matrix(cdz_weights *w,
-                                   cdz_status (*each)(void *arg, cdz_weight *matrix), void *arg)
-{
-    const visitor v = {each, arg};
-    for (uint32_t i = 0; i < w->arch.n_layers; i++)
-        CDZ_TRY(visit_layer(&v, &w->arch, &w->layers[i]));
-    for (uint32_t i = 0; w->arch.encoder && i < w->arch.encoder->n_layers; i++)
-        CDZ_TRY(visit_layer(&v, w->arch.encoder, &w->encoder.layers[i]));
-    return CDZ_OK;
-}
-
-/* --- all weights ---------------------------------------------------------------------------------- */
 
 static cdz_status visit_linear(const visitor *v, cdz_linear *l)
 {
     CDZ_TRY(visit(v, &l->w));
-    return visit(v, &l->bias);
+    return v->all ? visit(v, &l->bias) : CDZ_OK;
 }
 
 static cdz_status visit_norm(const visitor *v, cdz_norm *n)
@@ -56,43 +27,56 @@ static cdz_status visit_norm(const visitor *v, cdz_norm *n)
     return visit(v, &n->bias);
 }
 
-static cdz_status visit_all_feed_forward(const visitor *v, cdz_feed_forward *f)
+static cdz_status visit_feed_forward(const visitor *v, cdz_feed_forward *f)
 {
     CDZ_TRY(visit_linear(v, &f->gate));
     CDZ_TRY(visit_linear(v, &f->up));
     return visit_linear(v, &f->down);
 }
 
-static cdz_status visit_all_of_layer(const visitor *v, const cdz_arch *a, cdz_layer_weights *l)
+static cdz_status visit_layer(const visitor *v, const cdz_arch *a, cdz_layer_weights *l)
 {
     cdz_norm *const norms[] = {&l->attn_norm,       &l->attn_post_norm, &l->cross_norm,
                                &l->cross_post_norm, &l->mlp_norm,       &l->mlp_post_norm,
                                &l->q_norm,          &l->k_norm};
-    cdz_linear *const linears[] = {&l->q,       &l->k,       &l->v,       &l->o,     &l->cross_q,
-                                   &l->cross_k, &l->cross_v, &l->cross_o, &l->router};
-    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) CDZ_TRY(visit_norm(v, norms[i]));
+    cdz_linear *const linears[] = {&l->q,       &l->k,       &l->v,       &l->o,
+                                   &l->cross_q, &l->cross_k, &l->cross_v, &l->cross_o};
+    for (size_t i = 0; v->all && i < sizeof norms / sizeof *norms; i++)
+        CDZ_TRY(visit_norm(v, norms[i]));
     for (size_t i = 0; i < sizeof linears / sizeof *linears; i++)
         CDZ_TRY(visit_linear(v, linears[i]));
+    if (v->all) CDZ_TRY(visit_linear(v, &l->router));
     for (uint32_t e = 0; l->experts && e < a->n_experts; e++)
-        CDZ_TRY(visit_all_feed_forward(v, &l->experts[e]));
-    return visit_all_feed_forward(v, &l->mlp);
+        CDZ_TRY(visit_feed_forward(v, &l->experts[e]));
+    return visit_feed_forward(v, &l->mlp);
+}
+
+static cdz_status visit_layers(const visitor *v, cdz_weights *w)
+{
+    for (uint32_t i = 0; i < w->arch.n_layers; i++)
+        CDZ_TRY(visit_layer(v, &w->arch, &w->layers[i]));
+    for (uint32_t i = 0; w->arch.encoder && i < w->arch.encoder->n_layers; i++)
+        CDZ_TRY(visit_layer(v, w->arch.encoder, &w->encoder.layers[i]));
+    return CDZ_OK;
+}
+
+cdz_status cdz_weights_each_matrix(cdz_weights *w,
+                                   cdz_status (*each)(void *arg, cdz_weight *matrix), void *arg)
+{
+    return visit_layers(&(visitor){each, arg, false}, w);
 }
 
 cdz_status cdz_weights_each(cdz_weights *w, cdz_status (*each)(void *arg, cdz_weight *weight),
                             void *arg)
 {
-    const visitor v = {each, arg};
+    const visitor v = {each, arg, true};
     cdz_encoder_weights *e = &w->encoder;
     cdz_weight *const alone[] = {&w->embed, &w->head.w,    &w->positions, &w->relative,
                                  &e->embed, &e->positions, &e->relative,  &w->head.bias};
     cdz_norm *const norms[] = {&w->embed_norm, &w->final_norm, &e->embed_norm, &e->final_norm};
     for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) CDZ_TRY(visit(&v, alone[i]));
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) CDZ_TRY(visit_norm(&v, norms[i]));
-    for (uint32_t i = 0; i < w->arch.n_layers; i++)
-        CDZ_TRY(visit_all_of_layer(&v, &w->arch, &w->layers[i]));
-    for (uint32_t i = 0; w->arch.encoder && i < w->arch.encoder->n_layers; i++)
-        CDZ_TRY(visit_all_of_layer(&v, w->arch.encoder, &e->layers[i]));
-    return CDZ_OK;
+    return visit_layers(&v, w);
 }
 
 void cdz_weights_let_go(const cdz_weight *matrix)
