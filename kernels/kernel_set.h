@@ -23,11 +23,30 @@ enum {
 typedef void cdz_dot_fn(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
                         size_t ldx, size_t m);
 
-/* The kernels of all block types, in the order of cdz_dtype. */
-#define CDZ_BLOCK_KERNELS(prefix)                                                                  \
-    prefix##_q8_0, prefix##_q4_0, prefix##_q4_1, prefix##_q5_0, prefix##_q5_1, prefix##_q2_k,      \
-        prefix##_q3_k, prefix##_q4_k, prefix##_q5_k, prefix##_q6_k, prefix##_nf4, prefix##_fp4,    \
-        prefix##_int8
+/* ONE(name, dtype, ...) for every type of gguf, which are those that int8 activations meet; and for
+ * every block type. In the order of cdz_dtype. */
+#define CDZ_GGUF_TYPES(ONE, ...)                                                                   \
+    ONE(q8_0, CDZ_Q8_0, __VA_ARGS__)                                                               \
+    ONE(q4_0, CDZ_Q4_0, __VA_ARGS__)                                                               \
+    ONE(q4_1, CDZ_Q4_1, __VA_ARGS__)                                                               \
+    ONE(q5_0, CDZ_Q5_0, __VA_ARGS__)                                                               \
+    ONE(q5_1, CDZ_Q5_1, __VA_ARGS__)                                                               \
+    ONE(q2_k, CDZ_Q2_K, __VA_ARGS__)                                                               \
+    ONE(q3_k, CDZ_Q3_K, __VA_ARGS__)                                                               \
+    ONE(q4_k, CDZ_Q4_K, __VA_ARGS__)                                                               \
+    ONE(q5_k, CDZ_Q5_K, __VA_ARGS__)                                                               \
+    ONE(q6_k, CDZ_Q6_K, __VA_ARGS__)
+#define CDZ_BLOCK_TYPES(ONE, ...)                                                                  \
+    CDZ_GGUF_TYPES(ONE, __VA_ARGS__)                                                               \
+    ONE(nf4, CDZ_NF4, __VA_ARGS__)                                                                 \
+    ONE(fp4, CDZ_FP4, __VA_ARGS__)                                                                 \
+    ONE(int8, CDZ_INT8, __VA_ARGS__)
+
+/* Their kernels prefix_q8_0 and so on: as declarations of a function type, as entries of a table. */
+#define CDZ_TYPE_DECLARATION(name, dtype, fn, prefix) fn prefix##_##name;
+#define CDZ_TYPE_ENTRY(name, dtype, prefix)           [dtype] = prefix##_##name,
+#define CDZ_BLOCK_DECLARE(fn, prefix)                 CDZ_BLOCK_TYPES(CDZ_TYPE_DECLARATION, fn, prefix)
+#define CDZ_BLOCK_KERNELS(prefix)                     CDZ_BLOCK_TYPES(CDZ_TYPE_ENTRY, prefix)
 
 typedef void cdz_widen_fn(float *restrict y, const void *restrict x, size_t n);
 
@@ -77,15 +96,10 @@ typedef struct cdz_int8_tile {
 typedef void cdz_int8_fn(const cdz_int8_tile *tile);
 
 /* The kernels of one instruction set, in the table of a set: CDZ_INT8_TILES(cdz_avx2_int8). */
-#define CDZ_INT8_DECLARE(prefix)                                                                   \
-    cdz_int8_fn prefix##_q8_0, prefix##_q4_0, prefix##_q4_1, prefix##_q5_0, prefix##_q5_1,         \
-        prefix##_q2_k, prefix##_q3_k, prefix##_q4_k, prefix##_q5_k, prefix##_q6_k
+#define CDZ_INT8_DECLARE(prefix) CDZ_GGUF_TYPES(CDZ_TYPE_DECLARATION, cdz_int8_fn, prefix)
 #define CDZ_INT8_TILES(prefix)                                                                     \
     {                                                                                              \
-        [CDZ_Q8_0] = prefix##_q8_0, [CDZ_Q4_0] = prefix##_q4_0, [CDZ_Q4_1] = prefix##_q4_1,        \
-        [CDZ_Q5_0] = prefix##_q5_0, [CDZ_Q5_1] = prefix##_q5_1, [CDZ_Q2_K] = prefix##_q2_k,        \
-        [CDZ_Q3_K] = prefix##_q3_k, [CDZ_Q4_K] = prefix##_q4_k, [CDZ_Q5_K] = prefix##_q5_k,        \
-        [CDZ_Q6_K] = prefix##_q6_k                                                                 \
+        CDZ_GGUF_TYPES(CDZ_TYPE_ENTRY, prefix)                                                     \
     }
 
 /* The definition: one row of blocks by one of activations, `step` apart, on top of acc. */

@@ -65,11 +65,11 @@ void cdz_avx2_attend(const cdz_attend *tile);
 void cdz_avx2_attend_f16(const cdz_attend *tile);
 void cdz_avx2_attend_bf16(const cdz_attend *tile);
 
-CDZ_INT8_DECLARE(cdz_avx2_int8);
+CDZ_INT8_DECLARE(cdz_avx2_int8)
 
 cdz_dot_fn cdz_avx2_dot_f32, cdz_avx2_dot_f16, cdz_avx2_dot_bf16;
-cdz_dot_fn CDZ_BLOCK_KERNELS(cdz_avx2_dot);
-cdz_widen_fn CDZ_BLOCK_KERNELS(cdz_avx2_widen);
+CDZ_BLOCK_DECLARE(cdz_dot_fn, cdz_avx2_dot)
+CDZ_BLOCK_DECLARE(cdz_widen_fn, cdz_avx2_widen)
 cdz_pack_weights_fn cdz_avx2_pack_f32, cdz_avx2_pack_f16, cdz_avx2_pack_bf16;
 void cdz_avx2_pack_rows(float *packed, const float *x, size_t ldx, size_t rows, size_t height,
                         size_t kc);

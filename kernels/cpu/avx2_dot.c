@@ -197,15 +197,15 @@ void cdz_avx2_dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, 
 }
 
 /* Rows of blocks have no tail. */
-#define BLOCKS(name, dtype)                                                                        \
-    void cdz_avx2_dot_##name(float *y, size_t ldy, const void *w, size_t n, size_t k,              \
-                             const float *x, size_t ldx, size_t m)                                 \
+#define BLOCKS(name, dtype, set)                                                                   \
+    void set##_dot_##name(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x, \
+                          size_t ldx, size_t m)                                                    \
     {                                                                                              \
         const size_t done = far_rows(2, dtype, w, n, k, x, ldx, m, y, ldy);                        \
         const char *rest = (const char *)w + done * cdz_row_bytes(dtype, k);                       \
         far_rows(1, dtype, rest, n - done, k, x, ldx, m, y + done, ldy);                           \
     }                                                                                              \
-    void cdz_avx2_widen_##name(float *restrict y, const void *restrict x, size_t n)                \
+    void set##_widen_##name(float *restrict y, const void *restrict x, size_t n)                   \
     {                                                                                              \
         for (size_t k = 0; k < n; k += CDZ_LANES) {                                                \
             const group16 g = group_at(dtype, x, k);                                               \
@@ -213,16 +213,4 @@ void cdz_avx2_dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, 
             _mm256_storeu_ps(y + k + 8, group8(dtype, &g, 1));                                     \
         }                                                                                          \
     }
-BLOCKS(q8_0, CDZ_Q8_0)
-BLOCKS(q4_0, CDZ_Q4_0)
-BLOCKS(q4_1, CDZ_Q4_1)
-BLOCKS(q5_0, CDZ_Q5_0)
-BLOCKS(q5_1, CDZ_Q5_1)
-BLOCKS(q2_k, CDZ_Q2_K)
-BLOCKS(q3_k, CDZ_Q3_K)
-BLOCKS(q4_k, CDZ_Q4_K)
-BLOCKS(q5_k, CDZ_Q5_K)
-BLOCKS(q6_k, CDZ_Q6_K)
-BLOCKS(nf4, CDZ_NF4)
-BLOCKS(fp4, CDZ_FP4)
-BLOCKS(int8, CDZ_INT8)
+CDZ_BLOCK_TYPES(BLOCKS, cdz_avx2)

@@ -62,11 +62,11 @@ void cdz_avx512_attend(const cdz_attend *tile);
 void cdz_avx512_attend_f16(const cdz_attend *tile);
 void cdz_avx512_attend_bf16(const cdz_attend *tile);
 
-CDZ_INT8_DECLARE(cdz_vnni_int8);
+CDZ_INT8_DECLARE(cdz_vnni_int8)
 
 cdz_dot_fn cdz_avx512_dot_f32, cdz_avx512_dot_f16, cdz_avx512_dot_bf16;
-cdz_dot_fn CDZ_BLOCK_KERNELS(cdz_avx512_dot);
-cdz_widen_fn CDZ_BLOCK_KERNELS(cdz_avx512_widen);
+CDZ_BLOCK_DECLARE(cdz_dot_fn, cdz_avx512_dot)
+CDZ_BLOCK_DECLARE(cdz_widen_fn, cdz_avx512_widen)
 cdz_pack_weights_fn cdz_avx512_pack_f32, cdz_avx512_pack_f16, cdz_avx512_pack_bf16;
 void cdz_avx512_pack_rows(float *packed, const float *x, size_t ldx, size_t rows, size_t height,
                           size_t kc);

@@ -141,28 +141,16 @@ void cdz_avx512_dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k
 }
 
 /* Rows of blocks have no tail. Four streams are enough where widening takes its time. */
-#define BLOCKS(name, dtype)                                                                        \
-    void cdz_avx512_dot_##name(float *y, size_t ldy, const void *w, size_t n, size_t k,            \
-                               const float *x, size_t ldx, size_t m)                               \
+#define BLOCKS(name, dtype, set)                                                                   \
+    void set##_dot_##name(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x, \
+                          size_t ldx, size_t m)                                                    \
     {                                                                                              \
         const size_t done = far_rows(4, dtype, w, n, k, x, ldx, m, y, ldy);                        \
         const char *rest = (const char *)w + done * cdz_row_bytes(dtype, k);                       \
         far_rows(1, dtype, rest, n - done, k, x, ldx, m, y + done, ldy);                           \
     }                                                                                              \
-    void cdz_avx512_widen_##name(float *restrict y, const void *restrict x, size_t n)              \
+    void set##_widen_##name(float *restrict y, const void *restrict x, size_t n)                   \
     {                                                                                              \
         for (size_t k = 0; k < n; k += CDZ_LANES) _mm512_storeu_ps(y + k, blocks16(dtype, x, k));  \
     }
-BLOCKS(q8_0, CDZ_Q8_0)
-BLOCKS(q4_0, CDZ_Q4_0)
-BLOCKS(q4_1, CDZ_Q4_1)
-BLOCKS(q5_0, CDZ_Q5_0)
-BLOCKS(q5_1, CDZ_Q5_1)
-BLOCKS(q2_k, CDZ_Q2_K)
-BLOCKS(q3_k, CDZ_Q3_K)
-BLOCKS(q4_k, CDZ_Q4_K)
-BLOCKS(q5_k, CDZ_Q5_K)
-BLOCKS(q6_k, CDZ_Q6_K)
-BLOCKS(nf4, CDZ_NF4)
-BLOCKS(fp4, CDZ_FP4)
-BLOCKS(int8, CDZ_INT8)
+CDZ_BLOCK_TYPES(BLOCKS, cdz_avx512)

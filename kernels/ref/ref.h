@@ -5,7 +5,7 @@
 #include "kernel_set.h"
 
 void cdz_ref_attend(const cdz_attend *tile);
-CDZ_INT8_DECLARE(cdz_ref_int8);
+CDZ_INT8_DECLARE(cdz_ref_int8)
 
 /* cos and sin of position * inv_freq[i], the product rounded to float as the reference does,
  * times scale. Computed in double and rounded once: one function for every set, so that none can

@@ -177,18 +177,9 @@ static void tile_of(cdz_dtype dtype, const cdz_int8_tile *t)
                     t->y + p * CDZ_PANEL_ROWS + lane);
 }
 
-#define TILE(name, dtype)                                                                          \
-    void cdz_ref_int8_##name(const cdz_int8_tile *t)                                               \
+#define TILE(name, dtype, prefix)                                                                  \
+    void prefix##_##name(const cdz_int8_tile *t)                                                   \
     {                                                                                              \
         tile_of(dtype, t);                                                                         \
     }
-TILE(q8_0, CDZ_Q8_0)
-TILE(q4_0, CDZ_Q4_0)
-TILE(q4_1, CDZ_Q4_1)
-TILE(q5_0, CDZ_Q5_0)
-TILE(q5_1, CDZ_Q5_1)
-TILE(q2_k, CDZ_Q2_K)
-TILE(q3_k, CDZ_Q3_K)
-TILE(q4_k, CDZ_Q4_K)
-TILE(q5_k, CDZ_Q5_K)
-TILE(q6_k, CDZ_Q6_K)
+CDZ_GGUF_TYPES(TILE, cdz_ref_int8)
