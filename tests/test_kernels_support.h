@@ -1,5 +1,5 @@
-/* test_kernels_support.h - what the kernel tests share: random data, backends of every variant
- * that runs here, memory that ends at a forbidden page, comparison of floats. */
+/* test_kernels_support.h - what the CPU's kernel tests share: random weights, backends of every
+ * variant that runs here, memory that ends at a forbidden page, comparison of floats. */
 #ifndef TEST_KERNELS_SUPPORT_H
 #define TEST_KERNELS_SUPPORT_H
 
@@ -9,47 +9,11 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "kernels.h"
-
-typedef struct rng {
-    uint32_t state; /* not 0 */
-} rng;
-
-static inline uint32_t next_word(rng *r)
-{
-    r->state ^= r->state << 13;
-    r->state ^= r->state >> 17;
-    r->state ^= r->state << 5;
-    return r->state;
-}
-
-/* In (-1, 1), of very different sizes, so that the order of a sum shows. */
-static inline float next_float(rng *r)
-{
-    const float f = (float)(int32_t)next_word(r) * 0x1p-31f;
-    return f * ldexpf(1.0f, -(int)(next_word(r) % 8));
-}
-
-static inline void *must_alloc(size_t bytes)
-{
-    void *p = calloc(1, bytes + 1);
-    assert_non_null(p);
-    return p;
-}
-
-static inline float *random_floats(rng *r, size_t n)
-{
-    float *x = must_alloc(n * sizeof *x);
-    for (size_t i = 0; i < n; i++) x[i] = next_float(r);
-    return x;
-}
+#include "random_data.h"
 
 /* A random element of the type, finite and of moderate size. */
 static inline void put_random(rng *r, cdz_dtype dtype, void *at)
@@ -130,12 +94,6 @@ static inline void each_variant(void (*test)(const char *variant))
         else
             print_message("skipped: %s does not run on this machine\n", *v);
     }
-}
-
-/* Same bits, or both NaN. */
-static inline bool same_float(float a, float b)
-{
-    return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
 }
 
 /* Rows (m, n) of two matrices; reports the first difference with what was being tested. */

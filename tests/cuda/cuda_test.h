@@ -5,46 +5,9 @@
 #define CUDA_TEST_H
 
 #include <dlfcn.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "../random_data.h"
 #include "backend_abi.h"
-
-typedef struct rng {
-    uint32_t state; /* not 0 */
-} rng;
-
-static inline uint32_t next_word(rng *r)
-{
-    r->state ^= r->state << 13;
-    r->state ^= r->state >> 17;
-    r->state ^= r->state << 5;
-    return r->state;
-}
-
-/* In (-1, 1), of very different sizes, so that the order of a sum shows. */
-static inline float next_float(rng *r)
-{
-    const float f = (float)(int32_t)next_word(r) * 0x1p-31f;
-    return f * ldexpf(1.0f, -(int)(next_word(r) % 8));
-}
-
-static inline void *must_alloc(size_t bytes)
-{
-    void *p = calloc(1, bytes + 1);
-    if (p) return p;
-    fprintf(stderr, "out of memory\n");
-    exit(2);
-}
-
-static inline float *random_floats(rng *r, size_t n)
-{
-    float *x = must_alloc(n * sizeof *x);
-    for (size_t i = 0; i < n; i++) x[i] = next_float(r);
-    return x;
-}
 
 /* One run: the backends compared, and what came out. */
 typedef struct run {
@@ -69,19 +32,6 @@ typedef struct test_case {
     const char *name;
     void (*test)(run *t);
 } test_case;
-
-static inline void run_cases(run *t, const test_case *cases, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        t->well = true;
-        cases[i].test(t);
-        printf("%s: %s\n", t->well ? "passed" : "FAILED", cases[i].name);
-        if (t->well)
-            t->passed++;
-        else
-            t->failed++;
-    }
-}
 
 /* ---- backends ---- */
 
@@ -140,6 +90,28 @@ static inline int close_run(run *t)
     return t->failed ? 1 : 0;
 }
 
+static inline void run_cases(run *t, const test_case *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        t->well = true;
+        cases[i].test(t);
+        printf("%s: %s\n", t->well ? "passed" : "FAILED", cases[i].name);
+        if (t->well)
+            t->passed++;
+        else
+            t->failed++;
+    }
+}
+
+/* A whole test program. */
+static inline int run_all(int argc, char **argv, const test_case *cases, size_t n)
+{
+    run t;
+    open_run(&t, argc, argv);
+    run_cases(&t, cases, n);
+    return close_run(&t);
+}
+
 /* ---- memory there ---- */
 
 static inline void *there(cdz_backend *b, const void *data, size_t bytes)
@@ -163,12 +135,6 @@ static inline float *floats_back(cdz_backend *b, const float *x, size_t n)
     float *y = must_alloc(n * sizeof *y);
     b->api->download(b, y, x, n * sizeof *y);
     return y;
-}
-
-/* Same bits, or both NaN. */
-static inline bool same_float(float a, float b)
-{
-    return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
 }
 
 /* The matrix `got` lies on b, the expected one here; all n floats of the memory. */

@@ -139,68 +139,77 @@ static float *attend(scene *c, size_t first, size_t n)
     return fill;
 }
 
-/* A weighted mean of values below 1: a few units of the last place, and what the order of a softmax's sums
- * over hundreds of positions does. */
-static void near_the_definition(run *t)
+static void in_each_setting(run *t, cdz_backend *b, void (*look)(run *t, scene *c))
 {
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         scene c;
-        open_scene(t, &c, &settings[i], t->automatic);
-        float *expected = must_alloc(c.m * c.ld * sizeof *expected);
-        for (size_t j = 0; j < c.m * c.ld; j++) expected[j] = 77.0f;
-        t->cpu->api->attention(t->cpu, expected, c.ld, c.q, c.ld, c.here, LAYER, c.rows, c.m,
-                               &c.how);
-        float *got = attend(&c, 0, c.m);
-        for (size_t j = 0; j < c.m * c.ld && t->well; j++)
-            expect(t, fabsf(got[j] - expected[j]) <= 1e-6f,
-                   "%s: float %zu (of %zu a row) is %.9g, expected %.9g", settings[i].name, j, c.ld,
-                   (double)got[j], (double)expected[j]);
-        free(expected);
-        free(got);
+        open_scene(t, &c, &settings[i], b);
+        look(t, &c);
         close_scene(&c);
     }
 }
 
+/* A weighted mean of values below 1: a few units of the last place, and what the order of a softmax's sums
+ * over hundreds of positions does. */
+static void compare_with_definition(run *t, scene *c)
+{
+    float *expected = must_alloc(c->m * c->ld * sizeof *expected);
+    for (size_t j = 0; j < c->m * c->ld; j++) expected[j] = 77.0f;
+    t->cpu->api->attention(t->cpu, expected, c->ld, c->q, c->ld, c->here, LAYER, c->rows, c->m,
+                           &c->how);
+    float *got = attend(c, 0, c->m);
+    for (size_t j = 0; j < c->m * c->ld && t->well; j++)
+        expect(t, fabsf(got[j] - expected[j]) <= 1e-6f,
+               "%s: float %zu (of %zu a row) is %.9g, expected %.9g", c->s->name, j, c->ld,
+               (double)got[j], (double)expected[j]);
+    free(expected);
+    free(got);
+}
+
+static void near_the_definition(run *t)
+{
+    in_each_setting(t, t->automatic, compare_with_definition);
+}
+
 /* Each row alone, in pairs, and all together. */
+static void compare_companies(run *t, scene *c)
+{
+    float *all = attend(c, 0, c->m);
+    for (size_t height = 1; height < c->m; height = height * 4 + 1)
+        for (size_t row = 0; row < c->m; row += height) {
+            const size_t n = c->m - row < height ? c->m - row : height;
+            float *some = attend(c, row, n);
+            expect(t, memcmp(some, all + row * c->ld, n * c->ld * sizeof *all) == 0,
+                   "%s: rows %zu and on, %zu at a time, have other bits", c->s->name, row, height);
+            free(some);
+        }
+    free(all);
+}
+
 static void the_company_does_not_show(run *t)
 {
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        scene c;
-        open_scene(t, &c, &settings[i], t->strict);
-        float *all = attend(&c, 0, c.m);
-        for (size_t height = 1; height < c.m; height = height * 4 + 1)
-            for (size_t row = 0; row < c.m; row += height) {
-                const size_t n = c.m - row < height ? c.m - row : height;
-                float *some = attend(&c, row, n);
-                expect(t, memcmp(some, all + row * c.ld, n * c.ld * sizeof *all) == 0,
-                       "%s: rows %zu and on, %zu at a time, have other bits", settings[i].name, row,
-                       height);
-                free(some);
-            }
-        free(all);
-        close_scene(&c);
-    }
+    in_each_setting(t, t->strict, compare_companies);
+}
+
+static void compare_weights(run *t, scene *c)
+{
+    const size_t row = c->m - 2, n = c->lengths[0] + 2;
+    float *here = must_alloc(c->s->heads * n * sizeof *here);
+    float *back = must_alloc(c->s->heads * n * sizeof *back);
+    t->cpu->api->attention_weights(t->cpu, here, n, c->q + row * c->ld, c->here, LAYER,
+                                   &c->rows[row], &c->how);
+    c->b->api->attention_weights(c->b, back, n, c->q_there + row * c->ld, c->there, LAYER,
+                                 &c->rows[row], &c->how_there);
+    for (size_t j = 0; j < c->s->heads * n && t->well; j++)
+        expect(t, same_float(here[j], back[j]), "%s: weight %zu is %.9g, expected %.9g", c->s->name,
+               j, (double)back[j], (double)here[j]);
+    free(here);
+    free(back);
 }
 
 static void weights_are_the_cpus(run *t)
 {
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        scene c;
-        open_scene(t, &c, &settings[i], t->strict);
-        const size_t row = c.m - 2, n = c.lengths[0] + 2;
-        float *here = must_alloc(settings[i].heads * n * sizeof *here);
-        float *back = must_alloc(settings[i].heads * n * sizeof *back);
-        t->cpu->api->attention_weights(t->cpu, here, n, c.q + row * c.ld, c.here, LAYER,
-                                       &c.rows[row], &c.how);
-        c.b->api->attention_weights(c.b, back, n, c.q_there + row * c.ld, c.there, LAYER,
-                                    &c.rows[row], &c.how_there);
-        for (size_t j = 0; j < settings[i].heads * n && t->well; j++)
-            expect(t, same_float(here[j], back[j]), "%s: weight %zu is %.9g, expected %.9g",
-                   settings[i].name, j, (double)back[j], (double)here[j]);
-        free(here);
-        free(back);
-        close_scene(&c);
-    }
+    in_each_setting(t, t->strict, compare_weights);
 }
 
 /* A fork's copy, written to afterwards, leaves the first as it was. */
@@ -244,8 +253,5 @@ int main(int argc, char **argv)
         {"weights have the CPU's bits", weights_are_the_cpus},
         {"forks", forks},
     };
-    run t;
-    open_run(&t, argc, argv);
-    run_cases(&t, cases, sizeof cases / sizeof *cases);
-    return close_run(&t);
+    return run_all(argc, argv, cases, sizeof cases / sizeof *cases);
 }

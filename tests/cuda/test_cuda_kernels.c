@@ -454,8 +454,5 @@ int main(int argc, char **argv)
         {"too much is refused", too_much_is_refused},
         {"trouble is told", trouble_is_told},
     };
-    run t;
-    open_run(&t, argc, argv);
-    run_cases(&t, cases, sizeof cases / sizeof *cases);
-    return close_run(&t);
+    return run_all(argc, argv, cases, sizeof cases / sizeof *cases);
 }
