@@ -315,56 +315,69 @@ static void test_memory(void **state)
     unsetenv("FAR_MEMORY");
 }
 
+/* A runtime on a device of 64 MiB, where one model is open and another can be. */
+typedef struct shared_device {
+    heard heard;
+    cdz_runtime *rt;
+    cdz_model *model, *draft;
+} shared_device;
+
+static void open_one_more(shared_device *d, const char *path, cdz_model **out)
+{
+    const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
+    cdz_error err = {0};
+    must(cdz_model_open(d->rt, path, &how, out, &err), &err);
+}
+
+static void open_shared(shared_device *d)
+{
+    cdz_error err = {0};
+    *d = (shared_device){0};
+    setenv("FAR_MEMORY", "67108864", 1);
+    must(open_on("far", &d->heard, &d->rt, &err), &err);
+    open_one_more(d, MODEL, &d->model);
+}
+
+static void close_shared(shared_device *d)
+{
+    cdz_model_close(d->draft);
+    cdz_model_close(d->model);
+    cdz_close(d->rt);
+    unsetenv("FAR_MEMORY");
+}
+
 /* Two models' pools share what is free by the size of their blocks, and a request asks no more than both have. */
 static void test_pools_share(void **state)
 {
     (void)state;
-    heard h = {0};
-    cdz_error err = {0};
-    cdz_runtime *rt;
-    cdz_model *model, *draft;
-    const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
-    setenv("FAR_MEMORY", "67108864", 1);
-    must(open_on("far", &h, &rt, &err), &err);
-    must(cdz_model_open(rt, MODEL, &how, &model, &err), &err);
-    must(cdz_model_open(rt, ANOTHER_MODEL, &how, &draft, &err), &err);
-    const uint64_t limit = rt->engine->budget.limit;
+    shared_device d;
+    open_shared(&d);
+    open_one_more(&d, ANOTHER_MODEL, &d.draft);
+    const uint64_t limit = d.rt->engine->budget.limit;
     assert_true(limit > 0 && limit < 67108864);
-    free(run(rt, model, draft));
-    const cdz_kv_pool *a = model->run->pool, *b = draft->run->pool;
+    free(run(d.rt, d.model, d.draft));
+    const cdz_kv_pool *a = d.model->run->pool, *b = d.draft->run->pool;
     assert_int_equal(cdz_kv_pool_blocks(a), cdz_kv_pool_blocks(b));
     assert_true(cdz_kv_pool_bytes(a) + cdz_kv_pool_bytes(b) <= limit);
-    cdz_model_close(draft);
-    cdz_model_close(model);
-    cdz_close(rt);
-    unsetenv("FAR_MEMORY");
+    close_shared(&d);
 }
 
 /* A model that is opened when another has run already takes its share of what that one leaves. */
 static void test_opened_later(void **state)
 {
     (void)state;
-    heard h = {0};
-    cdz_error err = {0};
-    cdz_runtime *rt;
-    cdz_model *model, *draft;
-    const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
-    setenv("FAR_MEMORY", "67108864", 1);
-    must(open_on("far", &h, &rt, &err), &err);
-    must(cdz_model_open(rt, MODEL, &how, &model, &err), &err);
-    free(run(rt, model, NULL));
-    const uint32_t alone = cdz_kv_pool_blocks(model->run->pool);
-    must(cdz_model_open(rt, ANOTHER_MODEL, &how, &draft, &err), &err);
-    free(run(rt, model, draft));
-    const uint32_t shared = cdz_kv_pool_blocks(model->run->pool);
+    shared_device d;
+    open_shared(&d);
+    free(run(d.rt, d.model, NULL));
+    const uint32_t alone = cdz_kv_pool_blocks(d.model->run->pool);
+    open_one_more(&d, ANOTHER_MODEL, &d.draft);
+    free(run(d.rt, d.model, d.draft));
+    const uint32_t shared = cdz_kv_pool_blocks(d.model->run->pool);
     assert_true(shared < alone);
-    assert_int_equal(shared, cdz_kv_pool_blocks(draft->run->pool));
-    free(run(rt, model, NULL));
-    assert_int_equal(cdz_kv_pool_blocks(model->run->pool), shared);
-    cdz_model_close(draft);
-    cdz_model_close(model);
-    cdz_close(rt);
-    unsetenv("FAR_MEMORY");
+    assert_int_equal(shared, cdz_kv_pool_blocks(d.draft->run->pool));
+    free(run(d.rt, d.model, NULL));
+    assert_int_equal(cdz_kv_pool_blocks(d.model->run->pool), shared);
+    close_shared(&d);
 }
 
 int main(void)

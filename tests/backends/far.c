@@ -305,22 +305,25 @@ static void far_add(cdz_backend *b, float *y, size_t ldy, const float *x, size_t
     cpu->api->sync(cpu);
 }
 
-static void far_scale(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float factor)
+/* An operation on a matrix in place, with one number. */
+static void in_place(cdz_backend *b, const char *call,
+                     void (*run)(cdz_backend *, float *, size_t, size_t, size_t, float), float *x,
+                     size_t ldx, size_t m, size_t n, float number)
 {
     far *f = of(b);
-    on_device(f, x, "scale", "x");
-    cdz_backend *cpu = f->cpu;
-    cpu->api->scale(cpu, floats(f, x), ldx, m, n, factor);
-    cpu->api->sync(cpu);
+    on_device(f, x, call, "x");
+    run(f->cpu, floats(f, x), ldx, m, n, number);
+    f->cpu->api->sync(f->cpu);
+}
+
+static void far_scale(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float factor)
+{
+    in_place(b, "scale", of(b)->cpu->api->scale, x, ldx, m, n, factor);
 }
 
 static void far_soft_cap(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float cap)
 {
-    far *f = of(b);
-    on_device(f, x, "soft_cap", "x");
-    cdz_backend *cpu = f->cpu;
-    cpu->api->soft_cap(cpu, floats(f, x), ldx, m, n, cap);
-    cpu->api->sync(cpu);
+    in_place(b, "soft_cap", of(b)->cpu->api->soft_cap, x, ldx, m, n, cap);
 }
 
 static void far_route(cdz_backend *b, float *weights, int32_t *ids, size_t k, const float *scores,
