@@ -16,31 +16,34 @@
 #define CDZ_SCALAR static inline
 #endif
 
+/* c[0] + c[1] x + ... + c[7] x^7. */
+CDZ_SCALAR double cdz_series(double x, const double c[8])
+{
+    double p = c[7];
+    for (int i = 6; i >= 0; i--) p = p * x + c[i];
+    return p;
+}
+
 /* Taylor terms suffice on [-pi/4, pi/4]: the first one left out is below 2e-17. */
 CDZ_SCALAR double cdz_sine_of(double r, double r2)
 {
-    double p = 1.0 / 355687428096000.0; /* 1 / 17! */
-    p = p * r2 - 1.0 / 1307674368000.0;
-    p = p * r2 + 1.0 / 6227020800.0;
-    p = p * r2 - 1.0 / 39916800.0;
-    p = p * r2 + 1.0 / 362880.0;
-    p = p * r2 - 1.0 / 5040.0;
-    p = p * r2 + 1.0 / 120.0;
-    p = p * r2 - 1.0 / 6.0;
-    return r + r * r2 * p;
+    const double inverse_factorials[] = {
+        -1.0 / 6.0,        1.0 / 120.0,        -1.0 / 5040.0,          1.0 / 362880.0,
+        -1.0 / 39916800.0, 1.0 / 6227020800.0, -1.0 / 1307674368000.0, 1.0 / 355687428096000.0};
+    return r + r * r2 * cdz_series(r2, inverse_factorials);
 }
 
 CDZ_SCALAR double cdz_cosine_of(double r2)
 {
-    double p = 1.0 / 20922789888000.0; /* 1 / 16! */
-    p = p * r2 - 1.0 / 87178291200.0;
-    p = p * r2 + 1.0 / 479001600.0;
-    p = p * r2 - 1.0 / 3628800.0;
-    p = p * r2 + 1.0 / 40320.0;
-    p = p * r2 - 1.0 / 720.0;
-    p = p * r2 + 1.0 / 24.0;
-    p = p * r2 - 0.5;
-    return 1.0 + r2 * p;
+    const double inverse_factorials[] = {-0.5,
+                                         1.0 / 24.0,
+                                         -1.0 / 720.0,
+                                         1.0 / 40320.0,
+                                         -1.0 / 3628800.0,
+                                         1.0 / 479001600.0,
+                                         -1.0 / 87178291200.0,
+                                         1.0 / 20922789888000.0};
+    return 1.0 + r2 * cdz_series(r2, inverse_factorials);
 }
 
 /* The quadrant is n mod 4; cos(r + n pi/2) and sin(r + n pi/2) are +-cos r or +-sin r. */
