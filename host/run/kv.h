@@ -3,10 +3,10 @@
  * A block holds CDZ_KV_BLOCK positions of every layer in the backend's store. Blocks are reference-counted:
  * sequences that share a beginning share its blocks, and the first to write into a shared block copies it.
  *
- * Memory. A pool's store is created once. On the CPU it is as large as the whole budget allows, in memory that the system
- * gives page by page on first touch; a device's memory is taken at once, and the pools there share it out. Blocks are handed out lowest first and reused before fresh ones, so a pool occupies
- * what its own peak needed. The budget in bytes is common to all pools of one engine: what all requests together
- * may hold at a time.
+ * Memory. A pool's store is created once. On the CPU it is as large as the whole budget allows, in memory that the
+ * system gives page by page on first touch; a device's memory is taken at once, and the pools there share it out.
+ * Blocks are handed out lowest first and reused before fresh ones, so a pool occupies what its own peak needed. The
+ * budget in bytes is common to all pools of one engine: what all requests together may hold at a time.
  *
  * Accounts. A request opens one account per model and reserves its worst case on admission; blocks within the
  * reservation can always be had. Beyond it a request takes what nobody has reserved, or is told that there is none.
