@@ -225,6 +225,10 @@ typedef struct cdz_backend_api {
     void (*add_scaled)(cdz_backend *b, float *y, size_t ldy, const int32_t *to,
                        const float *factors, const float *x, size_t ldx, size_t m, size_t n);
 
+    /* The best of each row of x (m, n): the lowest index of the largest, the first NaN over everything. ids (m) are host
+     * memory. NULL where memory is the host's, which looks itself. */
+    void (*argmax)(cdz_backend *b, int32_t *ids, const float *x, size_t ldx, size_t m, size_t n);
+
     /* KV memory of n_blocks blocks; NULL: out of memory. */
     cdz_kv *(*kv_create)(cdz_backend *b, const cdz_kv_shape *shape, size_t n_blocks);
     void (*kv_destroy)(cdz_backend *b, cdz_kv *kv);

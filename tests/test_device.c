@@ -188,6 +188,68 @@ static void test_same_tokens(void **state)
     free(texts[1]);
 }
 
+/* --- rows of scores ------------------------------------------------------------------------------------------------- */
+
+enum { FIVE_STEPS = 5 };
+
+static const struct {
+    const char *title, *request;
+    uint64_t away,
+        fetched; /* rows that passes left on the device, and those that were read after all */
+} rows_of[] = {
+    {"greedy rows stay", "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5}}",
+     FIVE_STEPS, 0},
+    {"of a batch too, prompts alike",
+     "{\"prompt_ids\": [[1, 5, 9], [1, 5, 9], [2, 4, 8]], \"kwargs\": {\"max_new_tokens\": 5}}",
+     3 * FIVE_STEPS, 0},
+    {"recorded ones come at once",
+     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, "
+     "\"return_dict_in_generate\": true, \"output_scores\": true}}",
+     0, 0},
+    {"processors read theirs",
+     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"repetition_penalty\": 1.3}}",
+     0, 0},
+    {"who reads the first is given the others",
+     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"num_beams\": 2}}", 2, 2},
+};
+
+static char *answer_on(const char *device, const char *request, cdz_engine_stats *stats)
+{
+    heard h = {0};
+    cdz_error err = {0};
+    cdz_runtime *rt;
+    cdz_model *model;
+    cdz_result *result;
+    const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
+    must(open_on(device, &h, &rt, &err), &err);
+    must(cdz_model_open(rt, MODEL, &how, &model, &err), &err);
+    const cdz_request asked = {.size = sizeof asked, .model = model, .json = request};
+    must(cdz_generate(rt, &asked, &result, &err), &err);
+    char *json = strdup(cdz_result_json(result));
+    cdz_engine_get_stats(rt->engine, stats);
+    cdz_result_free(result);
+    cdz_model_close(model);
+    cdz_close(rt);
+    return json;
+}
+
+static void test_rows_stay_away(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows_of / sizeof *rows_of; i++) {
+        cdz_engine_stats here, far;
+        char *texts[] = {answer_on("cpu", rows_of[i].request, &here),
+                         answer_on("far", rows_of[i].request, &far)};
+        same_ids(texts[0], texts[1]);
+        if (here.rows_away || far.rows_away != rows_of[i].away ||
+            far.rows_fetched != rows_of[i].fetched)
+            fail_msg("%s: %u rows stayed away, %u of them were fetched", rows_of[i].title,
+                     (unsigned)far.rows_away, (unsigned)far.rows_fetched);
+        free(texts[0]);
+        free(texts[1]);
+    }
+}
+
 static void test_auto_says_so(void **state)
 {
     (void)state;
@@ -385,12 +447,13 @@ int main(void)
     setenv("CADENZA_BACKENDS", FAR, 1);
     unsetenv("CADENZA_DEVICE");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_no_device),
-        cmocka_unit_test(test_words),        cmocka_unit_test(test_same_tokens),
-        cmocka_unit_test(test_auto_says_so), cmocka_unit_test(test_refused_at_open),
-        cmocka_unit_test(test_pipelines),    cmocka_unit_test(test_too_late),
-        cmocka_unit_test(test_memory),       cmocka_unit_test(test_pools_share),
-        cmocka_unit_test(test_opened_later),
+        cmocka_unit_test(test_names),           cmocka_unit_test(test_no_device),
+        cmocka_unit_test(test_words),           cmocka_unit_test(test_same_tokens),
+        cmocka_unit_test(test_rows_stay_away),
+        cmocka_unit_test(test_auto_says_so),
+        cmocka_unit_test(test_refused_at_open), cmocka_unit_test(test_pipelines),
+        cmocka_unit_test(test_too_late),        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_pools_share),     cmocka_unit_test(test_opened_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,7 @@ static cdz_status run_fork(cdz_decoder *dec, const cdz_step *step)
     cdz_seq *fork, *twin;
     const float *want;
     CDZ_TRY(cdz_forward(dec, &rows));
+    CDZ_TRY(cdz_map(dec, &rows));
     CDZ_TRY(cdz_seq_fork(dec, cdz_seq_of_row(dec, 0), &fork));
     CDZ_TRY(cdz_seq_append(dec, fork, tail, 3));
     CDZ_TRY(cdz_seq_forward(dec, &fork, 1, CDZ_POSITIONS_ALL, &got));
@@ -66,6 +67,7 @@ static cdz_status run_fork(cdz_decoder *dec, const cdz_step *step)
     CHECK(cdz_input_ids(dec, 0).len == PROMPT);
     memcpy(kept.data, rows.data, V * sizeof(float));
     CDZ_TRY(cdz_forward(dec, &rows));
+    CDZ_TRY(cdz_map(dec, &rows));
     CHECK(same_floats(kept.data, rows.data, V));
     cdz_seq_free(dec, twin); /* fork goes with the request */
     return CDZ_OK;
@@ -101,6 +103,7 @@ static cdz_status run_two_models(cdz_decoder *dec, const cdz_step *step)
     CHECK(!same_floats(kept.data, got.data, V));
     memcpy(kept.data, got.data, V * sizeof(float));
     CDZ_TRY(cdz_forward(dec, &got));
+    CDZ_TRY(cdz_map(dec, &got));
     CHECK(same_floats(kept.data, got.data, V));
 
     cdz_seq *mixed[] = {draft, target};
@@ -140,6 +143,7 @@ static cdz_status check_rows(cdz_decoder *dec, const cdz_step *step)
     cdz_scores rows, kept;
     const float *want;
     CDZ_TRY(cdz_forward(dec, &rows));
+    CDZ_TRY(cdz_map(dec, &rows));
     CDZ_TRY(cdz_scratch_scores(dec, 3, &kept));
     memcpy(kept.data, rows.data, 3 * V * sizeof(float));
     for (uint32_t r = 0; r < 3; r++) {
@@ -210,6 +214,7 @@ static cdz_status check_row(cdz_decoder *dec, const cdz_step *step)
     cdz_scores rows, kept;
     const float *want;
     CDZ_TRY(cdz_forward(dec, &rows));
+    CDZ_TRY(cdz_map(dec, &rows));
     CDZ_TRY(cdz_scratch_scores(dec, 1, &kept));
     memcpy(kept.data, rows.data, V * sizeof(float));
     CDZ_TRY(fresh_scores(dec, cdz_input_ids(dec, 0), &want));
@@ -410,6 +415,7 @@ static cdz_status run_misuse(cdz_decoder *dec, const cdz_step *step)
     cdz_candidate best[2];
     int32_t tokens[3] = {1, 2, 3};
     CDZ_TRY(cdz_forward(dec, &rows));
+    CDZ_TRY(cdz_map(dec, &rows));
     float *own = cdz_scratch(step, 3 * V * sizeof *own);
     CHECK(own);
     wrong = (cdz_scores){.data = own, .n_rows = 1, .n_vocab = V, .stride = V};

@@ -57,9 +57,11 @@ const cdz_run_model *cdz_kept_model(const cdz_kept *kept);
  * accepted job. Fails with CDZ_E_LIMIT when the queue is full or the request can never fit the KV memory. */
 cdz_status cdz_engine_submit(cdz_engine *engine, cdz_job *job, uint64_t *id, cdz_error *err);
 cdz_status cdz_engine_cancel(cdz_engine *engine, uint64_t id, cdz_error *err); /* [any] */
-/* Counters for tests: passes run, rows per pass, fibre switches, KV blocks used and peak. */
+/* Counters for tests: passes run, rows per pass, fibre switches, KV blocks used and peak; rows of scores that a pass left
+ * on a device, and those of them that somebody read after all. */
 typedef struct cdz_engine_stats {
     uint64_t passes, pass_rows, switches, kv_blocks_used, kv_blocks_peak, requests_done;
+    uint64_t rows_away, rows_fetched;
 } cdz_engine_stats;
 void cdz_engine_get_stats(const cdz_engine *engine, cdz_engine_stats *out);
 /* [any] Times as of the last tick; false and zeros: none are taken. */

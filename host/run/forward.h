@@ -9,6 +9,7 @@
 
 #include "cadenza/strategy.h"
 #include "load/model_files.h"
+#include "run/away.h"
 #include "run/encoded.h"
 #include "run/job.h"
 #include "run/kv.h"
@@ -34,6 +35,7 @@ typedef struct cdz_want {
     bool by_index;
     float *out; /* rows of n_vocab, stride floats apart */
     size_t stride;
+    cdz_away *away; /* of LAST, by row0: where rows of scores go if it is on; NULL: there is no such place */
     /* Hidden states to keep, besides: which, of which positions, and where: (n_hidden, ., hidden) */
     const uint32_t *hidden_layers; /* as transformers counts them */
     uint32_t n_hidden;

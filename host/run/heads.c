@@ -1,7 +1,8 @@
 /* heads.c - what a pass gives: scores of the rows that somebody wants scores of, and hidden states that somebody keeps.
  *
  * Whoever wants them reads them in memory of the host: the CPU writes there itself where it can, a device brings the
- * rows over, as many in one copy as lie one after the other. */
+ * rows over, as many in one copy as lie one after the other. Rows that stay on the device (away.h) go to their places
+ * there, and what comes over is the best token of each. */
 #include <string.h>
 
 #include "run/layers.h"
@@ -47,9 +48,27 @@ static void deliver(cdz_layers *f, const head_row *heads, uint32_t n)
     const size_t V = f->stack.arch->n_vocab;
     cdz_backend *b = f->backend;
     for (uint32_t i = 0, run; i < n; i += run) {
-        for (run = 1; i + run < n && heads[i + run].to == heads[i].to + run * V; run++) continue;
-        b->api->download(b, heads[i].to, f->scores + i * V, run * V * sizeof(float));
+        const bool far = heads[i].best;
+        for (run = 1; i + run < n && heads[i + run].to == heads[i].to + run * V; run++)
+            if (far != (heads[i + run].best != NULL)) break;
+        (far ? b->api->copy : b->api->download)(b, heads[i].to, f->scores + i * V,
+                                                run * V * sizeof(float));
     }
+}
+
+static uint32_t count_far(const head_row *heads, uint32_t n)
+{
+    uint32_t far = 0;
+    for (uint32_t i = 0; i < n; i++) far += heads[i].best != NULL;
+    return far;
+}
+
+/* The best tokens of n rows of scores, to those rows that want to know. */
+static void tell_best(cdz_layers *f, const head_row *heads, uint32_t n, const float *x, size_t ld)
+{
+    f->backend->api->argmax(f->backend, f->best, x, ld, n, f->stack.arch->n_vocab);
+    for (uint32_t i = 0; i < n; i++)
+        if (heads[i].best) *heads[i].best = f->best[i];
 }
 
 /* Final norm and head of n <= head_rows rows. */
@@ -64,12 +83,15 @@ static void score_rows(cdz_layers *f, const head_row *heads, uint32_t n)
         cdz_layers_norm(f, f->ends, f->ends, n, &f->weights->final_norm);
     if (a->head_scale != 1.0f) b->api->scale(b, f->ends, D, n, D, a->head_scale);
     size_t ld = V;
-    const bool direct = b->api->host_memory && evenly_spaced(heads, n, V, &ld);
+    const uint32_t n_far = count_far(heads, n);
+    const bool in_place = b->api->host_memory || n_far == n;
+    const bool direct = in_place && evenly_spaced(heads, n, V, &ld);
     cdz_product head = cdz_layers_product(&f->weights->head, direct ? heads[0].to : f->scores);
     head.ldy = ld;
     b->api->matmul(b, &head, 1, f->ends, D, n);
     if (a->final_cap != 0.0f) b->api->soft_cap(b, head.y, ld, n, V, a->final_cap);
     if (!direct) deliver(f, heads, n);
+    if (n_far) tell_best(f, heads, n, head.y, ld);
 }
 
 void cdz_layers_score(cdz_layers *f)

@@ -21,8 +21,9 @@ typedef struct cdz_stack {
 
 /* Where one row's scores go. */
 typedef struct head_row {
-    uint32_t row; /* of the pass */
-    float *to;    /* (V) */
+    uint32_t row;  /* of the pass */
+    float *to;     /* (V) */
+    int32_t *best; /* `to` is the device's memory, and here goes the best token; NULL: it is the host's */
 } head_row;
 
 /* A row whose hidden states a want keeps. */
@@ -75,6 +76,7 @@ struct cdz_layers {
     /* From here on memory of the host. */
     float *route_weights;        /* (m, n_active) */
     int32_t *route_ids;          /* (m, n_active) */
+    int32_t best[CDZ_PASS_ROWS]; /* of each row that was scored */
     float shares[CDZ_PASS_ROWS]; /* of the rows picked */
     int32_t picked[CDZ_PASS_ROWS];
 

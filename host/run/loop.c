@@ -339,6 +339,7 @@ void cdz_loop_free(cdz_loop *loop)
         free(loop->rows[r].marks);
     }
     free_matrix(loop, &loop->scores);
+    cdz_away_free(&loop->away);
     free_matrix(loop, &loop->seq_scores);
     free_matrix(loop, &loop->hidden.scores);
     if (loop->hidden.data) loop->backend->api->free(loop->backend, loop->hidden.data);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cadenza/ext/form.h"
 #include "random/torch_rng.h"
+#include "run/away.h"
 #include "run/fibre.h"
 #include "run/forward.h"
 #include "run/model.h"
@@ -184,6 +185,7 @@ struct cdz_loop {
     cdz_torch_rng rng;
     cdz_matrix refitted;           /* scores of another vocabulary, as processors are shown them */
     cdz_matrix scores, seq_scores; /* forward's and seq_forward's rows */
+    cdz_away away;                 /* where those of forward may be instead; of the model's device */
     cdz_hidden_store hidden;
     cdz_matrix **scratch;
     uint32_t n_scratch;
@@ -252,12 +254,17 @@ bool cdz_loop_view(cdz_loop *loop, uint32_t n);      /* room in view */
 void cdz_loop_view_rows(cdz_loop *loop, uint32_t first, uint32_t n);
 cdz_ids cdz_row_ids(const cdz_loop_row *row);
 bool cdz_row_runs(const cdz_loop *loop, uint32_t row); /* not skipped */
-/* Matrices: checks that scores are rows [*first, ...) of one of ours. */
-cdz_status cdz_loop_check(cdz_loop *loop, const char *verb, const cdz_scores *scores,
-                          uint32_t *first);
-/* The same, and every one of them has a request row, *first + i. */
-cdz_status cdz_loop_rows_of(cdz_loop *loop, const char *verb, const cdz_scores *scores,
-                            uint32_t *first);
+/* Matrices: checks that `given` are rows [*first, ...) of one of ours; *out, which may be the same, tells where they are
+ * in memory of the host. The first one leaves what is away where it is. */
+cdz_status cdz_loop_find(cdz_loop *loop, const char *verb, const cdz_scores *given, cdz_scores *out,
+                         uint32_t *first);
+cdz_status cdz_loop_check(cdz_loop *loop, const char *verb, const cdz_scores *given,
+                          cdz_scores *out, uint32_t *first);
+/* After find: every row has a request row, *first + i. */
+cdz_status cdz_loop_rows_of(cdz_loop *loop, const char *verb, const cdz_scores *given,
+                            cdz_scores *out, uint32_t *first);
+/* Rows [first, first + n) of forward's scores, from where they are away. */
+void cdz_loop_fetch(cdz_loop *loop, uint32_t first, uint32_t n);
 cdz_status cdz_matrix_fit(cdz_loop *loop, cdz_matrix *m, uint32_t n_rows, uint32_t n_vocab);
 cdz_scores cdz_matrix_scores(const cdz_matrix *m);
 /* The loop's want keeps hidden states too: rows of them, hidden0 of its sequences is set. */

@@ -14,12 +14,14 @@ static bool skips(const cdz_loop *loop, const cdz_scores *scores, uint32_t first
            !cdz_row_runs(loop, first + row);
 }
 
-cdz_status cdz_verb_argmax(cdz_decoder *dec, const cdz_scores *scores, uint32_t row, cdz_pick *out)
+cdz_status cdz_verb_argmax(cdz_decoder *dec, const cdz_scores *given, uint32_t row, cdz_pick *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     uint32_t first;
-    CDZ_TRY(cdz_loop_check(loop, "argmax", scores, &first));
+    cdz_scores here;
+    const cdz_scores *scores = &here;
+    CDZ_TRY(cdz_loop_check(loop, "argmax", given, &here, &first));
     if (row >= scores->n_rows)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "argmax: row %" PRIu32 " of %" PRIu32, row,
                              scores->n_rows);
@@ -33,17 +35,24 @@ cdz_status cdz_verb_argmax(cdz_decoder *dec, const cdz_scores *scores, uint32_t 
     return CDZ_OK;
 }
 
-cdz_status cdz_verb_argmax_rows(cdz_decoder *dec, const cdz_scores *scores, int32_t *tokens)
+/* Of a row that is away the pass has told. */
+static int32_t best_of(const cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t row)
+{
+    if (scores->id == loop->scores.id && cdz_away_has(&loop->away, first + row))
+        return loop->away.best[first + row];
+    return cdz_vec_table()->argmax(cdz_row(scores, row), scores->n_vocab);
+}
+
+cdz_status cdz_verb_argmax_rows(cdz_decoder *dec, const cdz_scores *given, int32_t *tokens)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     uint32_t first;
-    CDZ_TRY(cdz_loop_check(loop, "argmax_rows", scores, &first));
+    cdz_scores here;
+    CDZ_TRY(cdz_loop_find(loop, "argmax_rows", given, &here, &first));
     const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
-    for (uint32_t r = 0; r < scores->n_rows; r++)
-        tokens[r] = skips(loop, scores, first, r)
-                        ? 0
-                        : cdz_vec_table()->argmax(cdz_row(scores, r), scores->n_vocab);
+    for (uint32_t r = 0; r < here.n_rows; r++)
+        tokens[r] = skips(loop, &here, first, r) ? 0 : best_of(loop, &here, first, r);
     cdz_profile_mark(loop->profile, was);
     return CDZ_OK;
 }
@@ -57,12 +66,14 @@ static cdz_status bad_row(cdz_loop *loop, uint32_t row)
 }
 
 /* Rows that are filled with pad consume their draws and choose nothing. */
-cdz_status cdz_verb_multinomial(cdz_decoder *dec, const cdz_scores *probs, int32_t *tokens)
+cdz_status cdz_verb_multinomial(cdz_decoder *dec, const cdz_scores *given, int32_t *tokens)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     uint32_t first;
-    CDZ_TRY(cdz_loop_check(loop, "multinomial", probs, &first));
+    cdz_scores here;
+    const cdz_scores *probs = &here;
+    CDZ_TRY(cdz_loop_check(loop, "multinomial", given, &here, &first));
     const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
     for (uint32_t r = 0; r < probs->n_rows; r++) {
         if (skips(loop, probs, first, r)) {
@@ -131,7 +142,8 @@ cdz_status cdz_verb_draw_rows(cdz_decoder *dec, cdz_scores *scores, int32_t *tok
         return verb_by_verb(dec, scores, tokens);
     CDZ_TRY(cdz_loop_alive(loop));
     finishing f = {.loop = loop, .scores = scores};
-    CDZ_TRY(cdz_loop_rows_of(loop, "draw_rows", scores, &f.first));
+    CDZ_TRY(cdz_loop_rows_of(loop, "draw_rows", scores, scores, &f.first));
+    cdz_loop_fetch(loop, f.first, scores->n_rows);
     cdz_scratch_reset(&loop->verb_scratch);
     cdz_drawn *drawn = cdz_scratch_take(&loop->verb_scratch, scores->n_rows * sizeof *drawn);
     if (!drawn) return cdz_loop_nomem(loop);
@@ -151,12 +163,12 @@ cdz_status cdz_verb_draw_rows(cdz_decoder *dec, cdz_scores *scores, int32_t *tok
 
 /* --- several rows as one -------------------------------------------------------------------------------------- */
 
-static cdz_status check_flat(cdz_loop *loop, const char *verb, const cdz_scores *scores,
-                             uint32_t first, uint32_t n, uint32_t m)
+static cdz_status check_flat(cdz_loop *loop, const char *verb, const cdz_scores *given,
+                             cdz_scores *scores, uint32_t first, uint32_t n, uint32_t m)
 {
     uint32_t at;
     CDZ_TRY(cdz_loop_alive(loop));
-    CDZ_TRY(cdz_loop_check(loop, verb, scores, &at));
+    CDZ_TRY(cdz_loop_check(loop, verb, given, scores, &at));
     cdz_scratch_reset(&loop->verb_scratch);
     const uint64_t flat = (uint64_t)n * scores->n_vocab;
     if (n && n <= scores->n_rows && first <= scores->n_rows - n && m <= flat && flat <= INT32_MAX)
@@ -188,11 +200,13 @@ static float *flatten(cdz_loop *loop, const cdz_scores *scores, uint32_t first, 
     return flat;
 }
 
-cdz_status cdz_verb_topk_flat(cdz_decoder *dec, const cdz_scores *scores, uint32_t first,
-                              uint32_t n, const float *addends, uint32_t m, cdz_candidate *out)
+cdz_status cdz_verb_topk_flat(cdz_decoder *dec, const cdz_scores *given, uint32_t first, uint32_t n,
+                              const float *addends, uint32_t m, cdz_candidate *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(check_flat(loop, "topk_flat", scores, first, n, m));
+    cdz_scores here;
+    const cdz_scores *scores = &here;
+    CDZ_TRY(check_flat(loop, "topk_flat", given, &here, first, n, m));
     const size_t total = (size_t)n * scores->n_vocab;
     float *flat = flatten(loop, scores, first, n, addends);
     float *values = cdz_scratch_take(&loop->verb_scratch, m * sizeof *values);
@@ -206,11 +220,13 @@ cdz_status cdz_verb_topk_flat(cdz_decoder *dec, const cdz_scores *scores, uint32
     return CDZ_OK;
 }
 
-cdz_status cdz_verb_multinomial_flat(cdz_decoder *dec, const cdz_scores *probs, uint32_t first,
+cdz_status cdz_verb_multinomial_flat(cdz_decoder *dec, const cdz_scores *given, uint32_t first,
                                      uint32_t n, uint32_t m, cdz_candidate *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(check_flat(loop, "multinomial_flat", probs, first, n, m));
+    cdz_scores here;
+    const cdz_scores *probs = &here;
+    CDZ_TRY(check_flat(loop, "multinomial_flat", given, &here, first, n, m));
     const size_t total = (size_t)n * probs->n_vocab;
     const float *flat = cdz_row(probs, first); /* stride is the vocabulary: already one row */
     float *values = cdz_scratch_take(&loop->verb_scratch, m * sizeof *values);

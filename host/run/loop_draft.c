@@ -117,7 +117,7 @@ static cdz_status keep(cdz_loop *loop, cdz_draft *draft)
     draft->tokens = (cdz_ids){d->tokens, n};
     if (draft->scores.id == 0) return CDZ_OK;
     uint32_t first;
-    CDZ_TRY(cdz_loop_check(loop, "propose", &draft->scores, &first));
+    CDZ_TRY(cdz_loop_check(loop, "propose", &draft->scores, &draft->scores, &first));
     if (draft->scores.n_rows < n || draft->scores.n_vocab != loop->n_vocab)
         return cdz_err(&loop->error, CDZ_E_PLUGIN,
                        "%s: propose gave %" PRIu32 " score rows of %" PRIu32 " for %" PRIu32

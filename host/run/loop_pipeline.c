@@ -113,7 +113,7 @@ cdz_status cdz_verb_process_ids(cdz_decoder *dec, uint32_t pipeline, const cdz_i
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     uint32_t first;
-    CDZ_TRY(cdz_loop_check(loop, "process_ids", scores, &first));
+    CDZ_TRY(cdz_loop_check(loop, "process_ids", scores, scores, &first));
     if (scores->n_rows != n)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "process_ids: %" PRIu32 " histories, but %" PRIu32 " score rows", n,

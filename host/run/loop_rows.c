@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "run/companion.h"
+#include "run/engine_parts.h"
 #include "run/task.h"
 #include "run/verbs.h"
 
@@ -66,8 +67,11 @@ static cdz_status follow(cdz_loop *loop, const uint32_t *leaders)
         const uint32_t l = leaders[r];
         if (l == r) continue;
         CDZ_TRY(cdz_seq_adopt(loop->rows[r].seq, loop->rows[l].seq, &loop->error));
-        memcpy(loop->scores.data + (size_t)r * loop->n_vocab,
-               loop->scores.data + (size_t)l * loop->n_vocab, loop->n_vocab * sizeof(float));
+        if (cdz_away_has(&loop->away, l))
+            cdz_away_repeat(&loop->away, r, l);
+        else
+            memcpy(loop->scores.data + (size_t)r * loop->n_vocab,
+                   loop->scores.data + (size_t)l * loop->n_vocab, loop->n_vocab * sizeof(float));
         cdz_loop_follow_hidden(loop, r, l);
     }
     return CDZ_OK;
@@ -84,6 +88,36 @@ static uint32_t longest(const cdz_loop *loop)
     return most;
 }
 
+/* May the next rows of scores stay on the device? Who would read them there is not known before it has, and is expected
+ * to go on. */
+static void plan_away(cdz_loop *loop)
+{
+    cdz_away *away = &loop->away;
+    const bool read = loop->n_processors || loop->n_watchers || away->asked ||
+                      cdz_companions_most(loop) || cdz_record_wants(loop, CDZ_RECORD_LOGITS) ||
+                      cdz_record_wants(loop, CDZ_RECORD_SCORES);
+    if (!read && !away->device)
+        cdz_away_begin(away, loop->model->device, loop->n_rows, loop->n_vocab);
+    away->on = !read && away->rows;
+}
+
+void cdz_loop_fetch(cdz_loop *loop, uint32_t first, uint32_t n)
+{
+    loop->task->engine->now.rows_fetched += cdz_away_fetch(&loop->away, loop->scores.data, first, n);
+}
+
+/* What the strategy is given. */
+static cdz_scores given_scores(cdz_loop *loop)
+{
+    cdz_scores scores = cdz_matrix_scores(&loop->scores);
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        if (!cdz_away_has(&loop->away, r)) continue;
+        scores.data = NULL;
+        loop->task->engine->now.rows_away += cdz_row_runs(loop, r);
+    }
+    return scores;
+}
+
 /* The want for every row that runs and leads. */
 static cdz_status want_rows(cdz_loop *loop, const uint32_t *leaders)
 {
@@ -92,6 +126,7 @@ static cdz_status want_rows(cdz_loop *loop, const uint32_t *leaders)
                             .positions = CDZ_POSITIONS_LAST,
                             .out = loop->scores.data,
                             .stride = loop->n_vocab,
+                            .away = loop->away.rows ? &loop->away : NULL,
                             .length = longest(loop)};
     for (uint32_t r = 0; r < loop->n_rows; r++) {
         if (!cdz_row_runs(loop, r) || leaders[r] != r) continue;
@@ -119,13 +154,14 @@ cdz_status cdz_verb_forward(cdz_decoder *dec, cdz_scores *out)
         return cdz_loop_nomem(loop);
     for (uint32_t r = 0; r < loop->n_rows; r++) leaders[r] = leader(loop, r);
 
+    plan_away(loop);
     CDZ_TRY(want_rows(loop, leaders));
     CDZ_TRY(cdz_companions_ride(loop));
     CDZ_TRY(cdz_loop_await(loop));
     CDZ_TRY(cdz_companions_rode(loop));
     CDZ_TRY(follow(loop, leaders));
     loop->prefilled = true;
-    *out = cdz_matrix_scores(&loop->scores);
+    *out = given_scores(loop);
     return CDZ_OK;
 }
 
@@ -141,15 +177,15 @@ void cdz_loop_view_rows(cdz_loop *loop, uint32_t first, uint32_t n)
     }
 }
 
-cdz_status cdz_loop_rows_of(cdz_loop *loop, const char *verb, const cdz_scores *scores,
-                            uint32_t *first)
+cdz_status cdz_loop_rows_of(cdz_loop *loop, const char *verb, const cdz_scores *given,
+                            cdz_scores *out, uint32_t *first)
 {
-    CDZ_TRY(cdz_loop_check(loop, verb, scores, first));
-    if (scores->n_rows <= loop->n_rows && *first <= loop->n_rows - scores->n_rows) return CDZ_OK;
+    CDZ_TRY(cdz_loop_find(loop, verb, given, out, first));
+    if (out->n_rows <= loop->n_rows && *first <= loop->n_rows - out->n_rows) return CDZ_OK;
     return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                          "%s: %" PRIu32 " score rows from row %" PRIu32
                          " on, but the request has %" PRIu32 " rows",
-                         verb, scores->n_rows, *first, loop->n_rows);
+                         verb, out->n_rows, *first, loop->n_rows);
 }
 
 cdz_status cdz_verb_process(cdz_decoder *dec, cdz_scores *scores)
@@ -157,8 +193,11 @@ cdz_status cdz_verb_process(cdz_decoder *dec, cdz_scores *scores)
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     uint32_t first;
-    CDZ_TRY(cdz_loop_rows_of(loop, "process", scores, &first));
+    cdz_scores rows;
+    CDZ_TRY(cdz_loop_rows_of(loop, "process", scores, &rows, &first));
     if (loop->n_processors == 0 && loop->n_watchers == 0) return CDZ_OK;
+    *scores = rows;
+    cdz_loop_fetch(loop, first, scores->n_rows);
     cdz_loop_view_rows(loop, first, scores->n_rows);
     return cdz_stages_process(loop, &loop->view, scores, NULL);
 }

@@ -52,24 +52,35 @@ static const cdz_matrix *find_matrix(const cdz_loop *loop, uint64_t id)
     return NULL;
 }
 
-/* A strategy may cut whole rows out of a matrix we gave it, nothing else. */
-cdz_status cdz_loop_check(cdz_loop *loop, const char *verb, const cdz_scores *scores,
-                          uint32_t *first)
+/* A strategy may cut whole rows out of a matrix we gave it, nothing else. What it knows no address of, because it was
+ * away, begins with row 0. */
+cdz_status cdz_loop_find(cdz_loop *loop, const char *verb, const cdz_scores *given, cdz_scores *out,
+                         uint32_t *first)
 {
-    const cdz_matrix *m = find_matrix(loop, scores->id);
-    bool fits = m && scores->n_vocab == m->n_vocab && scores->stride == m->n_vocab &&
-                scores->data >= m->data;
+    const cdz_matrix *m = find_matrix(loop, given->id);
+    float *data = given->data || m != &loop->scores ? given->data : m->data;
+    bool fits = m && given->n_vocab == m->n_vocab && given->stride == m->n_vocab && data >= m->data;
     if (fits) {
-        const size_t at = (size_t)(scores->data - m->data);
+        const size_t at = (size_t)(data - m->data);
         *first = (uint32_t)(at / m->n_vocab);
         fits = at % m->n_vocab == 0 && at / m->n_vocab <= m->n_rows &&
-               scores->n_rows <= m->n_rows - *first;
+               given->n_rows <= m->n_rows - *first;
     }
+    *out = *given;
+    out->data = data;
     if (fits) return CDZ_OK;
     return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                          "%s: these scores are not rows of a matrix that forward, seq_forward or "
                          "scratch_scores gave",
                          verb);
+}
+
+cdz_status cdz_loop_check(cdz_loop *loop, const char *verb, const cdz_scores *given,
+                          cdz_scores *out, uint32_t *first)
+{
+    CDZ_TRY(cdz_loop_find(loop, verb, given, out, first));
+    if (out->id == loop->scores.id) cdz_loop_fetch(loop, *first, out->n_rows);
+    return CDZ_OK;
 }
 
 cdz_status cdz_verb_scratch_scores(cdz_decoder *dec, uint32_t n_rows, cdz_scores *out)
@@ -92,7 +103,7 @@ cdz_status cdz_verb_map(cdz_decoder *dec, cdz_scores *scores)
     cdz_loop *loop = cdz_loop_of(dec);
     uint32_t first;
     CDZ_TRY(cdz_loop_alive(loop));
-    return cdz_loop_check(loop, "map", scores, &first); /* it is in host memory already */
+    return cdz_loop_check(loop, "map", scores, scores, &first);
 }
 
 /* --- distributions -------------------------------------------------------------------------------------------- */
@@ -120,7 +131,7 @@ static cdz_status each_row(cdz_decoder *dec, const char *verb, cdz_scores *score
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     uint32_t first;
-    CDZ_TRY(cdz_loop_check(loop, verb, scores, &first));
+    CDZ_TRY(cdz_loop_check(loop, verb, scores, scores, &first));
     const bool rows_match =
         scores->id == loop->scores.id && first == 0 && scores->n_rows == loop->n_rows;
     spread s = {loop, op, scores, rows_match};
@@ -144,14 +155,16 @@ cdz_status cdz_verb_log_softmax(cdz_decoder *dec, cdz_scores *scores)
 }
 
 /* out's rows lie side by side, as all whole rows of a matrix do: together they are the flat row. */
-cdz_status cdz_verb_softmax_flat(cdz_decoder *dec, const cdz_scores *scores, uint32_t first,
+cdz_status cdz_verb_softmax_flat(cdz_decoder *dec, const cdz_scores *given, uint32_t first,
                                  uint32_t n, const float *addends, cdz_scores *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     uint32_t from, to;
-    CDZ_TRY(cdz_loop_check(loop, "softmax_flat", scores, &from));
-    CDZ_TRY(cdz_loop_check(loop, "softmax_flat", out, &to));
+    cdz_scores here;
+    const cdz_scores *scores = &here;
+    CDZ_TRY(cdz_loop_check(loop, "softmax_flat", given, &here, &from));
+    CDZ_TRY(cdz_loop_check(loop, "softmax_flat", out, out, &to));
     const uint32_t rows = scores->n_rows < out->n_rows ? scores->n_rows : out->n_rows;
     if (n == 0 || n > rows || first > rows - n || scores->n_vocab != out->n_vocab)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
@@ -175,7 +188,7 @@ cdz_status cdz_verb_ban(cdz_decoder *dec, cdz_scores *scores, uint32_t row, int3
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     uint32_t first;
-    CDZ_TRY(cdz_loop_check(loop, "ban", scores, &first));
+    CDZ_TRY(cdz_loop_check(loop, "ban", scores, scores, &first));
     if (row >= scores->n_rows || token < 0 || (uint32_t)token >= scores->n_vocab)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "ban: token %" PRId32 " of row %" PRIu32 " in scores of %" PRIu32

@@ -310,7 +310,7 @@ cdz_status cdz_verb_seq_process(cdz_decoder *dec, cdz_seq *const *seqs, const ui
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     uint32_t first;
-    CDZ_TRY(cdz_loop_check(loop, "seq_process", scores, &first));
+    CDZ_TRY(cdz_loop_check(loop, "seq_process", scores, scores, &first));
     if (scores->n_rows != n)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "seq_process: %" PRIu32 " sequences, but %" PRIu32 " score rows", n,

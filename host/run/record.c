@@ -144,13 +144,15 @@ bool cdz_record_wants(const cdz_loop *loop, cdz_record_kind what)
     return rows || job->keep_hidden || job->keep_attentions;
 }
 
-cdz_status cdz_verb_record(cdz_decoder *dec, cdz_record_kind what, const cdz_scores *scores)
+cdz_status cdz_verb_record(cdz_decoder *dec, cdz_record_kind what, const cdz_scores *given)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     if (!cdz_record_wants(loop, what)) return CDZ_OK;
     uint32_t first;
-    CDZ_TRY(cdz_loop_check(loop, "record", scores, &first));
+    cdz_scores here;
+    const cdz_scores *scores = &here;
+    CDZ_TRY(cdz_loop_check(loop, "record", given, &here, &first));
     if (scores->n_rows != loop->n_rows || scores->n_vocab != loop->n_vocab)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "record: scores of %" PRIu32 " rows and %" PRIu32
@@ -203,13 +205,15 @@ void cdz_record_rewind(cdz_loop *loop, uint32_t n)
 
 /* --- tokens of a search ------------------------------------------------------------------------------------------- */
 
-cdz_status cdz_verb_token_scores(cdz_decoder *dec, const cdz_scores *scores, const uint32_t *rows,
+cdz_status cdz_verb_token_scores(cdz_decoder *dec, const cdz_scores *given, const uint32_t *rows,
                                  const int32_t *tokens, uint32_t n, cdz_token_score *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     uint32_t first;
-    CDZ_TRY(cdz_loop_check(loop, "token_scores", scores, &first));
+    cdz_scores here;
+    const cdz_scores *scores = &here;
+    CDZ_TRY(cdz_loop_check(loop, "token_scores", given, &here, &first));
     const cdz_recorder *rec = &loop->recorder;
     const uint32_t V = scores->n_vocab;
     const bool asked = loop->job->keep_logprobs;

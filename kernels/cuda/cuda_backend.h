@@ -124,6 +124,10 @@ void cuda_route(cdz_backend *b, float *weights, int32_t *ids, size_t k, const fl
 void cuda_add_scaled(cdz_backend *b, float *y, size_t ldy, const int32_t *to, const float *factors,
                      const float *x, size_t ldx, size_t m, size_t n);
 
+/* ---- scores.cu ---- */
+
+void cuda_argmax(cdz_backend *b, int32_t *ids, const float *x, size_t ldx, size_t m, size_t n);
+
 /* ---- attention.cu ---- */
 
 cdz_kv *cuda_kv_create(cdz_backend *b, const cdz_kv_shape *shape, size_t n_blocks);

@@ -351,6 +351,23 @@ static void far_add_scaled(cdz_backend *b, float *y, size_t ldy, const int32_t *
     cpu->api->sync(cpu);
 }
 
+/* As host/vec has it: any NaN is above all numbers. */
+static int32_t best_of(const float *x, size_t n)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < n && x[best] == x[best]; i++)
+        if (x[i] > x[best] || x[i] != x[i]) best = i;
+    return (int32_t)best;
+}
+
+static void far_argmax(cdz_backend *b, int32_t *ids, const float *x, size_t ldx, size_t m, size_t n)
+{
+    const far *f = of(b);
+    on_host(f, ids, "argmax", "ids");
+    on_device(f, x, "argmax", "x");
+    for (size_t r = 0; r < m; r++) ids[r] = best_of(floats(f, x) + r * ldx, n);
+}
+
 /* --- keys and values: nobody but the backend can reach them anyway --------------------------------------------------- */
 
 /* Counted as taken; the CPU's own memory is. */
@@ -505,6 +522,7 @@ static const cdz_backend_api operations = {
     .soft_cap = far_soft_cap,
     .route = far_route,
     .add_scaled = far_add_scaled,
+    .argmax = far_argmax,
     .kv_create = far_kv_create,
     .kv_destroy = far_kv_destroy,
     .kv_block_bytes = far_kv_block_bytes,

@@ -338,6 +338,63 @@ static void scaled_sums(run *t)
     b->api->free(b, yt);
 }
 
+/* ---- scores ---- */
+
+/* What makes a row's best token worth a case: row r of `x` (n wide), all of it random before. */
+static void set_row(float *x, size_t n, int kind)
+{
+    const size_t last = n - 1, middle = n / 2;
+    switch (kind) {
+    case 0: break;
+    case 1: x[middle] = x[last] = 3.0f; break;      /* the first of equals */
+    case 2: x[last] = NAN; break;                   /* above everything */
+    case 3: x[middle] = -NAN, x[last] = NAN; break; /* its first, whatever its sign */
+    case 4: x[last] = INFINITY; break;
+    case 5:
+        for (size_t i = 0; i < n; i++) x[i] = -INFINITY;
+        break;
+    case 6:
+        for (size_t i = 0; i < n; i++) x[i] = i % 2 ? 0.0f : -0.0f;
+        break;
+    default:
+        for (size_t i = 0; i < n; i++) x[i] = -fabsf(x[i]) - 1.0f;
+    }
+}
+
+/* As host/vec has it. */
+static int32_t best_of(const float *x, size_t n)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < n && !isnan(x[best]); i++)
+        if (x[i] > x[best] || isnan(x[i])) best = i;
+    return (int32_t)best;
+}
+
+static void best_scores(run *t)
+{
+    static const size_t sizes[] = {1, 31, 256, 4095, 4096, 4097, 12345};
+    enum { KINDS = 8 };
+    cdz_backend *b = t->strict;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        rng r = {(uint32_t)i + 90};
+        const size_t n = sizes[i], ld = n + GAP;
+        float *x = random_floats(&r, KINDS * ld);
+        int32_t ids[KINDS];
+        for (int kind = 0; kind < KINDS; kind++) {
+            set_row(x + (size_t)kind * ld, n, kind);
+            x[(size_t)kind * ld + n] = INFINITY; /* nobody's */
+        }
+        float *xt = floats_there(b, x, KINDS * ld);
+        b->api->argmax(b, ids, xt, ld, KINDS, n);
+        for (int kind = 0; kind < KINDS; kind++)
+            expect(t, ids[kind] == best_of(x + (size_t)kind * ld, n),
+                   "%zu scores of kind %d: %d is said to be the best, not %d", n, kind,
+                   (int)ids[kind], (int)best_of(x + (size_t)kind * ld, n));
+        free(x);
+        b->api->free(b, xt);
+    }
+}
+
 /* ---- memory ---- */
 
 static void copies_of_any_length(run *t)
@@ -449,6 +506,7 @@ int main(int argc, char **argv)
         {"operations on elements", elements},
         {"routes", routes},
         {"scaled sums", scaled_sums},
+        {"the best of rows of scores", best_scores},
         {"copies of any length", copies_of_any_length},
         {"many weights", many_weights},
         {"too much is refused", too_much_is_refused},
