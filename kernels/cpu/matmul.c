@@ -2,7 +2,7 @@
  * computes a chunk.
  *
  * Outputs are split, never k, so no cut can show in the result. Up to a dozen activation rows a
- * chunk is a range of weight rows for the dot kernel (64 to 128 KiB of weights); above, it is 64
+ * chunk is a range of weight rows for the dot kernel (up to 384 KiB of weights); above, it is 64
  * weight rows by a run of packed activation tiles for the lane passes. All products of a set
  * share one dispatch. Small ones are done by the caller alone, straight from its operands; that
  * is also the way out when there is no memory for a copy of them. */
@@ -12,7 +12,7 @@
 #include "cpu/cpu_backend.h"
 
 enum {
-    CHUNK_BYTES = 98304,   /* of weights, for the dot kernel */
+    CHUNK_BYTES = 393216,  /* of weights, for the dot kernel: its far rows are 64 KiB apart */
     ROW_MULTIPLE = 12,     /* chunks of whole far-row groups: 6, 4, 3 and 2 divide it */
     DOT_ROWS = 64,         /* activation rows of one dispatch of the dot kernel */
     CHUNKS_PER_THREAD = 4, /* wanted at least */

@@ -9,7 +9,7 @@
 #include "cpu/cpu_backend.h"
 
 enum {
-    CHUNK_BYTES = 98304,   /* of weights, where few rows meet them */
+    CHUNK_BYTES = 393216,  /* of weights, where few rows meet them: far panels are 96 KiB apart */
     CHUNKS_PER_THREAD = 4, /* wanted at least */
     FAR_ROWS = 64,         /* chunks of whole groups of far panels, */
     FAR_PER_THREAD = 2, /* of long rows too, if there are so many: lone panels read half as fast */
