@@ -95,6 +95,11 @@ typedef struct cdz_int8_tile {
 
 typedef void cdz_int8_fn(const cdz_int8_tile *tile);
 
+/* Sixteen rows of k columns, `stride` bytes apart, as a panel: cdz_to_panels of them. ahead: how many bytes after them
+ * those lie that will be wanted next, asked for meanwhile; 0: none. */
+typedef void cdz_to_panel_fn(cdz_dtype dtype, void *to, const void *rows, size_t stride, size_t k,
+                             size_t ahead);
+
 /* The kernels of one instruction set, in the table of a set: CDZ_INT8_TILES(cdz_avx2_int8). */
 #define CDZ_INT8_DECLARE(prefix) CDZ_GGUF_TYPES(CDZ_TYPE_DECLARATION, cdz_int8_fn, prefix)
 #define CDZ_INT8_TILES(prefix)                                                                     \
@@ -143,6 +148,7 @@ typedef struct cdz_kernel_set {
     void (*lane_tile)(const cdz_lane_tile *tile);
 
     /* Products with int8 activations. NULL: the type has none. */
+    cdz_to_panel_fn *to_panel;
     cdz_int8_fn *int8_tile[CDZ_N_DTYPES];
     size_t int8_heights[5]; /* tallest first, 1 last; rows left over take the lowest that holds them */
     /* to[i * step] = block i of x */

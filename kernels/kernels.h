@@ -186,6 +186,10 @@ typedef struct cdz_backend_api {
 
     /* May a weight of this type be in the forms for int8 activations? [any thread] */
     bool (*takes_int8)(const cdz_backend *b, cdz_dtype dtype);
+    /* cdz_to_panels of n rows, a multiple of CDZ_PANEL_ROWS, that lie one after the other, of a type that takes_int8. The
+     * pointer is NULL where there is none. */
+    void (*to_panels)(cdz_backend *b, cdz_dtype dtype, void *to, const void *rows, size_t n,
+                      size_t k);
     /* n products over the same x (m, k), e.g. q, k, v. */
     void (*matmul)(cdz_backend *b, const cdz_product *products, size_t n, const float *x,
                    size_t ldx, size_t m);

@@ -173,6 +173,37 @@ static void panels_give_their_rows_back(void **state)
     }
 }
 
+/* Every variant's threads and vectors bring rows to the places of the definition, and touch nothing beside them. */
+static void to_panels_in(const char *variant)
+{
+    static const size_t sizes[][2] = {{16, 256}, {48, 768}, {208, 2304}};
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        cdz_backend *b = make_backend(variant, threads);
+        for (size_t t = 0; t < N_TYPES * 3; t++) {
+            const cdz_dtype type = types[t / 3];
+            const size_t n = sizes[t % 3][0], k = sizes[t % 3][1], bytes = cdz_row_bytes(type, k);
+            rng r = {(uint32_t)t + 5};
+            fenced rows = make_blocks(&r, type, n * k, 0), panels = fenced_alloc(n * bytes);
+            char *expected = must_alloc(n * bytes);
+            cdz_to_panels(type, expected, rows.data, bytes, n, k);
+            b->api->to_panels(b, type, panels.data, rows.data, n, k);
+            if (memcmp(panels.data, expected, n * bytes) != 0)
+                fail_msg("%s: %zu rows of %zu %s, %u threads", variant, n, k, cdz_dtype_name(type),
+                         (unsigned)threads);
+            free(expected);
+            fenced_free(&rows);
+            fenced_free(&panels);
+        }
+        b->api->destroy(b);
+    }
+}
+
+static void every_variant_makes_the_same_panels(void **state)
+{
+    (void)state;
+    each_variant(to_panels_in);
+}
+
 /* ---- products ---- */
 
 typedef struct problem {
@@ -430,6 +461,7 @@ int main(void)
         cmocka_unit_test(activations_are_rounded_as_written),
         cmocka_unit_test(the_definition_is_the_weights),
         cmocka_unit_test(panels_give_their_rows_back),
+        cmocka_unit_test(every_variant_makes_the_same_panels),
         cmocka_unit_test(products_are_the_definitions),
         cmocka_unit_test(extremes_do_not_saturate),
         cmocka_unit_test(special_factors_stay_where_they_are),

@@ -2,9 +2,11 @@
  * every type, by the rules of types; and through the embedding interface. */
 #include "run/run_support.h"
 
+#include <limits.h>
 #include <math.h>
 #include <unistd.h>
 
+#include "api/api.h"
 #include "cadenza/cadenza.h"
 #include "convert/convert.h"
 
@@ -176,26 +178,33 @@ static void the_interface_takes_a_type(void **state)
 
 /* --- activations -------------------------------------------------------------------------------- */
 
-static cdz_status lay_as_rows(void *arg, cdz_weight *matrix)
+/* Does as many passes' share as are asked for; returns how many there were to do. */
+static int bring_panels(cdz_weights *w, int most)
 {
-    (void)arg;
-    if (cdz_has_panels(matrix->dtype)) matrix->form = CDZ_WEIGHT_INT8;
-    return CDZ_OK;
+    char why[256] = "";
+    const cdz_cpu_options how = {NULL, 2};
+    cdz_backend *backend = cdz_cpu_backend_create(&how, why, sizeof why);
+    int done = 0;
+    assert_non_null(backend);
+    for (; done < most && cdz_weights_panels_left(w); done++) cdz_weights_more_panels(w, backend);
+    backend->api->destroy(backend);
+    return done;
 }
 
-/* The shipped model in blocks: float32 activations, int8 ones, and these with the weights as rows. */
-static float *logits_with(cdz_dtype type, cdz_activations how, bool rows, size_t *n)
+/* The shipped model in blocks, with activations of a kind; some of it in panels, by the share of so many passes. */
+static float *logits_with(cdz_dtype type, cdz_activations how, int passes, size_t *n)
 {
     cdz_error err = {0};
     cdz_weights *w = open_as(shipped, type);
-    if (rows) {
-        must(cdz_weights_each_matrix(w, lay_as_rows, NULL), &err);
-        must(lay_as_rows(NULL, &w->head.w), &err);
-    } else {
-        must(cdz_weights_set_activations(w, how, NULL, &err), &err);
-        assert_int_equal(w->facts.panel_bytes, w->facts.int8_bytes);
-        assert_int_equal(w->facts.int8_bytes > 0, how != CDZ_ACTIVATIONS_F32);
-        assert_int_equal(w->embed.form == CDZ_WEIGHT_PANELS, how != CDZ_ACTIVATIONS_F32);
+    must(cdz_weights_set_activations(w, how, NULL, &err), &err);
+    assert_int_equal(w->facts.panel_bytes, w->facts.int8_bytes);
+    assert_int_equal(w->facts.int8_bytes > 0, how != CDZ_ACTIVATIONS_F32);
+    assert_int_equal(w->embed.form, how == CDZ_ACTIVATIONS_F32 ? CDZ_WEIGHT_ROWS : CDZ_WEIGHT_INT8);
+    if (how != CDZ_ACTIVATIONS_F32) assert_true(bring_panels(w, passes) > 0 || passes == 0);
+    if (passes == INT_MAX) assert_false(cdz_weights_panels_left(w));
+    if (passes == INT_MAX && how != CDZ_ACTIVATIONS_F32) {
+        assert_int_equal(w->embed.form, CDZ_WEIGHT_PANELS);
+        assert_ptr_equal(w->embed.data, w->head.w.data);
     }
     return logits_of(w, n);
 }
@@ -206,11 +215,13 @@ static void panels_are_as_rows(void **state)
     static const cdz_dtype types[] = {CDZ_Q8_0, CDZ_Q4_0, CDZ_Q5_1, CDZ_Q4_K};
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         size_t n;
-        float *plain = logits_with(types[t], CDZ_ACTIVATIONS_F32, false, &n),
-              *panels = logits_with(types[t], CDZ_ACTIVATIONS_AUTO, false, &n),
-              *rows = logits_with(types[t], CDZ_ACTIVATIONS_INT8, true, &n);
+        float *plain = logits_with(types[t], CDZ_ACTIVATIONS_F32, 0, &n),
+              *panels = logits_with(types[t], CDZ_ACTIVATIONS_AUTO, INT_MAX, &n),
+              *some = logits_with(types[t], CDZ_ACTIVATIONS_AUTO, 1, &n),
+              *rows = logits_with(types[t], CDZ_ACTIVATIONS_INT8, 0, &n);
         double squares = 0.0;
         assert_memory_equal(panels, rows, n * sizeof *rows);
+        assert_memory_equal(some, rows, n * sizeof *rows);
         for (size_t i = 0; i < n; i++)
             squares +=
                 ((double)panels[i] - (double)plain[i]) * ((double)panels[i] - (double)plain[i]);
@@ -220,8 +231,42 @@ static void panels_are_as_rows(void **state)
             fail_msg("%s: int8 activations move logits by %g", cdz_dtype_name(types[t]), error);
         free(plain);
         free(panels);
+        free(some);
         free(rows);
     }
+}
+
+/* The passes of a request bring its model's weights into panels; the next one, which finds them there, gets the same. */
+static void passes_bring_panels(void **state)
+{
+    (void)state;
+    cdz_runtime *rt;
+    cdz_model *model;
+    cdz_error err = {0};
+    cdz_result *results[2];
+    const cdz_model_options how = {.size = sizeof how, .quantize = "q4_0"};
+    must(cdz_open(NULL, &rt, &err), &err);
+    must(cdz_model_open(rt, shipped, &how, &model, &err), &err);
+    const cdz_request request = {
+        .size = sizeof request,
+        .model = model,
+        .json = "{\"prompt_ids\": [7, 38, 69, 100], \"kwargs\": {\"do_sample\": false, "
+                "\"min_new_tokens\": 24, \"max_new_tokens\": 24}}"};
+    for (int i = 0; i < 2; i++) {
+        must(cdz_generate(rt, &request, &results[i], &err), &err);
+        const cdz_weights *w = cdz_run_model_weights(model->run);
+        assert_false(cdz_weights_panels_left(w));
+        assert_int_equal(w->embed.form, CDZ_WEIGHT_PANELS);
+    }
+    uint32_t n, n_again;
+    const int32_t *first = cdz_result_ids(results[0], 0, &n),
+                  *again = cdz_result_ids(results[1], 0, &n_again);
+    assert_int_equal(n, 24);
+    assert_int_equal(n_again, n);
+    assert_memory_equal(first, again, n * sizeof *first);
+    for (int i = 0; i < 2; i++) cdz_result_free(results[i]);
+    cdz_model_close(model);
+    cdz_close(rt);
 }
 
 static void plain_weights_have_no_int8(void **state)
@@ -244,6 +289,7 @@ static void pairs_take_int8(void **state)
     cdz_error err = {0};
     cdz_weights *w = open_as(pair, CDZ_Q8_0);
     must(cdz_weights_set_activations(w, CDZ_ACTIVATIONS_INT8, NULL, &err), &err);
+    bring_panels(w, INT_MAX);
     const cdz_weight *const some[] = {&w->layers[0].mlp.down.w, &w->encoder.layers[0].mlp.down.w,
                                       &w->layers[0].cross_k.w};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
@@ -290,11 +336,17 @@ static void the_interface_takes_activations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(at_load_is_as_stored),   cmocka_unit_test(every_type_is_near),
-        cmocka_unit_test(types_follow_the_rules), cmocka_unit_test(pairs_are_quantised_whole),
-        cmocka_unit_test(blocks_are_refused),     cmocka_unit_test(the_interface_takes_a_type),
-        cmocka_unit_test(panels_are_as_rows),     cmocka_unit_test(plain_weights_have_no_int8),
-        cmocka_unit_test(pairs_take_int8),        cmocka_unit_test(the_interface_takes_activations),
+        cmocka_unit_test(at_load_is_as_stored),
+        cmocka_unit_test(every_type_is_near),
+        cmocka_unit_test(types_follow_the_rules),
+        cmocka_unit_test(pairs_are_quantised_whole),
+        cmocka_unit_test(blocks_are_refused),
+        cmocka_unit_test(the_interface_takes_a_type),
+        cmocka_unit_test(panels_are_as_rows),
+        cmocka_unit_test(passes_bring_panels),
+        cmocka_unit_test(plain_weights_have_no_int8),
+        cmocka_unit_test(pairs_take_int8),
+        cmocka_unit_test(the_interface_takes_activations),
     };
     return cmocka_run_group_tests_name("quantise at load", tests, NULL, NULL);
 }

@@ -135,7 +135,7 @@ static void print_activations(cdz_weights *w)
     print_bytes("int8 activations", (double)bytes);
     printf("%-18s %s\n", "",
            cdz_weights_panels_fit(bytes)
-               ? "brought into panels at load, which takes the place of the mapped pages"
+               ? "brought into panels by the first passes, which takes the place of the mapped pages"
                : "memory is short for panels of them: they stay mapped, and are slower");
 }
 

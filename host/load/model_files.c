@@ -140,7 +140,7 @@ void cdz_weights_close(cdz_weights *weights)
     if (!weights) return;
     cdz_tensors_close(&weights->tensors);
     cdz_arena_free(&weights->arena);
-    if (weights->panels) munmap(weights->panels, weights->panels_size);
+    cdz_panels_free(weights->panels);
     free(weights);
 }
 

@@ -51,10 +51,12 @@ typedef struct cdz_weights_facts {
     uint32_t n_files;
     uint32_t n_copied;    /* tensors copied because the file does not lay them as kernels read */
     uint64_t int8_bytes;  /* of weights that multiply with int8 activations */
-    uint64_t panel_bytes; /* of those, the ones brought into panels: in memory of the model's own */
+    uint64_t panel_bytes; /* of those, the ones brought into panels, in memory of the model's own, by the first passes */
     uint32_t n_unexpected;        /* tensors in the files that the architecture does not have */
     const char *first_unexpected; /* by name, or NULL */
 } cdz_weights_facts;
+
+typedef struct cdz_panels cdz_panels;
 
 typedef struct cdz_weights {
     const char *folder;
@@ -73,8 +75,7 @@ typedef struct cdz_weights {
     cdz_weights_facts facts;
     cdz_tensors tensors;
     cdz_arena arena;
-    void *panels; /* one mapping, or NULL */
-    size_t panels_size;
+    cdz_panels *panels; /* or NULL */
 } cdz_weights;
 
 /* Opens a folder, or a GGUF file. On failure *out is NULL and err says which file, key or tensor is wrong, and
@@ -93,11 +94,16 @@ typedef enum cdz_activations {
 /* "auto", "f32" or "int8"; NULL is auto. CDZ_E_USAGE for another word. */
 cdz_status cdz_activations_named(const char *name, cdz_activations *out, cdz_error *err);
 
-/* What the matrices in blocks are multiplied with. For int8 they are brought into panels, in new memory on all
- * cores, and what they came from is let go; where memory is short for that they stay where they are, and
- * are slower. backend NULL: by type alone. The weights must be in nobody's use. */
+/* What the matrices in blocks are multiplied with. For int8 they will be brought into panels, in new memory, and what
+ * they came from let go; where memory is short for that they stay where they are, and are slower. backend NULL: by type
+ * alone. The weights must be in nobody's use. */
 cdz_status cdz_weights_set_activations(cdz_weights *weights, cdz_activations how,
                                        const cdz_backend *backend, cdz_error *err);
+/* [between passes of who runs the weights] Brings a sixteenth of them into panels: nothing changes but speed. Is there
+ * more to do? */
+void cdz_weights_more_panels(cdz_weights *weights, cdz_backend *backend);
+bool cdz_weights_panels_left(const cdz_weights *weights);
+void cdz_panels_free(cdz_panels *panels); /* NULL is fine */
 /* Bytes of matrices that int8 activations would meet, and whether memory allows panels of them. */
 uint64_t cdz_weights_int8_bytes(cdz_weights *weights);
 bool cdz_weights_panels_fit(uint64_t bytes);

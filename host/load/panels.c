@@ -1,19 +1,17 @@
-/* panels.c - which matrices multiply with int8 activations, and these brought into panels: a copy in one
- * mapping, made on all cores, matrix after matrix, each let go where it came from as soon as its copy is whole. So
- * no more than a matrix is there twice, and none waits for another. */
-#include <stdatomic.h>
+/* panels.c - which matrices multiply with int8 activations, and these brought into panels: a copy in memory of the
+ * model's own, made little by little between passes, so that the first token does not wait for it. Until a matrix is
+ * whole in panels it is read as it lies; then what it came from is let go, so no more than one is there twice. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/cores.h"
 #include "base/machine_memory.h"
 #include "load/model_files.h"
 
 enum {
-    PANELS_AT_ONCE = 4,
     ALIGNMENT = 64,
-    ALONE = 1 << 20, /* bytes that need no threads */
+    PASSES = 16,          /* over which the panels are brought in */
+    LEAST_BYTES = 1 << 22 /* at a time */
 };
 
 /* Of what could be had, the share that panels may take; the rest is for KV and neighbours. */
@@ -33,16 +31,9 @@ cdz_status cdz_activations_named(const char *name, cdz_activations *out, cdz_err
 
 /* --- which ---------------------------------------------------------------------------------- */
 
-/* A matrix to bring into panels. */
-typedef struct item {
-    cdz_weight *matrix;
-    char *to;
-    atomic_size_t left; /* rows not yet copied */
-} item;
-
 typedef struct list {
     const cdz_backend *backend; /* NULL: any */
-    item *items;                /* NULL: only counted */
+    cdz_weight **matrices;      /* NULL: only counted */
     size_t n;
     uint64_t bytes;
 } list;
@@ -62,7 +53,7 @@ static cdz_status note(void *arg, cdz_weight *matrix)
     list *l = arg;
     const cdz_backend *b = l->backend;
     if (b ? !b->api->takes_int8(b, matrix->dtype) : !cdz_has_panels(matrix->dtype)) return CDZ_OK;
-    if (l->items) l->items[l->n].matrix = matrix;
+    if (l->matrices) l->matrices[l->n] = matrix;
     l->n++;
     l->bytes += aligned(matrix_bytes(matrix));
     return CDZ_OK;
@@ -81,47 +72,16 @@ uint64_t cdz_weights_int8_bytes(cdz_weights *w)
     return l.bytes;
 }
 
-/* --- copying -------------------------------------------------------------------------------- */
+/* --- bringing them in ----------------------------------------------------------------------- */
 
-typedef struct job {
-    item *items;
+struct cdz_panels {
+    char *memory; /* (bytes), one mapping */
+    uint64_t bytes;
+    cdz_weight **matrices; /* (n) */
     size_t n;
-    atomic_size_t next; /* piece of work: rows of an item, numbered through */
-} job;
-
-static size_t pieces_of(const cdz_weight *w)
-{
-    const size_t rows = (size_t)PANELS_AT_ONCE * CDZ_PANEL_ROWS;
-    return (w->n + rows - 1) / rows;
-}
-
-/* Whole panels, and rows left over as they are. */
-static void copy_rows(const item *it, size_t from, size_t n)
-{
-    const cdz_weight *w = it->matrix;
-    const size_t stride = cdz_row_bytes(w->dtype, w->k), whole = n / CDZ_PANEL_ROWS * CDZ_PANEL_ROWS;
-    const char *rows = (const char *)w->data + from * stride;
-    char *to = it->to + from * stride;
-    cdz_to_panels(w->dtype, to, rows, stride, whole, w->k);
-    memcpy(to + whole * stride, rows + whole * stride, (n - whole) * stride);
-}
-
-static void *work(void *arg)
-{
-    job *j = arg;
-    size_t first = 0, i = 0; /* piece number at which item i begins; pieces only go up */
-    for (;;) {
-        const size_t piece = atomic_fetch_add(&j->next, 1);
-        while (i < j->n && piece >= first + pieces_of(j->items[i].matrix))
-            first += pieces_of(j->items[i++].matrix);
-        if (i == j->n) return NULL;
-        item *it = &j->items[i];
-        const size_t rows = (size_t)PANELS_AT_ONCE * CDZ_PANEL_ROWS, from = (piece - first) * rows;
-        const size_t n = it->matrix->n - from < rows ? it->matrix->n - from : rows;
-        copy_rows(it, from, n);
-        if (atomic_fetch_sub(&it->left, n) == n) cdz_weights_let_go(it->matrix);
-    }
-}
+    size_t next, row; /* matrix in work, and rows of it that are done */
+    char *to;         /* where it goes */
+};
 
 bool cdz_weights_panels_fit(uint64_t bytes)
 {
@@ -130,45 +90,96 @@ bool cdz_weights_panels_fit(uint64_t bytes)
     return (double)bytes < MEMORY_SHARE * have;
 }
 
+void cdz_panels_free(cdz_panels *panels)
+{
+    if (!panels) return;
+    if (panels->memory) munmap(panels->memory, (size_t)panels->bytes);
+    free(panels->matrices);
+    free(panels);
+}
+
 /* Pages that nobody has touched. Small ones: large ones read no faster, and finding them cost two seconds a gigabyte
  * where this was measured. */
-static char *map(cdz_weights *w, uint64_t bytes)
+static char *map(uint64_t bytes)
 {
     if (bytes == 0 || bytes > SIZE_MAX / 2 || !cdz_weights_panels_fit(bytes)) return NULL;
     void *memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return NULL;
-    w->panels = memory;
-    w->panels_size = (size_t)bytes;
-    return memory;
+    return memory == MAP_FAILED ? NULL : memory;
 }
 
-static void bring_into_panels(list *l, char *memory)
+/* Room for the panels of l; NULL when memory is short for them. Takes the list of matrices. */
+static cdz_panels *make_room(list *l)
 {
-    job j = {.items = l->items, .n = l->n};
-    for (size_t i = 0; i < l->n; i++) {
-        item *it = &l->items[i];
-        it->to = memory;
-        atomic_init(&it->left, it->matrix->n);
-        memory += aligned(matrix_bytes(it->matrix));
+    char *memory = map(l->bytes);
+    cdz_panels *panels = memory ? malloc(sizeof *panels) : NULL;
+    if (!panels) {
+        if (memory) munmap(memory, (size_t)l->bytes);
+        return NULL;
     }
-    cdz_on_all_cores(work, &j, l->bytes > ALONE);
+    *panels = (cdz_panels){memory, l->bytes, l->matrices, l->n, 0, 0, memory};
+    l->matrices = NULL;
+    return panels;
+}
+
+/* The head may be the embedding too, of both stacks. */
+static void set_form(cdz_weights *w, cdz_weight *matrix, const void *data, cdz_weight_form form)
+{
+    const void *before = matrix->data;
+    matrix->form = form;
+    matrix->data = data;
+    if (matrix != &w->head.w) return;
+    if (w->embed.data == before) w->embed = *matrix;
+    if (w->encoder.embed.data == before) w->encoder.embed = *matrix;
+}
+
+/* All rows of the matrix in work are done but those that make no whole panel. */
+static void finish_matrix(cdz_weights *w)
+{
+    cdz_panels *p = w->panels;
+    cdz_weight *matrix = p->matrices[p->next++];
+    const cdz_weight came_from = *matrix;
+    const size_t stride = cdz_row_bytes(matrix->dtype, matrix->k);
+    memcpy(p->to + p->row * stride, (const char *)matrix->data + p->row * stride,
+           (matrix->n - p->row) * stride);
+    set_form(w, matrix, p->to, CDZ_WEIGHT_PANELS);
+    p->to += aligned(matrix_bytes(matrix));
+    p->row = 0;
+    cdz_weights_let_go(&came_from);
+}
+
+/* Some more rows, at most as many as have `bytes`; returns how many bytes they had. */
+static uint64_t more_rows(cdz_weights *w, cdz_backend *backend, uint64_t bytes)
+{
+    cdz_panels *p = w->panels;
+    const cdz_weight *matrix = p->matrices[p->next];
+    const size_t stride = cdz_row_bytes(matrix->dtype, matrix->k), at = p->row * stride;
+    const size_t left = matrix->n / CDZ_PANEL_ROWS - p->row / CDZ_PANEL_ROWS,
+                 affordable = (size_t)(bytes / stride / CDZ_PANEL_ROWS);
+    const size_t panels = left < affordable ? left : affordable ? affordable : 1;
+    if (left > 0)
+        backend->api->to_panels(backend, matrix->dtype, p->to + at, (const char *)matrix->data + at,
+                                panels * CDZ_PANEL_ROWS, matrix->k);
+    p->row += left > 0 ? panels * CDZ_PANEL_ROWS : 0;
+    if (left <= panels) finish_matrix(w);
+    return (uint64_t)panels * CDZ_PANEL_ROWS * stride;
+}
+
+bool cdz_weights_panels_left(const cdz_weights *w)
+{
+    return w->panels && w->panels->next < w->panels->n;
+}
+
+void cdz_weights_more_panels(cdz_weights *w, cdz_backend *backend)
+{
+    if (!cdz_weights_panels_left(w)) return;
+    const uint64_t part = w->panels->bytes / PASSES,
+                   wanted = part > LEAST_BYTES ? part : LEAST_BYTES;
+    for (uint64_t done = 0; done < wanted && cdz_weights_panels_left(w);)
+        done += more_rows(w, backend, wanted - done);
 }
 
 /* --- all of it ------------------------------------------------------------------------------ */
-
-/* The head may be the embedding too, of both stacks. */
-static void set_forms(cdz_weights *w, const list *l, bool panels)
-{
-    const void *head = w->head.w.data;
-    for (size_t i = 0; i < l->n; i++) {
-        cdz_weight *matrix = l->items[i].matrix;
-        matrix->form = panels ? CDZ_WEIGHT_PANELS : CDZ_WEIGHT_INT8;
-        if (panels) matrix->data = l->items[i].to;
-    }
-    if (head && w->embed.data == head) w->embed = w->head.w;
-    if (head && w->encoder.embed.data == head) w->encoder.embed = w->head.w;
-}
 
 cdz_status cdz_weights_set_activations(cdz_weights *w, cdz_activations how,
                                        const cdz_backend *backend, cdz_error *err)
@@ -181,15 +192,14 @@ cdz_status cdz_weights_set_activations(cdz_weights *w, cdz_activations how,
                        "multiplies with it (Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K)",
                        w->folder);
     if (l.n == 0) return CDZ_OK;
-    item *items = calloc(l.n, sizeof *items);
-    if (!items) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", w->folder);
-    list all = {.backend = backend, .items = items};
+    cdz_weight **matrices = calloc(l.n, sizeof *matrices);
+    if (!matrices) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", w->folder);
+    list all = {.backend = backend, .matrices = matrices};
     note_all(w, &all);
-    char *memory = map(w, all.bytes);
-    if (memory) bring_into_panels(&all, memory);
-    set_forms(w, &all, memory != NULL);
+    for (size_t i = 0; i < all.n; i++) set_form(w, matrices[i], matrices[i]->data, CDZ_WEIGHT_INT8);
+    w->panels = make_room(&all);
     w->facts.int8_bytes = all.bytes;
-    w->facts.panel_bytes = memory ? all.bytes : 0;
-    free(items);
+    w->facts.panel_bytes = w->panels ? all.bytes : 0;
+    free(all.matrices);
     return CDZ_OK;
 }

@@ -247,6 +247,16 @@ static void run_pass(cdz_engine *engine, cdz_layers *layers, cdz_want *const *wa
     cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
 }
 
+/* The first pass reads the weights as they lie, so that nobody waits; then each brings some of them into panels. */
+static void bring_panels(cdz_engine *engine, cdz_run_model *model)
+{
+    if (model->has_run && cdz_weights_panels_left(model->weights)) {
+        cdz_weights_more_panels(model->weights, model->device);
+        cdz_profile_mark(engine->profile, CDZ_WORK_MATMUL);
+    }
+    model->has_run = true;
+}
+
 static void run_passes(cdz_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
@@ -256,6 +266,7 @@ static void run_passes(cdz_engine *engine)
     for (; model; model = model->next) {
         const uint32_t n = model->layers ? gather(engine, model) : 0;
         if (n == 0 || !still_whole(engine, model)) continue;
+        bring_panels(engine, model);
         for (uint32_t at = 0, same; at < n; at += same) {
             same = same_depth(engine->wants + at, n - at);
             run_pass(engine, model->layers, engine->wants + at, same);

@@ -66,6 +66,7 @@ void cdz_avx2_attend_f16(const cdz_attend *tile);
 void cdz_avx2_attend_bf16(const cdz_attend *tile);
 
 CDZ_INT8_DECLARE(cdz_avx2_int8)
+cdz_to_panel_fn cdz_avx2_to_panel;
 
 cdz_dot_fn cdz_avx2_dot_f32, cdz_avx2_dot_f16, cdz_avx2_dot_bf16;
 CDZ_BLOCK_DECLARE(cdz_dot_fn, cdz_avx2_dot)

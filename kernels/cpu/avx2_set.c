@@ -15,6 +15,7 @@ const cdz_kernel_set cdz_avx2_set = {
     .lane_tile = cdz_avx2_lane_tile,
     .int8_tile = CDZ_INT8_TILES(cdz_avx2_int8),
     .int8_heights = {4, 2, 1},
+    .to_panel = cdz_avx2_to_panel,
     .quantise_x = quantise_x,
     .widen = {widen_f32, widen_f16, widen_bf16, CDZ_BLOCK_KERNELS(cdz_avx2_widen)},
     .add = add,

@@ -150,6 +150,7 @@ static const cdz_backend_api operations = {
     .unplace = unplace,
     .memory = memory,
     .takes_int8 = takes_int8,
+    .to_panels = cdz_cpu_to_panels,
     .matmul = cdz_cpu_matmul,
     .embed = cdz_cpu_embed,
     .rmsnorm = cdz_cpu_rmsnorm,

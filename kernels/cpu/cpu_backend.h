@@ -35,6 +35,9 @@ void cdz_add_bias(const cdz_kernel_set *set, float *y, size_t ldy, size_t m, con
 void cdz_cpu_matmul(cdz_backend *b, const cdz_product *products, size_t n, const float *x,
                     size_t ldx, size_t m);
 
+void cdz_cpu_to_panels(cdz_backend *b, cdz_dtype dtype, void *to, const void *rows, size_t n,
+                       size_t k);
+
 cdz_kv *cdz_cpu_kv_create(cdz_backend *b, const cdz_kv_shape *shape, size_t n_blocks);
 void cdz_cpu_kv_destroy(cdz_backend *b, cdz_kv *kv);
 size_t cdz_cpu_kv_block_bytes(cdz_backend *b, const cdz_kv_shape *shape);

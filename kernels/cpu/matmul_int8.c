@@ -3,7 +3,8 @@
  *
  * A chunk is a range of weight rows by all activation rows, which are rounded once, before, and packed
  * in tiles of the set's heights. Panels are read where they lie. Rows that lie as rows, because a matrix
- * has no whole panel left or no memory for panels was given, are brought into panels a piece at a time. */
+ * has no whole panel left, or is not or will not be brought into panels, become panels in a thread's own memory, sixteen at
+ * a time, which costs no more than reading them and leaves nothing behind. */
 #include <string.h>
 
 #include "cpu/cpu_backend.h"
@@ -13,8 +14,12 @@ enum {
     CHUNKS_PER_THREAD = 4, /* wanted at least */
     FAR_ROWS = 64,         /* chunks of whole groups of far panels, */
     FAR_PER_THREAD = 2, /* of long rows too, if there are so many: lone panels read half as fast */
-    PIECE = 1024,       /* columns brought into a panel together */
+    PIECE =
+        1024, /* columns that are rounded and brought into a panel together where there is no scratch */
     PIECE_BYTES = PIECE / 32 * 34 * CDZ_PANEL_ROWS,
+    ROOM_FLOATS =
+        CDZ_M_BLOCK * CDZ_PANEL_ROWS, /* in scratch, after a chunk's outputs: those of a panel */
+    LARGEST_BLOCK = 256,
     ROUND_ALONE = 65536, /* floats of activations that the caller rounds by itself */
     SET_PRODUCTS = 8     /* of one dispatch; more make several */
 };
@@ -109,34 +114,56 @@ static void all_tiles(const rounded *x, cdz_dtype dtype, cdz_int8_tile t, size_t
     }
 }
 
-/* Up to a panel's number of rows that lie as rows. room: outputs of a panel. */
-static void few_rows(const rounded *x, const span *s, float *y, size_t ldy, bool first, float *room)
+/* Where rows become a panel. */
+typedef struct workbench {
+    float *room; /* outputs of a panel: (m, CDZ_PANEL_ROWS) */
+    uint8_t *panel;
+    size_t bytes;
+} workbench;
+
+static size_t piece_columns(const workbench *at, cdz_dtype dtype)
 {
-    _Alignas(64) uint8_t panel[PIECE_BYTES];
+    return at->bytes / (cdz_row_bytes(dtype, LARGEST_BLOCK) * CDZ_PANEL_ROWS) * LARGEST_BLOCK;
+}
+
+/* Up to a panel's number of rows that lie as rows, k columns from `from` on. */
+static void panel_of(const rounded *x, const span *s, size_t from, size_t k, const workbench *at)
+{
     const cdz_dtype dtype = s->w->dtype;
     const size_t stride = cdz_row_bytes(dtype, s->w->k);
-    const char *rows = (const char *)s->w->data + s->row * stride;
+    const char *rows = (const char *)s->w->data + s->row * stride + cdz_row_bytes(dtype, from);
+    if (s->n == CDZ_PANEL_ROWS) {
+        x->set->to_panel(dtype, at->panel, rows, stride, k, k == s->w->k ? stride * s->n : 0);
+        return;
+    }
+    memset(at->panel, 0, cdz_row_bytes(dtype, k) * CDZ_PANEL_ROWS);
+    cdz_to_panels(dtype, at->panel, rows, stride, s->n, k);
+}
+
+static void few_rows(const rounded *x, const span *s, float *y, size_t ldy, bool first,
+                     const workbench *at)
+{
+    const size_t most = piece_columns(at, s->w->dtype);
     for (size_t r = 0; !first && r < x->m; r++)
-        memcpy(room + r * CDZ_PANEL_ROWS, y + r * ldy, s->n * sizeof *y);
-    memset(panel, 0, s->n < CDZ_PANEL_ROWS ? sizeof panel : 0);
-    for (size_t done = 0; done < s->kc; done += PIECE) {
-        const size_t kc = smaller(s->kc - done, PIECE);
-        cdz_to_panels(dtype, panel, rows + cdz_row_bytes(dtype, s->from + done), stride, s->n, kc);
-        const cdz_int8_tile t = {.w = panel,
+        memcpy(at->room + r * CDZ_PANEL_ROWS, y + r * ldy, s->n * sizeof *y);
+    for (size_t done = 0; done < s->kc; done += most) {
+        const size_t kc = smaller(s->kc - done, most);
+        panel_of(x, s, s->from + done, kc, at);
+        const cdz_int8_tile t = {.w = at->panel,
                                  .panels = 1,
                                  .blocks = kc / CDZ_X8,
-                                 .y = room,
+                                 .y = at->room,
                                  .ldy = CDZ_PANEL_ROWS,
                                  .first = first && done == 0};
-        all_tiles(x, dtype, t, done / CDZ_X8);
+        all_tiles(x, s->w->dtype, t, done / CDZ_X8);
     }
     for (size_t r = 0; r < x->m; r++)
-        memcpy(y + r * ldy, room + r * CDZ_PANEL_ROWS, s->n * sizeof *y);
+        memcpy(y + r * ldy, at->room + r * CDZ_PANEL_ROWS, s->n * sizeof *y);
 }
 
 /* y (m, n) is set when first and gone on with otherwise. x begins at column `from`. */
 static void span_by_all(const rounded *x, const span *s, float *y, size_t ldy, bool first,
-                        float *room)
+                        const workbench *at)
 {
     const cdz_dtype dtype = s->w->dtype;
     const size_t row_bytes = cdz_row_bytes(dtype, s->w->k);
@@ -155,7 +182,7 @@ static void span_by_all(const rounded *x, const span *s, float *y, size_t ldy, b
     }
     for (; done < s->n; done += CDZ_PANEL_ROWS) {
         const span few = {s->w, s->row + done, smaller(s->n - done, CDZ_PANEL_ROWS), s->from, s->kc};
-        few_rows(x, &few, y + done, ldy, first, room);
+        few_rows(x, &few, y + done, ldy, first, at);
     }
 }
 
@@ -164,13 +191,15 @@ static void span_by_all(const rounded *x, const span *s, float *y, size_t ldy, b
 /* One activation row, a piece at a time: for small products, and when there is no memory for more. */
 static void row_alone(const cdz_kernel_set *set, const cdz_product *p, float *y, const float *x)
 {
+    _Alignas(64) uint8_t panel[PIECE_BYTES];
     cdz_x8 piece[PIECE / CDZ_X8];
     float room[CDZ_PANEL_ROWS];
+    const workbench at = {room, panel, sizeof panel};
     for (size_t from = 0; from < p->w->k; from += PIECE) {
         const span s = {p->w, 0, p->w->n, from, smaller(p->w->k - from, PIECE)};
         const rounded r = {set, piece, 1, s.kc / CDZ_X8};
         set->quantise_x(piece, 1, x + from, r.blocks);
-        span_by_all(&r, &s, y, p->w->n, from == 0, room);
+        span_by_all(&r, &s, y, p->w->n, from == 0, &at);
     }
     if (p->bias) cdz_add_bias(set, y, p->w->n, 1, p->bias, 0, p->w->n);
 }
@@ -218,8 +247,11 @@ static void compute(const void *operand, size_t chunk, void *scratch)
     const operands *ops = operand;
     span s;
     const part *p = part_of(ops, chunk, &s);
-    float *out = scratch;
-    span_by_all(&ops->x, &s, out, ops->rows, true, out + CDZ_OUT_FLOATS);
+    float *out = scratch, *room = out + CDZ_OUT_FLOATS;
+    const workbench at = {room, (uint8_t *)(room + ROOM_FLOATS),
+                          cdz_matmul_scratch_bytes() -
+                              (CDZ_OUT_FLOATS + ROOM_FLOATS) * sizeof(float)};
+    span_by_all(&ops->x, &s, out, ops->rows, true, &at);
     cdz_add_bias(ops->x.set, out, ops->rows, ops->x.m, &p->bias, s.row, s.n);
 }
 

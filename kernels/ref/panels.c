@@ -1,22 +1,13 @@
 /* panels.c - quantised rows in panels of sixteen: the same bytes, words of sixteen rows side by side, so
  * that an output has a lane of its own and no kernel needs to shuffle. Reordering only, but for the
- * fifth bits of Q5_0 and Q5_1, which are turned so that one shift brings out those of four numbers.
- *
- * A panel: blocks ascending. A block: [two-byte fields][16 rows], then [four-byte words][16 rows], in the order of
- * the table. */
+ * fifth bits of Q5_0 and Q5_1, which are turned so that one shift brings out those of four numbers. */
+#include "ref/panels.h"
+
 #include <string.h>
 
 #include "kernel_set.h"
 
-typedef struct words {
-    uint8_t at, n; /* byte offset in a block; words from there */
-} words;
-
-static const struct layout {
-    uint8_t n_halves, half[2];
-    bool turned;    /* the first word holds a bit for each of 32 numbers */
-    words words[5]; /* in the order in which a kernel needs them: one stream from memory */
-} layouts[CDZ_N_GGUF] = {
+static const cdz_panel_layout layouts[CDZ_N_GGUF] = {
     [CDZ_Q8_0] = {1, {0}, false, {{2, 8}}},
     [CDZ_Q4_0] = {1, {0}, false, {{2, 4}}},
     [CDZ_Q4_1] = {2, {0, 2}, false, {{4, 4}}},
@@ -32,6 +23,12 @@ static const struct layout {
 bool cdz_has_panels(cdz_dtype dtype)
 {
     return dtype < CDZ_N_GGUF && layouts[dtype].n_halves > 0;
+}
+
+const cdz_panel_layout *cdz_panel_layout_of(cdz_dtype dtype)
+{
+    static const cdz_panel_layout none = {0};
+    return dtype < CDZ_N_GGUF ? &layouts[dtype] : &none;
 }
 
 /* Bits 0, 4, 8, ... 28 of a word side by side, and back. */
@@ -69,23 +66,23 @@ static void turn_word(uint8_t *at, bool back)
 }
 
 /* One row's block into its places. */
-static void put_block(const struct layout *l, uint8_t *to, size_t row, const uint8_t *from)
+static void put_block(const cdz_panel_layout *l, uint8_t *to, size_t row, const uint8_t *from)
 {
     for (size_t h = 0; h < l->n_halves; h++, to += 2 * CDZ_PANEL_ROWS)
         memcpy(to + 2 * row, from + l->half[h], 2);
     if (l->turned) memcpy(to + 4 * row, from + l->words[0].at, 4);
     if (l->turned) turn_word(to + 4 * row, false);
     to += l->turned ? 4 * CDZ_PANEL_ROWS : 0;
-    for (size_t w = l->turned; w < 5; w++)
+    for (size_t w = l->turned; w < CDZ_PANEL_WORD_RUNS; w++)
         for (size_t i = 0; i < l->words[w].n; i++, to += 4 * CDZ_PANEL_ROWS)
             memcpy(to + 4 * row, from + l->words[w].at + 4 * i, 4);
 }
 
-static void take_block(const struct layout *l, uint8_t *to, size_t row, const uint8_t *from)
+static void take_block(const cdz_panel_layout *l, uint8_t *to, size_t row, const uint8_t *from)
 {
     for (size_t h = 0; h < l->n_halves; h++, from += 2 * CDZ_PANEL_ROWS)
         memcpy(to + l->half[h], from + 2 * row, 2);
-    for (size_t w = 0; w < 5; w++)
+    for (size_t w = 0; w < CDZ_PANEL_WORD_RUNS; w++)
         for (size_t i = 0; i < l->words[w].n; i++, from += 4 * CDZ_PANEL_ROWS)
             memcpy(to + l->words[w].at + 4 * i, from + 4 * row, 4);
     if (l->turned) turn_word(to + l->words[0].at, true);
@@ -94,7 +91,7 @@ static void take_block(const struct layout *l, uint8_t *to, size_t row, const ui
 void cdz_to_panels(cdz_dtype dtype, void *to, const void *rows, size_t stride, size_t n, size_t k)
 {
     const size_t bytes = cdz_dtype_bytes(dtype), length = cdz_row_bytes(dtype, k);
-    const struct layout l = layouts[dtype];
+    const cdz_panel_layout l = layouts[dtype];
     uint8_t *panel = to;
     const uint8_t *row = rows;
     for (size_t j = 0; j < n; j++, row += stride) {

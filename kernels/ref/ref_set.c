@@ -80,11 +80,19 @@ static void dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, co
     dot_any(CDZ_BF16, y, ldy, w, n, k, x, ldx, m);
 }
 
+static void to_panel(cdz_dtype dtype, void *to, const void *rows, size_t stride, size_t k,
+                     size_t ahead)
+{
+    (void)ahead;
+    cdz_to_panels(dtype, to, rows, stride, CDZ_PANEL_ROWS, k);
+}
+
 const cdz_kernel_set cdz_scalar_set = {
     .name = "scalar",
     .dot = {dot_f32, dot_f16, dot_bf16},
     .int8_tile = CDZ_INT8_TILES(cdz_ref_int8),
     .int8_heights = {12, 8, 4, 2, 1},
+    .to_panel = to_panel,
     .quantise_x = quantise_x,
     .widen = {widen_f32, widen_f16, widen_bf16, CDZ_QUANT_ROWS},
     .add = add,
