@@ -6,6 +6,7 @@
 #include "api/api.h"
 #include "base/json.h"
 #include "base/machine_memory.h"
+#include "base/size_text.h"
 #include "cli/cli.h"
 #include "cli/convert.h"
 #include "config/environment.h"
@@ -45,15 +46,11 @@ enum { NO_CONTEXT = 1024 };
 /* What a run takes beside the files and the KV cache: activations, tokenizer, plugins. */
 static const double OVERHEAD_BYTES = 64.0 * 1024 * 1024;
 
-static void print_bytes(const char *label, double bytes)
+static void print_bytes(const char *label, uint64_t bytes)
 {
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-    int unit = 0;
-    while (bytes >= 1024 && unit < 4) {
-        bytes /= 1024;
-        unit++;
-    }
-    printf("%-18s %.*f %s\n", label, unit ? 1 : 0, bytes, units[unit]);
+    cdz_size_text size;
+    cdz_size_write(&size, bytes);
+    printf("%-18s %s\n", label, size.text);
 }
 
 static void print_count(const char *label, uint64_t n)
@@ -132,7 +129,7 @@ static void print_activations(cdz_weights *w)
 {
     const uint64_t bytes = cdz_weights_int8_bytes(w);
     if (!bytes) return;
-    print_bytes("int8 activations", (double)bytes);
+    print_bytes("int8 activations", bytes);
     printf("%-18s %s\n", "",
            cdz_weights_panels_fit(bytes)
                ? "brought into panels by the first passes, which takes the place of the mapped pages"
@@ -145,15 +142,15 @@ static void print_memory(const cdz_weights *w, uint64_t context)
     for (int t = 0; t < CDZ_N_DTYPES; t++)
         if (w->facts.bytes[t])
             print_bytes(t < CDZ_N_PLAIN ? types[t] : cdz_dtype_name((cdz_dtype)t),
-                        (double)w->facts.bytes[t]);
+                        w->facts.bytes[t]);
     char label[32];
     snprintf(label, sizeof label, "KV at %llu", (unsigned long long)context);
-    double kv = (double)w->facts.kv_bytes_per_token * (double)context;
+    const uint64_t kv = w->facts.kv_bytes_per_token * context;
     print_bytes(label, kv);
     print_bytes("  in f16 or bf16", kv / 2); /* --kv-cache */
     static const double GIB = 1024.0 * 1024 * 1024;
     const double have = cdz_memory_limit(), available = cdz_memory_free(),
-                 need = (double)w->facts.file_bytes + kv + OVERHEAD_BYTES;
+                 need = (double)w->facts.file_bytes + (double)kv + OVERHEAD_BYTES;
     printf("%-18s %s (needs %.1f of %.1f GiB", "runs here",
            need < 0.9 * have ? "yes" : "memory is short", need / GIB, have / GIB);
     printf(available > 0 ? ", %.1f are free now)\n" : ")\n", available / GIB);
