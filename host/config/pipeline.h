@@ -71,13 +71,13 @@ struct cdz_pipeline;
 
 /* name: how the text is called in sentences; relative paths start from its folder. Empty text is the profile `hf`.
  * The registry must outlive the pipeline. */
-/* [model] device as it is written now, and where; NULL: nothing is said of it. Memory is the pipeline's, while it is not
- * changed. */
-const char *cdz_pipeline_device(const cdz_pipeline *pipeline, cdz_origin *origin);
 cdz_status cdz_pipeline_create(cdz_registry *registry, const char *text, size_t len,
                                const char *name, cdz_pipeline **out, cdz_error *err);
 cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *path,
                                          cdz_pipeline **out, cdz_error *err);
+/* [model] device as it is written now, and where; NULL: nothing is said of it. Memory is the pipeline's, while it is not
+ * changed. */
+const char *cdz_pipeline_device(const cdz_pipeline *pipeline, cdz_origin *origin);
 /* -s: a parameter that the named strategy declares as its own, else a generation parameter, a key of [pipeline], or a
  * name that one plugin of the pipeline alone declares; or section.name. Names and values are checked by the next
  * cdz_pipeline_check or plan, so that settings and strategy may come in any order. Before the first plan only
