@@ -54,12 +54,13 @@ static void costs_follow_from_shapes(void **state)
         snprintf(path, sizeof path, "%s/golden/%s", CADENZA_TEST_DATA, models[i].name);
         if (cdz_weights_open(path, &w, &err) != CDZ_OK) fail_msg("%s", err.text);
         const sizes s = sizes_of(&w->arch, models[i].feeds);
-        const cdz_cost c = cdz_cost_of(w);
+        const cdz_cost c = cdz_cost_of(w, CDZ_F32);
         if (c.layer_macs != layer_macs(&s))
             fail_msg("%s: %llu multiply-adds in the layers, expected %llu", models[i].name,
                      (unsigned long long)c.layer_macs, (unsigned long long)layer_macs(&s));
         assert_int_equal(c.head_macs, s.hidden * s.vocab);
         assert_int_equal(c.kv_bytes, s.layers * s.kv_heads * s.head_dim * 2 * sizeof(float));
+        assert_int_equal(cdz_cost_of(w, CDZ_BF16).kv_bytes * 2, c.kv_bytes);
         assert_int_equal(c.attention_macs, s.layers * s.heads * s.head_dim * 2);
         /* Matrices make up nearly all bytes; norms and biases are what is beside them. */
         const uint64_t each = cdz_dtype_bytes(w->layers[0].q.w.dtype);
@@ -77,9 +78,9 @@ static void fewer_bytes_in_blocks(void **state)
     cdz_error err = {0};
     if (cdz_weights_open(CADENZA_TEST_DATA "/../models/pocket-dictionary", &w, &err) != CDZ_OK)
         fail_msg("%s", err.text);
-    const cdz_cost plain = cdz_cost_of(w);
+    const cdz_cost plain = cdz_cost_of(w, CDZ_F32);
     if (cdz_weights_quantise(w, CDZ_Q8_0, &err) != CDZ_OK) fail_msg("%s", err.text);
-    const cdz_cost blocks = cdz_cost_of(w);
+    const cdz_cost blocks = cdz_cost_of(w, CDZ_F32);
     assert_int_equal(blocks.layer_macs, plain.layer_macs);
     assert_true(blocks.layer_bytes < plain.layer_bytes);
     /* 34 bytes for 32 weights, and the last norm as it was. */

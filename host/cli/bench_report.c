@@ -49,7 +49,7 @@ static void write_stages(cdz_buf *out, const cdz_bench_report *r)
                    cdz_work_own_seconds(step) * 1e6 / steps);
 }
 
-static bool on_cpu(const cdz_bench_report *r)
+bool cdz_bench_limits_known(const cdz_bench_report *r)
 {
     return strcmp(r->device, "cpu") == 0;
 }
@@ -67,7 +67,8 @@ static void write_head(cdz_buf *out, const cdz_bench_report *r)
                        (double)r->weights->facts.panel_bytes * 1e-6);
     cdz_buf_printf(out, "%s, %s kernels, %u threads; medians of %u rounds and extremes\n", r->cpu,
                    r->variant, r->threads, s->rounds);
-    if (!on_cpu(r)) cdz_buf_printf(out, "passes on %s; its limits were not measured\n", r->device);
+    if (!cdz_bench_limits_known(r))
+        cdz_buf_printf(out, "passes on %s; its limits were not measured\n", r->device);
     cdz_buf_printf(out, "opened in %.1f ms, first token of %u prompt tokens %.1f ms after that\n",
                    r->open_ms, s->context, r->first_ms);
 }
@@ -80,12 +81,13 @@ void cdz_bench_write_table(const cdz_bench_report *r, cdz_buf *out)
     if (s->batch > 1) cdz_buf_printf(out, ", %u of them together", s->batch);
     cdz_buf_putc(out, '\n');
     write_figure(out, &r->prefill, "ms", "GMAC/s", "multiply-add limit");
-    if (on_cpu(r)) write_spread(out, "multiply-add limit", r->prefill.limit, "GMAC/s");
+    if (cdz_bench_limits_known(r))
+        write_spread(out, "multiply-add limit", r->prefill.limit, "GMAC/s");
     cdz_buf_printf(out, "\n%u new tokens after %u", s->new_tokens, s->context);
     if (s->batch > 1) cdz_buf_printf(out, ", %u sequences together", s->batch);
     cdz_buf_putc(out, '\n');
     write_figure(out, &r->decode, "ms a step", "GB/s", "read limit");
-    if (on_cpu(r)) write_spread(out, "read limit", r->decode.limit, "GB/s");
+    if (cdz_bench_limits_known(r)) write_spread(out, "read limit", r->decode.limit, "GB/s");
     write_stages(out, r);
 }
 

@@ -26,7 +26,7 @@ typedef struct cdz_bench_report {
     const char *activations;      /* as given, or "auto" */
     const cdz_weights *weights;
     const char *variant, *cpu; /* kernels; what /proc says */
-    const char *device;        /* what passes ran on; "cpu", or one whose limits are not known */
+    const char *device;        /* what passes ran on; "cpu", ... */
     uint32_t threads;
     cdz_bench_settings settings;
     cdz_cost cost;
@@ -37,6 +37,8 @@ typedef struct cdz_bench_report {
 
 /* Bytes that a decode step reads: weights, and keys and values halfway through the new tokens. */
 double cdz_bench_step_bytes(const cdz_bench_report *report);
+/* Of what passes ran on: those of the CPU are measured. */
+bool cdz_bench_limits_known(const cdz_bench_report *report);
 
 void cdz_bench_write_table(const cdz_bench_report *report, cdz_buf *out);
 void cdz_bench_write_json(const cdz_bench_report *report, cdz_buf *out);

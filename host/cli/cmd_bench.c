@@ -185,15 +185,9 @@ static cdz_status run_request(const bench *b, uint32_t n_prompt, uint32_t n_new,
 
 /* --- measuring -------------------------------------------------------------------------------------------------------- */
 
-/* Limits are the CPU's. */
-static bool limits_known(const bench *b)
-{
-    return strcmp(b->report.device, "cpu") == 0;
-}
-
 static double read_limit(const bench *b)
 {
-    if (!limits_known(b)) return 0;
+    if (!cdz_bench_limits_known(&b->report)) return 0;
     double gbs[LIMIT_PASSES];
     for (int i = 0; i < LIMIT_PASSES; i++)
         gbs[i] = cdz_limit_read_gbs(b->backend, b->data, b->bytes);
@@ -202,7 +196,7 @@ static double read_limit(const bench *b)
 
 static double multiply_limit(const bench *b)
 {
-    if (!limits_known(b)) return 0;
+    if (!cdz_bench_limits_known(&b->report)) return 0;
     double gmacs[LIMIT_PASSES];
     for (int i = 0; i < LIMIT_PASSES; i++) gmacs[i] = cdz_limit_gmacs(b->backend);
     return cdz_spread_of(gmacs, LIMIT_PASSES).median;
@@ -372,9 +366,7 @@ static cdz_status prepare(bench *b, const options *o, cdz_error *err)
     const cdz_backend *engine = cdz_runtime_backend(b->session->runtime);
     b->report.weights = cdz_run_model_weights(b->session->model->run);
     b->report.settings = o->settings;
-    b->report.cost = cdz_cost_of(b->report.weights);
-    if (o->common.kv_cache && strcmp(o->common.kv_cache, "f32") != 0)
-        b->report.cost.kv_bytes /= 2; /* the session took it: f16 or bf16 */
+    b->report.cost = cdz_cost_of(b->report.weights, cdz_run_model_kv_type(b->session->model->run));
     b->report.model = o->common.model ? o->common.model : "the shipped model";
     b->report.quantize = o->common.quantize;
     b->report.activations = o->common.activations ? o->common.activations : "auto";

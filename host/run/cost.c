@@ -41,10 +41,11 @@ static void add_layer(cdz_cost *c, const cdz_layer_weights *w, uint32_t n_active
     for (uint32_t e = 0; e < n_active; e++) add_feed(c, &w->experts[e]); /* all have one shape */
 }
 
-cdz_cost cdz_cost_of(const cdz_weights *weights)
+cdz_cost cdz_cost_of(const cdz_weights *weights, cdz_dtype kv_type)
 {
     const cdz_arch *a = &weights->arch;
-    cdz_cost c = {.kv_bytes = weights->facts.kv_bytes_per_token};
+    cdz_cost c = {.kv_bytes = weights->facts.kv_bytes_per_token / cdz_dtype_bytes(CDZ_F32) *
+                              cdz_dtype_bytes(kv_type)};
     for (uint32_t i = 0; i < a->n_layers; i++) add_layer(&c, &weights->layers[i], a->n_active);
     c.head_bytes = bytes_of(&weights->head.w) + bytes_of(&weights->head.bias) +
                    bytes_of(&weights->final_norm.w) + bytes_of(&weights->final_norm.bias);

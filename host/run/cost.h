@@ -12,8 +12,8 @@ typedef struct cdz_cost {
     uint64_t attention_macs;          /* of one row, for each position it sees */
 } cdz_cost;
 
-/* Of the decoder, where there are two stacks. */
-cdz_cost cdz_cost_of(const cdz_weights *weights);
+/* Of the decoder, where there are two stacks. kv_type: what keys and values are kept in. */
+cdz_cost cdz_cost_of(const cdz_weights *weights, cdz_dtype kv_type);
 
 /* Multiply-adds of a prompt of n positions, each seeing itself and those before it, and of the head for the last. */
 double cdz_cost_prompt_macs(const cdz_cost *cost, uint64_t n);

@@ -46,6 +46,7 @@ void cdz_run_model_retain(cdz_run_model *model); /* [any] */
 /* [any] The last release frees weights and tokenizer: at once after cdz_engine_free, else on the engine thread. */
 void cdz_run_model_release(cdz_run_model *model);
 const cdz_weights *cdz_run_model_weights(const cdz_run_model *model);
+cdz_dtype cdz_run_model_kv_type(const cdz_run_model *model);
 const cdz_tokenizer *cdz_run_model_tokenizer(const cdz_run_model *model);
 
 /* KV state that an outcome holds (job.h: keep_cache); give it to a later job of the same model as its past. [any] */

@@ -68,6 +68,11 @@ const cdz_weights *cdz_run_model_weights(const cdz_run_model *model)
     return model->weights;
 }
 
+cdz_dtype cdz_run_model_kv_type(const cdz_run_model *model)
+{
+    return model->shape.type;
+}
+
 const cdz_tokenizer *cdz_run_model_tokenizer(const cdz_run_model *model)
 {
     return model->tokenizer;
