@@ -135,7 +135,7 @@ if [ "${1:-}" = --record ]; then
     surface "$record"
     echo "recorded $(wc -l < "$record") lines as layout-$version.txt"
     command -v abidw > /dev/null || { echo "abidw (package abigail-tools) is missing: no abi-$version.xml"; exit 1; }
-    abidw --no-corpus-path --no-comp-dir-path --no-show-locs --out-file "$types" "$work/surface.so"
+    abidw --no-corpus-path --no-comp-dir-path --no-show-locs "$work/surface.so" | sed "s#path='$work/#path='#" > "$types"
     echo "recorded the types as abi-$version.xml"
     exit
 fi

@@ -10,7 +10,7 @@ rows of float32 and the blocks that bitsandbytes makes of them.
 """
 import json
 import os
-import shutil
+import tempfile
 
 import bitsandbytes.functional as F
 import torch
@@ -64,18 +64,18 @@ def widened(folder):
 
 
 def main():
-    plain = "/tmp/bnb-plain"
-    plain_model(plain)
-    ids = torch.tensor([[(3 + 29 * i) % 128 for i in range(24)]])
-    for name, plan in PLANS.items():
-        folder = os.path.join(HERE, name)
-        model = AutoModelForCausalLM.from_pretrained(plain, quantization_config=BitsAndBytesConfig(**plan),
-                                                     dtype=torch.float32, device_map="cpu")
-        model.save_pretrained(folder)
-        with torch.no_grad():
-            logits = widened(folder)(ids).logits[0]
-        save_file({"ids": ids[0].to(torch.int32), "logits": logits.float().contiguous()},
-                  os.path.join(folder, "logits.safetensors"))
+    with tempfile.TemporaryDirectory() as plain:
+        plain_model(plain)
+        ids = torch.tensor([[(3 + 29 * i) % 128 for i in range(24)]])
+        for name, plan in PLANS.items():
+            folder = os.path.join(HERE, name)
+            model = AutoModelForCausalLM.from_pretrained(plain, quantization_config=BitsAndBytesConfig(**plan),
+                                                         dtype=torch.float32, device_map="cpu")
+            model.save_pretrained(folder)
+            with torch.no_grad():
+                logits = widened(folder)(ids).logits[0]
+            save_file({"ids": ids[0].to(torch.int32), "logits": logits.float().contiguous()},
+                      os.path.join(folder, "logits.safetensors"))
     torch.manual_seed(3)
     rows = torch.randn(4, 512) * torch.tensor([[1.0], [0.01], [30.0], [1.0]])
     rows[3, :64] = 0
@@ -85,7 +85,6 @@ def main():
         packed, state = F.quantize_4bit(rows, blocksize=64, quant_type=kind)
         out[kind], out[kind + ".absmax"] = packed.reshape(4, -1).contiguous(), state.absmax.reshape(4, -1).contiguous()
     save_file(out, os.path.join(HERE, "blocks.safetensors"))
-    shutil.rmtree(plain)
 
 
 if __name__ == "__main__":
