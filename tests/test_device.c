@@ -16,6 +16,7 @@
 #define FAR           CADENZA_BUILD_DIR "/tests/backends/far"
 #define OTHER_BUILD   CADENZA_BUILD_DIR "/tests/backends/other_build"
 #define OTHER_VERSION CADENZA_BUILD_DIR "/tests/backends/other_interface"
+#define OTHER_SIZE    CADENZA_BUILD_DIR "/tests/backends/other_size"
 #define NOWHERE       CADENZA_TEST_DATA "/golden"
 #define MODEL         CADENZA_TEST_DATA "/golden/llama_gqa"
 #define ANOTHER_MODEL CADENZA_TEST_DATA "/golden/llama_draft"
@@ -51,6 +52,8 @@ static const struct {
      "this installation has no backend for it: " NOWHERE "/cuda.so is not there"},
     {"another build", "far", OTHER_BUILD, CDZ_E_UNSUPPORTED, "is of build 0.0.0-other"},
     {"another interface", "far", OTHER_VERSION, CDZ_E_UNSUPPORTED, "was built for interface 999"},
+    {"other operations", "far", OTHER_SIZE, CDZ_E_UNSUPPORTED,
+     " bytes and operations of 8, this program of "},
 };
 
 static void test_names(void **state)

@@ -55,12 +55,17 @@ void cdz_backends_list(const char *folder, cdz_backend_list *out)
 static cdz_status check_entry(const cdz_backend_entry *entry, const char *path, const char *name,
                               cdz_error *err)
 {
-    if (!entry || entry->size != sizeof *entry || entry->interface != CDZ_BACKEND_INTERFACE ||
-        entry->api_size != sizeof(cdz_backend_api))
+    if (!entry || entry->interface != CDZ_BACKEND_INTERFACE)
         return cdz_err(err, CDZ_E_UNSUPPORTED,
                        "device %s: %s was built for interface %u of backends, this program has %u; "
                        "both must come from one build",
                        name, path, entry ? entry->interface : 0, (unsigned)CDZ_BACKEND_INTERFACE);
+    if (entry->size != sizeof *entry || entry->api_size != sizeof(cdz_backend_api))
+        return cdz_err(
+            err, CDZ_E_UNSUPPORTED,
+            "device %s: %s has an entry of %u bytes and operations of %u, this program of "
+            "%zu and %zu; both must come from one build",
+            name, path, entry->size, entry->api_size, sizeof *entry, sizeof(cdz_backend_api));
     if (!entry->build || strcmp(entry->build, CDZ_BACKEND_BUILD) != 0)
         return cdz_err(err, CDZ_E_UNSUPPORTED,
                        "device %s: %s is of build %.60s, this program of %s; both must come from "

@@ -596,7 +596,11 @@ const cdz_backend_entry *cadenza_backend(void)
 #else
         .interface = CDZ_BACKEND_INTERFACE,
 #endif
+#ifdef FAR_API_SIZE
+        .api_size = FAR_API_SIZE,
+#else
         .api_size = sizeof(cdz_backend_api),
+#endif
 #ifdef FAR_BUILD
         .build = FAR_BUILD,
 #else
