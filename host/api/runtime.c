@@ -33,15 +33,8 @@ static cdz_status open_registry(const cdz_options *options, cdz_registry **out, 
 
 static cdz_status kv_type_of(const char *name, cdz_dtype *out, cdz_error *err)
 {
-    static const char *const names[CDZ_N_PLAIN] = {
-        [CDZ_F32] = "f32", [CDZ_F16] = "f16", [CDZ_BF16] = "bf16"};
-    if (!name) return CDZ_OK;
-    for (int t = 0; t < CDZ_N_PLAIN; t++)
-        if (strcmp(name, names[t]) == 0) {
-            *out = (cdz_dtype)t;
-            return CDZ_OK;
-        }
-    return cdz_err(err, CDZ_E_USAGE, "KV cache in '%s': expected f32, f16 or bf16", name);
+    if (!name || cdz_type_named(name, CDZ_F32, CDZ_N_PLAIN, out, err) == CDZ_OK) return CDZ_OK;
+    return cdz_err_prefix(err, "KV cache");
 }
 
 static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_error *err)

@@ -3,30 +3,41 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 
-static bool same_letters(const char *a, const char *b)
+/* Of a type, as people write it: "q4_k". */
+typedef struct type_name {
+    char text[12];
+} type_name;
+
+static void in_small(type_name *out, const char *name)
 {
-    for (; *a && *b; a++, b++)
-        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return false;
-    return *a == *b;
+    size_t i = 0;
+    for (; name[i] && i + 1 < sizeof out->text; i++)
+        out->text[i] = (char)tolower((unsigned char)name[i]);
+    out->text[i] = '\0';
 }
 
 cdz_status cdz_type_named(const char *name, cdz_dtype from, cdz_dtype to, cdz_dtype *out,
                           cdz_error *err)
 {
+    type_name asked, types[CDZ_N_DTYPES];
+    const char *names[CDZ_N_DTYPES];
     char known[256];
-    size_t at = 0;
-    for (cdz_dtype t = from; t < to; t++) {
-        const char *type = cdz_dtype_name(t);
-        if (same_letters(type, name)) {
+    size_t n = 0, at = 0;
+    in_small(&asked, name);
+    for (cdz_dtype t = from; t < to; t++, n++) {
+        in_small(&types[n], cdz_dtype_name(t));
+        names[n] = types[n].text;
+        if (strlen(name) < sizeof asked.text && strcmp(names[n], asked.text) == 0) {
             *out = t;
             return CDZ_OK;
         }
-        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", type);
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", names[n]);
     }
-    for (size_t i = 0; i < at; i++) known[i] = (char)tolower((unsigned char)known[i]);
-    return cdz_err(err, CDZ_E_USAGE, "there is no type '%.40s' here, expected one of %s", name,
-                   known);
+    const char *near = cdz_nearest_name(asked.text, names, n);
+    return cdz_err(err, CDZ_E_USAGE, "there is no type '%.40s' here, expected one of %s%s%s%s",
+                   name, known, near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 /* What llama.cpp takes where rows are no multiple of 256. */

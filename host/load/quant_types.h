@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "kernels.h"
 
-/* The type among [from, to) of that name, in any case. CDZ_E_USAGE with the names there are. */
+/* The type among [from, to) of that name, in any case. CDZ_E_USAGE with the names there are and the nearest. */
 cdz_status cdz_type_named(const char *name, cdz_dtype from, cdz_dtype to, cdz_dtype *out,
                           cdz_error *err);
 

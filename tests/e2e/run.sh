@@ -385,9 +385,12 @@ same "at load as stored" "$(cadenza run shipped-q4.gguf -p 'music is' --seed 3)"
 refused "a file that is there" 1 "--force" cadenza model convert "$shipped" shipped.gguf
 refused "a file from a file" 2 "becomes a folder" cadenza model convert shipped.gguf other.gguf
 refused "a type that is none" 2 "expected one of q8_0" cadenza model quantize shipped.gguf other.gguf --type q4_9
+refused "a type that is nearly one" 2 "did you mean 'q5_k'?" cadenza model quantize shipped.gguf other.gguf --type q5k
 refused "no type" 2 "expected --type" cadenza model quantize shipped.gguf other.gguf
 refused "a type of blocks for convert" 2 "expected one of f32, f16, bf16" cadenza model convert "$shipped" other.gguf --type q8_0
 refused "a type at load that is none" 2 "quantize: there is no type" cadenza run --quantize q4_9 -p a
+refused "a KV cache in what is no type" 2 "KV cache: there is no type 'bf17' here, expected one of f32, f16, bf16: did you mean 'bf16'?" cadenza run --kv-cache bf17 -p a
+refused "a KV cache in blocks" 2 "KV cache: there is no type 'q8_0'" cadenza run --kv-cache q8_0 -p a
 refused "blocks of blocks at load" 1 "already" cadenza run shipped-q4.gguf --quantize q8_0 -p a
 refused "a misspelt verb" 2 "expected \`info\`" cadenza model convrt
 
