@@ -1,4 +1,5 @@
-/* linker.h - what the files that build a link share: link.c and link_phases.c. */
+/* linker.h - what the files that build a link share: link.c, link_phases.c and
+ * link_settings.c. */
 #ifndef CDZ_HOST_LINKER_H
 #define CDZ_HOST_LINKER_H
 
@@ -26,5 +27,12 @@ cdz_status cdz_linker_stage(cdz_linker *l, uint32_t kind, const char *id, cdz_pa
 
 /* --- link_phases.c --- */
 cdz_status cdz_linker_phases(cdz_linker *l);
+
+/* --- link_settings.c --- */
+/* The settings of every plugin that the link has by now; what belongs to none is refused or warned of. */
+cdz_status cdz_linker_settings(cdz_linker *l);
+cdz_status cdz_linker_generation(cdz_linker *l);
+/* The defaults of the generation table as values, for parameters that mirror one nobody set. */
+cdz_status cdz_linker_defaults(cdz_linker *l);
 
 #endif
