@@ -1,5 +1,5 @@
-/* parse.h - what the two halves of the parser share: statements (parse.c), expressions
- * (parse_expr.c). Inside template/ only. */
+/* parse.h - what the parts of the parser share: tools (parse.c), statements
+ * (parse_statement.c), expressions (parse_expr.c). Inside template/ only. */
 #ifndef CDZ_TEMPLATE_PARSE_H
 #define CDZ_TEMPLATE_PARSE_H
 
@@ -40,6 +40,10 @@ bool expect_op(parser *p, const char *op);
 const token *expect_name(parser *p);
 const char *describe(const token *t);
 bool enter(parser *p); /* one level deeper; p->depth-- leaves it */
+
+/* Everything up to {% and one of ends, on which the reader then stands (ends NULL: to the end of
+ * the template). tag: what was opened. */
+node *parse_body(parser *p, const token *tag, const char *const *ends);
 
 node *parse_expression(parser *p, bool with_condition);
 /* Expressions with commas are a tuple. stop: a word that ends it, or NULL. */
