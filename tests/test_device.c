@@ -314,10 +314,65 @@ static void test_pipelines(void **state)
     }
 }
 
+/* What KV caches keep is found in the same places. */
+static const struct {
+    const char *title, *option, *ini;
+    cdz_status status;
+    cdz_dtype kept;
+    const char *says;
+} kept[] = {
+    {"nothing is f32", NULL, "", CDZ_OK, CDZ_F32, ""},
+    {"a file says it", NULL, "[model]\nkv_cache = bf16\n", CDZ_OK, CDZ_BF16, ""},
+    {"with a device and a drafter's key", NULL,
+     "[model]\nkv_cache = f16\nnum_assistant_tokens = 3\ndevice = far\n", CDZ_OK, CDZ_F16, ""},
+    {"the option wins", "f16", "[model]\nkv_cache = bf16\n", CDZ_OK, CDZ_F16, ""},
+    {"an option of f32 too", "f32", "[model]\nkv_cache = bf16\n", CDZ_OK, CDZ_F32, ""},
+    {"an option that is none", "f61", "", CDZ_E_USAGE, CDZ_F32, "KV cache: there is no type 'f61'"},
+    {"a type that is none", NULL, "\n[model]\nkv_cache = bf17\n", CDZ_E_USAGE, CDZ_F32,
+     "story.ini:3: [model]: KV cache: there is no type 'bf17' here, expected one of f32, f16, bf16: did "
+     "you mean 'bf16'?"},
+    {"one in blocks", NULL, "[model]\nkv_cache = q8_0\n", CDZ_E_USAGE, CDZ_F32,
+     "there is no type 'q8_0' here"},
+};
+
+static void test_kept(void **state)
+{
+    (void)state;
+    const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        cdz_error err = {0};
+        cdz_runtime *rt = NULL;
+        cdz_model *model = NULL;
+        cdz_pipeline *pipeline = NULL;
+        const cdz_options options = {.size = sizeof options, .kv_cache = kept[i].option};
+        cdz_status status = cdz_open(&options, &rt, &err);
+        if (status == CDZ_OK)
+            status = cdz_pipeline_parse(rt, kept[i].ini, strlen(kept[i].ini), "story.ini",
+                                        &pipeline, &err);
+        if (status == CDZ_OK) status = cdz_model_open(rt, MODEL, &how, &model, &err);
+        if (status != kept[i].status || !strstr(err.text, kept[i].says))
+            fail_msg("%s: status %d, said: %s", kept[i].title, (int)status, err.text);
+        if (model && cdz_run_model_kv_type(model->run) != kept[i].kept)
+            fail_msg("%s: kept as %s", kept[i].title,
+                     cdz_dtype_name(cdz_run_model_kv_type(model->run)));
+        if (model) free(run(rt, model, NULL));
+        cdz_model_close(model);
+        cdz_pipeline_free(pipeline);
+        cdz_close(rt);
+    }
+}
+
+static const struct {
+    const char *ini, *says;
+} too_late[] = {
+    {"[model]\ndevice = far\n", "late.ini:2: [model]: device 'far': models are open on cpu already"},
+    {"[model]\nkv_cache = f16\n",
+     "late.ini:2: [model]: KV cache in F16: models are open with F32 already"},
+};
+
 static void test_too_late(void **state)
 {
     (void)state;
-    static const char ini[] = "[model]\ndevice = far\n";
     heard h = {0};
     cdz_error err = {0};
     cdz_runtime *rt;
@@ -326,10 +381,15 @@ static void test_too_late(void **state)
     const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
     must(open_on(NULL, &h, &rt, &err), &err);
     must(cdz_model_open(rt, MODEL, &how, &model, &err), &err);
-    assert_int_equal(cdz_pipeline_parse(rt, ini, strlen(ini), "late.ini", &pipeline, &err),
-                     CDZ_E_STATE);
-    assert_string_equal(err.text,
-                        "late.ini:2: [model]: device 'far': models are open on cpu already");
+    for (size_t i = 0; i < sizeof too_late / sizeof *too_late; i++) {
+        const char *ini = too_late[i].ini;
+        assert_int_equal(cdz_pipeline_parse(rt, ini, strlen(ini), "late.ini", &pipeline, &err),
+                         CDZ_E_STATE);
+        assert_string_equal(err.text, too_late[i].says);
+    }
+    static const char same[] = "[model]\ndevice = cpu\nkv_cache = f32\n";
+    must(cdz_pipeline_parse(rt, same, strlen(same), "late.ini", &pipeline, &err), &err);
+    cdz_pipeline_free(pipeline);
     cdz_model_close(model);
     cdz_close(rt);
 }
@@ -450,13 +510,19 @@ int main(void)
     setenv("CADENZA_BACKENDS", FAR, 1);
     unsetenv("CADENZA_DEVICE");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),           cmocka_unit_test(test_no_device),
-        cmocka_unit_test(test_words),           cmocka_unit_test(test_same_tokens),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_no_device),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_same_tokens),
         cmocka_unit_test(test_rows_stay_away),
         cmocka_unit_test(test_auto_says_so),
-        cmocka_unit_test(test_refused_at_open), cmocka_unit_test(test_pipelines),
-        cmocka_unit_test(test_too_late),        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_pools_share),     cmocka_unit_test(test_opened_later),
+        cmocka_unit_test(test_refused_at_open),
+        cmocka_unit_test(test_pipelines),
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_too_late),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_pools_share),
+        cmocka_unit_test(test_opened_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static cdz_status open_registry(const cdz_options *options, cdz_registry **out, 
 
 static cdz_status kv_type_of(const char *name, cdz_dtype *out, cdz_error *err)
 {
-    if (!name || cdz_type_named(name, CDZ_F32, CDZ_N_PLAIN, out, err) == CDZ_OK) return CDZ_OK;
+    if (cdz_type_named(name, CDZ_F32, CDZ_N_PLAIN, out, err) == CDZ_OK) return CDZ_OK;
     return cdz_err_prefix(err, "KV cache");
 }
 
@@ -54,7 +54,7 @@ static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_
     CDZ_TRY(cdz_precision_named(options->precision, &device.precision, err));
     CDZ_TRY(cdz_determinism_named(options->determinism, &device.strict, err));
     cdz_dtype kv_type = CDZ_F32;
-    CDZ_TRY(kv_type_of(options->kv_cache, &kv_type, err));
+    if (options->kv_cache) CDZ_TRY(kv_type_of(options->kv_cache, &kv_type, err));
     cdz_engine_options want = {
         .device = device,
         .device_fixed = options->device != NULL,
@@ -65,6 +65,7 @@ static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_
         .one_by_one = cdz_env_plan_off(),
         .kv_bytes = options->kv_bytes,
         .kv_type = kv_type,
+        .kv_type_fixed = options->kv_cache != NULL,
         .max_queue = options->max_queue,
         .max_running = options->max_running,
         .profile = options->profile,
@@ -287,18 +288,29 @@ cdz_status cdz_detokenize(const cdz_model *model, const int32_t *ids, size_t n_i
 
 /* --- pipelines ---------------------------------------------------------------------------------------- */
 
-/* The device that a pipeline asks for becomes the runtime's, while no model is open. */
-static cdz_status with_device(cdz_runtime *runtime, cdz_status status, cdz_pipeline **pipeline,
-                              cdz_error *err)
+static cdz_status wish(cdz_runtime *runtime, cdz_model_key key, const char *text, cdz_error *err)
 {
-    cdz_origin at;
-    const char *name = status == CDZ_OK ? cdz_pipeline_device(*pipeline, &at) : NULL;
-    if (!name) return status;
-    status = cdz_engine_wish_device(runtime->engine, name, err);
-    if (status == CDZ_OK) return CDZ_OK;
-    if (err) cdz_err_prefix(err, "%s:%u: [model]", at.file, at.line); /* the pipeline's memory */
-    cdz_pipeline_free(*pipeline);
-    *pipeline = NULL;
+    if (key == CDZ_MODEL_DEVICE) return cdz_engine_wish_device(runtime->engine, text, err);
+    cdz_dtype type;
+    CDZ_TRY(kv_type_of(text, &type, err));
+    return cdz_engine_wish_kv_type(runtime->engine, type, err);
+}
+
+/* What a pipeline asks for in [model] becomes the runtime's, while no model is open. */
+static cdz_status with_model_keys(cdz_runtime *runtime, cdz_status status, cdz_pipeline **pipeline,
+                                  cdz_error *err)
+{
+    for (int key = 0; status == CDZ_OK && key < CDZ_N_MODEL_KEYS; key++) {
+        cdz_origin at;
+        const char *text = cdz_pipeline_model_key(*pipeline, (cdz_model_key)key, &at);
+        if (!text) continue;
+        status = wish(runtime, (cdz_model_key)key, text, err);
+        if (status == CDZ_OK) continue;
+        if (err)
+            cdz_err_prefix(err, "%s:%u: [model]", at.file, at.line); /* the pipeline's memory */
+        cdz_pipeline_free(*pipeline);
+        *pipeline = NULL;
+    }
     return status;
 }
 
@@ -306,15 +318,15 @@ cdz_status cdz_pipeline_load(cdz_runtime *runtime, const char *file, cdz_pipelin
                              cdz_error *err)
 {
     if (!file) return cdz_pipeline_create(runtime->registry, "", 0, "hf", out, err);
-    return with_device(runtime, cdz_pipeline_create_from_file(runtime->registry, file, out, err),
-                       out, err);
+    return with_model_keys(
+        runtime, cdz_pipeline_create_from_file(runtime->registry, file, out, err), out, err);
 }
 
 cdz_status cdz_pipeline_parse(cdz_runtime *runtime, const char *text, size_t len, const char *name,
                               cdz_pipeline **out, cdz_error *err)
 {
-    return with_device(runtime, cdz_pipeline_create(runtime->registry, text, len, name, out, err),
-                       out, err);
+    return with_model_keys(
+        runtime, cdz_pipeline_create(runtime->registry, text, len, name, out, err), out, err);
 }
 
 cdz_status cdz_pipeline_set(cdz_pipeline *pipeline, const char *name, const char *value,

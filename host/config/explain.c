@@ -180,6 +180,20 @@ static void write_strategy(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
     write_table(&t, out);
 }
 
+/* What the file says that the model runs as. */
+static void write_model(cdz_arena *arena, const cdz_pipeline *pipeline, cdz_buf *out)
+{
+    table t = {.arena = arena};
+    for (int key = 0; key < CDZ_N_MODEL_KEYS; key++) {
+        cdz_origin at;
+        const char *text = cdz_pipeline_model_key(pipeline, (cdz_model_key)key, &at);
+        if (text) add_row(&t, cdz_model_key_name((cdz_model_key)key), text, where(arena, &at), "");
+    }
+    if (t.n == 0) return;
+    cdz_buf_puts(out, "\nModel\n");
+    write_table(&t, out);
+}
+
 static void write_instances(cdz_arena *arena, const cdz_plan *plan, const char *title,
                             const cdz_instance *at, uint32_t n, bool places, cdz_buf *out)
 {
@@ -355,6 +369,7 @@ cdz_status cdz_pipeline_explain_text(cdz_pipeline *pipeline, const cdz_json *mod
     CDZ_TRY(cdz_pipeline_plan(pipeline, model_generation, NULL, NULL, &plan, err));
     cdz_arena *arena = &plan->arena;
     cdz_buf_printf(out, "%s\n", pipeline->name);
+    write_model(arena, pipeline, out);
     write_strategy(arena, plan, out);
     if (plan->drafter.plugin.base)
         write_instances(arena, plan, "Drafter", &plan->drafter, 1, false, out);

@@ -49,15 +49,16 @@ cdz_status cdz_pipeline_create(cdz_registry *registry, const char *text, size_t 
     return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
 }
 
-const char *cdz_pipeline_device(const cdz_pipeline *pipeline, cdz_origin *origin)
+const char *cdz_pipeline_model_key(const cdz_pipeline *pipeline, cdz_model_key key,
+                                   cdz_origin *origin)
 {
     cdz_pipeline *own = (cdz_pipeline *)(uintptr_t)pipeline; /* for its lock */
     pthread_mutex_lock(&own->lock);
-    const cdz_written *device = own->now ? own->now->sources.device : NULL;
+    const cdz_written *written = own->now ? own->now->sources.model[key] : NULL;
     pthread_mutex_unlock(&own->lock);
-    if (!device) return NULL;
-    *origin = device->origin;
-    return device->text;
+    if (!written) return NULL;
+    *origin = written->origin;
+    return written->text;
 }
 
 cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *path,

@@ -2,7 +2,7 @@
 #ifndef CDZ_HOST_PIPELINE_H
 #define CDZ_HOST_PIPELINE_H
 
-#include "config/generation.h"
+#include "config/sources.h"
 #include "plug/registry.h"
 
 /* An instance: a plugin with its parameter struct filled and checked (create has run). */
@@ -75,9 +75,10 @@ cdz_status cdz_pipeline_create(cdz_registry *registry, const char *text, size_t 
                                const char *name, cdz_pipeline **out, cdz_error *err);
 cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *path,
                                          cdz_pipeline **out, cdz_error *err);
-/* [model] device as it is written now, and where; NULL: nothing is said of it. Memory is the pipeline's, while it is not
+/* A key of [model] as it is written now, and where; NULL: nothing is said of it. Memory is the pipeline's, while it is not
  * changed. */
-const char *cdz_pipeline_device(const cdz_pipeline *pipeline, cdz_origin *origin);
+const char *cdz_pipeline_model_key(const cdz_pipeline *pipeline, cdz_model_key key,
+                                   cdz_origin *origin);
 /* -s: a parameter that the named strategy declares as its own, else a generation parameter, a key of [pipeline], or a
  * name that one plugin of the pipeline alone declares; or section.name. Names and values are checked by the next
  * cdz_pipeline_check or plan, so that settings and strategy may come in any order. Before the first plan only

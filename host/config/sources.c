@@ -109,20 +109,36 @@ static void translate(const cdz_sources *s, cdz_written *w)
     w->bare = false;
 }
 
-/* --- [model] device --------------------------------------------------------------------------------------- */
+/* --- keys of [model] -------------------------------------------------------------------------------------- */
 
-static bool is_device(const cdz_written *w)
+static const char *const model_keys[CDZ_N_MODEL_KEYS] = {"device", "kv_cache"};
+static const char *const model_options[CDZ_N_MODEL_KEYS] = {"--device", "--kv-cache"};
+
+const char *cdz_model_key_name(cdz_model_key key)
 {
-    return strcmp(w->section, "model") == 0 && strcmp(w->name, "device") == 0;
+    return model_keys[key];
 }
 
-/* What the target model runs on. The rest of the section is the drafter's that runs a model. */
-static cdz_status set_device(cdz_sources *s, const cdz_written *w, cdz_error *err)
+const char *cdz_model_key_near(const char *name)
+{
+    return cdz_nearest_name(name, model_keys, CDZ_N_MODEL_KEYS);
+}
+
+/* CDZ_N_MODEL_KEYS: it is none. */
+static cdz_model_key model_key_of(const cdz_written *w)
+{
+    int key = strcmp(w->section, "model") == 0 ? 0 : CDZ_N_MODEL_KEYS;
+    while (key < CDZ_N_MODEL_KEYS && strcmp(w->name, model_keys[key]) != 0) key++;
+    return (cdz_model_key)key;
+}
+
+static cdz_status set_model_key(cdz_sources *s, const cdz_written *w, cdz_model_key key,
+                                cdz_error *err)
 {
     cdz_written *kept = cdz_arena_alloc(s->arena, sizeof *kept);
     if (!kept) return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
     *kept = *w;
-    s->device = kept;
+    s->model[key] = kept;
     return CDZ_OK;
 }
 
@@ -280,8 +296,9 @@ static cdz_status add_ini(cdz_sources *s, const cdz_ini *ini, const char *name, 
         cdz_written w = {
             set->section, set->name, set->value, {source, name, set->line, set->column}, false};
         if (strcmp(w.section, "names") == 0) continue;
-        if (is_device(&w)) {
-            CDZ_TRY(set_device(s, &w, err));
+        const cdz_model_key key = model_key_of(&w);
+        if (key < CDZ_N_MODEL_KEYS) {
+            CDZ_TRY(set_model_key(s, &w, key, err));
             continue;
         }
         if (strcmp(w.section, "generation") == 0) translate(s, &w);
@@ -342,8 +359,10 @@ cdz_status cdz_sources_override(cdz_sources *sources, const char *name, const ch
     if (strcmp(w.section, "pipeline") == 0) st = check_pipeline_key(&w, &why);
     if (st == CDZ_OK && strcmp(w.section, "pipeline") == 0 && strcmp(w.name, "use") == 0)
         st = cdz_err(&why, CDZ_E_USAGE, "use: belongs in a file");
-    if (is_device(&w))
-        st = cdz_err(&why, CDZ_E_USAGE, "model.device: belongs in a file; else say --device");
+    const cdz_model_key key = model_key_of(&w);
+    if (key < CDZ_N_MODEL_KEYS)
+        st = cdz_err(&why, CDZ_E_USAGE, "model.%s: belongs in a file; else say %s", model_keys[key],
+                     model_options[key]);
     if (strcmp(w.section, "generation") == 0) {
         st = check_generation_key(&w, &why);
         if (st == CDZ_OK && !w.bare) st = check_generation_value(sources, &w, &why);

@@ -21,6 +21,9 @@ typedef struct cdz_other_name {
     const char *alias, *section, *name;
 } cdz_other_name;
 
+/* Keys of [model] about the target model; the rest of the section is the drafter's that runs a model. */
+typedef enum cdz_model_key { CDZ_MODEL_DEVICE, CDZ_MODEL_KV_CACHE, CDZ_N_MODEL_KEYS } cdz_model_key;
+
 /* Grows in its arena; a later entry wins over an earlier one of the same section and name. */
 typedef struct cdz_sources {
     cdz_arena *arena;
@@ -32,8 +35,8 @@ typedef struct cdz_sources {
     uint32_t n_files, cap_files;
     cdz_other_name *names;
     uint32_t n_names, cap_names;
-    const cdz_written *device; /* [model] device, which is no drafter's; NULL: not said */
-    const char *profiles;      /* folder of the profiles that `use` may name; NULL: none but hf */
+    const cdz_written *model[CDZ_N_MODEL_KEYS]; /* NULL: not said */
+    const char *profiles; /* folder of the profiles that `use` may name; NULL: none but hf */
 } cdz_sources;
 
 /* Reads text and, before it, the files it uses. Keys of [pipeline] and [generation] are checked. */
@@ -53,6 +56,10 @@ const cdz_other_name *cdz_sources_other_name(const cdz_sources *sources, const c
 /* The setting that counts, or NULL. */
 const cdz_written *cdz_sources_find(const cdz_sources *sources, const char *section,
                                     const char *name);
+
+const char *cdz_model_key_name(cdz_model_key key); /* "kv_cache" */
+/* The key of [model] that was probably meant, or NULL. */
+const char *cdz_model_key_near(const char *name);
 
 /* A path as written at origin, relative to the folder of its file. NULL: out of memory. */
 const char *cdz_sources_path(cdz_arena *arena, const cdz_origin *origin, const char *path);

@@ -193,6 +193,7 @@ cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out
     engine->wish_fixed = options->device_fixed;
     engine->kv_given = options->kv_bytes != 0;
     engine->kv_type = options->kv_type;
+    engine->kv_type_fixed = options->kv_type_fixed;
     engine->max_queue = options->max_queue;
     engine->max_running = options->max_running ? options->max_running : DEFAULT_RUNNING;
     engine->own_profile.now = CDZ_WORK_IDLE;

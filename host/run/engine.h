@@ -17,6 +17,7 @@ typedef struct cdz_engine_options {
     cdz_device_wish device;          /* copied */
     bool device_fixed;               /* no pipeline changes it */
     cdz_dtype kv_type;               /* plain: what keys and values are kept in */
+    bool kv_type_fixed;              /* no pipeline changes it */
     uint32_t max_queue, max_running; /* 0: no limit; 0: 256 */
     bool profile;                    /* times are taken: cdz_engine_get_profile */
     /* [any] A line from a plugin, or NULL: dropped. */
@@ -38,6 +39,8 @@ cdz_backend *cdz_engine_backend(const cdz_engine *engine);
 cdz_status cdz_engine_open_device(cdz_engine *engine, const cdz_backend **out, cdz_error *err);
 /* [any] Another name than the options', unless they fixed it. CDZ_E_STATE: a model is open on another device. */
 cdz_status cdz_engine_wish_device(cdz_engine *engine, const char *name, cdz_error *err);
+/* [any] The same of what KV caches keep. CDZ_E_STATE: a model is open that keeps another type. */
+cdz_status cdz_engine_wish_kv_type(cdz_engine *engine, cdz_dtype type, cdz_error *err);
 
 /* Makes loaded weights runnable: KV pool on the backend. Takes ownership of weights and tokenizer (may be NULL). */
 cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_tokenizer *tokenizer,

@@ -74,6 +74,21 @@ cdz_status cdz_engine_wish_device(cdz_engine *engine, const char *name, cdz_erro
     return status;
 }
 
+cdz_status cdz_engine_wish_kv_type(cdz_engine *engine, cdz_dtype type, cdz_error *err)
+{
+    cdz_status status = CDZ_OK;
+    pthread_mutex_lock(&engine->device_lock);
+    if (!engine->kv_type_fixed && engine->kv_type != type) {
+        if (engine->device)
+            status = cdz_err(err, CDZ_E_STATE, "KV cache in %s: models are open with %s already",
+                             cdz_dtype_name(type), cdz_dtype_name(engine->kv_type));
+        else
+            engine->kv_type = type;
+    }
+    pthread_mutex_unlock(&engine->device_lock);
+    return status;
+}
+
 /* --- calls on the engine's thread ---------------------------------------------------------------------------------- */
 
 bool cdz_engine_call(cdz_engine *engine, void (*run)(void *arg), void *arg)

@@ -41,6 +41,8 @@ struct cdz_engine {
     cdz_device_wish wish;
     char *wish_name, *wish_folder;
     bool wish_fixed;
+    cdz_dtype kv_type; /* constant from the device's opening on */
+    bool kv_type_fixed;
     cdz_backend *device; /* NULL: no model has been opened; then constant */
     uint64_t kv_room;    /* what KV memory could take on it; under the lock */
     bool kv_given;       /* the budget was asked for */
@@ -49,7 +51,6 @@ struct cdz_engine {
     cdz_backend *backend; /* the CPU */
     cdz_fibres *fibres;
     cdz_kv_budget budget; /* its limit changes under the lock */
-    cdz_dtype kv_type;
     cdz_engine_stats now;
     cdz_profile *profile; /* &own_profile, or NULL: no times are taken */
     cdz_profile own_profile;
