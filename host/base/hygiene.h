@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/calling.h"
+
 #if defined(__SSE__) && !defined(NDEBUG)
 #include <xmmintrin.h>
 #define CDZ_CHECKS_MXCSR 1
@@ -19,6 +21,7 @@ enum { CDZ_LOCALE_NAMES = 512 };
 
 typedef struct cdz_hygiene {
     unsigned mode;
+    cdz_calling outer;
 #ifdef CDZ_CHECKED
     locale_t locale;              /* the thread's */
     char names[CDZ_LOCALE_NAMES]; /* the process's, by category; "": too long to be compared */
@@ -39,8 +42,11 @@ static inline unsigned cdz_float_mode(void)
 #endif
 }
 
-static inline void cdz_hygiene_note(cdz_hygiene *out)
+/* plugin and function: what is about to be called. */
+static inline void cdz_hygiene_note(cdz_hygiene *out, const cdz_plugin_base *plugin,
+                                    const char *function)
 {
+    out->outer = cdz_calling_begin(plugin, function);
     out->mode = cdz_float_mode();
 #ifdef CDZ_CHECKED
     cdz_locale_note(&out->locale, out->names);
@@ -51,6 +57,7 @@ static inline void cdz_hygiene_note(cdz_hygiene *out)
 static inline const char *cdz_hygiene_broken(const cdz_hygiene *before)
 {
     const char *what = NULL;
+    cdz_calling_end(before->outer);
 #ifdef CDZ_CHECKED
     if (cdz_locale_changed(before->locale, before->names))
         what = "changed the locale and left it so";

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/crash.h"
 #include "config/environment.h"
 
 static const struct {
@@ -92,7 +93,10 @@ int main(int argc, char **argv)
     const size_t i = find_command(name);
     if (i == N_COMMANDS) return unknown_command(name);
     /* `plugin test` forks, and a thread that holds a lock then would hold it in the child for ever. */
-    if (strcmp(name, "plugin") != 0 && !cdz_cli_catch_interrupts())
-        cdz_cli_say("Ctrl-C cannot be caught here; it will end the program");
+    if (strcmp(name, "plugin") != 0) {
+        if (!cdz_cli_catch_interrupts())
+            cdz_cli_say("Ctrl-C cannot be caught here; it will end the program");
+        cdz_cli_tell_crashes();
+    }
     return commands[i].run(argc - 1, argv + 1);
 }

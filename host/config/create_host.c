@@ -114,7 +114,7 @@ cdz_status cdz_run_create(const cdz_plugin_base *plugin, const void *params, cdz
     scope s = {.arena = arena, .err = &own};
     const cdz_step step = step_for(plugin, params, &s);
     cdz_hygiene before;
-    cdz_hygiene_note(&before);
+    cdz_hygiene_note(&before, plugin, "create");
     cdz_status st = create ? create(&step) : CDZ_OK;
     const char *broken = cdz_hygiene_broken(&before);
     if (broken) return cdz_err(err, CDZ_E_PLUGIN, "%s: create %s", plugin->id, broken);
@@ -133,7 +133,7 @@ cdz_status cdz_run_open(const cdz_loader *loader, const cdz_plugin_file *file, c
     scope s = {.arena = arena, .err = &own};
     const cdz_step step = step_for(&loader->base, NULL, &s);
     cdz_hygiene before;
-    cdz_hygiene_note(&before);
+    cdz_hygiene_note(&before, &loader->base, "open");
     *out = (cdz_opened){.size = sizeof *out};
     cdz_status st = loader->open(&step, file, out);
     const char *broken = cdz_hygiene_broken(&before);
@@ -154,7 +154,7 @@ void cdz_run_close(const cdz_loader *loader, const cdz_opened *opened, cdz_arena
     const cdz_step step = step_for(&loader->base, NULL, &s);
     cdz_hygiene before;
     if (!loader->close) return;
-    cdz_hygiene_note(&before);
+    cdz_hygiene_note(&before, &loader->base, "close");
     loader->close(&step, opened->state);
     (void)cdz_hygiene_broken(&before);
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/calling.h"
+
 #if defined(__SANITIZE_THREAD__)
 #define FOLLOWS_THREADS 1
 #elif defined(__has_feature)
@@ -67,12 +69,16 @@ cdz_status cdz_fibre_start(cdz_fibres *fibres, void (*fn)(void *arg), void *arg,
 
 void cdz_fibre_resume(cdz_fibre *fibre)
 {
+    const cdz_calling here = cdz_calling_now;
     fibre->fibres->way->resume(fibre);
+    cdz_calling_end(here);
 }
 
 void cdz_fibre_suspend(cdz_fibre *fibre)
 {
+    const cdz_calling here = cdz_calling_now;
     fibre->fibres->way->suspend(fibre);
+    cdz_calling_end(here);
 }
 
 bool cdz_fibre_ended(const cdz_fibre *fibre)

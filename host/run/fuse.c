@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/calling.h"
 #include "cadenza/ext/companion.h"
 #include "cadenza/processor.h"
 #include "run/task.h"
@@ -23,8 +24,10 @@ void cdz_stage_describe(cdz_loop *loop, cdz_stage *stage)
                        .scratch = &loop->workers[0].scratch,
                        .error = &loop->workers[0].error};
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    const cdz_calling outer = cdz_calling_begin(stage->plugin, "describe");
     if (!api->describe(&step, &stage->form) || stage->form.kind > CDZ_FORM_KEEP_MINP)
         stage->form.kind = CDZ_FORM_OTHER;
+    cdz_calling_end(outer);
     cdz_scratch_reset(&loop->workers[0].scratch);
 }
 

@@ -400,7 +400,7 @@ static cdz_status run_strategy(cdz_loop *loop)
     cdz_step step = cdz_step_for(&scope, loop->strategy.params, NULL);
     step.n_rows = loop->n_rows;
     cdz_hygiene before;
-    cdz_hygiene_note(&before);
+    cdz_hygiene_note(&before, &strategy->base, "run");
     const cdz_status returned = strategy->run(&loop->base, &step);
     CDZ_TRY(cdz_stages_clean(loop, &strategy->base, "run", cdz_hygiene_broken(&before)));
     return judge_run(loop, returned, &said);

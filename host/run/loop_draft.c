@@ -50,7 +50,7 @@ cdz_status cdz_drafter_begin(cdz_loop *loop)
         cdz_scope scope = scope_of(loop, &said, true);
         const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
         cdz_hygiene before;
-        cdz_hygiene_note(&before);
+        cdz_hygiene_note(&before, stage->plugin, "begin");
         const cdz_status st = drafter_of(loop)->begin(&loop->base, &step, &stage->shared);
         cdz_scratch_reset(&loop->drafting.scratch);
         CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "begin", cdz_hygiene_broken(&before)));
@@ -67,7 +67,9 @@ void cdz_drafter_end(cdz_loop *loop)
     cdz_error said;
     cdz_scope scope = scope_of(loop, &said, false);
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    const cdz_calling outer = cdz_calling_begin(stage->plugin, "end");
     drafter_of(loop)->end(&step);
+    cdz_calling_end(outer);
     stage->begun = false;
 }
 
@@ -137,7 +139,7 @@ static cdz_status ask(cdz_loop *loop, cdz_draft *draft)
     step.input_ids = &draft->history;
     step.row_index = &draft->row;
     cdz_hygiene before;
-    cdz_hygiene_note(&before);
+    cdz_hygiene_note(&before, stage->plugin, "propose");
     const cdz_status returned = drafter_of(loop)->propose(&loop->base, &step, draft);
     cdz_status status =
         cdz_stages_clean(loop, stage->plugin, "propose", cdz_hygiene_broken(&before));
@@ -202,7 +204,7 @@ cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
     step.input_ids = &history;
     step.row_index = &r;
     cdz_hygiene before;
-    cdz_hygiene_note(&before);
+    cdz_hygiene_note(&before, d->stage.plugin, "judged");
     const cdz_status st = drafter_of(loop)->judged(dec, &step, r, d->n, n_accepted);
     cdz_scratch_reset(&loop->drafting.scratch);
     CDZ_TRY(cdz_stages_clean(loop, d->stage.plugin, "judged", cdz_hygiene_broken(&before)));

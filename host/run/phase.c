@@ -43,7 +43,7 @@ cdz_status cdz_phases_look(cdz_loop *loop, const cdz_view *view)
                        .stage = teller};
     cdz_step step = cdz_step_for(&scope, teller->instance->params, teller->shared);
     cdz_hygiene before;
-    cdz_hygiene_note(&before);
+    cdz_hygiene_note(&before, teller->plugin, "of");
     for (uint32_t i = 0; i < view->n; i++) {
         const uint32_t phase = ask(loop, view, i, &step);
         cdz_scratch_reset(&loop->workers[0].scratch);

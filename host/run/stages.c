@@ -86,7 +86,9 @@ static cdz_status apply(cdz_loop *loop, const cdz_stage *stage, const cdz_view *
     cdz_scores part = *scores;
     part.data = cdz_row(scores, first);
     part.n_rows = n;
+    const cdz_calling outer = cdz_calling_begin(stage->plugin, "apply");
     const cdz_status status = processor_of(stage)->apply(&step, &part);
+    cdz_calling_end(outer);
     cdz_scratch_reset(&worker->scratch);
     return status;
 }
@@ -105,7 +107,7 @@ static cdz_status accept(cdz_loop *loop, const cdz_stage *stage, bool criterion,
     step.row_index = &row;
     step.row_state = stage->state_size ? &own : NULL;
     cdz_hygiene before;
-    cdz_hygiene_note(&before);
+    cdz_hygiene_note(&before, stage->plugin, "accept");
     const cdz_status status = call(&step, 0, token);
     cdz_scratch_reset(&loop->workers[0].scratch);
     CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "accept", cdz_hygiene_broken(&before)));
@@ -121,7 +123,7 @@ static cdz_status test(cdz_loop *loop, const cdz_stage *stage, const cdz_view *v
     step.row_index = view->rows;
     step.row_state = states_of(stage, view, 0, view->n, loop->state_view);
     cdz_hygiene before;
-    cdz_hygiene_note(&before);
+    cdz_hygiene_note(&before, stage->plugin, "test");
     const cdz_status status = criterion_of(stage)->test(&step, stops);
     cdz_scratch_reset(&loop->workers[0].scratch);
     CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "test", cdz_hygiene_broken(&before)));
@@ -155,7 +157,7 @@ static void one_by_one(row_work *w, struct row_verdict *verdict, uint32_t row, u
                        uint32_t to, cdz_worker *worker)
 {
     cdz_hygiene before;
-    cdz_hygiene_note(&before);
+    cdz_hygiene_note(&before, NULL, NULL); /* apply says of which */
     for (uint32_t s = from; s < to && verdict->status == CDZ_OK; s++) {
         void *state;
         if (!cdz_stage_runs(w->loop, &w->loop->processors[s], row)) continue;
@@ -233,7 +235,7 @@ static cdz_status process_all(cdz_loop *loop, const cdz_view *view, const cdz_sc
 {
     cdz_hygiene before;
     cdz_status status = CDZ_OK;
-    cdz_hygiene_note(&before);
+    cdz_hygiene_note(&before, stage->plugin, "apply");
     for (uint32_t first = 0, end; first < view->n && status == CDZ_OK; first = end + 1) {
         end = run_of_rows(loop, stage, view, first);
         if (end > first)
@@ -371,11 +373,13 @@ static cdz_status copy_stage_state(cdz_loop *loop, const cdz_stage *stage, unsig
     if (stage->state_api) {
         cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], false);
         const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+        const cdz_calling outer = cdz_calling_begin(stage->plugin, "free");
         stage->state_api->free(&step, to);
+        cdz_calling_end(outer);
         memset(to, 0, stage->state_size);
         if (!from) return CDZ_OK;
         cdz_hygiene before;
-        cdz_hygiene_note(&before);
+        cdz_hygiene_note(&before, stage->plugin, "clone");
         const cdz_status status = stage->state_api->clone(&step, from + stage->state_at, to);
         cdz_scratch_reset(&loop->workers[0].scratch);
         CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "clone", cdz_hygiene_broken(&before)));
@@ -425,7 +429,7 @@ static bool is_idle(cdz_loop *loop, const cdz_instance *instance, bool criterion
     cdz_scope scope = scope_for(loop, instance->plugin.base, &loop->workers[0], false);
     const cdz_step step = cdz_step_for(&scope, instance->params, NULL);
     cdz_hygiene before;
-    cdz_hygiene_note(&before);
+    cdz_hygiene_note(&before, instance->plugin.base, "idle");
     const bool answer = idle(&step);
     cdz_scratch_reset(&loop->workers[0].scratch);
     complain(loop, instance->plugin.base, "idle", cdz_hygiene_broken(&before));
@@ -467,7 +471,7 @@ static cdz_status begin(cdz_loop *loop, cdz_stage *stage, bool criterion)
         cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], true);
         const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
         cdz_hygiene before;
-        cdz_hygiene_note(&before);
+        cdz_hygiene_note(&before, stage->plugin, "begin");
         const cdz_status status = call(&step, &stage->shared);
         cdz_scratch_reset(&loop->workers[0].scratch);
         CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "begin", cdz_hygiene_broken(&before)));
@@ -504,7 +508,7 @@ static void end(cdz_loop *loop, cdz_stage *stage, bool criterion)
     cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], false);
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
     cdz_hygiene before;
-    cdz_hygiene_note(&before);
+    cdz_hygiene_note(&before, stage->plugin, "end");
     call(&step);
     cdz_scratch_reset(&loop->workers[0].scratch);
     complain(loop, stage->plugin, "end", cdz_hygiene_broken(&before));

@@ -59,7 +59,7 @@ static void tell_one(cdz_loop *loop, struct cdz_watcher *watcher, const rows *ab
     step.input_ids = about->ids;
     step.row_index = about->index;
     cdz_hygiene before;
-    cdz_hygiene_note(&before);
+    cdz_hygiene_note(&before, &watcher->observer->base, e->call);
     const cdz_status status = e->tell(watcher, &step, e);
     cdz_scratch_reset(&loop->workers[0].scratch);
     const char *broken = cdz_hygiene_broken(&before);

@@ -155,7 +155,7 @@ static bool take_rows(call *c)
 /* Round every call: what the plugin must leave as it found it. */
 static void enter(call *c)
 {
-    cdz_hygiene_note(&c->before);
+    cdz_hygiene_note(&c->before, c->step.plugin, c->name);
 }
 
 static void leave(call *c, cdz_status status)

@@ -394,6 +394,20 @@ refused "a KV cache in blocks" 2 "KV cache: there is no type 'q8_0'" cadenza run
 refused "blocks of blocks at load" 1 "already" cadenza run shipped-q4.gguf --quantize q8_0 -p a
 refused "a misspelt verb" 2 "expected \`info\`" cadenza model convrt
 
+# --- a plugin that crashes in the program's process: named, then the program dies of the signal
+crashes() { # NAME SIGNAL WORDS SETTINGS...
+    local name=$1 signal=$2 words=$3 status
+    shift 3
+    (ulimit -c 0; exec cadenza run -p 'music is' --seed 3 --plugin "$build/tests/isolate/misdeed.so" "$@") >out 2>err </dev/null
+    status=$?
+    [ $status -gt 128 ] && [ "$(kill -l $((status - 128)))" = "$signal" ] || grep -q 'ERROR: .*Sanitizer' err || bad "$name: status $status"
+    if grep -qF "cadenza: test.misdeed$words" err; then good; else bad "$name: said $(cat err)"; fi
+}
+crashes "a bad pointer in apply" SEGV ": crashed (SIGSEGV) in apply; with \`isolation = process\`" -s pipeline.processors=test.misdeed -s test.misdeed.deed=segv
+crashes "an abort in apply" ABRT ": crashed (SIGABRT) in apply;" -s pipeline.processors=test.misdeed -s test.misdeed.deed=abort
+crashes "in begin" SEGV ": crashed (SIGSEGV) in begin;" -s pipeline.processors=test.misdeed -s test.misdeed.begin=segv
+crashes "a drafter" SEGV "_draft: crashed (SIGSEGV) in propose;" -s pipeline.drafter=test.misdeed_draft -s test.misdeed_draft.deed=segv -s do_sample=no
+
 # --- Ctrl-C
 env --default-signal=INT cadenza run -s eos_token_id=none -s max_new_tokens=400 --input <(for i in $(seq 1 400); do echo '{"prompt": "music is"}'; done) >interrupted.out 2>err &
 sleep 1
