@@ -144,6 +144,19 @@ typedef struct cdz_attention {
     size_t bias_stride, bias_zero;
 } cdz_attention;
 
+/* The best of one row of scores. Asked: how many, and where to; told: all scores that are not below `low`, by rising index.
+ * In host memory, all of it. */
+enum { CDZ_LEADERS_MOST = 1024 };
+typedef struct cdz_leaders {
+    uint32_t least; /* asked: about so many, or some more; 0: this row is left alone */
+    float divisor;  /* asked: of the scores that mass is for; 0: it is not wanted */
+    int32_t *ids;   /* (CDZ_LEADERS_MOST) */
+    float *x;       /* (CDZ_LEADERS_MOST) */
+    uint32_t n;     /* told: how many there are; above CDZ_LEADERS_MOST: too many, or a NaN in the row, and no list */
+    float low;      /* a little below the score that many are not below; -FLT_MAX: all else is -inf */
+    double mass;    /* the sum of exp(x / divisor - top / divisor), off by less than 16 roundings of float32 */
+} cdz_leaders;
+
 typedef struct cdz_backend cdz_backend;
 
 /* Activations are float32, row-major (m, n) with a stride in floats.
@@ -232,6 +245,10 @@ typedef struct cdz_backend_api {
     /* The best of each row of x (m, n): the lowest index of the largest, the first NaN over everything. ids (m) are host
      * memory. NULL where memory is the host's, which looks itself. */
     void (*argmax)(cdz_backend *b, int32_t *ids, const float *x, size_t ldx, size_t m, size_t n);
+
+    /* The best of each row of x (m, n), as told and asked in rows (m). NULL where argmax is. */
+    void (*leaders)(cdz_backend *b, cdz_leaders *rows, const float *x, size_t ldx, size_t m,
+                    size_t n);
 
     /* KV memory of n_blocks blocks; NULL: out of memory. */
     cdz_kv *(*kv_create)(cdz_backend *b, const cdz_kv_shape *shape, size_t n_blocks);

@@ -212,6 +212,18 @@ static const struct {
     {"processors read theirs",
      "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"repetition_penalty\": 1.3}}",
      0, 0},
+    {"drawn rows stay",
+     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"do_sample\": true, "
+     "\"seed\": 3, \"temperature\": 0.8, \"top_k\": 20, \"top_p\": 0.9, \"min_p\": 0.02}}",
+     FIVE_STEPS, 0},
+    {"of a batch too",
+     "{\"prompt_ids\": [[1, 5, 9], [1, 5, 9], [7, 3, 2]], \"kwargs\": {\"max_new_tokens\": 5, "
+     "\"do_sample\": true, \"seed\": 4, \"top_k\": 50}}",
+     3 * FIVE_STEPS, 0},
+    {"drawn from all tokens, rows are read",
+     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"do_sample\": true, "
+     "\"seed\": 5, \"top_k\": 0, \"temperature\": 1.5}}",
+     0, 0},
     {"who reads the first is given the others",
      "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"num_beams\": 2}}", 2, 2},
 };

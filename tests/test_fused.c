@@ -4,8 +4,10 @@
 #include "vec/fused.h"
 #include "vec/vec.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { MOST = 40000, FORMS = 6 };
 
@@ -135,6 +137,71 @@ static cdz_fusing compare(const char *variant, size_t n, row_kind kind, const cd
     return verdict;
 }
 
+/* --- rows that are elsewhere ------------------------------------------------------------------------------------------ */
+
+static int32_t lead_ids[MOST];
+static float lead_x[MOST];
+
+static int falling(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+/* The sum of exp(score - top) after the divisions that come first. */
+static double mass_of(size_t n, float top, const cdz_form *f, size_t n_forms)
+{
+    double mass = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        float x = row[i], t = top;
+        for (size_t k = 0; k < n_forms && f[k].kind == CDZ_FORM_DIVIDE; k++) {
+            x /= (float)f[k].amount;
+            t /= (float)f[k].amount;
+        }
+        mass += exp((double)(x - t));
+    }
+    return mass;
+}
+
+/* What a device would tell of the row: about `least` of its best. */
+static cdz_leading lead_row(size_t n, size_t least, const cdz_form *f, size_t n_forms)
+{
+    cdz_leading l = {.ids = lead_ids, .x = lead_x, .low = -FLT_MAX};
+    memcpy(plain, row, n * sizeof *row);
+    qsort(plain, n, sizeof *plain, falling);
+    const float last = least < n ? plain[least - 1] : -INFINITY;
+    if (last > -1e38f) l.low = last - (fabsf(last) * 1e-6f + 1e-30f);
+    l.mass = mass_of(n, plain[0], f, n_forms);
+    for (size_t i = 0; i < n; i++) {
+        if (row[i] < l.low) continue;
+        lead_ids[l.n] = (int32_t)i;
+        lead_x[l.n++] = row[i];
+    }
+    return l;
+}
+
+/* The row's best alone give the same scores, or say that they are too few. */
+static cdz_fusing compare_leading(const char *variant, size_t n, row_kind kind, size_t least,
+                                  const cdz_form *f, size_t n_forms)
+{
+    const cdz_fuser *fuser = cdz_fuser_of(variant);
+    cdz_survivors s;
+    char run[400];
+    const cdz_leading l = lead_row(n, least, f, n_forms);
+    const cdz_fusing verdict = fuser->run_leading(&l, n, f, n_forms, &s, scratch);
+    if (verdict != CDZ_FUSED) return verdict;
+    fuser->write(&s, fused, n);
+    memcpy(plain, row, n * sizeof *row);
+    one_by_one(cdz_vec_table_of(variant), plain, n, f, n_forms);
+    describe(f, n_forms, run, sizeof run);
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&fused[i], &plain[i], sizeof *plain) != 0)
+            fail_msg("%s, the best %zu of a %s row of %zu,%s: score %zu is %.9g, expected %.9g",
+                     variant, least, kind_names[kind], n, run, i, (double)fused[i],
+                     (double)plain[i]);
+    return verdict;
+}
+
 static void make_row(size_t n, row_kind kind)
 {
     for (size_t i = 0; i < n; i++) row[i] = element(kind, i, n);
@@ -165,6 +232,31 @@ static void test_random_runs(void **state)
         print_message("%s: %zu\n", cdz_fusing_name((cdz_fusing)i), seen[i]);
         assert_true(seen[i] > 20); /* every way out was taken */
     }
+}
+
+static void test_random_leading(void **state)
+{
+    static const char *const variants[] = {"scalar", "avx2"};
+    static const size_t sizes[] = {1, 7, 9, 64, 129, 513, 5003, 32000};
+    static const size_t least[] = {1, 10, 50, 256, 1000, 6000};
+    size_t seen[CDZ_FUSE_KINDS] = {0};
+    (void)state;
+    test_seed(77);
+    for (size_t round = 0; round < 4000; round++) {
+        const size_t n = sizes[test_random() % (round % 8 ? 6 : 8)];
+        const row_kind kind = (row_kind)(test_random() % NANS);
+        const size_t n_forms = 1 + test_random() % FORMS;
+        cdz_form f[FORMS];
+        for (size_t i = 0; i < n_forms; i++) f[i] = any_form();
+        if (!cdz_fusible(f, n_forms)) continue;
+        make_row(n, kind);
+        for (size_t v = 0; v < 2; v++)
+            if (cdz_fuser_of(variants[v]))
+                seen[compare_leading(variants[v], n, kind, PICK(least), f, n_forms)]++;
+    }
+    for (size_t i = 0; i < CDZ_FUSE_KINDS; i++)
+        print_message("%s: %zu\n", cdz_fusing_name((cdz_fusing)i), seen[i]);
+    assert_true(seen[CDZ_FUSED] > 1000 && seen[CDZ_FUSE_MANY] > 200 && seen[CDZ_FUSE_VALUES] > 20);
 }
 
 /* The usual chains fuse on the usual rows: it is not all fallback. */
@@ -208,17 +300,20 @@ static void test_usual_runs_fuse(void **state)
     test_seed(5);
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
         for (unsigned kind = 0; kind < N_KINDS; kind++) {
-            unsigned done = 0;
+            unsigned done = 0, led = 0;
             if (!(cases[c].rows & 1u << kind)) continue;
             for (unsigned i = 0; i < 20; i++) {
                 make_row(32000, (row_kind)kind);
                 done += compare("scalar", 32000, (row_kind)kind, cases[c].forms,
                                 cases[c].n_forms) == CDZ_FUSED;
+                led += compare_leading("scalar", 32000, (row_kind)kind, 512, cases[c].forms,
+                                       cases[c].n_forms) == CDZ_FUSED;
                 if (cdz_fuser_of("avx2"))
                     compare("avx2", 32000, (row_kind)kind, cases[c].forms, cases[c].n_forms);
             }
-            if (done < 18)
-                fail_msg("%s on %s rows: %u of 20 fused", cases[c].name, kind_names[kind], done);
+            if (done < 18 || led < 18)
+                fail_msg("%s on %s rows: %u of 20 fused, and %u by their best 512 scores",
+                         cases[c].name, kind_names[kind], done, led);
         }
 }
 
@@ -226,6 +321,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_runs),
+        cmocka_unit_test(test_random_leading),
         cmocka_unit_test(test_usual_runs_fuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,9 +2,10 @@
 #include "run/away.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Of a device's free memory that rows of one request may take: work memory grows out of the same. */
-enum { MOST_SHARE = 4 };
+enum { MOST_SHARE = 4, LONGEST_REST = 16 };
 
 static bool fits(cdz_backend *device, size_t bytes)
 {
@@ -34,8 +35,60 @@ void cdz_away_free(cdz_away *away)
 {
     if (away->rows) away->device->api->free(away->device, away->rows);
     free(away->best);
+    if (away->leaders) {
+        free(away->leaders[0].ids);
+        free(away->leaders[0].x);
+    }
+    free(away->leaders);
     free(away->there);
     *away = (cdz_away){0};
+}
+
+/* The rows' lists lie in two pieces of memory, which the first row's pointers own. */
+static bool make_leaders(cdz_away *away)
+{
+    if (away->leaders) return true;
+    const size_t n = away->n_rows;
+    cdz_leaders *leaders = calloc(n, sizeof *leaders);
+    int32_t *ids = calloc(n * CDZ_LEADERS_MOST, sizeof *ids);
+    float *x = calloc(n * CDZ_LEADERS_MOST, sizeof *x);
+    if (!leaders || !ids || !x) {
+        free(leaders);
+        free(ids);
+        free(x);
+        return false;
+    }
+    for (size_t r = 0; r < n; r++) {
+        leaders[r].ids = ids + r * CDZ_LEADERS_MOST;
+        leaders[r].x = x + r * CDZ_LEADERS_MOST;
+    }
+    away->leaders = leaders;
+    return true;
+}
+
+bool cdz_away_wish(cdz_away *away, uint32_t least, float divisor)
+{
+    away->on = least == 0 || make_leaders(away);
+    away->wish = (cdz_leaders){.least = least, .divisor = divisor};
+    return away->on;
+}
+
+int32_t cdz_away_best(const cdz_away *away, uint32_t row)
+{
+    const cdz_leaders *l = away->leaders ? &away->leaders[row] : NULL;
+    if (away->best[row] >= 0 || !l || l->least == 0 || l->n == 0 || l->n > CDZ_LEADERS_MOST)
+        return away->best[row];
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < l->n; i++)
+        if (l->x[i] > l->x[best]) best = i;
+    return l->ids[best];
+}
+
+void cdz_away_note(cdz_away *away, bool enough)
+{
+    const uint32_t longer = away->rest ? 2 * away->rest : 1;
+    away->rest = enough ? 0 : longer < LONGEST_REST ? longer : LONGEST_REST;
+    away->resting = away->rest;
 }
 
 uint32_t cdz_away_fetch(cdz_away *away, float *home, uint32_t first, uint32_t n)
@@ -50,7 +103,6 @@ uint32_t cdz_away_fetch(cdz_away *away, float *home, uint32_t first, uint32_t n)
                                     run * V * sizeof *home);
         fetched += run;
     }
-    away->asked |= fetched > 0;
     return fetched;
 }
 
@@ -61,4 +113,12 @@ void cdz_away_repeat(cdz_away *away, uint32_t row, uint32_t other)
                             V * sizeof *away->rows);
     away->best[row] = away->best[other];
     away->there[row] = true;
+    if (!away->leaders) return;
+    cdz_leaders *to = &away->leaders[row];
+    const cdz_leaders *from = &away->leaders[other];
+    if (from->least && from->n <= CDZ_LEADERS_MOST) {
+        memcpy(to->ids, from->ids, from->n * sizeof *to->ids);
+        memcpy(to->x, from->x, from->n * sizeof *to->x);
+    }
+    *to = (cdz_leaders){from->least, from->divisor, to->ids, to->x, from->n, from->low, from->mass};
 }

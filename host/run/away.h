@@ -1,8 +1,8 @@
 /* away.h - rows of scores that stay where a device made them.
  *
- * A greedy step wants to know of a row of scores which token is the best, and a row is half a megabyte. So rows stay on
- * the device, the pass tells the best of each, and they come over only when somebody reads them: then the request is
- * known to read its rows, and later ones come with their passes. Thread: [engine]. */
+ * A step wants to know of a row of scores which token is the best, or which few can be drawn, and a row is half a
+ * megabyte. So rows stay on the device, the pass tells the best of each, and they come over only when somebody reads them:
+ * then the request is known to read its rows, and later ones come with their passes. Thread: [engine]. */
 #ifndef CDZ_HOST_RUN_AWAY_H
 #define CDZ_HOST_RUN_AWAY_H
 
@@ -13,20 +13,34 @@ typedef struct cdz_away {
     float *rows; /* (n_rows, n_vocab) of the device; NULL: everything is at home */
     uint32_t n_rows;
     size_t n_vocab;
-    int32_t *best; /* (n_rows) the best token of those that are there */
     bool *there;   /* (n_rows) the newest scores are in `rows`, not at home */
-    bool on;       /* the next pass's rows stay there */
-    bool asked;    /* somebody read a row that was there */
+    int32_t *best; /* (n_rows) of those that are there the best token; -1: it was not told */
+    cdz_leaders *
+        leaders; /* (n_rows) or the best tokens; least is 0: they were not told. NULL: no room for them yet */
+    bool on; /* the next pass's rows stay there, and */
+    cdz_leaders
+        wish; /* what it is to tell of them: `least` and `divisor`; least 0: the best token alone */
+    bool asked; /* somebody read a row that was there */
+    uint32_t rest,
+        resting; /* after a step that the best tokens were too few for: how many to leave, and are left */
 } cdz_away;
 
 /* Makes room, once, where the device can tell what is best and has memory to spare; else rows stays NULL. */
 void cdz_away_begin(cdz_away *away, cdz_backend *device, uint32_t n_rows, size_t n_vocab);
 void cdz_away_free(cdz_away *away); /* one of zeros is fine */
+/* The next pass's rows stay away, and this is to be told of them. False: no memory for that. */
+bool cdz_away_wish(cdz_away *away, uint32_t least, float divisor);
 
 static inline bool cdz_away_has(const cdz_away *away, uint32_t row)
 {
     return row < away->n_rows && away->there[row];
 }
+
+/* The best token of a row that is there; -1: not known. */
+int32_t cdz_away_best(const cdz_away *away, uint32_t row);
+/* The leaders were, or were not, enough for a step's rows: after one that was not, rows come with their passes for a while,
+ * longer each time. */
+void cdz_away_note(cdz_away *away, bool enough);
 
 /* Those of the rows [first, first + n) that are there, to their places in home (n_rows, n_vocab); returns how many. */
 uint32_t cdz_away_fetch(cdz_away *away, float *home, uint32_t first, uint32_t n);

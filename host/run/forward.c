@@ -189,11 +189,11 @@ static void want_scores(cdz_layers *f, const cdz_want *want, const cdz_want_seq 
     int64_t row = ws->row0;
     if (want->positions == CDZ_POSITIONS_ALL) row += want->by_index ? cdz_seq_slot(ws->seq, p) : p;
     cdz_away *away = want->away;
-    const bool far = away && away->on, known = away && row < away->n_rows;
-    head_row head = {.row = f->m, .to = (far ? away->rows : want->out) + (size_t)row * want->stride};
-    if (far) head.best = &away->best[row];
-    if (known) away->there[row] = far;
-    f->heads[f->n_heads++] = head;
+    const bool far = away && away->on;
+    if (away && row < away->n_rows) away->there[row] = far;
+    float *out = far ? away->rows : want->out;
+    f->heads[f->n_heads++] = (head_row){f->m, out + (size_t)row * want->stride, far ? away : NULL,
+                                        far ? (uint32_t)row : 0};
 }
 
 /* What the pass's next row reads. */

@@ -105,6 +105,72 @@ bool cdz_fuse_row(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t pha
     return verdict == CDZ_FUSED;
 }
 
+/* --- rows that are away ------------------------------------------------------------------------------------------- */
+
+enum { MOST_ASKED = CDZ_LEADERS_MOST / 2, SOME_PROBABLE = 256 };
+
+/* For the first cut, whose leading divisions are n_lead, the newest by `divisor`. */
+static bool wish_for(const cdz_form *cut, size_t n_lead, double divisor, uint32_t *least,
+                     float *mass)
+{
+    *mass = 0.0f;
+    if (cut->count > MOST_ASKED) return false;
+    switch (cut->kind) {
+    case CDZ_FORM_KEEP_TOPK: *least = (uint32_t)cut->count; return true;
+    case CDZ_FORM_KEEP_MINP:
+        *least = cut->count > SOME_PROBABLE ? (uint32_t)cut->count : SOME_PROBABLE;
+        return true;
+    default: /* a sum over the row, which is made for one division */
+        *least = MOST_ASKED;
+        *mass = n_lead ? (float)divisor : 1.0f;
+        return n_lead < 2;
+    }
+}
+
+bool cdz_fuse_wish(const cdz_loop *loop, uint32_t *least, float *divisor)
+{
+    cdz_form forms[MOST_FORMS];
+    uint32_t end;
+    size_t n_lead = 0;
+    double newest = 1.0;
+    if (loop->teller) return false;
+    const size_t n = collect(loop, 0, loop->n_processors, CDZ_IN_ALL_PHASES, forms, &end);
+    if (end < loop->n_processors || !cdz_fusible(forms, n)) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (forms[i].kind == CDZ_FORM_DIVIDE) {
+            n_lead++;
+            newest = forms[i].amount;
+        } else if (!cdz_form_is_void(&forms[i], loop->n_vocab)) {
+            return wish_for(&forms[i], n_lead, newest, least, divisor);
+        }
+    }
+    return false;
+}
+
+bool cdz_fuse_leaders(const cdz_loop *loop, const cdz_leaders *leaders, float *row,
+                      uint32_t n_vocab, cdz_worker *worker, cdz_drawn *drawn)
+{
+    cdz_form forms[MOST_FORMS];
+    cdz_survivors s;
+    uint32_t end;
+    if (leaders->least == 0 || leaders->n == 0 || leaders->n > CDZ_LEADERS_MOST) return false;
+    const cdz_leading known = {leaders->ids, leaders->x, leaders->n, leaders->low, leaders->mass};
+    const size_t n = collect(loop, 0, loop->n_processors, CDZ_IN_ALL_PHASES, forms, &end);
+    void *scratch = cdz_scratch_take(&worker->scratch, cdz_vec_scratch(n_vocab));
+    if (!scratch || end < loop->n_processors) return false;
+    const bool done =
+        cdz_fuser_here()->run_leading(&known, n_vocab, forms, n, &s, scratch) == CDZ_FUSED &&
+        2 * s.n <= n_vocab;
+    if (done) {
+        worker->fusings[CDZ_FUSED]++;
+        list(&s, row, n_vocab, drawn);
+    }
+    cdz_scratch_reset(&worker->scratch);
+    return done;
+}
+
+/* --- draws --------------------------------------------------------------------------------------------------------- */
+
 int32_t cdz_fuse_draw(cdz_torch_rng *rng, const float *row, uint32_t n_vocab, const cdz_drawn *drawn)
 {
     const int32_t *ids = (const int32_t *)(const void *)row;

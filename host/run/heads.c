@@ -2,7 +2,7 @@
  *
  * Whoever wants them reads them in memory of the host: the CPU writes there itself where it can, a device brings the
  * rows over, as many in one copy as lie one after the other. Rows that stay on the device (away.h) go to their places
- * there, and what comes over is the best token of each. */
+ * there, and what comes over is the best token of each, or the best few. */
 #include <string.h>
 
 #include "run/layers.h"
@@ -48,9 +48,9 @@ static void deliver(cdz_layers *f, const head_row *heads, uint32_t n)
     const size_t V = f->stack.arch->n_vocab;
     cdz_backend *b = f->backend;
     for (uint32_t i = 0, run; i < n; i += run) {
-        const bool far = heads[i].best;
+        const bool far = heads[i].away;
         for (run = 1; i + run < n && heads[i + run].to == heads[i].to + run * V; run++)
-            if (far != (heads[i + run].best != NULL)) break;
+            if (far != (heads[i + run].away != NULL)) break;
         (far ? b->api->copy : b->api->download)(b, heads[i].to, f->scores + i * V,
                                                 run * V * sizeof(float));
     }
@@ -59,16 +59,51 @@ static void deliver(cdz_layers *f, const head_row *heads, uint32_t n)
 static uint32_t count_far(const head_row *heads, uint32_t n)
 {
     uint32_t far = 0;
-    for (uint32_t i = 0; i < n; i++) far += heads[i].best != NULL;
+    for (uint32_t i = 0; i < n; i++) far += heads[i].away != NULL;
     return far;
 }
 
-/* The best tokens of n rows of scores, to those rows that want to know. */
+/* The best token of each of n rows of scores, to those rows that want no more. */
 static void tell_best(cdz_layers *f, const head_row *heads, uint32_t n, const float *x, size_t ld)
 {
     f->backend->api->argmax(f->backend, f->best, x, ld, n, f->stack.arch->n_vocab);
     for (uint32_t i = 0; i < n; i++)
-        if (heads[i].best) *heads[i].best = f->best[i];
+        if (heads[i].away && heads[i].away->wish.least == 0)
+            heads[i].away->best[heads[i].at] = f->best[i];
+}
+
+/* The best tokens, to those rows that want several. */
+static void tell_leaders(cdz_layers *f, const head_row *heads, uint32_t n, const float *x, size_t ld)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const cdz_away *away = heads[i].away;
+        f->leaders[i] = (cdz_leaders){0};
+        if (!away || away->wish.least == 0) continue;
+        f->leaders[i] = away->leaders[heads[i].at];
+        f->leaders[i].least = away->wish.least;
+        f->leaders[i].divisor = away->wish.divisor;
+    }
+    f->backend->api->leaders(f->backend, f->leaders, x, ld, n, f->stack.arch->n_vocab);
+    for (uint32_t i = 0; i < n; i++)
+        if (f->leaders[i].least) heads[i].away->leaders[heads[i].at] = f->leaders[i];
+}
+
+/* What the rows that stay on the device want to be told. */
+static void tell(cdz_layers *f, const head_row *heads, uint32_t n, const float *x, size_t ld)
+{
+    uint32_t several = 0, one = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        cdz_away *away = heads[i].away;
+        if (!away) continue;
+        away->best[heads[i].at] = -1;
+        if (away->leaders) away->leaders[heads[i].at].least = 0;
+        if (away->wish.least)
+            several++;
+        else
+            one++;
+    }
+    if (one) tell_best(f, heads, n, x, ld);
+    if (several) tell_leaders(f, heads, n, x, ld);
 }
 
 /* Final norm and head of n <= head_rows rows. */
@@ -91,7 +126,7 @@ static void score_rows(cdz_layers *f, const head_row *heads, uint32_t n)
     b->api->matmul(b, &head, 1, f->ends, D, n);
     if (a->final_cap != 0.0f) b->api->soft_cap(b, head.y, ld, n, V, a->final_cap);
     if (!direct) deliver(f, heads, n);
-    if (n_far) tell_best(f, heads, n, head.y, ld);
+    if (n_far) tell(f, heads, n, head.y, ld);
 }
 
 void cdz_layers_score(cdz_layers *f)

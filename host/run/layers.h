@@ -21,9 +21,10 @@ typedef struct cdz_stack {
 
 /* Where one row's scores go. */
 typedef struct head_row {
-    uint32_t row;  /* of the pass */
-    float *to;     /* (V) */
-    int32_t *best; /* `to` is the device's memory, and here goes the best token; NULL: it is the host's */
+    uint32_t row; /* of the pass */
+    float *to;    /* (V) */
+    cdz_away *away; /* `to` is the device's memory, and row `at` of this is told; NULL: it is the host's */
+    uint32_t at;
 } head_row;
 
 /* A row whose hidden states a want keeps. */
@@ -74,10 +75,11 @@ struct cdz_layers {
     float *zeros;                   /* (m, D) on a device; NULL where the host can write them */
 
     /* From here on memory of the host. */
-    float *route_weights;        /* (m, n_active) */
-    int32_t *route_ids;          /* (m, n_active) */
-    int32_t best[CDZ_PASS_ROWS]; /* of each row that was scored */
-    float shares[CDZ_PASS_ROWS]; /* of the rows picked */
+    float *route_weights;               /* (m, n_active) */
+    int32_t *route_ids;                 /* (m, n_active) */
+    int32_t best[CDZ_PASS_ROWS];        /* of each row that was scored */
+    cdz_leaders leaders[CDZ_PASS_ROWS]; /* the same */
+    float shares[CDZ_PASS_ROWS];        /* of the rows picked */
     int32_t picked[CDZ_PASS_ROWS];
 
     int32_t ids[CDZ_PASS_ROWS];

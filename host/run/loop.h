@@ -185,7 +185,7 @@ struct cdz_loop {
     cdz_torch_rng rng;
     cdz_matrix refitted;           /* scores of another vocabulary, as processors are shown them */
     cdz_matrix scores, seq_scores; /* forward's and seq_forward's rows */
-    cdz_away away;                 /* where those of forward may be instead; of the model's device */
+    cdz_away away; /* where those of forward may be instead; of the model's device */
     cdz_hidden_store hidden;
     cdz_matrix **scratch;
     uint32_t n_scratch;
@@ -263,7 +263,7 @@ cdz_status cdz_loop_check(cdz_loop *loop, const char *verb, const cdz_scores *gi
 /* After find: every row has a request row, *first + i. */
 cdz_status cdz_loop_rows_of(cdz_loop *loop, const char *verb, const cdz_scores *given,
                             cdz_scores *out, uint32_t *first);
-/* Rows [first, first + n) of forward's scores, from where they are away. */
+/* Rows [first, first + n) of forward's scores, from where they are away, for somebody who reads them. */
 void cdz_loop_fetch(cdz_loop *loop, uint32_t first, uint32_t n);
 cdz_status cdz_matrix_fit(cdz_loop *loop, cdz_matrix *m, uint32_t n_rows, uint32_t n_vocab);
 cdz_scores cdz_matrix_scores(const cdz_matrix *m);
@@ -293,8 +293,8 @@ cdz_status cdz_stages_begin(cdz_loop *loop);
 void cdz_stages_end(cdz_loop *loop);
 /* View row i has ended and is filled with pad: nothing is computed for it. */
 bool cdz_view_skips(const cdz_loop *loop, const cdz_view *view, uint32_t i);
-/* Runs the processors on view rows; score row of view row i is scores row i. drawn: NULL, or (view->n) zeroed: rows
- * that may become lists instead of scores. */
+/* Runs the processors on view rows; score row of view row i is scores row i. drawn: NULL, or (view->n): rows that may
+ * become lists instead of scores, and those that are. */
 cdz_status cdz_stages_process(cdz_loop *loop, const cdz_view *view, cdz_scores *scores,
                               cdz_drawn *drawn);
 /* Tells every stage of a token; ids already hold it. state: the row's. */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "run/engine_parts.h"
 #include "run/fuse.h"
 #include "run/task.h"
 #include "run/verbs.h"
@@ -36,10 +37,13 @@ cdz_status cdz_verb_argmax(cdz_decoder *dec, const cdz_scores *given, uint32_t r
 }
 
 /* Of a row that is away the pass has told. */
-static int32_t best_of(const cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t row)
+static int32_t best_of(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t row)
 {
-    if (scores->id == loop->scores.id && cdz_away_has(&loop->away, first + row))
-        return loop->away.best[first + row];
+    if (scores->id == loop->scores.id && cdz_away_has(&loop->away, first + row)) {
+        const int32_t best = cdz_away_best(&loop->away, first + row);
+        if (best >= 0) return best;
+        cdz_loop_fetch(loop, first + row, 1);
+    }
     return cdz_vec_table()->argmax(cdz_row(scores, row), scores->n_vocab);
 }
 
@@ -135,6 +139,25 @@ static cdz_status draw(cdz_loop *loop, const cdz_scores *scores, uint32_t first,
     return CDZ_OK;
 }
 
+/* Rows that are away become lists by what is known of them; of those that cannot the scores are fetched. */
+static void draw_away(cdz_loop *loop, const cdz_scores *scores, uint32_t first, cdz_drawn *drawn)
+{
+    cdz_away *away = &loop->away;
+    uint32_t enough = 0, fetched = 0;
+    if (scores->id != loop->scores.id) return;
+    for (uint32_t r = 0; r < scores->n_rows; r++) {
+        if (skips(loop, scores, first, r) || !cdz_away_has(away, first + r)) continue;
+        if (away->wish.least && cdz_fuse_leaders(loop, &away->leaders[first + r], cdz_row(scores, r),
+                                                 scores->n_vocab, &loop->workers[0], &drawn[r]))
+            enough++;
+        else
+            fetched += cdz_away_fetch(away, loop->scores.data, first + r, 1);
+    }
+    loop->task->engine->now.rows_fetched += fetched;
+    if (fetched && away->wish.least == 0) away->asked = true;
+    if (enough || fetched) cdz_away_note(away, fetched == 0);
+}
+
 cdz_status cdz_verb_draw_rows(cdz_decoder *dec, cdz_scores *scores, int32_t *tokens)
 {
     cdz_loop *loop = cdz_loop_of(dec);
@@ -143,12 +166,12 @@ cdz_status cdz_verb_draw_rows(cdz_decoder *dec, cdz_scores *scores, int32_t *tok
     CDZ_TRY(cdz_loop_alive(loop));
     finishing f = {.loop = loop, .scores = scores};
     CDZ_TRY(cdz_loop_rows_of(loop, "draw_rows", scores, scores, &f.first));
-    cdz_loop_fetch(loop, f.first, scores->n_rows);
     cdz_scratch_reset(&loop->verb_scratch);
     cdz_drawn *drawn = cdz_scratch_take(&loop->verb_scratch, scores->n_rows * sizeof *drawn);
     if (!drawn) return cdz_loop_nomem(loop);
     memset(drawn, 0, scores->n_rows * sizeof *drawn);
     f.drawn = drawn;
+    draw_away(loop, scores, f.first, drawn);
     cdz_loop_view_rows(loop, f.first, scores->n_rows);
     CDZ_TRY(cdz_stages_process(loop, &loop->view, scores, drawn));
     const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);

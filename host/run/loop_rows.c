@@ -4,6 +4,7 @@
 
 #include "run/companion.h"
 #include "run/engine_parts.h"
+#include "run/fuse.h"
 #include "run/task.h"
 #include "run/verbs.h"
 
@@ -93,17 +94,25 @@ static uint32_t longest(const cdz_loop *loop)
 static void plan_away(cdz_loop *loop)
 {
     cdz_away *away = &loop->away;
-    const bool read = loop->n_processors || loop->n_watchers || away->asked ||
-                      cdz_companions_most(loop) || cdz_record_wants(loop, CDZ_RECORD_LOGITS) ||
-                      cdz_record_wants(loop, CDZ_RECORD_SCORES);
-    if (!read && !away->device)
-        cdz_away_begin(away, loop->model->device, loop->n_rows, loop->n_vocab);
-    away->on = !read && away->rows;
+    uint32_t least = 0;
+    float divisor = 0.0f;
+    away->on = false;
+    if (loop->n_watchers || away->asked || cdz_companions_most(loop) ||
+        cdz_record_wants(loop, CDZ_RECORD_LOGITS) || cdz_record_wants(loop, CDZ_RECORD_SCORES))
+        return;
+    if (loop->n_processors && !cdz_fuse_wish(loop, &least, &divisor)) return;
+    if (!away->device) cdz_away_begin(away, loop->model->device, loop->n_rows, loop->n_vocab);
+    if (away->rows && away->resting == 0)
+        cdz_away_wish(away, least, divisor);
+    else if (away->resting > 0)
+        away->resting--;
 }
 
 void cdz_loop_fetch(cdz_loop *loop, uint32_t first, uint32_t n)
 {
-    loop->task->engine->now.rows_fetched += cdz_away_fetch(&loop->away, loop->scores.data, first, n);
+    const uint32_t fetched = cdz_away_fetch(&loop->away, loop->scores.data, first, n);
+    loop->task->engine->now.rows_fetched += fetched;
+    loop->away.asked |= fetched > 0;
 }
 
 /* What the strategy is given. */

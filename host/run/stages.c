@@ -138,7 +138,7 @@ typedef struct row_work {
     const cdz_view *view;
     const cdz_scores *scores;
     uint32_t from, to; /* stages */
-    cdz_drawn *drawn;  /* (view->n) or NULL */
+    cdz_drawn *drawn;  /* (view->n) or NULL; rows that are lists already are left alone */
     uint32_t n_tasks;  /* task t takes rows t, t + n_tasks, ... */
     struct row_verdict {
         cdz_status status;
@@ -191,7 +191,7 @@ static void row_task(void *arg, size_t t)
     row_work *w = arg;
     struct row_verdict *verdict = &w->verdict[t];
     for (size_t row = t; row < w->view->n && verdict->status == CDZ_OK; row += w->n_tasks)
-        if (!cdz_view_skips(w->loop, w->view, (uint32_t)row))
+        if (!cdz_view_skips(w->loop, w->view, (uint32_t)row) && !(w->drawn && w->drawn[row].listed))
             one_row(w, verdict, (uint32_t)row, &w->loop->workers[t]);
 }
 

@@ -31,8 +31,10 @@ typedef struct relief {
 
 /* One run on one row. */
 typedef struct fusion {
-    relief r;
-    float lead[LEAD_MOST]; /* divisors before the first cut */
+    relief r;                 /* of a row that is known in part: its length alone */
+    const cdz_leading *known; /* or NULL: the row is here */
+    size_t n_known;           /* elements that can be a bound */
+    float lead[LEAD_MOST];    /* divisors before the first cut */
     size_t n_lead;
     double divisor; /* their product */
     float top;      /* the largest score of the list */
@@ -148,6 +150,28 @@ static float kth_of_few(float *v, size_t n, size_t k)
 
 /* --- the list ----------------------------------------------------------------------------------------------------------- */
 
+/* So low that nothing below it, once divided, equals something that is not below x. Finite: -inf is masked. */
+static float lowered(float x)
+{
+    const float low = x - (fabsf(x) * 1e-6f + 1e-30f);
+    return low > -FLT_MAX ? low : -FLT_MAX;
+}
+
+static bool is_whole(const cdz_leading *l)
+{
+    return l->low <= -FLT_MAX;
+}
+
+static float bound_of_known(fusion *f, size_t k)
+{
+    const cdz_leading *l = f->known;
+
+    if (is_whole(l) && k >= l->n) return -INFINITY; /* the list is all there is */
+    if (k > f->n_known) return NAN;
+    memcpy(f->a, l->x, l->n * sizeof *f->a);
+    return kth_of_few(f->a, l->n, k);
+}
+
 /* At least k elements are not below what comes back; -inf in rows so short that the list holds them, NaN when there are
  * too few blocks to tell. */
 static float bound_of_kth(fusion *f, size_t k)
@@ -156,17 +180,11 @@ static float bound_of_kth(fusion *f, size_t k)
     const bool by_hills = k <= r->n_hills / 3, by_blocks = k <= r->n_blocks / 2;
     const size_t n = by_hills ? r->n_hills : r->n_blocks;
 
+    if (f->known) return bound_of_known(f, k);
     if (!by_hills && !by_blocks && r->n <= f->room) return -INFINITY;
     if ((!by_hills && !by_blocks) || n > f->room) return NAN;
     memcpy(f->a, by_hills ? r->hill : r->block, n * sizeof *f->a);
     return kth_of_few(f->a, n, k);
-}
-
-/* So low that nothing below it, once divided, equals something above x. Finite: -inf is masked. */
-static float lowered(float x)
-{
-    const float low = x - (fabsf(x) * 1e-6f + 1e-30f);
-    return low > -FLT_MAX ? low : -FLT_MAX;
 }
 
 static void gather_block(fusion *f, size_t first, size_t len, float bound)
@@ -189,11 +207,36 @@ static void gather_block(fusion *f, size_t first, size_t len, float bound)
     }
 }
 
+static void retain(cdz_survivors *s, float t)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->x[i] < t) continue;
+        s->ids[kept] = s->ids[i];
+        s->x[kept++] = s->x[i];
+    }
+    s->n = kept;
+}
+
+static bool gather_known(fusion *f, float bound)
+{
+    const cdz_leading *l = f->known;
+
+    if (bound < l->low) return false;
+    memcpy(f->s.ids, l->ids, l->n * sizeof *l->ids);
+    memcpy(f->s.x, l->x, l->n * sizeof *l->x);
+    f->s.n = l->n;
+    retain(&f->s, bound);
+    return true;
+}
+
 /* All elements not below the bound, by rising id; false: too many. */
 static bool gather_list(fusion *f, float bound)
 {
     const relief *r = &f->r;
 
+    if (f->known) return gather_known(f, bound);
     f->s.n = 0;
     for (size_t h = 0; h < r->n_hills; h++) {
         if (r->hill[h] < bound) continue;
@@ -206,18 +249,6 @@ static bool gather_list(fusion *f, float bound)
         }
     }
     return true;
-}
-
-static void retain(cdz_survivors *s, float t)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < s->n; i++) {
-        if (s->x[i] < t) continue;
-        s->ids[kept] = s->ids[i];
-        s->x[kept++] = s->x[i];
-    }
-    s->n = kept;
 }
 
 /* Divides the list; what becomes -inf is masked. False: the largest is finite no more. */
@@ -402,6 +433,7 @@ static cdz_fusing first_minp(fusion *f, const cdz_form *form)
 /* The sum of exp(score - top) over the row, off by less than 16 roundings. */
 static double mass_led(const fusion *f)
 {
+    if (f->known) return f->known->mass;
     const lanes top = l_set(f->top), divisor = l_set(f->n_lead ? f->lead[0] : 1.0f);
     double total = 0.0;
 
@@ -454,15 +486,20 @@ static cdz_fusing first_topp(fusion *f, const cdz_form *form)
 {
     const float limit = (float)(1.0 - form->amount);
     const size_t keep = form->count > 0 ? (size_t)form->count : 1;
-    const size_t most = f->r.n <= TOPP_SHORT ? f->r.n : f->r.n_blocks / 2;
+    size_t most = f->r.n <= TOPP_SHORT ? f->r.n : f->r.n_blocks / 2;
     double mass = 0.0;
 
-    for (size_t look = TOPP_LOOK; look < 8 * most || most == f->r.n; look *= 8) {
-        const float bound = bound_of_kth(f, look < most && most < f->r.n ? look : most);
+    if (f->known && !is_whole(f->known)) most = f->n_known;
+    if (most == 0) return CDZ_FUSE_MANY;
+
+    for (size_t look = TOPP_LOOK; look < 8 * most || (most == f->r.n && !f->known); look *= 8) {
+        const bool part = look < most && (most < f->r.n || f->known);
+        const float bound = bound_of_kth(f, part ? look : most);
         if (bound != bound || !gather_list(f, lowered(bound))) return CDZ_FUSE_MANY;
         if (!take_lead(f)) return CDZ_FUSE_VALUES;
         if (bound == -INFINITY) return list_topp(f, form); /* the list is all there is */
         if (mass == 0.0) mass = mass_led(f);
+        if (mass == 0.0) return CDZ_FUSE_MANY;
         sort_list(f);
         double missing;
         const cdz_fusing verdict = topp_by_bounds(f, limit, keep, mass, &missing);
@@ -472,14 +509,6 @@ static cdz_fusing first_topp(fusion *f, const cdz_form *form)
 }
 
 /* --- a run ------------------------------------------------------------------------------------------------------------------------ */
-
-/* Cuts that cut nothing. */
-static bool is_void(const cdz_form *form, size_t n)
-{
-    if (form->kind == CDZ_FORM_KEEP_TOPK) return form->count == 0 || form->count >= n;
-    if (form->kind == CDZ_FORM_KEEP_TOPP) return (float)(1.0 - form->amount) < 0.0f;
-    return form->kind == CDZ_FORM_KEEP_MINP && form->amount <= 0.0;
-}
 
 static cdz_fusing first_cut(fusion *f, const cdz_form *form)
 {
@@ -491,7 +520,7 @@ static cdz_fusing first_cut(fusion *f, const cdz_form *form)
 
 static cdz_fusing next_form(fusion *f, const cdz_form *form)
 {
-    if (is_void(form, f->r.n)) return CDZ_FUSED;
+    if (cdz_form_is_void(form, f->r.n)) return CDZ_FUSED;
     switch (form->kind) {
     case CDZ_FORM_DIVIDE: return divide_list(f, (float)form->amount) ? CDZ_FUSED : CDZ_FUSE_VALUES;
     case CDZ_FORM_KEEP_TOPK: return list_topk(f, (size_t)form->count);
@@ -517,28 +546,60 @@ static void lay_out(fusion *f, const float *x, size_t n, void *scratch)
     f->r.hill = f->r.block + f->r.n_hills * LANES;
 }
 
+/* The divisions before the first cut; returns the cut's place, n_forms: it cannot be done. */
+static size_t note_lead(fusion *f, const cdz_form *forms, size_t n_forms)
+{
+    size_t i = 0;
+
+    for (; i < n_forms && (forms[i].kind == CDZ_FORM_DIVIDE || cdz_form_is_void(&forms[i], f->r.n));
+         i++) {
+        if (forms[i].kind != CDZ_FORM_DIVIDE) continue;
+        if (f->n_lead == LEAD_MOST) return n_forms;
+        f->lead[f->n_lead++] = (float)forms[i].amount;
+        f->divisor *= forms[i].amount;
+    }
+    return i;
+}
+
+/* From the cut forms[i] on; the row's largest is known. */
+static cdz_fusing run_from(fusion *f, const cdz_form *forms, size_t i, size_t n_forms)
+{
+    f->top = led(f, f->r.top);
+    if (f->r.nan || !(f->top > -INFINITY && f->top < INFINITY)) return CDZ_FUSE_VALUES;
+    cdz_fusing verdict = first_cut(f, &forms[i]);
+    while (verdict == CDZ_FUSED && ++i < n_forms) {
+        f->top = maximum(f->s.x, f->s.n);
+        verdict = next_form(f, &forms[i]);
+    }
+    return verdict;
+}
+
 static cdz_fusing fused_run(const float *x, size_t n, const cdz_form *forms, size_t n_forms,
                             cdz_survivors *out, void *scratch)
 {
     fusion f;
-    size_t i = 0;
 
     lay_out(&f, x, n, scratch);
-    for (; i < n_forms && (forms[i].kind == CDZ_FORM_DIVIDE || is_void(&forms[i], n)); i++) {
-        if (forms[i].kind != CDZ_FORM_DIVIDE) continue;
-        if (f.n_lead == LEAD_MOST) return CDZ_FUSE_MANY;
-        f.lead[f.n_lead++] = (float)forms[i].amount;
-        f.divisor *= forms[i].amount;
-    }
+    const size_t i = note_lead(&f, forms, n_forms);
     if (i == n_forms) return CDZ_FUSE_MANY;
     survey(&f.r);
-    f.top = led(&f, f.r.top);
-    if (f.r.nan || !(f.top > -INFINITY && f.top < INFINITY)) return CDZ_FUSE_VALUES;
-    cdz_fusing verdict = first_cut(&f, &forms[i]);
-    while (verdict == CDZ_FUSED && ++i < n_forms) {
-        f.top = maximum(f.s.x, f.s.n);
-        verdict = next_form(&f, &forms[i]);
-    }
+    const cdz_fusing verdict = run_from(&f, forms, i, n_forms);
+    *out = f.s;
+    return verdict;
+}
+
+static cdz_fusing fused_run_leading(const cdz_leading *row, size_t n, const cdz_form *forms,
+                                    size_t n_forms, cdz_survivors *out, void *scratch)
+{
+    fusion f;
+
+    lay_out(&f, NULL, n, scratch);
+    const size_t i = note_lead(&f, forms, n_forms);
+    if (i == n_forms || row->n > f.room) return CDZ_FUSE_MANY;
+    f.known = row;
+    for (size_t k = 0; k < row->n; k++) f.n_known += lowered(row->x[k]) >= row->low;
+    f.r.top = maximum(row->x, row->n);
+    const cdz_fusing verdict = run_from(&f, forms, i, n_forms);
     *out = f.s;
     return verdict;
 }

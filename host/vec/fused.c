@@ -25,6 +25,13 @@ bool cdz_fusible(const cdz_form *forms, size_t n_forms)
     return cuts;
 }
 
+bool cdz_form_is_void(const cdz_form *form, size_t n)
+{
+    if (form->kind == CDZ_FORM_KEEP_TOPK) return form->count == 0 || form->count >= n;
+    if (form->kind == CDZ_FORM_KEEP_TOPP) return (float)(1.0 - form->amount) < 0.0f;
+    return form->kind == CDZ_FORM_KEEP_MINP && form->amount <= 0.0;
+}
+
 const cdz_fuser *cdz_fuser_of(const char *variant)
 {
     if (!cdz_vec_table_of(variant)) return NULL;

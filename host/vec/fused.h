@@ -24,10 +24,23 @@ typedef struct cdz_survivors {
     size_t n;
 } cdz_survivors;
 
+/* What is known of a row that is not here: its elements that are not below `low`, by rising id. It has no NaN. */
+typedef struct cdz_leading {
+    const int32_t *ids; /* (n) */
+    const float *x;     /* (n) */
+    size_t n;
+    float low; /* -FLT_MAX: nothing else is finite */
+    double mass; /* the sum of exp(score - top) over the row, scores after the leading divisions, off by less than 16
+                  * roundings; 0: not known */
+} cdz_leading;
+
 typedef struct cdz_fuser {
     /* x: (n), only read. scratch: cdz_vec_scratch(n) bytes, 64-byte aligned; out points into it. */
     cdz_fusing (*run)(const float *x, size_t n, const cdz_form *forms, size_t n_forms,
                       cdz_survivors *out, void *scratch);
+    /* The same for a row of n of which this is known. CDZ_FUSE_MANY: it is not enough. */
+    cdz_fusing (*run_leading)(const cdz_leading *row, size_t n, const cdz_form *forms,
+                              size_t n_forms, cdz_survivors *out, void *scratch);
     /* softmax of the row of n that the survivors stand for. */
     void (*softmax)(cdz_survivors *s, size_t n);
     /* The row itself. */
@@ -36,6 +49,9 @@ typedef struct cdz_fuser {
 
 /* Can these forms be run at all? They need a cut, and divisors that neither overflow nor underflow. */
 bool cdz_fusible(const cdz_form *forms, size_t n_forms);
+
+/* A cut that cuts nothing of a row of n. */
+bool cdz_form_is_void(const cdz_form *form, size_t n);
 
 /* For this machine; and one of vec.h's variants, NULL when there is no such. */
 const cdz_fuser *cdz_fuser_here(void);

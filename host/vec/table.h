@@ -52,4 +52,7 @@ static const cdz_vec table = {
     .ban_ngrams = cdz_history_ban_ngrams,
 };
 
-static const cdz_fuser fuser = {.run = fused_run, .softmax = fused_softmax, .write = fused_write};
+static const cdz_fuser fuser = {.run = fused_run,
+                                .run_leading = fused_run_leading,
+                                .softmax = fused_softmax,
+                                .write = fused_write};

@@ -71,6 +71,7 @@ static cdz_backend_api operations()
     api.route = cuda_route;
     api.add_scaled = cuda_add_scaled;
     api.argmax = cuda_argmax;
+    api.leaders = cuda_leaders;
     api.kv_create = cuda_kv_create;
     api.kv_destroy = cuda_kv_destroy;
     api.kv_block_bytes = cuda_kv_block_bytes;

@@ -127,6 +127,7 @@ void cuda_add_scaled(cdz_backend *b, float *y, size_t ldy, const int32_t *to, co
 /* ---- scores.cu ---- */
 
 void cuda_argmax(cdz_backend *b, int32_t *ids, const float *x, size_t ldx, size_t m, size_t n);
+void cuda_leaders(cdz_backend *b, cdz_leaders *rows, const float *x, size_t ldx, size_t m, size_t n);
 
 /* ---- attention.cu ---- */
 

@@ -2,6 +2,8 @@
 #ifndef CDZ_CUDA_SCORES_CUH
 #define CDZ_CUDA_SCORES_CUH
 
+#include <float.h>
+
 #include "device.h"
 
 enum {
@@ -66,6 +68,208 @@ __global__ void __launch_bounds__(SCORE_THREADS)
     }
     rank = largest_rank(rank);
     if (threadIdx.x == 0) ids[blockIdx.x] = (int32_t)(0xffffffffu - (uint32_t)rank);
+}
+
+/* ---- the best of a row ---- */
+
+enum {
+    LEAD_SPANS = 4096, /* at most: pieces of a row whose largest are known */
+    LEAD_WARPS = SCORE_THREADS / GPU_WARP,
+    LEAD_GROUP = 8 * LEAD_WARPS, /* pieces of a block */
+};
+
+/* What is asked of a row, and what is told beside the list. */
+struct lead_wish {
+    uint32_t least;
+    float divisor;
+};
+struct lead_head {
+    uint32_t n;
+    float low, top;
+};
+
+struct lead_call {
+    const float *x;
+    size_t ld, n;
+    size_t span, n_spans;  /* elements of a piece; pieces of a row */
+    const lead_wish *wish; /* (m) */
+    float *tops;           /* (m, n_spans) the largest of each piece, NaN if one is in it */
+    lead_head *head;       /* (m) */
+    int32_t *ids;          /* (m, CDZ_LEADERS_MOST) */
+    float *values;         /* (m, CDZ_LEADERS_MOST) */
+    double *mass;          /* (m, slices) */
+    size_t slices;
+};
+
+/* Rises with the score; no NaN. */
+__device__ inline uint32_t lead_key(float x)
+{
+    const uint32_t bits = cdz_bits_of_float(x == 0.0f ? 0.0f : x);
+    return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
+__device__ inline float lead_score(uint32_t key)
+{
+    return cdz_float_of_bits(key >> 31 ? key & 0x7fffffffu : ~key);
+}
+
+/* So low that nothing below it becomes equal to the bound by a division. */
+__device__ inline float lead_low(float bound)
+{
+    const float low = bound - (fabsf(bound) * 1e-6f + 1e-30f);
+    return low > -FLT_MAX ? low : -FLT_MAX;
+}
+
+/* The largest of a warp's; NaN over everything. */
+__device__ inline float top_of_warp(float top)
+{
+    for (unsigned lanes = GPU_WARP / 2; lanes > 0; lanes /= 2) {
+        const float other = __shfl_xor_sync(GPU_ALL, top, lanes);
+        top = other > top || other != other ? other : top;
+    }
+    return top;
+}
+
+/* Block r * groups + g: the largest of each piece of group g of row r, a warp for a piece. */
+__global__ void __launch_bounds__(SCORE_THREADS) lead_survey(lead_call c, size_t groups)
+{
+    const size_t row = blockIdx.x / groups, lane = threadIdx.x % GPU_WARP;
+    const float *x = c.x + row * c.ld;
+    size_t s = blockIdx.x % groups * LEAD_GROUP + threadIdx.x / GPU_WARP;
+    if (c.wish[row].least == 0) return;
+    for (unsigned i = 0; i < LEAD_GROUP / LEAD_WARPS; i++, s += LEAD_WARPS) {
+        if (s >= c.n_spans) return; /* the whole warp */
+        const size_t first = s * c.span, end = first + c.span < c.n ? first + c.span : c.n;
+        float top = -INFINITY;
+        for (size_t k = first + lane; k < end; k += GPU_WARP) {
+            const float v = x[k];
+            top = v > top || v != v ? v : top;
+        }
+        top = top_of_warp(top);
+        if (lane == 0) c.tops[row * c.n_spans + s] = top;
+    }
+}
+
+/* The sum over the block, for every thread. `parts` (LEAD_WARPS) is free again after a barrier. */
+template <typename T> __device__ inline T sum_of_block(T value, T *parts)
+{
+    for (unsigned lanes = GPU_WARP / 2; lanes > 0; lanes /= 2)
+        value += __shfl_xor_sync(GPU_ALL, value, lanes);
+    __syncthreads();
+    if (threadIdx.x % GPU_WARP == 0) parts[threadIdx.x / GPU_WARP] = value;
+    __syncthreads();
+    T sum = parts[0];
+    for (unsigned w = 1; w < LEAD_WARPS; w++) sum += parts[w];
+    return sum;
+}
+
+/* The k-th largest of n keys, bit by bit; k from 1 to n. */
+__device__ inline uint32_t kth_key(const uint32_t *keys, size_t n, uint32_t k, uint32_t *parts)
+{
+    uint32_t found = 0;
+    for (unsigned bit = 32; bit-- > 0;) {
+        const uint32_t tried = found | 1u << bit;
+        uint32_t count = 0;
+        for (size_t i = threadIdx.x; i < n; i += SCORE_THREADS) count += keys[i] >= tried;
+        if (sum_of_block(count, parts) >= k) found = tried;
+    }
+    return found;
+}
+
+/* How many of a warp's lanes before this one, and in all, say yes. */
+struct lead_vote {
+    unsigned before, all;
+};
+__device__ inline lead_vote vote_of_warp(bool yes)
+{
+    const unsigned lane = threadIdx.x % GPU_WARP;
+    unsigned sum = yes;
+    for (unsigned step = 1; step < GPU_WARP; step *= 2) {
+        const unsigned other = __shfl_sync(GPU_ALL, sum, lane >= step ? lane - step : lane);
+        sum += lane >= step ? other : 0;
+    }
+    return {sum - yes, __shfl_sync(GPU_ALL, sum, GPU_WARP - 1)};
+}
+
+/* Elements of pieces [first, last) that are not below low: counted, and put down from place `at` on unless ids is NULL. */
+__device__ inline unsigned lead_walk(const lead_call &c, const float *x, const uint32_t *keys,
+                                     size_t first, size_t last, float low, unsigned at,
+                                     int32_t *ids, float *values)
+{
+    const uint32_t low_key = lead_key(low);
+    for (size_t s = first; s < last; s++) {
+        if (keys[s] < low_key) continue;
+        const size_t end = (s + 1) * c.span < c.n ? (s + 1) * c.span : c.n;
+        for (size_t k = s * c.span; k < end; k += GPU_WARP) {
+            const size_t i = k + threadIdx.x % GPU_WARP;
+            const float v = i < end ? x[i] : -INFINITY;
+            const lead_vote vote = vote_of_warp(v >= low);
+            if (ids && v >= low) {
+                ids[at + vote.before] = (int32_t)i;
+                values[at + vote.before] = v;
+            }
+            at += vote.all;
+        }
+    }
+    return at;
+}
+
+/* Block r: where row r's list ends, and the list by rising index. */
+__global__ void __launch_bounds__(SCORE_THREADS) lead_pick(lead_call c)
+{
+    __shared__ uint32_t keys[LEAD_SPANS], parts[LEAD_WARPS];
+    const size_t row = blockIdx.x, warp = threadIdx.x / GPU_WARP;
+    const float *x = c.x + row * c.ld;
+    const uint32_t least = c.wish[row].least;
+    if (least == 0) return;
+    uint32_t nan = 0, top = 0;
+    for (size_t s = threadIdx.x; s < c.n_spans; s += SCORE_THREADS) {
+        const float v = c.tops[row * c.n_spans + s];
+        nan += v != v;
+        keys[s] = lead_key(v);
+    }
+    if (sum_of_block(nan, parts) > 0) {
+        if (threadIdx.x == 0) c.head[row] = {CDZ_LEADERS_MOST + 1, INFINITY, NAN};
+        return;
+    }
+    const uint32_t k = least < c.n_spans ? least : (uint32_t)c.n_spans;
+    const bool whole = c.n <= CDZ_LEADERS_MOST;
+    const float bound = whole ? -INFINITY : lead_score(kth_key(keys, c.n_spans, k, parts));
+    const float low = lead_low(bound);
+
+    const size_t each = (c.n_spans + LEAD_WARPS - 1) / LEAD_WARPS;
+    const size_t first = warp * each < c.n_spans ? warp * each : c.n_spans;
+    const size_t last = first + each < c.n_spans ? first + each : c.n_spans;
+    const unsigned own = lead_walk(c, x, keys, first, last, low, 0, nullptr, nullptr);
+    __syncthreads();
+    if (threadIdx.x % GPU_WARP == 0) parts[warp] = own;
+    __syncthreads();
+    unsigned at = 0, all = 0;
+    for (unsigned w = 0; w < LEAD_WARPS; w++) {
+        at += w < warp ? parts[w] : 0;
+        all += parts[w];
+    }
+    for (size_t s = 0; threadIdx.x == 0 && s < c.n_spans; s++) top = keys[s] > top ? keys[s] : top;
+    if (threadIdx.x == 0) c.head[row] = {all, low, lead_score(top)};
+    if (all > CDZ_LEADERS_MOST) return;
+    lead_walk(c, x, keys, first, last, low, at, c.ids + row * CDZ_LEADERS_MOST,
+              c.values + row * CDZ_LEADERS_MOST);
+}
+
+/* Block r * slices + s: what slice s of row r adds to its mass. Terms are float32, as in the reference; their sum is not. */
+__global__ void __launch_bounds__(SCORE_THREADS) lead_mass(lead_call c)
+{
+    __shared__ double parts[LEAD_WARPS];
+    const size_t row = blockIdx.x / c.slices, first = blockIdx.x % c.slices * SCORE_SLICE;
+    const size_t end = first + SCORE_SLICE < c.n ? first + SCORE_SLICE : c.n;
+    const float divisor = c.wish[row].divisor;
+    if (c.wish[row].least == 0 || divisor == 0.0f) return;
+    const float *x = c.x + row * c.ld, top = c.head[row].top / divisor;
+    double sum = 0.0;
+    for (size_t i = first + threadIdx.x; i < end; i += SCORE_THREADS)
+        sum += (double)cdz_exp(x[i] / divisor - top);
+    sum = sum_of_block(sum, parts);
+    if (threadIdx.x == 0) c.mass[blockIdx.x] = sum;
 }
 
 #endif

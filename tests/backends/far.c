@@ -3,7 +3,9 @@
  * Everything from alloc and place lies in one range of addresses that nobody may read or write: a host that touches it
  * crashes. The same memory is mapped once more where the backend itself reaches it. The other way round, an operand that has to be on the device and is not ends the process with a
  * sentence. What is computed is what the CPU computes, bit for bit. FAR_MEMORY bytes of memory, 512 MiB unless said. */
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -368,6 +370,59 @@ static void far_argmax(cdz_backend *b, int32_t *ids, const float *x, size_t ldx,
     for (size_t r = 0; r < m; r++) ids[r] = best_of(floats(f, x) + r * ldx, n);
 }
 
+static int falling(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+static bool any_nan(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (x[i] != x[i]) return true;
+    return false;
+}
+
+/* `sorted`: room for the row. */
+static void lead_row(cdz_leaders *row, const float *x, size_t n, float *sorted)
+{
+    row->n = CDZ_LEADERS_MOST + 1;
+    if (any_nan(x, n)) return;
+    memcpy(sorted, x, n * sizeof *x);
+    qsort(sorted, n, sizeof *sorted, falling);
+    const bool part = row->least < n && sorted[row->least] > -FLT_MAX;
+    row->low = part ? sorted[row->least - 1] - fabsf(sorted[row->least - 1]) * 1e-6f : -FLT_MAX;
+    row->n = 0;
+    row->mass = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        if (row->divisor != 0.0f)
+            row->mass += exp((double)(x[i] / row->divisor - sorted[0] / row->divisor));
+        if (x[i] < row->low || row->n > CDZ_LEADERS_MOST) continue;
+        if (row->n < CDZ_LEADERS_MOST) {
+            row->ids[row->n] = (int32_t)i;
+            row->x[row->n] = x[i];
+        }
+        row->n++;
+    }
+}
+
+static void far_leaders(cdz_backend *b, cdz_leaders *rows, const float *x, size_t ldx, size_t m,
+                        size_t n)
+{
+    const far *f = of(b);
+    on_host(f, rows, "leaders", "rows");
+    on_device(f, x, "leaders", "x");
+    float *sorted = malloc(n * sizeof *sorted);
+    must(f, sorted, "leaders", "a row");
+    for (size_t r = 0; r < m; r++) {
+        if (rows[r].least == 0) continue;
+        on_host(f, rows[r].ids, "leaders", "ids");
+        on_host(f, rows[r].x, "leaders", "x of a list");
+        lead_row(&rows[r], floats(f, x) + r * ldx, n, sorted);
+    }
+    free(sorted);
+}
+
 /* --- keys and values: nobody but the backend can reach them anyway --------------------------------------------------- */
 
 /* Counted as taken; the CPU's own memory is. */
@@ -523,6 +578,7 @@ static const cdz_backend_api operations = {
     .route = far_route,
     .add_scaled = far_add_scaled,
     .argmax = far_argmax,
+    .leaders = far_leaders,
     .kv_create = far_kv_create,
     .kv_destroy = far_kv_destroy,
     .kv_block_bytes = far_kv_block_bytes,

@@ -395,6 +395,84 @@ static void best_scores(run *t)
     }
 }
 
+/* Row kinds as in set_row; what a list has to be, whatever it was asked for. */
+static void expect_leaders(run *t, const cdz_leaders *row, const float *x, size_t n, int kind)
+{
+    size_t at = 0, above = 0;
+    bool nan = false;
+    for (size_t i = 0; i < n; i++) nan |= isnan(x[i]);
+    if (nan) {
+        expect(t, row->n > CDZ_LEADERS_MOST, "%zu scores of kind %d: a list in spite of NaN", n,
+               kind);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (x[i] < row->low) continue;
+        above++;
+        if (row->n > CDZ_LEADERS_MOST) continue;
+        expect(t, at < row->n && row->ids[at] == (int32_t)i && same_float(row->x[at], x[i]),
+               "%zu scores of kind %d: score %zu is not the list's %zu", n, kind, i, at);
+        at++;
+    }
+    expect(t, row->n == above, "%zu scores of kind %d: %u are listed, %zu are not below", n, kind,
+           (unsigned)row->n, above);
+    expect(t, kind == 5 || row->n >= (row->least < n / 64 ? row->least : n / 64),
+           "%zu scores of kind %d: no more than %u", n, kind, (unsigned)row->n);
+}
+
+static void expect_mass(run *t, const cdz_leaders *row, const float *x, size_t n, int kind)
+{
+    const float top = x[best_of(x, n)] / row->divisor;
+    double mass = 0.0;
+    for (size_t i = 0; i < n; i++) mass += exp((double)(x[i] / row->divisor - top));
+    expect(t, fabs(row->mass - mass) <= mass * 8 * 0x1p-24,
+           "%zu scores of kind %d: a mass of %.17g, expected %.17g", n, kind, row->mass, mass);
+}
+
+static void leaders_of(run *t, size_t n, uint32_t least, float divisor)
+{
+    enum { KINDS = 8 };
+    cdz_backend *b = t->strict;
+    rng r = {(uint32_t)n + least};
+    const size_t ld = n + GAP;
+    float *x = random_floats(&r, KINDS * ld);
+    int32_t *ids = must_alloc(KINDS * CDZ_LEADERS_MOST * sizeof *ids);
+    float *values = must_alloc(KINDS * CDZ_LEADERS_MOST * sizeof *values);
+    cdz_leaders rows[KINDS];
+    for (int kind = 0; kind < KINDS; kind++) {
+        const size_t at = (size_t)kind;
+        set_row(x + at * ld, n, kind);
+        x[at * ld + n] = INFINITY; /* nobody's */
+        rows[kind] = (cdz_leaders){.least = kind == 1 ? 0 : least,
+                                   .divisor = kind == 7 ? 0.0f : divisor,
+                                   .ids = ids + at * CDZ_LEADERS_MOST,
+                                   .x = values + at * CDZ_LEADERS_MOST};
+    }
+    float *xt = floats_there(b, x, KINDS * ld);
+    b->api->leaders(b, rows, xt, ld, KINDS, n);
+    for (int kind = 0; kind < KINDS; kind++) {
+        if (kind == 1) continue;
+        expect_leaders(t, &rows[kind], x + (size_t)kind * ld, n, kind);
+        if (kind == 0 && divisor != 0.0f) expect_mass(t, &rows[kind], x, n, kind);
+    }
+    free(x);
+    free(ids);
+    free(values);
+    b->api->free(b, xt);
+}
+
+static void leaders(run *t)
+{
+    static const struct {
+        size_t n;
+        uint32_t least;
+        float divisor;
+    } cases[] = {{1, 1, 1.0f},     {40, 5, 0.5f},     {1024, 50, 0.0f},   {1025, 8, 1.0f},
+                 {4097, 64, 0.7f}, {12345, 50, 1.5f}, {50000, 256, 1.0f}, {300001, 512, 0.0f}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        leaders_of(t, cases[i].n, cases[i].least, cases[i].divisor);
+}
+
 /* ---- memory ---- */
 
 static void copies_of_any_length(run *t)
@@ -507,6 +585,7 @@ int main(int argc, char **argv)
         {"routes", routes},
         {"scaled sums", scaled_sums},
         {"the best of rows of scores", best_scores},
+        {"the leaders of rows of scores", leaders},
         {"copies of any length", copies_of_any_length},
         {"many weights", many_weights},
         {"too much is refused", too_much_is_refused},
