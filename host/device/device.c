@@ -61,24 +61,27 @@ static cdz_status unknown(const cdz_device_wish *wish, const char *backend,
                    name_of(wish), all);
 }
 
-static bool listed(const cdz_backend_list *list, const char *name)
+/* Is there such a backend, or can builds have one? */
+static bool known(const cdz_backend_list *list, const char *name)
 {
+    if (strcmp(name, "cuda") == 0) return true;
     for (uint32_t i = 0; i < list->n; i++)
         if (strcmp(list->names[i], name) == 0) return true;
     return false;
 }
 
-/* The name in parts, of a backend that is there or that builds can have. */
+/* The name in parts, of a backend that is known. */
 static cdz_status read_name(const cdz_device_wish *wish, const cdz_backend_list *list,
                             name_parts *out, cdz_error *err)
 {
     if (!take_apart(name_of(wish), out)) {
         char backend[CDZ_BACKEND_NAME];
         snprintf(backend, sizeof backend, "%.*s", (int)strcspn(name_of(wish), ":"), name_of(wish));
-        return unknown(wish, backend, list, err);
+        if (!known(list, backend)) return unknown(wish, backend, list, err);
+        return cdz_err(err, CDZ_E_USAGE, "device '%.60s': expected %s:0, %s:1 and so on",
+                       name_of(wish), backend, backend);
     }
-    if (strcmp(out->backend, "cuda") != 0 && !listed(list, out->backend))
-        return unknown(wish, out->backend, list, err);
+    if (!known(list, out->backend)) return unknown(wish, out->backend, list, err);
     return CDZ_OK;
 }
 
