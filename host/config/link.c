@@ -125,24 +125,35 @@ static cdz_status find_mirrors(cdz_linker *l, cdz_part *entry)
     return CDZ_OK;
 }
 
-/* An entry the user listed: its section's id, or its own name, is the plugin. */
-static cdz_status link_named(cdz_linker *l, uint32_t kind, const char *name, cdz_origin origin,
+/* Where w names a plugin, for the head of a sentence: "story.ini:2: ", "-s observers: ". */
+static void key_prefix(const cdz_written *w, char *out, size_t out_bytes)
+{
+    const bool plain = strcmp(w->section, "pipeline") == 0 || strcmp(w->section, "generation") == 0;
+    cdz_origin_prefix(&w->origin, out, out_bytes);
+    const size_t len = strlen(out);
+    if (w->origin.source == CDZ_SOURCE_COMMAND)
+        snprintf(out + len, out_bytes - len, "%s%s%s: ", plain ? "" : w->section, plain ? "" : ".",
+                 w->name);
+}
+
+/* An entry the user listed in w: its section's id, or its own name, is the plugin. */
+static cdz_status link_named(cdz_linker *l, uint32_t kind, const char *name, const cdz_written *w,
                              cdz_part *out)
 {
     const cdz_written *id = cdz_sources_find(l->sources, name, "id");
     cdz_error why = {0};
     where place = HERE;
-    *out = (cdz_part){.name = name, .origin = origin};
+    *out = (cdz_part){.name = name, .origin = w->origin};
     cdz_status st = place_of_code(l, kind, name, &place, &why);
     if (st == CDZ_OK)
-        st = find_plugin(l, kind, id ? id->text : name, place, id ? &id->origin : &origin,
+        st = find_plugin(l, kind, id ? id->text : name, place, id ? &id->origin : &w->origin,
                          &out->plugin, &why);
     if (st == CDZ_OK) return find_mirrors(l, out);
     char prefix[300];
     if (id)
         cdz_part_prefix(out, &id->origin, prefix, sizeof prefix);
     else
-        cdz_origin_prefix(&origin, prefix, sizeof prefix);
+        key_prefix(w, prefix, sizeof prefix);
     return cdz_err(l->err, st, "%s%s", prefix, why.text);
 }
 
@@ -217,7 +228,7 @@ cdz_status cdz_linker_list(cdz_linker *l, const char *section, const char *key, 
         if (!item) return cdz_linker_nomem(l);
         CDZ_TRY(check_item(l, w, out, item));
         out->n++; /* counted first: what it retains is released even when it fails half-way */
-        CDZ_TRY(link_named(l, kind, item, w->origin, &out->at[i]));
+        CDZ_TRY(link_named(l, kind, item, w, &out->at[i]));
     }
     return CDZ_OK;
 }
@@ -284,8 +295,7 @@ static cdz_status link_strategy(cdz_linker *l, const char *given)
     cdz_link *link = l->link;
     link->strategy_named = given || (w && strcmp(w->text, "auto") != 0);
     if (given) return link_given_strategy(l, given);
-    if (link->strategy_named)
-        return link_named(l, CDZ_KIND_STRATEGY, w->text, w->origin, &link->strategy);
+    if (link->strategy_named) return link_named(l, CDZ_KIND_STRATEGY, w->text, w, &link->strategy);
     CDZ_TRY(link_recipes(l));
     CDZ_TRY(cdz_linker_stage(l, CDZ_KIND_STRATEGY, "greedy", &link->greedy));
     CDZ_TRY(cdz_linker_stage(l, CDZ_KIND_STRATEGY, "sample", &link->sample));
@@ -312,7 +322,7 @@ static cdz_status link_drafter(cdz_linker *l)
     CDZ_TRY(link_drafting(l));
     link->drafter_named = w && strcmp(w->text, "auto") != 0;
     if (link->drafter_named && strcmp(w->text, "none") != 0)
-        return link_named(l, CDZ_KIND_DRAFTER, w->text, w->origin, &link->drafter);
+        return link_named(l, CDZ_KIND_DRAFTER, w->text, w, &link->drafter);
     if (link->drafter_named) return CDZ_OK;
     CDZ_TRY(cdz_linker_stage(l, CDZ_KIND_DRAFTER, "model", &link->model));
     CDZ_TRY(cdz_linker_stage(l, CDZ_KIND_DRAFTER, "prompt_lookup", &link->prompt_lookup));
@@ -328,7 +338,7 @@ static cdz_status link_processor(cdz_linker *l, const char *id, cdz_part *out)
     if (strcmp(id, "prefix_allowed_tokens") != 0 || !w || *w->text == '{' ||
         strcmp(w->text, "none") == 0)
         return cdz_linker_stage(l, CDZ_KIND_PROCESSOR, id, out);
-    return link_named(l, CDZ_KIND_PROCESSOR, w->text, w->origin, out);
+    return link_named(l, CDZ_KIND_PROCESSOR, w->text, w, out);
 }
 
 static cdz_status link_profile(cdz_linker *l)
