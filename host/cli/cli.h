@@ -19,9 +19,10 @@ cdz_command cdz_cmd_run, cdz_cmd_chat, cdz_cmd_explain, cdz_cmd_plugin, cdz_cmd_
     cdz_cmd_score, cdz_cmd_lua, cdz_cmd_bench, cdz_cmd_version;
 
 /* What a model would run on and what memory that has (model_device.c): the last lines of `model info`, or a member of its
- * JSON object. False: it has been said why not. */
+ * JSON object. False: it has been said why not. Whether a device can be had is told before anything else. */
 struct cdz_weights;
 struct cdz_buf;
+bool cdz_cli_device_is_there(const char *device, int *status);
 bool cdz_cli_model_device(const struct cdz_weights *weights, const char *device);
 bool cdz_cli_model_device_json(const struct cdz_weights *weights, const char *device,
                                struct cdz_buf *out);

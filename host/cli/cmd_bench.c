@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/api.h"
 #include "base/clock.h"
@@ -414,6 +415,18 @@ static int hand_out(const bench *b, const char *json)
     return status;
 }
 
+/* Before minutes of measuring. */
+static bool may_write(const char *path)
+{
+    char folder[4096] = ".";
+    const char *slash = strrchr(path, '/');
+    if (strcmp(path, "-") == 0 || access(path, W_OK) == 0) return true;
+    if (slash) snprintf(folder, sizeof folder, "%.*s/", (int)(slash - path), path);
+    if (errno == ENOENT && access(folder, W_OK) == 0) return true;
+    cdz_cli_say("%s: cannot be written: %s", path, strerror(errno));
+    return false;
+}
+
 static int run_bench(const options *o, const cdz_session *session)
 {
     bench b = {.session = session};
@@ -437,7 +450,8 @@ int cdz_cmd_bench(int argc, char **argv)
     cdz_session session;
     int status = CDZ_EXIT_USAGE;
     if (take_options(argc, argv, &o, &status)) {
-        status = cdz_session_open(&o.common, &session);
+        status =
+            o.json && !may_write(o.json) ? CDZ_EXIT_FAILURE : cdz_session_open(&o.common, &session);
         if (status == CDZ_EXIT_OK) {
             status = run_bench(&o, &session);
             cdz_session_close(&session);

@@ -214,6 +214,8 @@ static int info(const char *folder, uint64_t context, const char *device, bool j
 {
     cdz_error err = {0};
     cdz_weights *weights;
+    int refused;
+    if (device && !cdz_cli_device_is_there(device, &refused)) return refused;
     if (cdz_weights_open(folder, &weights, &err) != CDZ_OK) return cdz_cli_fail(&err);
     if (json) {
         int status = info_json(weights, device);

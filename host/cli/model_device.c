@@ -44,6 +44,16 @@ static cdz_status ask(const cdz_device_wish *wish, const cdz_arch *a, device_fac
     return CDZ_OK;
 }
 
+bool cdz_cli_device_is_there(const char *device, int *status)
+{
+    const cdz_device_wish wish = {.name = device, .folder = cdz_env_backends()};
+    cdz_device_found found;
+    cdz_error err = {0};
+    if (cdz_device_find(&wish, &found, &err) == CDZ_OK) return true;
+    *status = cdz_cli_fail(&err);
+    return false;
+}
+
 static bool look(const cdz_weights *w, const char *device, device_facts *out)
 {
     const cdz_device_wish wish = {.name = device, .folder = cdz_env_backends()};
