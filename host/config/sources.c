@@ -132,9 +132,12 @@ static cdz_model_key model_key_of(const cdz_written *w)
     return (cdz_model_key)key;
 }
 
+/* none: whatever a file that is used says. */
 static cdz_status set_model_key(cdz_sources *s, const cdz_written *w, cdz_model_key key,
                                 cdz_error *err)
 {
+    s->model[key] = NULL;
+    if (strcmp(w->text, "none") == 0) return CDZ_OK;
     cdz_written *kept = cdz_arena_alloc(s->arena, sizeof *kept);
     if (!kept) return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
     *kept = *w;

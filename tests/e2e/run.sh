@@ -394,6 +394,14 @@ refused "a KV cache in blocks" 2 "KV cache: there is no type 'q8_0'" cadenza run
 refused "blocks of blocks at load" 1 "already" cadenza run shipped-q4.gguf --quantize q8_0 -p a
 refused "a misspelt verb" 2 "expected \`info\`" cadenza model convrt
 
+# --- what newcomers type
+refused "a device that is nearly one" 2 "did you mean 'cuda'?" cadenza model info --device cudda
+refused "a device's number that is none" 2 "device 'cuda:x': expected cuda:0, cuda:1 and so on" cadenza run --device cuda:x -p a
+refused "a report where none can be" 1 "/nowhere/x.json: cannot be written" cadenza bench --json /nowhere/x.json
+refused "an observer that is nearly one" 1 "-s observers: no observer 'org.cadenza.trac'" cadenza run -s observers=org.cadenza.trac -p a
+refused "a processor that is none" 1 "-s processors: no processor 'dri'" cadenza run -s processors=dri -p a
+refused "a strategy that is nearly one" 1 "-s strategy: no strategy 'asisted': did you mean 'assisted'?" cadenza run -s strategy=asisted -p a
+
 # --- a plugin that crashes in the program's process: named, then the program dies of the signal
 crashes() { # NAME SIGNAL WORDS SETTINGS...
     local name=$1 signal=$2 words=$3 status
