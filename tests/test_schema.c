@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "config/file_keys.h"
 #include "config/generation.h"
 #include "config/schema.h"
 #include "prepare/prepare.h"
@@ -65,13 +66,14 @@ static bool valid_items(const cdz_json *schema, const cdz_json *value)
 static bool valid_members(const cdz_json *schema, const cdz_json *value)
 {
     const cdz_json *known = cdz_json_get(schema, "properties"),
-                   *required = cdz_json_get(schema, "required");
+                   *required = cdz_json_get(schema, "required"),
+                   *more = cdz_json_get(schema, "additionalProperties");
     if (value->type != CDZ_JSON_OBJECT) return true;
     for (uint32_t i = 0; known && i < value->len; i++) {
         const cdz_json *of = cdz_json_get(known, value->members[i].key);
-        if (of ? !valid(of, &value->members[i].value)
-               : cdz_json_get(schema, "additionalProperties") != NULL)
-            return false;
+        if (!of && more && more->type != CDZ_JSON_OBJECT) return false;
+        if (!of) of = more;
+        if (of && !valid(of, &value->members[i].value)) return false;
     }
     for (uint32_t i = 0; required && i < required->len; i++)
         if (!cdz_json_get(value, required->items[i].string)) return false;
@@ -328,6 +330,40 @@ static void a_plugin(void **state)
     cdz_arena_free(&arena);
 }
 
+/* Its own keys by name and word; what a section of another name holds is a plugin's. */
+static void a_pipeline_file(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *value;
+        bool ok;
+    } cases[] = {
+        {"{}", true},
+        {"{\"pipeline\": {\"use\": \"openai\", \"drafting\": \"fixed\"}}", true},
+        {"{\"pipeline\": {\"drafting\": \"fxed\"}}", false},
+        {"{\"pipeline\": {\"draftng\": \"fixed\"}}", false},
+        {"{\"model\": {\"device\": \"cuda:1\", \"kv_cache\": \"bf16\"}}", true},
+        {"{\"model\": {\"kv_cache\": \"q8_0\"}}", false},
+        {"{\"model\": {\"kv_cache\": \"none\"}}", true},
+        {"{\"model\": {\"device\": 1}}", false},
+        {"{\"model\": {\"num_assistant_tokens\": 4}}", true},
+        {"{\"generation\": {\"temperature\": 0.5}, \"dry\": {\"multiplier\": 1.2}}", true},
+        {"{\"generation\": {\"temperature\": \"hot\"}}", false},
+        {"{\"dry\": 3}", false},
+    };
+    cdz_arena arena = {0};
+    cdz_buf text = {0};
+    cdz_json schema, value;
+    cdz_pipeline_schema(&text);
+    parse(text.data, &arena, &schema);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        parse(cases[i].value, &arena, &value);
+        if (valid(&schema, &value) != cases[i].ok) fail_msg("%s", cases[i].value);
+    }
+    cdz_buf_free(&text);
+    cdz_arena_free(&arena);
+}
+
 /* What the schema says of a request and what cdz_request_check says are the same names. */
 static void a_request(void **state)
 {
@@ -369,9 +405,8 @@ static void a_request(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type),
-        cmocka_unit_test(every_generation_parameter),
-        cmocka_unit_test(a_plugin),
+        cmocka_unit_test(every_type), cmocka_unit_test(every_generation_parameter),
+        cmocka_unit_test(a_plugin),   cmocka_unit_test(a_pipeline_file),
         cmocka_unit_test(a_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

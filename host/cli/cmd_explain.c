@@ -10,6 +10,7 @@
 
 static const char help[] =
     "usage: cadenza explain FILE [MODEL] [-s NAME=VALUE]... [options]\n"
+    "       cadenza explain --schema\n"
     "\n"
     "Shows what the pipeline FILE does: its strategy, the processors in the order they are "
     "applied, the\n"
@@ -20,6 +21,7 @@ static const char help[] =
     "  --plan                   also: which processors go over a row together, and what each costs on "
     "made-up rows\n"
     "                           of the model's vocabulary, or of 151936 tokens\n"
+    "  --schema                 instead: the JSON Schema of pipeline files\n"
     "  -s, --set NAME=VALUE     as on the command line of run: a generation parameter, or "
     "SECTION.NAME\n"
     "  --custom-generate PATH   replace the strategy by a package, file or plugin id\n"
@@ -32,7 +34,8 @@ static const char help[] =
     "  cadenza explain story.ini\n"
     "  cadenza explain story.ini my-model -s temperature=0.5\n"
     "  cadenza explain hf my-model\n"
-    "  cadenza explain story.ini my-model --plan\n";
+    "  cadenza explain story.ini my-model --plan\n"
+    "  cadenza explain --schema > pipeline.schema.json\n";
 
 /* --- the model's generation defaults ------------------------------------------------------------------------ */
 
@@ -132,12 +135,24 @@ static const char *pipeline_file(const char *name)
     return strcmp(name, "hf") == 0 && stat(name, &st) != 0 ? NULL : name;
 }
 
+static int print_schema(void)
+{
+    cdz_buf text = {0};
+    cdz_pipeline_schema(&text);
+    const bool good = !text.failed && fputs(text.data, stdout) != EOF;
+    cdz_buf_free(&text);
+    return good ? CDZ_EXIT_OK : CDZ_EXIT_FAILURE;
+}
+
 int cdz_cmd_explain(int argc, char **argv)
 {
-    static const struct option rows[] = {
-        CDZ_CLI_COMMON_OPTIONS, {"plan", no_argument, NULL, CDZ_OPT_OWN}, {0}};
+    enum { OPT_PLAN = CDZ_OPT_OWN, OPT_SCHEMA };
+    static const struct option rows[] = {CDZ_CLI_COMMON_OPTIONS,
+                                         {"plan", no_argument, NULL, OPT_PLAN},
+                                         {"schema", no_argument, NULL, OPT_SCHEMA},
+                                         {0}};
     cdz_cli_options options = {0};
-    bool plan = false;
+    bool plan = false, schema = false;
     int opt, status = CDZ_EXIT_OK;
 
     while ((opt = cdz_cli_next_option("explain", argc, argv, ":s:h", rows)) != -1) {
@@ -146,15 +161,20 @@ int cdz_cmd_explain(int argc, char **argv)
             cdz_cli_options_free(&options);
             return CDZ_EXIT_OK;
         }
-        if (opt == CDZ_OPT_OWN) {
-            plan = true;
+        if (opt == OPT_PLAN || opt == OPT_SCHEMA) {
+            plan |= opt == OPT_PLAN;
+            schema |= opt == OPT_SCHEMA;
             continue;
         }
         if (cdz_cli_take_option(&options, opt, optarg, "explain", &status)) continue;
         cdz_cli_options_free(&options);
         return status == CDZ_EXIT_OK ? CDZ_EXIT_FAILURE : status;
     }
-    if (optind == argc || argc - optind > 2)
+    if (schema && optind == argc)
+        status = print_schema();
+    else if (schema)
+        status = cdz_cli_misuse("explain", "--schema is of every pipeline file, and takes none");
+    else if (optind == argc || argc - optind > 2)
         status = cdz_cli_misuse("explain", "expected FILE and perhaps MODEL");
     else if (options.pipeline)
         status = cdz_cli_misuse("explain", "FILE is the pipeline; --pipeline is not needed");

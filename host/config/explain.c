@@ -187,7 +187,7 @@ static void write_model(cdz_arena *arena, const cdz_pipeline *pipeline, cdz_buf 
     for (int key = 0; key < CDZ_N_MODEL_KEYS; key++) {
         cdz_origin at;
         const char *text = cdz_pipeline_model_key(pipeline, (cdz_model_key)key, &at);
-        if (text) add_row(&t, cdz_model_key_name((cdz_model_key)key), text, where(arena, &at), "");
+        if (text) add_row(&t, cdz_model_keys[key].name, text, where(arena, &at), "");
     }
     if (t.n == 0) return;
     cdz_buf_puts(out, "\nModel\n");

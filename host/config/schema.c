@@ -35,8 +35,7 @@ static void put_array(const cdz_param *p, const char *type, const char *bounds, 
     cdz_buf_putc(out, '}');
 }
 
-/* "a|b" as "a", "b". */
-static void put_words(const char *text, cdz_buf *out)
+void cdz_words_schema(const char *text, cdz_buf *out)
 {
     while (text) {
         const size_t n = strcspn(text, "|");
@@ -59,7 +58,7 @@ static void put_list(const cdz_param *p, const char *type, cdz_buf *out)
     cdz_buf_puts(out, "\"anyOf\": [");
     if (p->type == CDZ_T_WORD_OR_INTS) {
         cdz_buf_puts(out, "{\"enum\": [");
-        put_words(p->text, out);
+        cdz_words_schema(p->text, out);
         cdz_buf_puts(out, "]}, ");
     }
     put_item(p, type, out);
@@ -103,7 +102,7 @@ static void put_type(const cdz_param *p, cdz_buf *out)
     case CDZ_T_WORD:
     case CDZ_T_BOOL_OR_WORD:
         cdz_buf_puts(out, p->type == CDZ_T_WORD ? "\"enum\": [" : "\"enum\": [false, true, ");
-        put_words(p->text, out);
+        cdz_words_schema(p->text, out);
         cdz_buf_puts(out, ", null]");
         break;
     case CDZ_T_INTS:

@@ -11,6 +11,8 @@ void cdz_param_schema(const cdz_param *param, cdz_buf *out);
 /* `"properties": {...}` of a table, without what stands around it. more: further members, each as `"name": {...}`, or
  * NULL. */
 void cdz_params_schema(const cdz_param_table *table, const char *more, cdz_buf *out);
+/* "a|b" as "a", "b". */
+void cdz_words_schema(const char *words, cdz_buf *out);
 /* A plugin's parameters: an object that has these and no others. */
 void cdz_plugin_schema(const cdz_plugin_base *plugin, cdz_buf *out);
 

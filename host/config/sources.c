@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -111,25 +112,11 @@ static void translate(const cdz_sources *s, cdz_written *w)
 
 /* --- keys of [model] -------------------------------------------------------------------------------------- */
 
-static const char *const model_keys[CDZ_N_MODEL_KEYS] = {"device", "kv_cache"};
-static const char *const model_options[CDZ_N_MODEL_KEYS] = {"--device", "--kv-cache"};
-
-const char *cdz_model_key_name(cdz_model_key key)
-{
-    return model_keys[key];
-}
-
-const char *cdz_model_key_near(const char *name)
-{
-    return cdz_nearest_name(name, model_keys, CDZ_N_MODEL_KEYS);
-}
-
 /* CDZ_N_MODEL_KEYS: it is none. */
 static cdz_model_key model_key_of(const cdz_written *w)
 {
-    int key = strcmp(w->section, "model") == 0 ? 0 : CDZ_N_MODEL_KEYS;
-    while (key < CDZ_N_MODEL_KEYS && strcmp(w->name, model_keys[key]) != 0) key++;
-    return (cdz_model_key)key;
+    if (strcmp(w->section, "model") != 0) return CDZ_N_MODEL_KEYS;
+    return (cdz_model_key)cdz_file_key_find(cdz_model_keys, CDZ_N_MODEL_KEYS, w->name);
 }
 
 /* none: whatever a file that is used says. */
@@ -147,26 +134,23 @@ static cdz_status set_model_key(cdz_sources *s, const cdz_written *w, cdz_model_
 
 /* --- checking -------------------------------------------------------------------------------------------- */
 
-static const char *const keys[] = {"use",      "strategy",  "drafter", "drafting", "processors",
-                                   "stopping", "observers", "chain",   "isolation"};
-enum { N_KEYS = sizeof keys / sizeof keys[0] };
-
 static bool pipeline_key(const char *name)
 {
-    for (size_t i = 0; i < N_KEYS; i++)
-        if (strcmp(keys[i], name) == 0) return true;
-    return false;
+    return cdz_file_key_find(cdz_pipeline_keys, CDZ_N_PIPELINE_KEYS, name) < CDZ_N_PIPELINE_KEYS;
 }
 
 static cdz_status check_pipeline_key(const cdz_written *w, cdz_error *err)
 {
+    char all[200];
+    size_t n = 0;
     if (pipeline_key(w->name)) return CDZ_OK;
-    const char *nearest = cdz_nearest_name(w->name, keys, N_KEYS);
-    return cdz_err(err, CDZ_E_USAGE, "%s: no such key%s%s%s", w->name,
-                   nearest ? ": did you mean '"
-                           : "; it has use, strategy, drafter, drafting, processors, stopping, "
-                             "observers, chain, isolation",
-                   nearest ? nearest : "", nearest ? "'?" : "");
+    const char *near = cdz_file_key_near(cdz_pipeline_keys, CDZ_N_PIPELINE_KEYS, w->name);
+    if (near)
+        return cdz_err(err, CDZ_E_USAGE, "%s: no such key: did you mean '%s'?", w->name, near);
+    for (size_t i = 0; i < CDZ_N_PIPELINE_KEYS && n < sizeof all; i++)
+        n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "",
+                              cdz_pipeline_keys[i].name);
+    return cdz_err(err, CDZ_E_USAGE, "%s: no such key; it has %s", w->name, all);
 }
 
 static cdz_status check_generation_key(const cdz_written *w, cdz_error *err)
@@ -364,8 +348,8 @@ cdz_status cdz_sources_override(cdz_sources *sources, const char *name, const ch
         st = cdz_err(&why, CDZ_E_USAGE, "use: belongs in a file");
     const cdz_model_key key = model_key_of(&w);
     if (key < CDZ_N_MODEL_KEYS)
-        st = cdz_err(&why, CDZ_E_USAGE, "model.%s: belongs in a file; else say %s", model_keys[key],
-                     model_options[key]);
+        st = cdz_err(&why, CDZ_E_USAGE, "model.%s: belongs in a file; else say %s",
+                     cdz_model_keys[key].name, cdz_model_keys[key].option);
     if (strcmp(w.section, "generation") == 0) {
         st = check_generation_key(&w, &why);
         if (st == CDZ_OK && !w.bare) st = check_generation_value(sources, &w, &why);

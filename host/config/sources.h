@@ -2,6 +2,7 @@
 #ifndef CDZ_HOST_SOURCES_H
 #define CDZ_HOST_SOURCES_H
 
+#include "config/file_keys.h"
 #include "config/generation.h"
 
 /* A line as it was written. */
@@ -20,9 +21,6 @@ typedef struct cdz_written_section {
 typedef struct cdz_other_name {
     const char *alias, *section, *name;
 } cdz_other_name;
-
-/* Keys of [model] about the target model; the rest of the section is the drafter's that runs a model. */
-typedef enum cdz_model_key { CDZ_MODEL_DEVICE, CDZ_MODEL_KV_CACHE, CDZ_N_MODEL_KEYS } cdz_model_key;
 
 /* Grows in its arena; a later entry wins over an earlier one of the same section and name. */
 typedef struct cdz_sources {
@@ -56,10 +54,6 @@ const cdz_other_name *cdz_sources_other_name(const cdz_sources *sources, const c
 /* The setting that counts, or NULL. */
 const cdz_written *cdz_sources_find(const cdz_sources *sources, const char *section,
                                     const char *name);
-
-const char *cdz_model_key_name(cdz_model_key key); /* "kv_cache" */
-/* The key of [model] that was probably meant, or NULL. */
-const char *cdz_model_key_near(const char *name);
 
 /* A path as written at origin, relative to the folder of its file. NULL: out of memory. */
 const char *cdz_sources_path(cdz_arena *arena, const cdz_origin *origin, const char *path);
