@@ -147,6 +147,13 @@ typedef struct cdz_kernel_set {
                       size_t kc);
     void (*lane_tile)(const cdz_lane_tile *tile);
 
+    /* The same two for weights in bf16 times activations rounded to it: a column is two numbers of each, packed as if it
+     * were a float. A lane adds the product of the second ones, then that of the first, each rounded once; what is below
+     * the smallest normal number counts as zero. */
+    cdz_dot_fn *dot_pairs;
+    void (*lane_tile_pairs)(const cdz_lane_tile *tile);
+    void (*round_bf16)(uint16_t *y, const float *x, size_t n); /* to the nearest, ties to even */
+
     /* Products with int8 activations. NULL: the type has none. */
     cdz_to_panel_fn *to_panel;
     cdz_int8_fn *int8_tile[CDZ_N_DTYPES];
@@ -181,6 +188,7 @@ extern const cdz_kernel_set cdz_scalar_set;
 extern const cdz_kernel_set cdz_avx2_set;
 extern const cdz_kernel_set cdz_avx512_set;
 extern const cdz_kernel_set cdz_avx512_vnni_set;
+extern const cdz_kernel_set cdz_avx512_bf16_set; /* and VNNI */
 #endif
 
 #endif

@@ -53,12 +53,15 @@ const char *cdz_dtype_name(cdz_dtype dtype);     /* "F32", "Q4_K" */
 void cdz_widen(cdz_dtype dtype, float *y, const void *x, size_t n);
 void cdz_quantise(cdz_dtype dtype, void *y, const float *x, size_t n);
 
-/* How a matrix lies, and what multiplies it. The last two are for blocks whose type has whole
- * numbers in it (cdz_backend_api.takes_int8). */
+/* How a matrix lies, and what multiplies it. Those for int8 are for blocks whose type has whole
+ * numbers in it (cdz_backend_api.takes_int8), the one for bf16 is for CDZ_BF16 with k even and data at a multiple of four
+ * bytes (cdz_backend_api.takes_bf16): then the k axis is cut at multiples of 2048, columns 2i and 2i + 1 go to lane i % 16,
+ * the second first, and what is below the smallest normal number counts as zero. */
 typedef enum cdz_weight_form {
     CDZ_WEIGHT_ROWS,   /* rows, times float32 */
     CDZ_WEIGHT_INT8,   /* rows, times activations rounded to int8 */
     CDZ_WEIGHT_PANELS, /* the same, in panels of CDZ_PANEL_ROWS rows; rows left over lie as rows */
+    CDZ_WEIGHT_BF16,   /* rows, times activations rounded to bf16 */
 } cdz_weight_form;
 
 enum { CDZ_PANEL_ROWS = 16 };
@@ -199,6 +202,7 @@ typedef struct cdz_backend_api {
 
     /* May a weight of this type be in the forms for int8 activations? [any thread] */
     bool (*takes_int8)(const cdz_backend *b, cdz_dtype dtype);
+    bool takes_bf16; /* the form for activations in bf16 */
     /* cdz_to_panels of n rows, a multiple of CDZ_PANEL_ROWS, that lie one after the other, of a type that takes_int8. The
      * pointer is NULL where there is none. */
     void (*to_panels)(cdz_backend *b, cdz_dtype dtype, void *to, const void *rows, size_t n,

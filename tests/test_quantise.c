@@ -282,6 +282,32 @@ static void plain_weights_have_no_int8(void **state)
     cdz_weights_close(w);
 }
 
+/* The shipped model is in bf16: rounding its activations moves logits a little. Of a model in float32 nothing is rounded. */
+static void bf16_activations_are_near(void **state)
+{
+    (void)state;
+    cdz_error err = {0};
+    size_t n;
+    cdz_weights *w = open_as(shipped, CDZ_N_DTYPES);
+    must(cdz_weights_set_activations(w, CDZ_ACTIVATIONS_BF16, NULL, &err), &err);
+    assert_true(w->facts.bf16_activation_bytes > w->facts.file_bytes / 2);
+    assert_int_equal(w->layers[0].mlp.down.w.form, CDZ_WEIGHT_BF16);
+    assert_int_equal(w->head.w.form, CDZ_WEIGHT_BF16);
+    float *rounded = logits_of(w, &n), *plain = logits_of(open_as(shipped, CDZ_N_DTYPES), &n);
+    double squares = 0.0;
+    for (size_t i = 0; i < n; i++)
+        squares += ((double)rounded[i] - (double)plain[i]) * ((double)rounded[i] - (double)plain[i]);
+    const double error = sqrt(squares / (double)n);
+    if (error == 0.0 || error > 0.02) fail_msg("bf16 activations move logits by %g", error);
+    free(rounded);
+    free(plain);
+    w = open_as(pair, CDZ_N_DTYPES);
+    assert_int_equal(cdz_weights_set_activations(w, CDZ_ACTIVATIONS_BF16, NULL, &err),
+                     CDZ_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "has no weights in bf16"));
+    cdz_weights_close(w);
+}
+
 /* All of a pair's stacks, whose table serves both, too. */
 static void pairs_take_int8(void **state)
 {
@@ -322,7 +348,7 @@ static void the_interface_takes_activations(void **state)
             .size = sizeof how, .quantize = "q4_k", .activations = cases[i].name};
         assert_int_equal(cdz_model_open(rt, shipped, &how, &model, &err), cases[i].status);
         if (cases[i].status != CDZ_OK) {
-            assert_non_null(strstr(err.text, "expected one of auto, f32, int8"));
+            assert_non_null(strstr(err.text, "expected one of auto, f32, int8, bf16"));
             continue;
         }
         char *info = cdz_model_info_json(model);
@@ -345,6 +371,7 @@ int main(void)
         cmocka_unit_test(panels_are_as_rows),
         cmocka_unit_test(passes_bring_panels),
         cmocka_unit_test(plain_weights_have_no_int8),
+        cmocka_unit_test(bf16_activations_are_near),
         cmocka_unit_test(pairs_take_int8),
         cmocka_unit_test(the_interface_takes_activations),
     };

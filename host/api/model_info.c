@@ -43,6 +43,8 @@ void cdz_weights_write_json(const cdz_weights *weights, cdz_buf *out)
         if (f->bytes[t]) add_number(out, name, f->bytes[t]);
     }
     if (f->int8_bytes) add_number(out, "int8_activation_bytes", f->int8_bytes);
+    if (f->bf16_activation_bytes)
+        add_number(out, "bf16_activation_bytes", f->bf16_activation_bytes);
     if (f->panel_bytes) add_number(out, "panel_bytes", f->panel_bytes);
     add_number(out, "kv_bytes_per_token", f->kv_bytes_per_token);
     cdz_buf_printf(out, ", \"tied\": %s}", weights->tied ? "true" : "false");

@@ -65,6 +65,9 @@ static void write_head(cdz_buf *out, const cdz_bench_report *r)
         cdz_buf_printf(out, "%.1f MB of them meet activations in int8, %.1f MB lie in panels\n",
                        (double)r->weights->facts.int8_bytes * 1e-6,
                        (double)r->weights->facts.panel_bytes * 1e-6);
+    if (r->weights->facts.bf16_activation_bytes)
+        cdz_buf_printf(out, "%.1f MB of them meet activations in bf16\n",
+                       (double)r->weights->facts.bf16_activation_bytes * 1e-6);
     cdz_buf_printf(out, "%s, %s kernels, %u threads; medians of %u rounds and extremes\n", r->cpu,
                    r->variant, r->threads, s->rounds);
     if (!cdz_bench_limits_known(r))

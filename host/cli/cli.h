@@ -54,7 +54,7 @@ typedef struct cdz_cli_options {
     const char *model;       /* NULL: the shipped one */
     const char *assistant;   /* NULL: none */
     const char *quantize;    /* type of blocks for the model's weights; NULL: as stored */
-    const char *activations; /* auto, f32 or int8; NULL: auto */
+    const char *activations; /* auto, f32, int8 or bf16; NULL: auto */
     const char *device;      /* NULL: the pipeline's, the environment's, else the CPU */
     const char *precision, *determinism; /* NULL: the device's own */
     const char *pipeline;                /* ini file or NULL */

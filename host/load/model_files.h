@@ -49,8 +49,9 @@ typedef struct cdz_weights_facts {
     uint64_t kv_bytes_per_token;  /* keys and values in float32, all layers */
     uint64_t file_bytes;          /* of the weight files */
     uint32_t n_files;
-    uint32_t n_copied;    /* tensors copied because the file does not lay them as kernels read */
-    uint64_t int8_bytes;  /* of weights that multiply with int8 activations */
+    uint32_t n_copied;   /* tensors copied because the file does not lay them as kernels read */
+    uint64_t int8_bytes; /* of weights that multiply with int8 activations */
+    uint64_t bf16_activation_bytes; /* of weights that multiply with activations in bf16 */
     uint64_t panel_bytes; /* of those, the ones brought into panels, in memory of the model's own, by the first passes */
     uint32_t n_unexpected;        /* tensors in the files that the architecture does not have */
     const char *first_unexpected; /* by name, or NULL */
@@ -89,12 +90,13 @@ typedef enum cdz_activations {
     CDZ_ACTIVATIONS_AUTO, /* int8 where a matrix's type has it */
     CDZ_ACTIVATIONS_F32,
     CDZ_ACTIVATIONS_INT8, /* the same, and refused where no matrix has it */
+    CDZ_ACTIVATIONS_BF16, /* bf16 for matrices in bf16, refused where there is none; the rest as AUTO */
 } cdz_activations;
 
-/* "auto", "f32" or "int8"; NULL is auto. CDZ_E_USAGE for another word. */
+/* "auto", "f32", "int8" or "bf16"; NULL is auto. CDZ_E_USAGE for another word. */
 cdz_status cdz_activations_named(const char *name, cdz_activations *out, cdz_error *err);
 
-/* What the matrices in blocks are multiplied with. For int8 they will be brought into panels, in new memory, and what
+/* What the matrices are multiplied with. For int8 they will be brought into panels, in new memory, and what
  * they came from let go; where memory is short for that they stay where they are, and are slower. backend NULL: by type
  * alone. The weights must be in nobody's use. */
 cdz_status cdz_weights_set_activations(cdz_weights *weights, cdz_activations how,

@@ -1,4 +1,4 @@
-/* panels.c - which matrices multiply with int8 activations, and these brought into panels: a copy in memory of the
+/* panels.c - which matrices multiply with rounded activations, and those for int8 brought into panels: a copy in memory of the
  * model's own, made little by little between passes, so that the first token does not wait for it. Until a matrix is
  * whole in panels it is read as it lies; then what it came from is let go, so no more than one is there twice. */
 #include <stdlib.h>
@@ -19,14 +19,15 @@ static const double MEMORY_SHARE = 0.8;
 
 cdz_status cdz_activations_named(const char *name, cdz_activations *out, cdz_error *err)
 {
-    static const char *const names[] = {"auto", "f32", "int8"};
-    for (int i = 0; i < 3; i++)
+    static const char *const names[] = {"auto", "f32", "int8", "bf16"};
+    for (int i = 0; i < 4; i++)
         if (strcmp(name ? name : "auto", names[i]) == 0) {
             *out = (cdz_activations)i;
             return CDZ_OK;
         }
     return cdz_err(err, CDZ_E_USAGE,
-                   "activations: there is no kind '%.40s', expected one of auto, f32, int8", name);
+                   "activations: there is no kind '%.40s', expected one of auto, f32, int8, bf16",
+                   name);
 }
 
 /* --- which ---------------------------------------------------------------------------------- */
@@ -181,10 +182,34 @@ void cdz_weights_more_panels(cdz_weights *w, cdz_backend *backend)
 
 /* --- all of it ------------------------------------------------------------------------------ */
 
+/* Pairs of numbers are read as one, so they lie where that may. */
+static cdz_status take_bf16(void *arg, cdz_weight *matrix)
+{
+    cdz_weights *w = arg;
+    if (matrix->dtype != CDZ_BF16 || matrix->k % 2 || (uintptr_t)matrix->data % 4) return CDZ_OK;
+    set_form(w, matrix, matrix->data, CDZ_WEIGHT_BF16);
+    w->facts.bf16_activation_bytes += matrix_bytes(matrix);
+    return CDZ_OK;
+}
+
+static cdz_status set_bf16(cdz_weights *w, const cdz_backend *backend, cdz_error *err)
+{
+    if (backend && !backend->api->takes_bf16)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "activations: bf16 is for passes on the CPU, found %s; expected auto or f32",
+                       backend->api->device);
+    (void)cdz_weights_each_matrix(w, take_bf16, w); /* taking does not fail */
+    if (w->head.w.data) (void)take_bf16(w, &w->head.w);
+    if (w->facts.bf16_activation_bytes) return CDZ_OK;
+    return cdz_err(err, CDZ_E_UNSUPPORTED,
+                   "activations: bf16 was asked for, but %s has no weights in bf16", w->folder);
+}
+
 cdz_status cdz_weights_set_activations(cdz_weights *w, cdz_activations how,
                                        const cdz_backend *backend, cdz_error *err)
 {
     list l = {.backend = backend};
+    if (how == CDZ_ACTIVATIONS_BF16) CDZ_TRY(set_bf16(w, backend, err));
     if (how != CDZ_ACTIVATIONS_F32) note_all(w, &l);
     if (l.n == 0 && how == CDZ_ACTIVATIONS_INT8)
         return cdz_err(err, CDZ_E_UNSUPPORTED,

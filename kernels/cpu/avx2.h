@@ -25,6 +25,30 @@ CDZ_INLINE void fma8(__m256 *acc, __m256 a, __m256 b)
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
 }
 
+/* acc += a * b, lane by lane; or of lanes of two bf16 numbers the product of the second ones, then that of the first. */
+CDZ_INLINE void multiply_add8(bool bf16_pairs, __m256 *acc, __m256 a, __m256 b)
+{
+    if (!bf16_pairs) {
+        fma8(acc, a, b);
+        return;
+    }
+    const __m256i ai = _mm256_castps_si256(a), bi = _mm256_castps_si256(b),
+                  second = _mm256_set1_epi32((int)0xffff0000);
+    fma8(acc, _mm256_castsi256_ps(_mm256_and_si256(ai, second)),
+         _mm256_castsi256_ps(_mm256_and_si256(bi, second)));
+    fma8(acc, _mm256_castsi256_ps(_mm256_slli_epi32(ai, 16)),
+         _mm256_castsi256_ps(_mm256_slli_epi32(bi, 16)));
+}
+
+/* Numbers below the smallest normal one count as zero, as products of bf16 pairs want it; returns what _mm_setcsr takes
+ * to end that. What computes in between is a function that is not inlined. */
+CDZ_INLINE unsigned small_to_zero(void)
+{
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(before | 0x8040);
+    return before;
+}
+
 CDZ_INLINE size_t element_bytes(cdz_dtype dtype)
 {
     return dtype == CDZ_F32 ? 4 : 2;
@@ -75,5 +99,7 @@ cdz_pack_weights_fn cdz_avx2_pack_f32, cdz_avx2_pack_f16, cdz_avx2_pack_bf16;
 void cdz_avx2_pack_rows(float *packed, const float *x, size_t ldx, size_t rows, size_t height,
                         size_t kc);
 void cdz_avx2_lane_tile(const cdz_lane_tile *tile);
+cdz_dot_fn cdz_avx2_dot_pairs;
+void cdz_avx2_lane_tile_pairs(const cdz_lane_tile *tile);
 
 #endif

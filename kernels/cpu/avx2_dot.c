@@ -12,6 +12,7 @@ enum { MAX_PAIRS = 6 };
 
 typedef struct weights {
     cdz_dtype dtype;
+    bool bf16_pairs;   /* a column is two of them, of weights and activations; dtype is CDZ_F32 */
     const char *row;   /* the first of nr rows */
     size_t row_stride; /* bytes between them */
     size_t next;       /* bytes to the rows that are next in turn */
@@ -20,21 +21,21 @@ typedef struct weights {
 /* Adds eight columns to every pair's accumulators. One activation row stays in a register;
  * several share each weight instead, which leaves room for twelve accumulators, the weights and
  * one activation. */
-CDZ_INLINE void add_half(int mr, int nr, cdz_dtype dtype, const char *w, size_t w_stride, size_t wk,
-                         const float *x, size_t ldx, __m256 *acc)
+CDZ_INLINE void add_half(int mr, int nr, cdz_dtype dtype, bool bf16_pairs, const char *w,
+                         size_t w_stride, size_t wk, const float *x, size_t ldx, __m256 *acc)
 {
     __m256 wj[MAX_PAIRS];
     const __m256 x0 = _mm256_loadu_ps(x);
     CDZ_UNROLL
     for (int j = 0; j < nr; j++) {
         wj[j] = load8(dtype, w + (size_t)j * w_stride, wk);
-        if (mr == 1) fma8(&acc[j], wj[j], x0);
+        if (mr == 1) multiply_add8(bf16_pairs, &acc[j], wj[j], x0);
     }
     CDZ_UNROLL
     for (int r = 0; r < mr && mr > 1; r++) {
         const __m256 xr = _mm256_loadu_ps(x + (size_t)r * ldx);
         CDZ_UNROLL
-        for (int j = 0; j < nr; j++) fma8(&acc[r * nr + j], wj[j], xr);
+        for (int j = 0; j < nr; j++) multiply_add8(bf16_pairs, &acc[r * nr + j], wj[j], xr);
     }
 }
 
@@ -76,11 +77,12 @@ CDZ_INLINE void add_blocks(int mr, int nr, const weights *w, size_t k, const flo
 }
 
 /* Adds one group of 16 columns. */
-CDZ_INLINE void add_group(int mr, int nr, cdz_dtype dtype, const char *w, size_t w_stride,
-                          size_t wk, const float *x, size_t ldx, __m256 *low, __m256 *high)
+CDZ_INLINE void add_group(int mr, int nr, cdz_dtype dtype, bool bf16_pairs, const char *w,
+                          size_t w_stride, size_t wk, const float *x, size_t ldx, __m256 *low,
+                          __m256 *high)
 {
-    add_half(mr, nr, dtype, w, w_stride, wk, x, ldx, low);
-    add_half(mr, nr, dtype, w, w_stride, wk + 8, x + 8, ldx, high);
+    add_half(mr, nr, dtype, bf16_pairs, w, w_stride, wk, x, ldx, low);
+    add_half(mr, nr, dtype, bf16_pairs, w, w_stride, wk + 8, x + 8, ldx, high);
 }
 
 /* The last n columns, copied out and padded with zeros. */
@@ -91,7 +93,8 @@ CDZ_INLINE void add_tail(int mr, int nr, const weights *w, const float *x, size_
     for (int j = 0; j < nr; j++)
         copy_tail(&wt[j], w->dtype, w->row + (size_t)j * w->row_stride, k, n);
     for (int r = 0; r < mr; r++) copy_tail(&xt[r], CDZ_F32, x + (size_t)r * ldx, k, n);
-    add_group(mr, nr, w->dtype, (const char *)wt, sizeof *wt, 0, xt[0].f, CDZ_LANES, low, high);
+    add_group(mr, nr, w->dtype, w->bf16_pairs, (const char *)wt, sizeof *wt, 0, xt[0].f, CDZ_LANES,
+              low, high);
 }
 
 /* Asks for the group of 16 columns of the rows that come after these. */
@@ -117,7 +120,8 @@ CDZ_INLINE void dot_tile(int mr, int nr, bool fetch, const weights *w, size_t k,
         for (size_t at = from; at < whole; at += CDZ_LANES) {
             if (fetch) fetch_next(nr, w, at);
             if (w->dtype < CDZ_N_PLAIN)
-                add_group(mr, nr, w->dtype, w->row, w->row_stride, at, x + at, ldx, low, high);
+                add_group(mr, nr, w->dtype, w->bf16_pairs, w->row, w->row_stride, at, x + at, ldx,
+                          low, high);
             else
                 add_blocks(mr, nr, w, at, x + at, ldx, low, high);
         }
@@ -151,12 +155,12 @@ CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, siz
 }
 
 /* Walks n weight rows as nr far streams; returns how many rows that covered. */
-CDZ_INLINE size_t far_rows(int nr, cdz_dtype dtype, const char *w, size_t n, size_t k,
-                           const float *x, size_t ldx, size_t m, float *y, size_t ldy)
+CDZ_INLINE size_t far_rows(int nr, cdz_dtype dtype, bool bf16_pairs, const char *w, size_t n,
+                           size_t k, const float *x, size_t ldx, size_t m, float *y, size_t ldy)
 {
     const size_t part = n / (size_t)nr, row_bytes = cdz_row_bytes(dtype, k);
     for (size_t i = 0; i < part; i++) {
-        const weights rows = {dtype, w + i * row_bytes, part * row_bytes, row_bytes};
+        const weights rows = {dtype, bf16_pairs, w + i * row_bytes, part * row_bytes, row_bytes};
         all_rows(nr, &rows, k, x, ldx, m, y + i, ldy, part);
     }
     return part * (size_t)nr;
@@ -164,36 +168,36 @@ CDZ_INLINE size_t far_rows(int nr, cdz_dtype dtype, const char *w, size_t n, siz
 
 /* How many streams suit m activation rows: 1x6, 2x3 or 3x2 pairs; the rows left over go one by
  * one. */
-CDZ_INLINE void dot_any(cdz_dtype dtype, float *y, size_t ldy, const void *w, size_t n, size_t k,
-                        const float *x, size_t ldx, size_t m)
+CDZ_INLINE void dot_any(cdz_dtype dtype, bool bf16_pairs, float *y, size_t ldy, const void *w,
+                        size_t n, size_t k, const float *x, size_t ldx, size_t m)
 {
     size_t done;
     if (m == 1)
-        done = far_rows(6, dtype, w, n, k, x, ldx, m, y, ldy);
+        done = far_rows(6, dtype, bf16_pairs, w, n, k, x, ldx, m, y, ldy);
     else if (m == 2)
-        done = far_rows(3, dtype, w, n, k, x, ldx, m, y, ldy);
+        done = far_rows(3, dtype, bf16_pairs, w, n, k, x, ldx, m, y, ldy);
     else
-        done = far_rows(2, dtype, w, n, k, x, ldx, m, y, ldy);
+        done = far_rows(2, dtype, bf16_pairs, w, n, k, x, ldx, m, y, ldy);
     const char *rest = (const char *)w + done * cdz_row_bytes(dtype, k);
-    far_rows(1, dtype, rest, n - done, k, x, ldx, m, y + done, ldy);
+    far_rows(1, dtype, bf16_pairs, rest, n - done, k, x, ldx, m, y + done, ldy);
 }
 
 void cdz_avx2_dot_f32(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
                       size_t ldx, size_t m)
 {
-    dot_any(CDZ_F32, y, ldy, w, n, k, x, ldx, m);
+    dot_any(CDZ_F32, false, y, ldy, w, n, k, x, ldx, m);
 }
 
 void cdz_avx2_dot_f16(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
                       size_t ldx, size_t m)
 {
-    dot_any(CDZ_F16, y, ldy, w, n, k, x, ldx, m);
+    dot_any(CDZ_F16, false, y, ldy, w, n, k, x, ldx, m);
 }
 
 void cdz_avx2_dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
                        size_t ldx, size_t m)
 {
-    dot_any(CDZ_BF16, y, ldy, w, n, k, x, ldx, m);
+    dot_any(CDZ_BF16, false, y, ldy, w, n, k, x, ldx, m);
 }
 
 /* Rows of blocks have no tail. */
@@ -201,9 +205,9 @@ void cdz_avx2_dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, 
     void set##_dot_##name(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x, \
                           size_t ldx, size_t m)                                                    \
     {                                                                                              \
-        const size_t done = far_rows(2, dtype, w, n, k, x, ldx, m, y, ldy);                        \
+        const size_t done = far_rows(2, dtype, false, w, n, k, x, ldx, m, y, ldy);                 \
         const char *rest = (const char *)w + done * cdz_row_bytes(dtype, k);                       \
-        far_rows(1, dtype, rest, n - done, k, x, ldx, m, y + done, ldy);                           \
+        far_rows(1, dtype, false, rest, n - done, k, x, ldx, m, y + done, ldy);                    \
     }                                                                                              \
     void set##_widen_##name(float *restrict y, const void *restrict x, size_t n)                   \
     {                                                                                              \
@@ -214,3 +218,17 @@ void cdz_avx2_dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, 
         }                                                                                          \
     }
 CDZ_BLOCK_TYPES(BLOCKS, cdz_avx2)
+
+static __attribute__((noinline)) void dot_pairs(float *y, size_t ldy, const void *w, size_t n,
+                                                size_t k, const float *x, size_t ldx, size_t m)
+{
+    dot_any(CDZ_F32, true, y, ldy, w, n, k, x, ldx, m);
+}
+
+void cdz_avx2_dot_pairs(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
+                        size_t ldx, size_t m)
+{
+    const unsigned before = small_to_zero();
+    dot_pairs(y, ldy, w, n, k, x, ldx, m);
+    _mm_setcsr(before);
+}

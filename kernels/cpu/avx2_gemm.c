@@ -111,7 +111,8 @@ void cdz_avx2_pack_rows(float *packed, const float *x, size_t ldx, size_t rows, 
 typedef float lane_sums[CDZ_LANES][TALL * PANEL];
 
 /* One lane's columns: height x 16 sums, each one chain of multiply-adds. */
-CDZ_INLINE void lane_pass(int height, const float *w, const float *x, size_t groups, float *sums)
+CDZ_INLINE void lane_pass(bool bf16_pairs, int height, const float *w, const float *x,
+                          size_t groups, float *sums)
 {
     __m256 acc[2 * TALL];
     CDZ_UNROLL
@@ -121,8 +122,8 @@ CDZ_INLINE void lane_pass(int height, const float *w, const float *x, size_t gro
         CDZ_UNROLL
         for (int r = 0; r < height; r++) {
             const __m256 xr = _mm256_broadcast_ss(x + r);
-            fma8(&acc[2 * r], w0, xr);
-            fma8(&acc[2 * r + 1], w1, xr);
+            multiply_add8(bf16_pairs, &acc[2 * r], w0, xr);
+            multiply_add8(bf16_pairs, &acc[2 * r + 1], w1, xr);
         }
     }
     CDZ_UNROLL
@@ -152,20 +153,37 @@ static void fold_tile(const cdz_lane_tile *tile, const float *sums)
         }
 }
 
-CDZ_INLINE void tile_of(int height, const cdz_lane_tile *tile)
+CDZ_INLINE void tile_of(bool bf16_pairs, int height, const cdz_lane_tile *tile)
 {
     _Alignas(64) lane_sums sums;
     for (size_t l = 0; l < CDZ_LANES; l++)
-        lane_pass(height, tile->w + l * tile->groups * PANEL,
+        lane_pass(bf16_pairs, height, tile->w + l * tile->groups * PANEL,
                   tile->x + l * tile->groups * (size_t)height, tile->groups, sums[l]);
     fold_tile(tile, sums[0]);
 }
 
-void cdz_avx2_lane_tile(const cdz_lane_tile *tile)
+CDZ_INLINE void lane_tile(bool bf16_pairs, const cdz_lane_tile *tile)
 {
     switch (tile->height) {
-    case 6: tile_of(6, tile); break;
-    case 4: tile_of(4, tile); break;
-    default: tile_of(2, tile); break;
+    case 6: tile_of(bf16_pairs, 6, tile); break;
+    case 4: tile_of(bf16_pairs, 4, tile); break;
+    default: tile_of(bf16_pairs, 2, tile); break;
     }
+}
+
+void cdz_avx2_lane_tile(const cdz_lane_tile *tile)
+{
+    lane_tile(false, tile);
+}
+
+static __attribute__((noinline)) void lane_tile_pairs(const cdz_lane_tile *tile)
+{
+    lane_tile(true, tile);
+}
+
+void cdz_avx2_lane_tile_pairs(const cdz_lane_tile *tile)
+{
+    const unsigned before = small_to_zero();
+    lane_tile_pairs(tile);
+    _mm_setcsr(before);
 }

@@ -13,6 +13,25 @@ CDZ_INLINE void fma16(__m512 *acc, __m512 a, __m512 b)
     __asm__("vfmadd231ps %2, %1, %0" : "+v"(*acc) : "v"(a), "v"(b));
 }
 
+/* acc += a * b, lane by lane; or of lanes of two bf16 numbers the product of the second ones, then that of the first. */
+CDZ_INLINE void multiply_add16(bool bf16_pairs, __m512 *acc, __m512 a, __m512 b)
+{
+    if (!bf16_pairs) {
+        fma16(acc, a, b);
+        return;
+    }
+    const __m512i ai = _mm512_castps_si512(a), bi = _mm512_castps_si512(b);
+#if defined(__AVX512BF16__)
+    *acc = _mm512_dpbf16_ps(*acc, (__m512bh)ai, (__m512bh)bi);
+#else
+    const __m512i second = _mm512_set1_epi32((int)0xffff0000);
+    fma16(acc, _mm512_castsi512_ps(_mm512_and_si512(ai, second)),
+          _mm512_castsi512_ps(_mm512_and_si512(bi, second)));
+    fma16(acc, _mm512_castsi512_ps(_mm512_slli_epi32(ai, 16)),
+          _mm512_castsi512_ps(_mm512_slli_epi32(bi, 16)));
+#endif
+}
+
 /* A group of weights from column k of a row, exactly widened. */
 CDZ_INLINE __m512 load16(cdz_dtype dtype, const void *row, size_t k)
 {
@@ -72,5 +91,8 @@ cdz_pack_weights_fn cdz_avx512_pack_f32, cdz_avx512_pack_f16, cdz_avx512_pack_bf
 void cdz_avx512_pack_rows(float *packed, const float *x, size_t ldx, size_t rows, size_t height,
                           size_t kc);
 void cdz_avx512_lane_tile(const cdz_lane_tile *tile);
+cdz_dot_fn cdz_avx512_dot_pairs, cdz_avx512_dot_bf16_pairs;
+void cdz_avx512_lane_tile_pairs(const cdz_lane_tile *tile);
+void cdz_avx512_lane_tile_bf16_pairs(const cdz_lane_tile *tile);
 
 #endif

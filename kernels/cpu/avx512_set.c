@@ -1,10 +1,10 @@
-/* avx512_set.c - the kernel sets for AVX-512 (F, VL, BW, DQ), with VNNI and without: their tables, and
- * the row operations vectorised. */
+/* avx512_set.c - the kernel sets for AVX-512 (F, VL, BW, DQ), with VNNI, with it and BF16, and without: their
+ * tables, and the row operations vectorised. */
 #include "cpu/avx512.h"
 #include "ref/int8_rows.h"
 #include "ref/rows.h"
 
-/* All but the products with int8 activations, which are AVX2's without VNNI. */
+/* All but the products with activations in int8 and bf16. */
 #define EVERYTHING_ELSE                                                                            \
     .name = "avx512",                                                                              \
     .dot = {cdz_avx512_dot_f32, cdz_avx512_dot_f16, cdz_avx512_dot_bf16,                           \
@@ -12,7 +12,7 @@
     .n_tile = 32, .heights = {12, 8, 4}, .lane_min_rows = 65,                                      \
     .pack_weights = {cdz_avx512_pack_f32, cdz_avx512_pack_f16, cdz_avx512_pack_bf16},              \
     .pack_rows = cdz_avx512_pack_rows, .lane_tile = cdz_avx512_lane_tile,                          \
-    .quantise_x = quantise_x, .to_panel = cdz_avx512_to_panel,                                     \
+    .round_bf16 = round_bf16, .quantise_x = quantise_x, .to_panel = cdz_avx512_to_panel,           \
     .widen = {widen_f32, widen_f16, widen_bf16, CDZ_BLOCK_KERNELS(cdz_avx512_widen)}, .add = add,  \
     .scale_norm = scale_norm, .silu_mul = silu_mul, .activate = {gelu, gelu_tanh, relu, silu},     \
     .mul = mul, .scale = scale, .add_scaled = add_scaled, .soft_cap = soft_cap,                    \
@@ -22,8 +22,20 @@
                [CDZ_F16] = cdz_avx512_attend_f16,                                                  \
                [CDZ_BF16] = cdz_avx512_attend_bf16},
 
-const cdz_kernel_set cdz_avx512_set = {
-    .int8_tile = CDZ_INT8_TILES(cdz_avx2_int8), .int8_heights = {4, 2, 1}, EVERYTHING_ELSE};
+#define PAIRS(with)                                                                                \
+    .dot_pairs = cdz_avx512_dot_##with, .lane_tile_pairs = cdz_avx512_lane_tile_##with
 
-const cdz_kernel_set cdz_avx512_vnni_set = {
-    .int8_tile = CDZ_INT8_TILES(cdz_vnni_int8), .int8_heights = {12, 8, 4, 2, 1}, EVERYTHING_ELSE};
+const cdz_kernel_set cdz_avx512_set = {.int8_tile = CDZ_INT8_TILES(cdz_avx2_int8),
+                                       .int8_heights = {4, 2, 1},
+                                       PAIRS(pairs),
+                                       EVERYTHING_ELSE};
+
+const cdz_kernel_set cdz_avx512_vnni_set = {.int8_tile = CDZ_INT8_TILES(cdz_vnni_int8),
+                                            .int8_heights = {12, 8, 4, 2, 1},
+                                            PAIRS(pairs),
+                                            EVERYTHING_ELSE};
+
+const cdz_kernel_set cdz_avx512_bf16_set = {.int8_tile = CDZ_INT8_TILES(cdz_vnni_int8),
+                                            .int8_heights = {12, 8, 4, 2, 1},
+                                            PAIRS(bf16_pairs),
+                                            EVERYTHING_ELSE};

@@ -20,6 +20,7 @@ static const struct variant {
     bool (*runs_here)(void);
 } variants[] = {
 #if defined(CDZ_HAVE_X86)
+    {"avx512", &cdz_avx512_bf16_set, cdz_machine_has_bf16},
     {"avx512", &cdz_avx512_vnni_set, cdz_machine_has_vnni},
     {"avx512", &cdz_avx512_set, cdz_machine_has_avx512},
     {"avx2", &cdz_avx2_set, cdz_machine_has_avx2},
@@ -150,6 +151,7 @@ static const cdz_backend_api operations = {
     .unplace = unplace,
     .memory = memory,
     .takes_int8 = takes_int8,
+    .takes_bf16 = true,
     .to_panels = cdz_cpu_to_panels,
     .matmul = cdz_cpu_matmul,
     .embed = cdz_cpu_embed,

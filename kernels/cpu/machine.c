@@ -55,6 +55,13 @@ bool cdz_machine_has_vnni(void)
     return cdz_machine_has_avx512() && (features().ecx7 & bit_AVX512VNNI);
 }
 
+bool cdz_machine_has_bf16(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return cdz_machine_has_vnni() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
+           (eax & 1u << 5);
+}
+
 void cdz_machine_set_rounding(void)
 {
     _mm_setcsr(

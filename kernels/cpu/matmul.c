@@ -4,8 +4,11 @@
  * Outputs are split, never k, so no cut can show in the result. Up to a dozen activation rows a
  * chunk is a range of weight rows for the dot kernel (up to 384 KiB of weights); above, it is 64
  * weight rows by a run of packed activation tiles for the lane passes. All products of a set
- * share one dispatch. Small ones are done by the caller alone, straight from its operands; that
+ * share one dispatch. Activations in bf16 take the same ways: a pair of numbers stands for a float, of weights and
+ * activations, in half as many columns. Small products are done by the caller alone, straight from its operands; that
  * is also the way out when there is no memory for a copy of them. */
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "cpu/blocks.h"
@@ -16,7 +19,8 @@ enum {
     ROW_MULTIPLE = 12,     /* chunks of whole far-row groups: 6, 4, 3 and 2 divide it */
     DOT_ROWS = 64,         /* activation rows of one dispatch of the dot kernel */
     CHUNKS_PER_THREAD = 4, /* wanted at least */
-    PACK_ALONE = 65536     /* floats of activations that the caller packs by itself */
+    PACK_ALONE = 65536,    /* floats of activations that the caller packs by itself */
+    MOST_HEIGHT = 12       /* of a tile of any set */
 };
 
 /* A product of a set, copied: the caller's may be gone while a late worker still looks. */
@@ -31,6 +35,7 @@ typedef struct part {
  * follow. */
 typedef struct operands {
     const cdz_kernel_set *set;
+    bool bf16_pairs; /* then k, x and weights are in pairs */
     size_t m, k;
     part *parts;
     size_t n_parts, n_chunks;
@@ -75,12 +80,54 @@ void cdz_add_bias(const cdz_kernel_set *set, float *y, size_t ldy, size_t m, con
     }
 }
 
+/* ---- activations ---- */
+
+/* n columns of a row: as they are, or twice as many rounded. */
+static void copy_columns(const cdz_kernel_set *set, bool bf16_pairs, float *to, const float *x,
+                         size_t n)
+{
+    if (bf16_pairs)
+        set->round_bf16((uint16_t *)(void *)to, x, 2 * n);
+    else
+        memcpy(to, x, n * sizeof *x);
+}
+
+static size_t floats_of(bool bf16_pairs, size_t columns)
+{
+    return bf16_pairs ? 2 * columns : columns;
+}
+
 /* ---- alone ---- */
 
-static void alone(const cdz_kernel_set *set, const cdz_product *p, const float *x, size_t ldx,
-                  size_t m)
+static float flushed(float v)
 {
-    cdz_dot_rows(set, p->w->dtype, p->y, p->ldy, p->w->data, p->w->n, p->w->k, x, ldx, m);
+    return fabsf(v) < FLT_MIN ? copysignf(0.0f, v) : v;
+}
+
+/* A piece of the k axis after the other, as much as is rounded at once; a row of weights after the other, for they have
+ * no piece in common. */
+static void alone_in_pairs(const cdz_kernel_set *set, const cdz_product *p, float *y, const float *x)
+{
+    float piece[CDZ_K_CHUNK];
+    const size_t k = p->w->k;
+    for (size_t from = 0; from < k; from += CDZ_K_CHUNK) {
+        const size_t kc = smaller(k - from, CDZ_K_CHUNK);
+        copy_columns(set, true, piece, x + 2 * from, kc);
+        for (size_t j = 0; j < p->w->n; j++) {
+            float sum;
+            set->dot_pairs(&sum, 1, weight_at(p->w, j, from), 1, kc, piece, kc, 1);
+            y[j] = from == 0 ? sum : flushed(y[j] + sum);
+        }
+    }
+}
+
+static void alone(const cdz_kernel_set *set, bool bf16_pairs, const cdz_product *p, const float *x,
+                  size_t ldx, size_t m)
+{
+    if (bf16_pairs)
+        for (size_t r = 0; r < m; r++) alone_in_pairs(set, p, p->y + r * p->ldy, x + r * ldx);
+    else
+        cdz_dot_rows(set, p->w->dtype, p->y, p->ldy, p->w->data, p->w->n, p->w->k, x, ldx, m);
     if (p->bias) cdz_add_bias(set, p->y, p->ldy, m, p->bias, 0, p->w->n);
 }
 
@@ -101,8 +148,8 @@ static size_t aligned(size_t bytes)
 
 /* Claims memory for n parts and x_floats of activations, and fills in the parts; every
  * `rows` weight rows of a part make `per_block` chunks. */
-static operands *claim(cpu_backend *cpu, const cdz_product *products, size_t n, size_t x_floats,
-                       size_t rows, size_t per_block)
+static operands *claim(cpu_backend *cpu, bool bf16_pairs, const cdz_product *products, size_t n,
+                       size_t x_floats, size_t rows, size_t per_block)
 {
     size_t chunks = 0;
     for (size_t i = 0; i < n; i++) chunks += ceil_div(products[i].w->n, rows) * per_block;
@@ -111,6 +158,7 @@ static operands *claim(cpu_backend *cpu, const cdz_product *products, size_t n, 
     if (!ops) return NULL;
     char *memory = (char *)ops;
     *ops = (operands){.set = cpu->set,
+                      .bf16_pairs = bf16_pairs,
                       .n_parts = n,
                       .n_chunks = chunks,
                       .rows = rows,
@@ -140,8 +188,11 @@ static void dot_compute(const void *operand, size_t chunk, void *scratch)
     const operands *ops = operand;
     const part *p = part_of(ops, chunk);
     const size_t from = (chunk - p->first_chunk) * ops->rows, n = smaller(ops->rows, p->w.n - from);
-    cdz_dot_rows(ops->set, p->w.dtype, scratch, n, weight_at(&p->w, from, 0), n, ops->k, ops->x,
-                 ops->ldx, ops->m);
+    const void *rows = weight_at(&p->w, from, 0);
+    if (ops->bf16_pairs)
+        ops->set->dot_pairs(scratch, n, rows, n, ops->k, ops->x, ops->ldx, ops->m);
+    else
+        cdz_dot_rows(ops->set, p->w.dtype, scratch, n, rows, n, ops->k, ops->x, ops->ldx, ops->m);
     cdz_add_bias(ops->set, scratch, n, ops->m, &p->bias, from, n);
 }
 
@@ -171,16 +222,17 @@ static size_t dot_chunk_rows(const cdz_product *products, size_t n, uint32_t thr
 }
 
 /* Copies everything that a chunk reads but weights, then runs; false: no memory. */
-static bool dot_job(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
-                    size_t ldx, size_t m)
+static bool dot_job(cpu_backend *cpu, bool bf16_pairs, const cdz_product *products, size_t n,
+                    const float *x, size_t ldx, size_t m)
 {
     const size_t k = products[0].w->k, stride = ceil_div(k, CDZ_LANES) * CDZ_LANES;
     const size_t rows = dot_chunk_rows(products, n, cdz_pool_threads(cpu->pool));
-    operands *ops = claim(cpu, products, n, m * stride, rows, 1);
+    operands *ops = claim(cpu, bf16_pairs, products, n, m * stride, rows, 1);
     if (!ops) return false;
     ops->m = m;
     ops->ldx = stride;
-    for (size_t r = 0; r < m; r++) memcpy(ops->x + r * stride, x + r * ldx, k * sizeof *x);
+    for (size_t r = 0; r < m; r++)
+        copy_columns(ops->set, bf16_pairs, ops->x + r * stride, x + r * ldx, k);
     const cdz_job job = {dot_compute, dot_commit, ops->n_chunks, 0};
     cdz_pool_run(cpu->pool, &job);
     return true;
@@ -229,8 +281,16 @@ static void pack_task(void *argument, size_t i)
     const operands *ops = p->ops;
     const size_t tile = i % ops->tiles, from = i / ops->tiles * CDZ_K_CHUNK;
     const size_t row = tile * ops->set->heights[0], height = tile_height(ops, tile);
-    ops->set->pack_rows(packed_tile(ops, from, tile), p->x + row * p->ldx + from, p->ldx,
-                        smaller(height, ops->m - row), height, smaller(ops->k - from, CDZ_K_CHUNK));
+    const size_t rows = smaller(height, ops->m - row), kc = smaller(ops->k - from, CDZ_K_CHUNK);
+    const float *x = p->x + row * p->ldx + floats_of(ops->bf16_pairs, from);
+    if (!ops->bf16_pairs) {
+        ops->set->pack_rows(packed_tile(ops, from, tile), x, p->ldx, rows, height, kc);
+        return;
+    }
+    float pairs[MOST_HEIGHT * CDZ_K_CHUNK];
+    for (size_t r = 0; r < rows; r++)
+        copy_columns(ops->set, true, pairs + r * kc, x + r * p->ldx, kc);
+    ops->set->pack_rows(packed_tile(ops, from, tile), pairs, kc, rows, height, kc);
 }
 
 static void pack_activations(cpu_backend *cpu, const operands *ops, const float *x, size_t ldx)
@@ -282,7 +342,7 @@ static void add_columns(const operands *ops, const block *b, size_t from, float 
         for (size_t column = 0; column < b->n; column += set->n_tile) {
             t.w = packed + column / set->n_tile * panel;
             t.y = out + (at - b->first) * CDZ_BLOCK_ROWS + column;
-            set->lane_tile(&t);
+            (ops->bf16_pairs ? set->lane_tile_pairs : set->lane_tile)(&t);
         }
     }
 }
@@ -317,13 +377,14 @@ static size_t tiles_per_run(const cdz_product *products, size_t n, size_t tiles,
     return run;
 }
 
-static bool lanes_job(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
-                      size_t ldx, size_t m)
+static bool lanes_job(cpu_backend *cpu, bool bf16_pairs, const cdz_product *products, size_t n,
+                      const float *x, size_t ldx, size_t m)
 {
     const size_t k = products[0].w->k, tall = cpu->set->heights[0], tiles = ceil_div(m, tall);
     const size_t run = tiles_per_run(products, n, tiles, cdz_pool_threads(cpu->pool));
     const size_t n_runs = ceil_div(tiles, run), k_padded = ceil_div(k, CDZ_LANES) * CDZ_LANES;
-    operands *ops = claim(cpu, products, n, tiles * tall * k_padded, CDZ_BLOCK_ROWS, n_runs);
+    operands *ops =
+        claim(cpu, bf16_pairs, products, n, tiles * tall * k_padded, CDZ_BLOCK_ROWS, n_runs);
     if (!ops) return false;
     ops->m = m;
     ops->tiles = tiles;
@@ -345,13 +406,14 @@ static size_t block_rows(const cdz_kernel_set *set, size_t m)
     return smaller(m, ceil_div(ceil_div(m, blocks), set->heights[0]) * set->heights[0]);
 }
 
-static void some_rows(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
-                      size_t ldx, size_t m)
+static void some_rows(cpu_backend *cpu, bool bf16_pairs, const cdz_product *products, size_t n,
+                      const float *x, size_t ldx, size_t m)
 {
     const bool lanes = cpu->set->n_tile != 0 && m >= cpu->set->lane_min_rows && products[0].w->k > 0;
-    if (!is_small(products, n, m) && (lanes ? lanes_job : dot_job)(cpu, products, n, x, ldx, m))
+    if (!is_small(products, n, m) &&
+        (lanes ? lanes_job : dot_job)(cpu, bf16_pairs, products, n, x, ldx, m))
         return;
-    for (size_t i = 0; i < n; i++) alone(cpu->set, &products[i], x, ldx, m);
+    for (size_t i = 0; i < n; i++) alone(cpu->set, bf16_pairs, &products[i], x, ldx, m);
 }
 
 enum { SET_PRODUCTS = 8 }; /* products of one dispatch; more make several */
@@ -375,8 +437,39 @@ static void matmul_float(cpu_backend *cpu, const cdz_product *products, size_t n
         for (size_t row = 0, rows; row < m; row += rows) {
             const size_t count = advance(some, products + i, n - i, row);
             rows = block_rows(cpu->set, m - row);
-            some_rows(cpu, some, count, x + row * ldx, ldx, rows);
+            some_rows(cpu, false, some, count, x + row * ldx, ldx, rows);
         }
+}
+
+/* The same with weights seen as half as many columns of pairs. */
+static void matmul_pairs(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
+                         size_t ldx, size_t m)
+{
+    cdz_product some[SET_PRODUCTS];
+    cdz_weight seen[SET_PRODUCTS];
+    for (size_t i = 0; i < n; i += SET_PRODUCTS)
+        for (size_t row = 0, rows; row < m; row += rows) {
+            const size_t count = advance(some, products + i, n - i, row);
+            for (size_t j = 0; j < count; j++) {
+                const cdz_weight *w = products[i + j].w;
+                seen[j] = (cdz_weight){w->data, CDZ_F32, w->n, w->k / 2, CDZ_WEIGHT_ROWS};
+                some[j].w = &seen[j];
+            }
+            rows = block_rows(cpu->set, m - row);
+            some_rows(cpu, true, some, count, x + row * ldx, ldx, rows);
+        }
+}
+
+typedef void kind_of_product(cpu_backend *cpu, const cdz_product *products, size_t n,
+                             const float *x, size_t ldx, size_t m);
+
+static kind_of_product *kind_of(const cdz_product *p)
+{
+    switch (p->w->form) {
+    case CDZ_WEIGHT_ROWS: return matmul_float;
+    case CDZ_WEIGHT_BF16: return matmul_pairs;
+    default: return cdz_cpu_matmul_int8;
+    }
 }
 
 /* Neighbours that take the same kind of activations go together. */
@@ -384,9 +477,9 @@ void cdz_cpu_matmul(cdz_backend *b, const cdz_product *products, size_t n, const
                     size_t ldx, size_t m)
 {
     for (size_t i = 0, same; i < n; i += same) {
-        const bool floats = products[i].w->form == CDZ_WEIGHT_ROWS;
-        for (same = 1; i + same < n; same++)
-            if ((products[i + same].w->form == CDZ_WEIGHT_ROWS) != floats) break;
-        (floats ? matmul_float : cdz_cpu_matmul_int8)(cdz_cpu(b), products + i, same, x, ldx, m);
+        kind_of_product *kind = kind_of(&products[i]);
+        for (same = 1; i + same < n && kind_of(&products[i + same]) == kind; same++)
+            ;
+        kind(cdz_cpu(b), products + i, same, x, ldx, m);
     }
 }

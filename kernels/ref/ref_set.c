@@ -2,6 +2,8 @@
  * every other set is compared with this one bit for bit. It needs no instruction beyond the
  * compiler's baseline: where the machine has no fused multiply-add, libm's fmaf still rounds
  * once. */
+#include <float.h>
+
 #include "kernel_set.h"
 #include "ref/int8_rows.h"
 #include "ref/quant_rows.h"
@@ -80,6 +82,51 @@ static void dot_bf16(float *y, size_t ldy, const void *w, size_t n, size_t k, co
     dot_any(CDZ_BF16, y, ldy, w, n, k, x, ldx, m);
 }
 
+/* The numbers of a pair as a set that flushes sees them. */
+static float of_pair(const void *pairs, size_t k, size_t which)
+{
+    uint16_t half;
+    memcpy(&half, (const char *)pairs + 4 * k + 2 * which, sizeof half);
+    return half & 0x7f80 ? cdz_widen_bf16(half) : half & 0x8000 ? -0.0f : 0.0f;
+}
+
+static float flushed(float v)
+{
+    return fabsf(v) < FLT_MIN ? copysignf(0.0f, v) : v;
+}
+
+static float fold_flushed(float s[CDZ_LANES])
+{
+    for (size_t n = 8; n >= 4; n /= 2)
+        for (size_t l = 0; l < n; l++) s[l] = flushed(s[l] + s[l + n]);
+    return flushed(flushed(s[0] + s[1]) + flushed(s[2] + s[3]));
+}
+
+static float dot_pair_row(const void *w, const void *x, size_t k)
+{
+    float y = 0.0f;
+    for (size_t from = 0; from < k; from += CDZ_K_CHUNK) {
+        const size_t to = k - from < CDZ_K_CHUNK ? k : from + CDZ_K_CHUNK;
+        float s[CDZ_LANES] = {0};
+        for (size_t i = from; i < to; i++)
+            for (size_t which = 2; which-- > 0;) {
+                float *lane = &s[(i - from) % CDZ_LANES];
+                *lane = flushed(fmaf(of_pair(w, i, which), of_pair(x, i, which), *lane));
+            }
+        const float sum = fold_flushed(s);
+        y = from == 0 ? sum : flushed(y + sum);
+    }
+    return y;
+}
+
+static void dot_pairs(float *y, size_t ldy, const void *w, size_t n, size_t k, const float *x,
+                      size_t ldx, size_t m)
+{
+    for (size_t j = 0; j < n; j++)
+        for (size_t r = 0; r < m; r++)
+            y[r * ldy + j] = dot_pair_row((const char *)w + 4 * j * k, x + r * ldx, k);
+}
+
 static void to_panel(cdz_dtype dtype, void *to, const void *rows, size_t stride, size_t k,
                      size_t ahead)
 {
@@ -92,6 +139,8 @@ const cdz_kernel_set cdz_scalar_set = {
     .dot = {dot_f32, dot_f16, dot_bf16},
     .int8_tile = CDZ_INT8_TILES(cdz_ref_int8),
     .int8_heights = {12, 8, 4, 2, 1},
+    .dot_pairs = dot_pairs,
+    .round_bf16 = round_bf16,
     .to_panel = to_panel,
     .quantise_x = quantise_x,
     .widen = {widen_f32, widen_f16, widen_bf16, CDZ_QUANT_ROWS},

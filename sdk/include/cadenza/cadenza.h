@@ -105,8 +105,10 @@ typedef struct cdz_model_options {
     bool no_tokenizer; /* do not load tokenizer.json; prompts are ids then */
     /* Weights in blocks, made at load: q8_0, q4_0, q4_1, q5_0, q5_1, q2_k to q6_k, nf4, fp4 or int8; NULL: as stored. */
     const char *quantize;
-    /* What weights in blocks are multiplied with: "f32", as if they were plain; "int8", each 32 activations rounded to
-     * whole numbers, much faster; "auto" or NULL: int8 where the type has it. docs/quantisation.md */
+    /* What weights are multiplied with: "f32", those in blocks as if they were plain; "int8", each 32 activations that
+     * weights in blocks meet rounded to whole numbers, much faster; "auto" or NULL: int8 where the type has it; "bf16":
+     * the same, and weights in bf16 meet activations rounded to it, faster for prompts where the processor multiplies in
+     * bf16. docs/quantisation.md */
     const char *activations;
 } cdz_model_options;
 
