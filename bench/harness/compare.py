@@ -395,7 +395,7 @@ def options():
     ap.add_argument("--prompt-tokens", type=int, default=512)
     ap.add_argument("--sizes", default="1,8,32", help="of batches")
     ap.add_argument("--neighbours", default="0", help="busy processes beside, one run for each: 0,1,2")
-    ap.add_argument("--activations", default="auto", help="Cadenza's for quantised weights: auto, f32 or int8")
+    ap.add_argument("--activations", default="auto", help="Cadenza's: auto, f32, int8 or bf16")
     ap.add_argument("--build", default="build-bench")
     ap.add_argument("--cadenza", help="the program; default: the build's")
     ap.add_argument("--python", default=sys.executable, help="that can import the peers")

@@ -108,7 +108,7 @@ def options():
     ap.add_argument("--sizes", default="1,2,4,8,16,32")
     ap.add_argument("--from", dest="given", help="an earlier run's JSON")
     ap.add_argument("--plots", help="where the SVG files go")
-    ap.add_argument("--activations", default="auto", help="for quantised weights: auto, f32 or int8")
+    ap.add_argument("--activations", default="auto", help="auto, f32, int8 or bf16")
     ap.add_argument("--build", default="build-bench")
     ap.add_argument("--cadenza")
     ap.add_argument("--python", default=sys.executable)
