@@ -155,9 +155,9 @@ typedef struct cdz_leaders {
     float divisor;  /* asked: of the scores that mass is for; 0: it is not wanted */
     int32_t *ids;   /* (CDZ_LEADERS_MOST) */
     float *x;       /* (CDZ_LEADERS_MOST) */
-    uint32_t n;     /* told: how many there are; above CDZ_LEADERS_MOST: too many, or a NaN in the row, and no list */
-    float low;      /* a little below the score that many are not below; -FLT_MAX: all else is -inf */
-    double mass;    /* the sum of exp(x / divisor - top / divisor), off by less than 16 roundings of float32 */
+    uint32_t n; /* told: how many there are; above CDZ_LEADERS_MOST: too many, or a NaN in the row, and no list */
+    float low; /* a little below the score that many are not below; -FLT_MAX: all else is -inf */
+    double mass; /* the sum of exp(x / divisor - top / divisor), off by less than 16 roundings of float32 */
 } cdz_leaders;
 
 typedef struct cdz_backend cdz_backend;

@@ -35,7 +35,7 @@ struct cdz_run_model {
 
     cdz_kv_pool *pool; /* [engine] NULL until the first request */
     cdz_layers *layers;
-    bool has_run; /* [engine] a pass, at least */
+    bool has_run;        /* [engine] a pass, at least */
     cdz_run_model *next; /* in the engine's list; under its lock */
     bool condemned;      /* nobody holds it: the engine thread takes it apart; under the lock */
 
