@@ -11,17 +11,17 @@ static constexpr size_t PARTIAL_BYTES = (size_t)64 << 20;
 
 struct cdz_kv {
     cdz_kv_shape shape;
-    size_t n_blocks, block_floats;
-    float *memory;
+    size_t n_blocks, block_size; /* elements of a block */
+    uint8_t *memory;
 };
 
 /* ---- the store ---- */
 
-/* Floats of a block; 0 when the shape is empty or does not fit. */
-static size_t block_floats(const cdz_kv_shape *shape)
+/* Elements of a block; 0 when the shape is empty or does not fit. */
+static size_t block_size(const cdz_kv_shape *shape)
 {
     size_t n;
-    if (shape->type != CDZ_F32) return 0;
+    if (shape->type >= CDZ_N_PLAIN) return 0;
     if (__builtin_mul_overflow(shape->n_layers, shape->n_kv_heads, &n)) return 0;
     if (__builtin_mul_overflow(n, shape->head_dim, &n)) return 0;
     if (__builtin_mul_overflow(n, (size_t)2 * CDZ_KV_BLOCK, &n)) return 0;
@@ -30,19 +30,20 @@ static size_t block_floats(const cdz_kv_shape *shape)
 
 size_t cuda_kv_block_bytes(cdz_backend *, const cdz_kv_shape *shape)
 {
-    return block_floats(shape) * sizeof(float);
+    const size_t size = block_size(shape);
+    return size ? size * cdz_dtype_bytes(shape->type) : 0;
 }
 
 cdz_kv *cuda_kv_create(cdz_backend *base, const cdz_kv_shape *shape, size_t n_blocks)
 {
-    const size_t floats = block_floats(shape);
+    const size_t block_bytes = cuda_kv_block_bytes(base, shape);
     size_t bytes;
-    if (floats == 0 || n_blocks == 0 || n_blocks > INT32_MAX) return nullptr;
+    if (block_bytes == 0 || n_blocks == 0 || n_blocks > INT32_MAX) return nullptr;
     if (attend_shared(1, shape->head_dim) > ((size_t)48 << 10)) return nullptr;
-    if (__builtin_mul_overflow(floats * sizeof(float), n_blocks, &bytes)) return nullptr;
+    if (__builtin_mul_overflow(block_bytes, n_blocks, &bytes)) return nullptr;
     cdz_kv *kv = static_cast<cdz_kv *>(calloc(1, sizeof *kv));
     if (!kv) return nullptr;
-    *kv = {*shape, n_blocks, floats, static_cast<float *>(cuda_alloc(base, bytes))};
+    *kv = {*shape, n_blocks, block_size(shape), static_cast<uint8_t *>(cuda_alloc(base, bytes))};
     if (kv->memory) return kv;
     free(kv);
     return nullptr;
@@ -57,14 +58,16 @@ void cuda_kv_destroy(cdz_backend *base, cdz_kv *kv)
 
 void cuda_kv_copy(cdz_backend *base, cdz_kv *kv, int32_t to, int32_t from)
 {
-    gpu_within(cuda_of(base)->g, kv->memory + (size_t)to * kv->block_floats,
-               kv->memory + (size_t)from * kv->block_floats, kv->block_floats * sizeof(float));
+    const size_t bytes = kv->block_size * cdz_dtype_bytes(kv->shape.type);
+    gpu_within(cuda_of(base)->g, kv->memory + (size_t)to * bytes, kv->memory + (size_t)from * bytes,
+               bytes);
 }
 
 static kv_view view_of(const cdz_kv *kv, size_t layer)
 {
-    return {kv->memory,           kv->block_floats,   (size_t)2 * CDZ_KV_BLOCK * kv->shape.head_dim,
-            kv->shape.n_kv_heads, kv->shape.head_dim, layer};
+    return {kv->memory,           kv->block_size,     (size_t)2 * CDZ_KV_BLOCK * kv->shape.head_dim,
+            kv->shape.n_kv_heads, kv->shape.head_dim, layer,
+            kv->shape.type};
 }
 
 /* ---- what rows say ---- */
@@ -218,14 +221,25 @@ static bool wants_split(cutting *c, int processors, size_t dim)
     return c->n_slots <= PARTIAL_BYTES / slot;
 }
 
+template <int T>
+static void launch_items_of(cuda_backend *b, const attend_call &call, size_t height,
+                            const gpu_shape &shape)
+{
+    switch (height) {
+    case 8: gpu_launch(b->g, "attend", attend<8, T>, shape, call); break;
+    case 4: gpu_launch(b->g, "attend", attend<4, T>, shape, call); break;
+    case 2: gpu_launch(b->g, "attend", attend<2, T>, shape, call); break;
+    default: gpu_launch(b->g, "attend", attend<1, T>, shape, call);
+    }
+}
+
 static void launch_items(cuda_backend *b, const attend_call &call, size_t height, size_t n_items)
 {
     const gpu_shape shape = {n_items * call.kv.n_kv_heads, SPAN, attend_shared(height, call.kv.dim)};
-    switch (height) {
-    case 8: gpu_launch(b->g, "attend", attend<8>, shape, call); break;
-    case 4: gpu_launch(b->g, "attend", attend<4>, shape, call); break;
-    case 2: gpu_launch(b->g, "attend", attend<2>, shape, call); break;
-    default: gpu_launch(b->g, "attend", attend<1>, shape, call);
+    switch (call.kv.type) {
+    case CDZ_F16: launch_items_of<CDZ_F16>(b, call, height, shape); break;
+    case CDZ_BF16: launch_items_of<CDZ_BF16>(b, call, height, shape); break;
+    default: launch_items_of<CDZ_F32>(b, call, height, shape);
     }
 }
 

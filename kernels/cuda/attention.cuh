@@ -2,7 +2,7 @@
  *
  * Inside a block, per layer and kv head, keys lie as [head_dim][CDZ_KV_BLOCK] and values as
  * [CDZ_KV_BLOCK][head_dim]: a warp that gives each lane a position, or each lane a dimension, reads
- * neighbours.
+ * neighbours. They are of the store's type, rounded as the CPU rounds them, and widened when read.
  *
  * One order for every way of computing it. Positions are cut into spans at absolute multiples of 256.
  * In a span
@@ -24,10 +24,12 @@ enum {
     ATTEND_MOST = 8, /* queries of an item: a warp each for the softmax */
 };
 
+/* In elements of the store's type. */
 struct kv_view {
-    float *memory;
-    size_t block_floats, head_floats; /* of a block; of one kv head in one layer of it */
+    uint8_t *memory;
+    size_t block_size, head_size; /* of a block; of one kv head in one layer of it */
     size_t n_kv_heads, dim, layer;
+    int type;
 };
 
 /* A row of a call, on the device. */
@@ -60,10 +62,24 @@ struct attend_call {
     uint32_t window, group;
 };
 
-__device__ inline float *kv_head_of(const kv_view &kv, int32_t block, size_t head)
+/* Its first element's place in the store. */
+__device__ inline size_t kv_head_of(const kv_view &kv, int32_t block, size_t head)
 {
-    return kv.memory + (size_t)block * kv.block_floats +
-           (kv.layer * kv.n_kv_heads + head) * kv.head_floats;
+    return (size_t)block * kv.block_size + (kv.layer * kv.n_kv_heads + head) * kv.head_size;
+}
+
+/* Stores stay finite: what float16 cannot hold becomes its largest number. */
+__device__ inline void kv_put(const kv_view &kv, size_t at, float x)
+{
+    const float most = 65504.0f;
+    if (kv.type == CDZ_F32)
+        reinterpret_cast<float *>(kv.memory)[at] = x;
+    else
+        reinterpret_cast<uint16_t *>(kv.memory)[at] = kv.type == CDZ_BF16
+                                                          ? round_bf16(x)
+                                                          : round_f16(x > most    ? most
+                                                                      : x < -most ? -most
+                                                                                  : x);
 }
 
 __device__ inline uint32_t first_seen(uint32_t position, uint32_t window)
@@ -82,9 +98,9 @@ __global__ void __launch_bounds__(256)
     const int32_t block = blocks[row.list + row.position / CDZ_KV_BLOCK];
     for (size_t i = threadIdx.x; i < kv.n_kv_heads * kv.dim; i += blockDim.x) {
         const size_t d = i % kv.dim;
-        float *head = kv_head_of(kv, block, i / kv.dim);
-        head[d * CDZ_KV_BLOCK + within] = k[blockIdx.x * ldk + i];
-        head[(CDZ_KV_BLOCK + within) * kv.dim + d] = v[blockIdx.x * ldv + i];
+        const size_t head = kv_head_of(kv, block, i / kv.dim);
+        kv_put(kv, head + d * CDZ_KV_BLOCK + within, k[blockIdx.x * ldk + i]);
+        kv_put(kv, head + (CDZ_KV_BLOCK + within) * kv.dim + d, v[blockIdx.x * ldv + i]);
     }
 }
 
@@ -163,7 +179,7 @@ __device__ inline void range_of(const shared_item<Q> &s, uint32_t *begin, uint32
 }
 
 /* score[q][thread]: -inf where the query does not see the position. */
-template <unsigned Q>
+template <unsigned Q, int T>
 __device__ inline void score_span(const attend_call &c, const attend_item &item, size_t kv_head,
                                   const shared_item<Q> &s, uint32_t at, uint32_t begin, uint32_t end)
 {
@@ -172,10 +188,10 @@ __device__ inline void score_span(const attend_call &c, const attend_item &item,
     float score[Q] = {};
     if (position >= begin && position < end) {
         const int32_t block = c.blocks[c.rows[item.row].list + position / CDZ_KV_BLOCK];
-        const float *key = kv_head_of(c.kv, block, kv_head) + position % CDZ_KV_BLOCK;
+        const size_t key = kv_head_of(c.kv, block, kv_head) + position % CDZ_KV_BLOCK;
 #pragma unroll 8
         for (size_t d = 0; d < dim; d++) {
-            const float k = key[d * CDZ_KV_BLOCK];
+            const float k = load1<T>(c.kv.memory, key + d * CDZ_KV_BLOCK);
 #pragma unroll
             for (unsigned q = 0; q < Q; q++) score[q] = fmaf(k, s.q[q * dim + d], score[q]);
         }
@@ -244,7 +260,7 @@ template <unsigned Q> __device__ inline void weigh_span(const shared_item<Q> &s,
 }
 
 /* quarter[.][q][d]: each thread takes dimensions of a quarter. */
-template <unsigned Q>
+template <unsigned Q, int T>
 __device__ inline void add_values(const attend_call &c, const attend_item &item, size_t kv_head,
                                   const shared_item<Q> &s, uint32_t at, uint32_t begin, uint32_t end)
 {
@@ -258,11 +274,11 @@ __device__ inline void add_values(const attend_call &c, const attend_item &item,
         float sum[Q] = {};
         for (uint32_t p = from; p < to;) {
             const uint32_t stop = (p / CDZ_KV_BLOCK + 1) * CDZ_KV_BLOCK;
-            const float *value = kv_head_of(c.kv, blocks[p / CDZ_KV_BLOCK], kv_head) +
-                                 (CDZ_KV_BLOCK + p % CDZ_KV_BLOCK) * dim + d;
+            size_t value = kv_head_of(c.kv, blocks[p / CDZ_KV_BLOCK], kv_head) +
+                           (CDZ_KV_BLOCK + p % CDZ_KV_BLOCK) * dim + d;
 #pragma unroll 4
             for (; p < to && p < stop; p++, value += dim) {
-                const float v = *value;
+                const float v = load1<T>(c.kv.memory, value);
 #pragma unroll
                 for (unsigned q = 0; q < Q; q++)
                     sum[q] = fmaf(s.score[q * SPAN + p - at], v, sum[q]);
@@ -297,7 +313,7 @@ __device__ inline void put_out(const attend_call &c, const attend_item &item, si
 }
 
 /* Block b is item b / kv heads, kv head b % kv heads. */
-template <unsigned Q>
+template <unsigned Q, int T>
 __global__ void __launch_bounds__(SPAN, 2) attend(const __grid_constant__ attend_call c)
 {
     GPU_SHARED(float, memory);
@@ -310,9 +326,9 @@ __global__ void __launch_bounds__(SPAN, 2) attend(const __grid_constant__ attend
     range_of<Q>(s, &begin, &end);
 
     for (uint32_t span = item.span; span < item.span + item.n_spans; span++) {
-        score_span<Q>(c, item, kv_head, s, span * SPAN, begin, end);
+        score_span<Q, T>(c, item, kv_head, s, span * SPAN, begin, end);
         weigh_span<Q>(s, alone);
-        add_values<Q>(c, item, kv_head, s, span * SPAN, begin, end);
+        add_values<Q, T>(c, item, kv_head, s, span * SPAN, begin, end);
         for (size_t i = threadIdx.x; i < Q * dim && !alone; i += SPAN)
             s.sum[i] = s.sum[i] * s.keep[i / dim] + span_value<Q>(s, i, dim) * s.take[i / dim];
         __syncthreads();
@@ -352,6 +368,16 @@ __global__ void __launch_bounds__(SPAN) merge_spans(const __grid_constant__ atte
     }
 }
 
+/* An element of a store whose type is known at run time only. */
+__device__ inline float kv_at(const kv_view &kv, size_t at)
+{
+    switch (kv.type) {
+    case CDZ_F16: return load1<CDZ_F16>(kv.memory, at);
+    case CDZ_BF16: return load1<CDZ_BF16>(kv.memory, at);
+    default: return load1<CDZ_F32>(kv.memory, at);
+    }
+}
+
 /* ---- for looking at: the weights of one row, out[head][position], as the CPU has them ---- */
 
 __global__ void __launch_bounds__(SPAN) show_weights(attend_call c, float *out, size_t ldo)
@@ -362,11 +388,11 @@ __global__ void __launch_bounds__(SPAN) show_weights(attend_call c, float *out, 
     const uint32_t begin = first_seen(row.position, c.window);
     float *to = out + head * ldo;
     for (uint32_t p = threadIdx.x; p < row.end; p += SPAN) {
-        const float *key =
+        const size_t key =
             kv_head_of(c.kv, c.blocks[row.list + p / CDZ_KV_BLOCK], kv_head) + p % CDZ_KV_BLOCK;
         float s = 0.0f;
         for (size_t d = 0; d < dim && p >= begin; d++)
-            s = fmaf(key[d * CDZ_KV_BLOCK], c.q[head * dim + d], s);
+            s = fmaf(kv_at(c.kv, key + d * CDZ_KV_BLOCK), c.q[head * dim + d], s);
         to[p] = p < begin ? 0.0f : finish_score(c, s, head, p, row.position);
     }
     __syncthreads();

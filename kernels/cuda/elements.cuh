@@ -270,8 +270,9 @@ __device__ inline float vector_at(const void *data, int dtype, size_t i)
 #define CDZ_EACH_BLOCK_TYPE(DO)                                                                    \
     DO(CDZ_Q8_0)                                                                                   \
     DO(CDZ_Q4_0)                                                                                   \
-    DO(CDZ_Q4_1) DO(CDZ_Q5_0) DO(CDZ_Q5_1) DO(CDZ_Q2_K) DO(CDZ_Q3_K) DO(CDZ_Q4_K) DO(CDZ_Q5_K)     \
-        DO(CDZ_Q6_K) DO(CDZ_NF4) DO(CDZ_FP4) DO(CDZ_INT8)
+    DO(CDZ_Q4_1)                                                                                   \
+    DO(CDZ_Q5_0) DO(CDZ_Q5_1) DO(CDZ_Q2_K) DO(CDZ_Q3_K) DO(CDZ_Q4_K) DO(CDZ_Q5_K) DO(CDZ_Q6_K)     \
+        DO(CDZ_NF4) DO(CDZ_FP4) DO(CDZ_INT8)
 #define CDZ_EACH_TYPE(DO) DO(CDZ_F32) DO(CDZ_F16) DO(CDZ_BF16) CDZ_EACH_BLOCK_TYPE(DO)
 
 __device__ inline float block_element(const uint8_t *row, int dtype, size_t i)
@@ -283,6 +284,29 @@ __device__ inline float block_element(const uint8_t *row, int dtype, size_t i)
 #undef CASE
     default: return 0.0f;
     }
+}
+
+/* ---- rounding to 16 bits, to nearest, ties to even ---- */
+
+__device__ inline uint16_t round_bf16(float x)
+{
+    const uint32_t bits = cdz_bits_of_float(x);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+/* The magnitude is scaled so that the half's last place is the float's; too large ones become infinite. */
+__device__ inline uint16_t round_f16(float x)
+{
+    const uint32_t bits = cdz_bits_of_float(x), sign = bits >> 16 & 0x8000u,
+                   size = bits & 0x7fffffffu;
+    if (size > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
+    if (size >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
+    if (size < 0x38800000u) { /* subnormal: adding 0.5 rounds to multiples of 2^-24 */
+        const float shifted = cdz_float_of_bits(size) + 0.5f;
+        return (uint16_t)(sign | (cdz_bits_of_float(shifted) - 0x3f000000u));
+    }
+    return (uint16_t)(sign | ((size - 0x38000000u + 0xfffu + (size >> 13 & 1)) >> 13));
 }
 
 #endif

@@ -53,12 +53,16 @@ fi
 
 # The same tokens as on the CPU, drawn ones too.
 same_tokens() { # options of the device...
-    cadenza run "$model" -p "the cat" -s do_sample=true -s seed=7 -s max_new_tokens=24 >"$work/cpu" || return 1
-    cadenza run "$model" -p "the cat" -s do_sample=true -s seed=7 -s max_new_tokens=24 "$@" >"$work/device" || return 1
+    local draw=(-p "the cat" -s do_sample=true -s seed=7 -s max_new_tokens=24 --kv-cache "$kept")
+    cadenza run "$model" "${draw[@]}" >"$work/cpu" || return 1
+    cadenza run "$model" "${draw[@]}" "$@" >"$work/device" || return 1
     cmp "$work/cpu" "$work/device"
 }
+kept=f32
 check "draws are the CPU's" same_tokens --device cuda
 check "draws are the CPU's, strictly" same_tokens --device cuda --determinism strict
+kept=f16 check "draws are the CPU's, keys and values in f16" same_tokens --device cuda
+kept=bf16 check "draws are the CPU's, keys and values in bf16" same_tokens --device cuda
 if [ -n "${2:-}" ]; then
     check "a device that fails ends the request" env CADENZA_EMULATED_FAULT=40 bash -c "$(declare -f says)
         says 'the device has failed: kernel .*: the fault that was asked for' cadenza run '$model' --device cuda -p 'the cat'"

@@ -13,22 +13,27 @@ typedef struct setting {
     float soft_cap;
     bool biased;
     uint32_t ahead;
+    cdz_dtype type; /* of the store */
 } setting;
 
 static const setting settings[] = {
-    {"one position", 2, 2, 16, 1, 0, 0.0f, false, 0},
-    {"a block less one", 4, 2, 20, 31, 0, 0.0f, false, 0},
-    {"a span", 4, 4, 64, 256, 0, 0.0f, false, 0},
-    {"a span and one", 3, 1, 16, 257, 0, 0.0f, false, 0},
-    {"nine heads of a group", 9, 1, 8, 300, 0, 0.0f, false, 0},
-    {"three spans", 8, 2, 128, 700, 0, 0.0f, false, 0},
-    {"wide heads", 4, 2, 256, 520, 0, 0.0f, false, 0},
-    {"a window within a span", 4, 2, 16, 400, 33, 0.0f, false, 0},
-    {"a window over spans", 4, 2, 16, 900, 300, 0.0f, false, 0},
-    {"a soft cap", 4, 2, 32, 300, 0, 2.0f, false, 0},
-    {"a bias by distance", 4, 4, 16, 300, 0, 0.0f, true, 0},
-    {"what lies ahead", 2, 2, 16, 270, 0, 0.0f, true, 9},
-    {"all together", 6, 2, 24, 600, 500, 3.0f, true, 0},
+    {"one position", 2, 2, 16, 1, 0, 0.0f, false, 0, CDZ_F32},
+    {"a block less one", 4, 2, 20, 31, 0, 0.0f, false, 0, CDZ_F32},
+    {"a span", 4, 4, 64, 256, 0, 0.0f, false, 0, CDZ_F32},
+    {"a span and one", 3, 1, 16, 257, 0, 0.0f, false, 0, CDZ_F32},
+    {"nine heads of a group", 9, 1, 8, 300, 0, 0.0f, false, 0, CDZ_F32},
+    {"three spans", 8, 2, 128, 700, 0, 0.0f, false, 0, CDZ_F32},
+    {"wide heads", 4, 2, 256, 520, 0, 0.0f, false, 0, CDZ_F32},
+    {"a window within a span", 4, 2, 16, 400, 33, 0.0f, false, 0, CDZ_F32},
+    {"a window over spans", 4, 2, 16, 900, 300, 0.0f, false, 0, CDZ_F32},
+    {"a soft cap", 4, 2, 32, 300, 0, 2.0f, false, 0, CDZ_F32},
+    {"a bias by distance", 4, 4, 16, 300, 0, 0.0f, true, 0, CDZ_F32},
+    {"what lies ahead", 2, 2, 16, 270, 0, 0.0f, true, 9, CDZ_F32},
+    {"all together", 6, 2, 24, 600, 500, 3.0f, true, 0, CDZ_F32},
+    {"in float16", 9, 3, 20, 300, 0, 0.0f, false, 0, CDZ_F16},
+    {"float16, all together", 6, 2, 24, 600, 500, 3.0f, true, 0, CDZ_F16},
+    {"in bfloat16", 4, 1, 64, 270, 0, 0.0f, false, 0, CDZ_BF16},
+    {"bfloat16, all together", 6, 2, 24, 600, 500, 3.0f, true, 0, CDZ_BF16},
 };
 
 /* Two sequences, the same on both sides, and queries: the last positions of the first, and one of the
@@ -92,7 +97,7 @@ static void open_scene(run *t, scene *c, const setting *s, cdz_backend *b)
     c->narrow = s->kv_heads * s->dim;
     c->ld = c->wide + GAP;
     const size_t n_blocks = c->lengths[0] / CDZ_KV_BLOCK + c->lengths[1] / CDZ_KV_BLOCK + 3;
-    const cdz_kv_shape shape = {LAYERS, s->kv_heads, s->dim, CDZ_F32};
+    const cdz_kv_shape shape = {LAYERS, s->kv_heads, s->dim, s->type};
     c->here = t->cpu->api->kv_create(t->cpu, &shape, n_blocks);
     c->there = b->api->kv_create(b, &shape, n_blocks);
     expect(t, c->here && c->there, "no store");
@@ -245,12 +250,50 @@ static void forks(run *t)
     close_scene(&c);
 }
 
+/* Of one position attention gives the value back, as the store holds it. */
+static void stores_round(run *t)
+{
+    static const float values[] = {
+        1e6f,      -1e6f, 65519.0f, 65520.0f, -65504.0f, 1.0009765f, 1.00048828125f, 6e-8f,
+        -2.98e-8f, 3e-8f, 6.1e-5f,  1e-40f,   3e38f,     -0.0f,      0.1f,           1.0f};
+    enum { DIM = sizeof values / sizeof *values };
+    cdz_backend *const both[] = {t->cpu, t->strict};
+    const cdz_attention how = {.n_heads = 1, .scale = 1.0f};
+    const int32_t block = 0;
+    const cdz_kv_row row = {&block, 0, 0};
+    for (int type = CDZ_F32; type < CDZ_N_PLAIN; type++) {
+        const cdz_kv_shape shape = {1, 1, DIM, (cdz_dtype)type};
+        float out[2][DIM];
+        expect(t,
+               both[0]->api->kv_block_bytes(both[0], &shape) ==
+                   both[1]->api->kv_block_bytes(both[1], &shape),
+               "%s: a block has other bytes than the CPU's", cdz_dtype_name(shape.type));
+        for (int i = 0; i < 2; i++) {
+            cdz_backend *b = both[i];
+            float *x = floats_there(b, values, DIM), *y = floats_there(b, values, DIM);
+            cdz_kv *kv = b->api->kv_create(b, &shape, 1);
+            b->api->kv_write(b, kv, 0, x, DIM, x, DIM, &row, 1);
+            b->api->scale(b, x, DIM, 1, DIM, 0.0f); /* a query of zeros: no score overflows */
+            b->api->attention(b, y, DIM, x, DIM, kv, 0, &row, 1, &how);
+            b->api->download(b, out[i], y, sizeof out[i]);
+            b->api->kv_destroy(b, kv);
+            b->api->free(b, x);
+            b->api->free(b, y);
+        }
+        for (int i = 0; i < DIM; i++)
+            expect(t, same_float(out[0][i], out[1][i]), "%s: %a is kept as %a, expected %a",
+                   cdz_dtype_name(shape.type), (double)values[i], (double)out[1][i],
+                   (double)out[0][i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"attention is near the definition", near_the_definition},
         {"the company of a row does not show", the_company_does_not_show},
         {"weights have the CPU's bits", weights_are_the_cpus},
+        {"stores round as the CPU's do", stores_round},
         {"forks", forks},
     };
     return run_all(argc, argv, cases, sizeof cases / sizeof *cases);
