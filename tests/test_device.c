@@ -201,49 +201,53 @@ static const struct {
     const char *title, *request;
     uint64_t away,
         fetched; /* rows that passes left on the device, and those that were read after all */
+    const char *reader; /* whom a profile names, of those that came with passes; NULL: not looked at */
 } rows_of[] = {
     {"greedy rows stay", "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5}}",
-     FIVE_STEPS, 0},
+     FIVE_STEPS, 0, NULL},
     {"of a batch too, prompts alike",
      "{\"prompt_ids\": [[1, 5, 9], [1, 5, 9], [2, 4, 8]], \"kwargs\": {\"max_new_tokens\": 5}}",
-     3 * FIVE_STEPS, 0},
+     3 * FIVE_STEPS, 0, NULL},
     {"recorded ones come at once",
      "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, "
      "\"return_dict_in_generate\": true, \"output_scores\": true}}",
-     0, 0},
+     0, 0, "the answer"},
     {"processors read theirs",
      "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"repetition_penalty\": 1.3}}",
-     0, 0},
+     0, 0, "repetition_penalty"},
     {"drawn rows stay",
      "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"do_sample\": true, "
      "\"seed\": 3, \"temperature\": 0.8, \"top_k\": 20, \"top_p\": 0.9, \"min_p\": 0.02}}",
-     FIVE_STEPS, 0},
+     FIVE_STEPS, 0, NULL},
     {"of a batch too",
      "{\"prompt_ids\": [[1, 5, 9], [1, 5, 9], [7, 3, 2]], \"kwargs\": {\"max_new_tokens\": 5, "
      "\"do_sample\": true, \"seed\": 4, \"top_k\": 50}}",
-     3 * FIVE_STEPS, 0},
+     3 * FIVE_STEPS, 0, NULL},
     {"drawn from all tokens, rows are read",
      "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"do_sample\": true, "
      "\"seed\": 5, \"top_k\": 0, \"temperature\": 1.5}}",
-     0, 0},
+     0, 0, NULL},
     {"who reads the first is given the others",
-     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"num_beams\": 2}}", 2, 2},
+     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"num_beams\": 2}}", 2, 2,
+     "beam"},
 };
 
-static char *answer_on(const char *device, const char *request, cdz_engine_stats *stats)
+static char *answer_on(const char *device, const char *request, cdz_engine_stats *stats,
+                       char **profile)
 {
-    heard h = {0};
     cdz_error err = {0};
+    const cdz_options options = {.size = sizeof options, .device = device, .profile = true};
     cdz_runtime *rt;
     cdz_model *model;
     cdz_result *result;
     const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
-    must(open_on(device, &h, &rt, &err), &err);
+    must(cdz_open(&options, &rt, &err), &err);
     must(cdz_model_open(rt, MODEL, &how, &model, &err), &err);
     const cdz_request asked = {.size = sizeof asked, .model = model, .json = request};
     must(cdz_generate(rt, &asked, &result, &err), &err);
     char *json = strdup(cdz_result_json(result));
     cdz_engine_get_stats(rt->engine, stats);
+    *profile = cdz_profile_json(rt);
     cdz_result_free(result);
     cdz_model_close(model);
     cdz_close(rt);
@@ -255,15 +259,23 @@ static void test_rows_stay_away(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows_of / sizeof *rows_of; i++) {
         cdz_engine_stats here, far;
-        char *texts[] = {answer_on("cpu", rows_of[i].request, &here),
-                         answer_on("far", rows_of[i].request, &far)};
+        char *profiles[2], reader[100] = "";
+        char *texts[] = {answer_on("cpu", rows_of[i].request, &here, &profiles[0]),
+                         answer_on("far", rows_of[i].request, &far, &profiles[1])};
+        if (rows_of[i].reader)
+            snprintf(reader, sizeof reader, "\"reader\": \"%s\"", rows_of[i].reader);
         same_ids(texts[0], texts[1]);
         if (here.rows_away || far.rows_away != rows_of[i].away ||
             far.rows_fetched != rows_of[i].fetched)
             fail_msg("%s: %u rows stayed away, %u of them were fetched", rows_of[i].title,
                      (unsigned)far.rows_away, (unsigned)far.rows_fetched);
-        free(texts[0]);
-        free(texts[1]);
+        assert_non_null(strstr(profiles[0], "\"away\": 0, \"fetched\": 0, \"brought\": 0"));
+        if (!strstr(profiles[1], reader))
+            fail_msg("%s: the profile says %s", rows_of[i].title, profiles[1]);
+        for (int k = 0; k < 2; k++) {
+            free(texts[k]);
+            free(profiles[k]);
+        }
     }
 }
 

@@ -20,7 +20,8 @@ typedef struct cdz_away {
     bool on; /* the next pass's rows stay there, and */
     cdz_leaders
         wish; /* what it is to tell of them: `least` and `divisor`; least 0: the best token alone */
-    bool asked; /* somebody read a row that was there */
+    bool asked;         /* somebody read a row that was there */
+    const char *reader; /* when it is not on: for whom rows come over */
     uint32_t rest,
         resting; /* after a step that the best tokens were too few for: how many to leave, and are left */
 } cdz_away;

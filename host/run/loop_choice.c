@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "run/engine_parts.h"
 #include "run/fuse.h"
 #include "run/task.h"
 #include "run/verbs.h"
@@ -153,7 +152,7 @@ static void draw_away(cdz_loop *loop, const cdz_scores *scores, uint32_t first, 
         else
             fetched += cdz_away_fetch(away, loop->scores.data, first + r, 1);
     }
-    loop->task->engine->now.rows_fetched += fetched;
+    cdz_loop_note_fetched(loop, fetched);
     if (fetched && away->wish.least == 0) away->asked = true;
     if (enough || fetched) cdz_away_note(away, fetched == 0);
 }

@@ -1,5 +1,6 @@
 /* loop_rows.c - verbs on the request's rows: what they hold, their scores, their end. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "run/companion.h"
@@ -89,41 +90,77 @@ static uint32_t longest(const cdz_loop *loop)
     return most;
 }
 
-/* May the next rows of scores stay on the device? Who would read them there is not known before it has, and is expected
- * to go on. */
+/* The first processor that has to see the whole row, or all of them. */
+static const char *reading_processor(const cdz_loop *loop)
+{
+    for (uint32_t i = 0; i < loop->n_processors; i++)
+        if (loop->processors[i].form.kind == CDZ_FORM_OTHER) return loop->processors[i].plugin->id;
+    return "processors";
+}
+
+/* Who reads the next rows of scores, as far as it is known; NULL: nobody, or only what *least and *divisor say of them.
+ * Who would read them on the device is not known before it has, and is expected to go on. */
+static const char *reader_of_rows(const cdz_loop *loop, uint32_t *least, float *divisor)
+{
+    if (loop->n_watchers) return "observers";
+    if (cdz_companions_most(loop)) return "companions";
+    if (cdz_record_wants(loop, CDZ_RECORD_LOGITS) || cdz_record_wants(loop, CDZ_RECORD_SCORES))
+        return "the answer";
+    if (loop->n_processors && !cdz_fuse_wish(loop, least, divisor)) return reading_processor(loop);
+    if (loop->away.asked) return loop->strategy.plugin.base->id;
+    return loop->away.resting ? "cuts below the leaders" : NULL;
+}
+
+/* May the next rows of scores stay on the device? */
 static void plan_away(cdz_loop *loop)
 {
     cdz_away *away = &loop->away;
     uint32_t least = 0;
     float divisor = 0.0f;
     away->on = false;
-    if (loop->n_watchers || away->asked || cdz_companions_most(loop) ||
-        cdz_record_wants(loop, CDZ_RECORD_LOGITS) || cdz_record_wants(loop, CDZ_RECORD_SCORES))
-        return;
-    if (loop->n_processors && !cdz_fuse_wish(loop, &least, &divisor)) return;
+    away->reader = reader_of_rows(loop, &least, &divisor);
+    if (away->resting) away->resting--;
+    if (away->reader) return;
     if (!away->device) cdz_away_begin(away, loop->model->device, loop->n_rows, loop->n_vocab);
-    if (away->rows && away->resting == 0)
-        cdz_away_wish(away, least, divisor);
-    else if (away->resting > 0)
-        away->resting--;
+    if (!away->rows || !cdz_away_wish(away, least, divisor)) away->reader = "want of memory";
+}
+
+void cdz_loop_note_fetched(cdz_loop *loop, uint32_t n)
+{
+    loop->task->engine->now.rows_fetched += n;
+    if (loop->profile) loop->profile->times.scores.fetched += n;
 }
 
 void cdz_loop_fetch(cdz_loop *loop, uint32_t first, uint32_t n)
 {
     const uint32_t fetched = cdz_away_fetch(&loop->away, loop->scores.data, first, n);
-    loop->task->engine->now.rows_fetched += fetched;
+    cdz_loop_note_fetched(loop, fetched);
     loop->away.asked |= fetched > 0;
+}
+
+static void note_rows(cdz_loop *loop, uint32_t away, uint32_t brought)
+{
+    loop->task->engine->now.rows_away += away;
+    if (!loop->profile || loop->model->device->api->host_memory) return;
+    cdz_rows_moved *scores = &loop->profile->times.scores;
+    scores->away += away;
+    scores->brought += brought;
+    if (brought && loop->away.reader)
+        snprintf(scores->reader, sizeof scores->reader, "%s", loop->away.reader);
 }
 
 /* What the strategy is given. */
 static cdz_scores given_scores(cdz_loop *loop)
 {
     cdz_scores scores = cdz_matrix_scores(&loop->scores);
+    uint32_t away = 0, brought = 0;
     for (uint32_t r = 0; r < loop->n_rows; r++) {
-        if (!cdz_away_has(&loop->away, r)) continue;
-        scores.data = NULL;
-        loop->task->engine->now.rows_away += cdz_row_runs(loop, r);
+        const bool there = cdz_away_has(&loop->away, r), runs = cdz_row_runs(loop, r);
+        if (there) scores.data = NULL;
+        away += runs && there;
+        brought += runs && !there;
     }
+    note_rows(loop, away, brought);
     return scores;
 }
 

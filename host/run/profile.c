@@ -72,7 +72,10 @@ static cdz_work_times pass_since(const cdz_work_times *now, const cdz_work_times
 
 cdz_profile_times cdz_profile_since(const cdz_profile_times *now, const cdz_profile_times *before)
 {
-    cdz_profile_times d = {.requests = now->requests - before->requests};
+    cdz_profile_times d = {.requests = now->requests - before->requests, .scores = now->scores};
+    d.scores.away -= before->scores.away;
+    d.scores.fetched -= before->scores.fetched;
+    d.scores.brought -= before->scores.brought;
     for (int p = 0; p < CDZ_N_PASSES; p++) d.pass[p] = pass_since(&now->pass[p], &before->pass[p]);
     return d;
 }
@@ -108,7 +111,14 @@ void cdz_profile_write_json(const cdz_profile_times *times, const char *device, 
     cdz_work_write_json(&times->pass[CDZ_PASS_PROMPT], out);
     cdz_buf_puts(out, ", \"decode\": ");
     cdz_work_write_json(&times->pass[CDZ_PASS_DECODE], out);
-    cdz_buf_putc(out, '}');
+    const cdz_rows_moved *scores = &times->scores;
+    cdz_buf_printf(out,
+                   ", \"scores\": {\"away\": %llu, \"fetched\": %llu, \"brought\": %llu, "
+                   "\"reader\": ",
+                   (unsigned long long)scores->away, (unsigned long long)scores->fetched,
+                   (unsigned long long)scores->brought);
+    cdz_json_write_string(out, scores->reader, strlen(scores->reader));
+    cdz_buf_puts(out, "}}");
 }
 
 static double per(double amount, uint64_t n)
@@ -125,6 +135,18 @@ static void write_kind(const cdz_profile_times *times, int w, cdz_buf *out)
                    prompt->seconds[w] * 1e3, decode->seconds[w] * 1e3,
                    per(decode->seconds[w] * 1e6, decode->passes),
                    all > 0 ? 100 * decode->seconds[w] / all : 0, kinds[w].what);
+}
+
+/* Of a device only: on the CPU nothing moves. */
+static void write_rows_moved(const cdz_rows_moved *scores, cdz_buf *out)
+{
+    if (scores->away)
+        cdz_buf_printf(
+            out, "  %llu rows of scores stayed on the device, and %llu of them were fetched.\n",
+            (unsigned long long)scores->away, (unsigned long long)scores->fetched);
+    if (scores->brought)
+        cdz_buf_printf(out, "  %llu rows of scores came with their passes, the newest for %s.\n",
+                       (unsigned long long)scores->brought, scores->reader);
 }
 
 void cdz_profile_write_table(const cdz_profile_times *times, cdz_buf *out)
@@ -144,6 +166,7 @@ void cdz_profile_write_table(const cdz_profile_times *times, cdz_buf *out)
                    (unsigned long long)prompt->passes, (unsigned long long)prompt->rows,
                    (unsigned long long)decode->passes, (unsigned long long)decode->rows,
                    (unsigned long long)times->requests, (unsigned long long)switches);
+    write_rows_moved(&times->scores, out);
     cdz_buf_printf(out,
                    "  The engine's own work (schedule, strategy, rules): %.1f us a step, %.1f us for "
                    "each of its rows.\n",

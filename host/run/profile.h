@@ -36,9 +36,17 @@ typedef struct cdz_work_times {
     double seconds[CDZ_N_WORK];
 } cdz_work_times;
 
+/* Rows of scores that a device made: those that stayed there, those of them that were fetched after all, and those that
+ * came with their passes, the newest for `reader`. */
+typedef struct cdz_rows_moved {
+    uint64_t away, fetched, brought;
+    char reader[64];
+} cdz_rows_moved;
+
 typedef struct cdz_profile_times {
     cdz_work_times pass[CDZ_N_PASSES];
     uint64_t requests; /* that ended */
+    cdz_rows_moved scores;
 } cdz_profile_times;
 
 /* [engine] */
