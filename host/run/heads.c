@@ -78,14 +78,15 @@ static void tell_leaders(cdz_layers *f, const head_row *heads, uint32_t n, const
     for (uint32_t i = 0; i < n; i++) {
         const cdz_away *away = heads[i].away;
         f->leaders[i] = (cdz_leaders){0};
-        if (!away || away->wish.least == 0) continue;
+        if (!away || !away->leaders || away->wish.least == 0) continue;
         f->leaders[i] = away->leaders[heads[i].at];
         f->leaders[i].least = away->wish.least;
         f->leaders[i].divisor = away->wish.divisor;
     }
     f->backend->api->leaders(f->backend, f->leaders, x, ld, n, f->stack.arch->n_vocab);
     for (uint32_t i = 0; i < n; i++)
-        if (f->leaders[i].least) heads[i].away->leaders[heads[i].at] = f->leaders[i];
+        if (heads[i].away && f->leaders[i].least)
+            heads[i].away->leaders[heads[i].at] = f->leaders[i];
 }
 
 /* What the rows that stay on the device want to be told. */
