@@ -82,7 +82,6 @@ void cdz_avx512_attend_f16(const cdz_attend *tile);
 void cdz_avx512_attend_bf16(const cdz_attend *tile);
 
 CDZ_INT8_DECLARE(cdz_vnni_int8)
-cdz_to_panel_fn cdz_avx512_to_panel;
 
 cdz_dot_fn cdz_avx512_dot_f32, cdz_avx512_dot_f16, cdz_avx512_dot_bf16;
 CDZ_BLOCK_DECLARE(cdz_dot_fn, cdz_avx512_dot)

@@ -12,7 +12,7 @@
     .n_tile = 32, .heights = {12, 8, 4}, .lane_min_rows = 65,                                      \
     .pack_weights = {cdz_avx512_pack_f32, cdz_avx512_pack_f16, cdz_avx512_pack_bf16},              \
     .pack_rows = cdz_avx512_pack_rows, .lane_tile = cdz_avx512_lane_tile,                          \
-    .round_bf16 = round_bf16, .quantise_x = quantise_x, .to_panel = cdz_avx512_to_panel,           \
+    .round_bf16 = round_bf16, .quantise_x = quantise_x, .to_panel = cdz_avx2_to_panel,             \
     .widen = {widen_f32, widen_f16, widen_bf16, CDZ_BLOCK_KERNELS(cdz_avx512_widen)}, .add = add,  \
     .scale_norm = scale_norm, .silu_mul = silu_mul, .activate = {gelu, gelu_tanh, relu, silu},     \
     .mul = mul, .scale = scale, .add_scaled = add_scaled, .soft_cap = soft_cap,                    \
