@@ -7,12 +7,11 @@
  * share one dispatch. Activations in bf16 take the same ways: a pair of numbers stands for a float, of weights and
  * activations, in half as many columns. Small products are done by the caller alone, straight from its operands; that
  * is also the way out when there is no memory for a copy of them. */
-#include <float.h>
-#include <math.h>
 #include <string.h>
 
 #include "cpu/blocks.h"
 #include "cpu/cpu_backend.h"
+#include "ref/scalar_math.h"
 
 enum {
     CHUNK_BYTES = 393216,  /* of weights, for the dot kernel: its far rows are 64 KiB apart */
@@ -99,11 +98,6 @@ static size_t floats_of(bool bf16_pairs, size_t columns)
 
 /* ---- alone ---- */
 
-static float flushed(float v)
-{
-    return fabsf(v) < FLT_MIN ? copysignf(0.0f, v) : v;
-}
-
 /* A piece of the k axis after the other, as much as is rounded at once; a row of weights after the other, for they have
  * no piece in common. */
 static void alone_in_pairs(const cdz_kernel_set *set, const cdz_product *p, float *y, const float *x)
@@ -116,7 +110,7 @@ static void alone_in_pairs(const cdz_kernel_set *set, const cdz_product *p, floa
         for (size_t j = 0; j < p->w->n; j++) {
             float sum;
             set->dot_pairs(&sum, 1, weight_at(p->w, j, from), 1, kc, piece, kc, 1);
-            y[j] = from == 0 ? sum : flushed(y[j] + sum);
+            y[j] = from == 0 ? sum : cdz_small_to_zero(y[j] + sum);
         }
     }
 }
@@ -429,35 +423,35 @@ static size_t advance(cdz_product *to, const cdz_product *products, size_t n, si
     return count;
 }
 
-static void matmul_float(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
-                         size_t ldx, size_t m)
-{
-    cdz_product some[SET_PRODUCTS];
-    for (size_t i = 0; i < n; i += SET_PRODUCTS)
-        for (size_t row = 0, rows; row < m; row += rows) {
-            const size_t count = advance(some, products + i, n - i, row);
-            rows = block_rows(cpu->set, m - row);
-            some_rows(cpu, false, some, count, x + row * ldx, ldx, rows);
-        }
-}
-
-/* The same with weights seen as half as many columns of pairs. */
-static void matmul_pairs(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
-                         size_t ldx, size_t m)
+/* In pairs, weights are seen as half as many columns. */
+static void matmul_rows(cpu_backend *cpu, bool bf16_pairs, const cdz_product *products, size_t n,
+                        const float *x, size_t ldx, size_t m)
 {
     cdz_product some[SET_PRODUCTS];
     cdz_weight seen[SET_PRODUCTS];
     for (size_t i = 0; i < n; i += SET_PRODUCTS)
         for (size_t row = 0, rows; row < m; row += rows) {
             const size_t count = advance(some, products + i, n - i, row);
-            for (size_t j = 0; j < count; j++) {
-                const cdz_weight *w = products[i + j].w;
+            for (size_t j = 0; bf16_pairs && j < count; j++) {
+                const cdz_weight *w = some[j].w;
                 seen[j] = (cdz_weight){w->data, CDZ_F32, w->n, w->k / 2, CDZ_WEIGHT_ROWS};
                 some[j].w = &seen[j];
             }
             rows = block_rows(cpu->set, m - row);
-            some_rows(cpu, true, some, count, x + row * ldx, ldx, rows);
+            some_rows(cpu, bf16_pairs, some, count, x + row * ldx, ldx, rows);
         }
+}
+
+static void matmul_float(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
+                         size_t ldx, size_t m)
+{
+    matmul_rows(cpu, false, products, n, x, ldx, m);
+}
+
+static void matmul_pairs(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,
+                         size_t ldx, size_t m)
+{
+    matmul_rows(cpu, true, products, n, x, ldx, m);
 }
 
 typedef void kind_of_product(cpu_backend *cpu, const cdz_product *products, size_t n,

@@ -5,6 +5,8 @@
  * is no number becomes the lowest level, so that no conversion is undefined. */
 #include "ref/quantise.h"
 
+#include "ref/scalar_math.h"
+
 enum { BLOCK = 32 };
 
 /* To nearest, ties to even; past the largest, infinity. */
@@ -25,20 +27,12 @@ uint16_t cdz_narrow_f16(float value)
     return (uint16_t)(sign | rounded >> 13);
 }
 
-static uint16_t narrow_bf16(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 64); /* a quiet NaN */
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 static void to_plain(cdz_dtype dtype, void *y, const float *x, size_t n)
 {
     if (dtype == CDZ_F32) memcpy(y, x, n * sizeof *x);
     uint8_t *at = y;
     for (size_t i = 0; dtype != CDZ_F32 && i < n; i++)
-        cdz_put_u16(at + 2 * i, dtype == CDZ_F16 ? cdz_narrow_f16(x[i]) : narrow_bf16(x[i]));
+        cdz_put_u16(at + 2 * i, dtype == CDZ_F16 ? cdz_narrow_f16(x[i]) : cdz_narrow_bf16(x[i]));
 }
 
 /* ---- blocks of 32 ---- */

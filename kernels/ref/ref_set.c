@@ -2,8 +2,6 @@
  * every other set is compared with this one bit for bit. It needs no instruction beyond the
  * compiler's baseline: where the machine has no fused multiply-add, libm's fmaf still rounds
  * once. */
-#include <float.h>
-
 #include "kernel_set.h"
 #include "ref/int8_rows.h"
 #include "ref/quant_rows.h"
@@ -90,16 +88,11 @@ static float of_pair(const void *pairs, size_t k, size_t which)
     return half & 0x7f80 ? cdz_widen_bf16(half) : half & 0x8000 ? -0.0f : 0.0f;
 }
 
-static float flushed(float v)
-{
-    return fabsf(v) < FLT_MIN ? copysignf(0.0f, v) : v;
-}
-
 static float fold_flushed(float s[CDZ_LANES])
 {
     for (size_t n = 8; n >= 4; n /= 2)
-        for (size_t l = 0; l < n; l++) s[l] = flushed(s[l] + s[l + n]);
-    return flushed(flushed(s[0] + s[1]) + flushed(s[2] + s[3]));
+        for (size_t l = 0; l < n; l++) s[l] = cdz_small_to_zero(s[l] + s[l + n]);
+    return cdz_small_to_zero(cdz_small_to_zero(s[0] + s[1]) + cdz_small_to_zero(s[2] + s[3]));
 }
 
 static float dot_pair_row(const void *w, const void *x, size_t k)
@@ -111,10 +104,10 @@ static float dot_pair_row(const void *w, const void *x, size_t k)
         for (size_t i = from; i < to; i++)
             for (size_t which = 2; which-- > 0;) {
                 float *lane = &s[(i - from) % CDZ_LANES];
-                *lane = flushed(fmaf(of_pair(w, i, which), of_pair(x, i, which), *lane));
+                *lane = cdz_small_to_zero(fmaf(of_pair(w, i, which), of_pair(x, i, which), *lane));
             }
         const float sum = fold_flushed(s);
-        y = from == 0 ? sum : flushed(y + sum);
+        y = from == 0 ? sum : cdz_small_to_zero(y + sum);
     }
     return y;
 }

@@ -28,12 +28,7 @@ static void widen_bf16(float *restrict y, const void *restrict x, size_t n)
 
 static void round_bf16(uint16_t *restrict y, const float *restrict x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        const uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1), nan = bits | 1u << 22;
-        y[i] = (uint16_t)(((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded) >> 16);
-    }
+    for (size_t i = 0; i < n; i++) y[i] = cdz_narrow_bf16(x[i]);
 }
 
 static void add(float *y, const float *x, size_t n)

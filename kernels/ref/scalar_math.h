@@ -33,6 +33,19 @@ CDZ_SCALAR float cdz_widen_bf16(uint16_t h)
     return cdz_float_of_bits((uint32_t)h << 16);
 }
 
+/* To nearest, ties to even; what is no number becomes a quiet one. */
+CDZ_SCALAR uint16_t cdz_narrow_bf16(float f)
+{
+    const uint32_t bits = cdz_bits_of_float(f), rounded = bits + 0x7fff + (bits >> 16 & 1);
+    return (uint16_t)(((bits & 0x7fffffff) > 0x7f800000 ? bits | 1u << 22 : rounded) >> 16);
+}
+
+/* As a processor told to flush has it: below the smallest normal number is zero. */
+CDZ_SCALAR float cdz_small_to_zero(float f)
+{
+    return fabsf(f) < 0x1p-126f ? copysignf(0.0f, f) : f;
+}
+
 /* Half to float, exact: the exponent is re-biased by a multiplication, which also makes
  * subnormals right; exponent 31 lands at 65536 and above and becomes infinity or NaN. */
 CDZ_SCALAR float cdz_widen_f16(uint16_t h)
