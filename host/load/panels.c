@@ -60,16 +60,18 @@ static cdz_status note(void *arg, cdz_weight *matrix)
     return CDZ_OK;
 }
 
-static void note_all(cdz_weights *w, list *l)
+/* The matrices of layers, and the head. visit does not fail. */
+static void each_product(cdz_weights *w, cdz_status (*visit)(void *arg, cdz_weight *matrix),
+                         void *arg)
 {
-    (void)cdz_weights_each_matrix(w, note, l); /* noting does not fail */
-    if (w->head.w.data) (void)note(l, &w->head.w);
+    (void)cdz_weights_each_matrix(w, visit, arg);
+    if (w->head.w.data) (void)visit(arg, &w->head.w);
 }
 
 uint64_t cdz_weights_int8_bytes(cdz_weights *w)
 {
     list l = {0};
-    note_all(w, &l);
+    each_product(w, note, &l);
     return l.bytes;
 }
 
@@ -198,8 +200,7 @@ static cdz_status set_bf16(cdz_weights *w, const cdz_backend *backend, cdz_error
         return cdz_err(err, CDZ_E_UNSUPPORTED,
                        "activations: bf16 is for passes on the CPU, found %s; expected auto or f32",
                        backend->api->device);
-    (void)cdz_weights_each_matrix(w, take_bf16, w); /* taking does not fail */
-    if (w->head.w.data) (void)take_bf16(w, &w->head.w);
+    each_product(w, take_bf16, w);
     if (w->facts.bf16_activation_bytes) return CDZ_OK;
     return cdz_err(err, CDZ_E_UNSUPPORTED,
                    "activations: bf16 was asked for, but %s has no weights in bf16", w->folder);
@@ -210,7 +211,7 @@ cdz_status cdz_weights_set_activations(cdz_weights *w, cdz_activations how,
 {
     list l = {.backend = backend};
     if (how == CDZ_ACTIVATIONS_BF16) CDZ_TRY(set_bf16(w, backend, err));
-    if (how != CDZ_ACTIVATIONS_F32) note_all(w, &l);
+    if (how != CDZ_ACTIVATIONS_F32) each_product(w, note, &l);
     if (l.n == 0 && how == CDZ_ACTIVATIONS_INT8)
         return cdz_err(err, CDZ_E_UNSUPPORTED,
                        "activations: int8 was asked for, but %s has no weights of a type that "
@@ -220,7 +221,7 @@ cdz_status cdz_weights_set_activations(cdz_weights *w, cdz_activations how,
     cdz_weight **matrices = calloc(l.n, sizeof *matrices);
     if (!matrices) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", w->folder);
     list all = {.backend = backend, .matrices = matrices};
-    note_all(w, &all);
+    each_product(w, note, &all);
     for (size_t i = 0; i < all.n; i++) set_form(w, matrices[i], matrices[i]->data, CDZ_WEIGHT_INT8);
     w->panels = make_room(&all);
     w->facts.int8_bytes = all.bytes;

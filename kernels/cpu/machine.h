@@ -9,8 +9,8 @@
 /* They ask the processor, and whether the operating system saves the registers. */
 bool cdz_machine_has_avx2(void);   /* AVX2, FMA, F16C */
 bool cdz_machine_has_avx512(void); /* also F, VL, BW, DQ */
-bool cdz_machine_has_vnni(void);
-bool cdz_machine_has_bf16(void); /* and VNNI */ /* also AVX512_VNNI */
+bool cdz_machine_has_vnni(void);   /* also AVX512_VNNI */
+bool cdz_machine_has_bf16(void);   /* also AVX512_BF16 */
 
 /* Physical cores among the processors this process may run on; at least 1. */
 uint32_t cdz_machine_cores(void);
