@@ -170,8 +170,9 @@ static void processors_that_attack(void **state)
                  "return cadenza.processor { apply = function(p, ids, row, ctx) %s end }",
                  attacks[i].body);
         write_file(c, "attack.lua", source);
-        cdz_pipeline *hostile = pipeline_of(c, "[pipeline]\nprocessors = lua:attack.lua\n" SETTINGS
-                                               "[lua:attack.lua]\nbudget_instructions = 200000\n");
+        cdz_pipeline *hostile =
+            pipeline_of(c, "[pipeline]\nprocessors = lua:attack.lua\n" SETTINGS
+                           "[lua:attack.lua]\nbudget_instructions = 200000\nbudget_ms = 10000\n");
         /* What spends a budget meets the whole company, what is refused at once a part of it. */
         const int n = attacks[i].sentence && strstr(attacks[i].sentence, "budget") ? N : 8;
         const cdz_status st = among_others(c, attacks[i].name, hostile, n, (int)i % n, &err);

@@ -231,7 +231,9 @@ static void the_answer_stays(void **state)
         const mode *m = &modes[i];
         snprintf(ini, sizeof ini, "[generation]\n%s", m->generation);
         heard *alone = listen(ini, m->json, m->draft);
-        snprintf(ini, sizeof ini, "[pipeline]\nobservers = lua:breaker.lua\n[generation]\n%s",
+        snprintf(ini, sizeof ini,
+                 "[pipeline]\nobservers = lua:breaker.lua\n[lua:breaker.lua]\nbudget_ms = 10000\n"
+                 "[generation]\n%s",
                  m->generation);
         heard *watched = listen(ini, m->json, m->draft);
         same_answer(alone, watched);

@@ -115,7 +115,7 @@ static cdz_lua_limits limits_of(const cdz_lua_def *def, const void *params)
 /* The file itself may always cost what it may cost when it is first looked at. */
 static cdz_status run_file_again(cdz_lua_session *S, const cdz_step *step)
 {
-    const cdz_lua_limits own = S->limits, least = CDZ_LUA_DEFAULT_LIMITS;
+    const cdz_lua_limits own = S->limits, least = CDZ_LUA_FILE_LIMITS;
 
     if (S->limits.instructions < least.instructions) S->limits.instructions = least.instructions;
     if (S->limits.ms < least.ms) S->limits.ms = least.ms;
@@ -220,7 +220,7 @@ static cdz_status open_module(const cdz_plugin_file *file, cdz_lua_module **out,
 
 static cdz_status load(const cdz_plugin_file *file, cdz_lua_module **out, cdz_error *err)
 {
-    const cdz_lua_limits limits = CDZ_LUA_DEFAULT_LIMITS;
+    const cdz_lua_limits limits = CDZ_LUA_FILE_LIMITS;
     cdz_lua_module *m = NULL;
     cdz_lua_session *S = NULL;
 

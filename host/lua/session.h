@@ -37,6 +37,8 @@ typedef struct cdz_lua_limits {
 #define CDZ_LUA_POOL_ROWS      16 /* vectors of the vocabulary's size a script may hold at once */
 #define CDZ_LUA_BIG_OP         65536 /* elements from which an operation looks at the clock */
 #define CDZ_LUA_DEFAULT_LIMITS ((cdz_lua_limits){2000000, 50, 8 << 20})
+/* Of a file that is looked at: no request waits for it, and a slow machine may need more than a call's time. */
+#define CDZ_LUA_FILE_LIMITS ((cdz_lua_limits){2000000, 2000, 8 << 20})
 
 typedef enum cdz_lua_spent {
     CDZ_LUA_NOT_SPENT,
