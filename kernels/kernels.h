@@ -183,6 +183,9 @@ typedef struct cdz_backend_api {
     void (*free)(cdz_backend *b, void *memory);
     void (*sync)(cdz_backend *b); /* until nothing is read or written any more */
     uint32_t (*n_threads)(const cdz_backend *b);
+    /* Later calls run on at most n of these threads; results have the same bits. The pointer is NULL where it would not
+     * matter. */
+    void (*use_threads)(cdz_backend *b, uint32_t n);
 
     /* Copies, ordered after earlier calls; the places do not overlap. upload: from host to device; `from` may change
      * once it has returned. download: the other way; returns when `to` is filled. copy: within the device. */

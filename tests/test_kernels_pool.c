@@ -168,6 +168,67 @@ static void a_held_up_worker_holds_nobody_up(void **state)
     cdz_pool_destroy(pool);
 }
 
+/* ---- how many take part ---- */
+
+/* Who computed each chunk; all dawdle, so that whoever may gets one. */
+typedef struct roll {
+    pthread_t *by;
+} roll;
+
+static void roll_compute(const void *operands, size_t chunk, void *scratch)
+{
+    const struct timespec nap = {0, 20000};
+    const pthread_t self = pthread_self();
+    (void)operands, (void)chunk;
+    nanosleep(&nap, NULL);
+    memcpy(scratch, &self, sizeof self);
+}
+
+static void roll_commit(const void *operands, size_t chunk, const void *scratch)
+{
+    memcpy(&((const roll *)operands)->by[chunk], scratch, sizeof(pthread_t));
+}
+
+/* How many threads computed chunks of one job. */
+static uint32_t call_the_roll(cdz_pool *pool)
+{
+    enum { N = 60 };
+    pthread_t by[N];
+    uint32_t different = 0;
+    roll *r = cdz_pool_claim(pool, sizeof *r, N);
+    r->by = by;
+    const cdz_job job = {roll_compute, roll_commit, N, 0};
+    cdz_pool_run(pool, &job);
+    for (size_t i = 0, j; i < N; i++) {
+        for (j = 0; j < i && !pthread_equal(by[i], by[j]);) j++;
+        different += j == i;
+    }
+    return different;
+}
+
+static void as_many_work_as_are_to(void **state)
+{
+    (void)state;
+    static const uint32_t used[] = {1, 2, 4, 1, 3, 9, 0, 2};
+    cdz_pool *pool = cdz_pool_create(4, 64);
+    for (size_t i = 0; i < sizeof used / sizeof used[0]; i++) {
+        const uint32_t most = used[i] > 4 ? 4 : used[i] > 0 ? used[i] : 1;
+        uint32_t seen = 0;
+        cdz_pool_use(pool, used[i]);
+        cdz_pool_await_readers(pool, 0, 0);
+        for (int tries = 0; tries < 1000 && seen < most; tries++) {
+            const uint32_t now = call_the_roll(pool);
+            assert_in_range(now, 1, most);
+            if (now > seen) seen = now;
+        }
+        assert_int_equal(seen, most);
+        run_counting(pool, used[i], 100);
+        assert_int_equal(cdz_pool_threads(pool), 4);
+    }
+    cdz_pool_use(pool, 1); /* and can be ended while some sleep */
+    cdz_pool_destroy(pool);
+}
+
 static void scratch_grows_between_jobs(void **state)
 {
     (void)state;
@@ -265,6 +326,7 @@ int main(void)
         cmocka_unit_test(chunks_are_committed_once),
         cmocka_unit_test(tasks_run_once),
         cmocka_unit_test(a_held_up_worker_holds_nobody_up),
+        cmocka_unit_test(as_many_work_as_are_to),
         cmocka_unit_test(scratch_grows_between_jobs),
         cmocka_unit_test(backends_beside_each_other),
         cmocka_unit_test(cores_are_counted_within_the_mask),

@@ -4,5 +4,7 @@
 
 /* Monotonic seconds. */
 double cdz_now_s(void);
+/* Seconds that the calling thread has had of a core. */
+double cdz_thread_s(void);
 
 #endif

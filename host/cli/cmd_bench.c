@@ -214,6 +214,7 @@ static void add_times(cdz_work_times *sum, const cdz_work_times *t)
     sum->passes += t->passes;
     sum->rows += t->rows;
     sum->switches += t->switches;
+    sum->fewer += t->fewer;
     for (int w = 0; w < CDZ_N_WORK; w++) sum->seconds[w] += t->seconds[w];
 }
 

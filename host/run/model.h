@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "load/model_files.h"
+#include "run/crew.h"
 #include "run/forward.h"
 #include "run/job.h"
 #include "run/kv.h"
@@ -36,6 +37,7 @@ struct cdz_run_model {
     cdz_kv_pool *pool; /* [engine] NULL until the first request */
     cdz_layers *layers;
     bool has_run;        /* [engine] a pass, at least */
+    cdz_crew crew;       /* [engine] how many threads its passes run on */
     cdz_run_model *next; /* in the engine's list; under its lock */
     bool condemned;      /* nobody holds it: the engine thread takes it apart; under the lock */
 

@@ -65,7 +65,8 @@ static cdz_work_times pass_since(const cdz_work_times *now, const cdz_work_times
 {
     cdz_work_times d = {.passes = now->passes - before->passes,
                         .rows = now->rows - before->rows,
-                        .switches = now->switches - before->switches};
+                        .switches = now->switches - before->switches,
+                        .fewer = now->fewer - before->fewer};
     for (int w = 0; w < CDZ_N_WORK; w++) d.seconds[w] = now->seconds[w] - before->seconds[w];
     return d;
 }
@@ -95,9 +96,11 @@ double cdz_work_own_seconds(const cdz_work_times *times)
 
 void cdz_work_write_json(const cdz_work_times *times, cdz_buf *out)
 {
-    cdz_buf_printf(out, "{\"passes\": %llu, \"rows\": %llu, \"switches\": %llu, \"ms\": {",
-                   (unsigned long long)times->passes, (unsigned long long)times->rows,
-                   (unsigned long long)times->switches);
+    cdz_buf_printf(
+        out,
+        "{\"passes\": %llu, \"rows\": %llu, \"switches\": %llu, \"fewer_threads\": %llu, \"ms\": {",
+        (unsigned long long)times->passes, (unsigned long long)times->rows,
+        (unsigned long long)times->switches, (unsigned long long)times->fewer);
     for (int w = 0; w < CDZ_N_WORK; w++)
         cdz_buf_printf(out, "%s\"%s\": %.4f", w ? ", " : "", kinds[w].name, times->seconds[w] * 1e3);
     cdz_buf_puts(out, "}}");
@@ -153,7 +156,8 @@ void cdz_profile_write_table(const cdz_profile_times *times, cdz_buf *out)
 {
     const cdz_work_times *prompt = &times->pass[CDZ_PASS_PROMPT],
                          *decode = &times->pass[CDZ_PASS_DECODE];
-    const uint64_t switches = prompt->switches + decode->switches;
+    const uint64_t switches = prompt->switches + decode->switches,
+                   fewer = prompt->fewer + decode->fewer;
     cdz_buf_printf(out, "  %-10s %10s %10s %10s %7s\n", "", "prompt ms", "decode ms", "us a step",
                    "share");
     for (int w = 0; w < CDZ_N_WORK; w++) write_kind(times, w, out);
@@ -166,6 +170,10 @@ void cdz_profile_write_table(const cdz_profile_times *times, cdz_buf *out)
                    (unsigned long long)prompt->passes, (unsigned long long)prompt->rows,
                    (unsigned long long)decode->passes, (unsigned long long)decode->rows,
                    (unsigned long long)times->requests, (unsigned long long)switches);
+    if (fewer > 0)
+        cdz_buf_printf(
+            out, "  %llu passes ran on fewer threads: other programs keep this one's waiting\n",
+            (unsigned long long)fewer);
     write_rows_moved(&times->scores, out);
     cdz_buf_printf(out,
                    "  The engine's own work (schedule, strategy, rules): %.1f us a step, %.1f us for "

@@ -33,6 +33,7 @@ typedef enum cdz_pass { CDZ_PASS_PROMPT, CDZ_PASS_DECODE, CDZ_N_PASSES } cdz_pas
 
 typedef struct cdz_work_times {
     uint64_t passes, rows, switches; /* switches of fibres */
+    uint64_t fewer;                  /* passes on fewer threads than there are: crew.h */
     double seconds[CDZ_N_WORK];
 } cdz_work_times;
 
@@ -77,7 +78,7 @@ cdz_profile_times cdz_profile_since(const cdz_profile_times *now, const cdz_prof
 double cdz_work_seconds(const cdz_work_times *times); /* all kinds */
 /* The engine's own: schedule, strategy and rules. */
 double cdz_work_own_seconds(const cdz_work_times *times);
-/* {"passes": .., "rows": .., "switches": .., "ms": {"schedule": .., ..}} */
+/* {"passes": .., "rows": .., "switches": .., "fewer_threads": .., "ms": {"schedule": .., ..}} */
 void cdz_work_write_json(const cdz_work_times *times, cdz_buf *out);
 /* {"requests": .., "prompt": PHASE, "decode": PHASE} */
 void cdz_profile_write_json(const cdz_profile_times *times, const char *device, cdz_buf *out);

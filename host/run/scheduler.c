@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "run/engine_parts.h"
 
 /* --- counters ------------------------------------------------------------------------------------------------------- */
@@ -237,10 +238,26 @@ static void note_pass(cdz_engine *engine)
     engine->profile->times.pass[engine->profile->pass].passes++;
 }
 
-static void run_pass(cdz_engine *engine, cdz_layers *layers, cdz_want *const *wants, uint32_t n)
+/* One pass, on as many threads as its model's crew has. Returns its rows. */
+static uint32_t run_crewed(cdz_engine *engine, cdz_run_model *model, cdz_want *const *wants,
+                           uint32_t n)
+{
+    cdz_backend *device = model->device;
+    if (!device->api->use_threads) return cdz_layers_pass(model->layers, wants, n);
+    if (model->crew.most == 0) cdz_crew_begin(&model->crew, device->api->n_threads(device));
+    device->api->use_threads(device, model->crew.now);
+    if (engine->profile && model->crew.now < model->crew.most)
+        engine->profile->times.pass[engine->profile->pass].fewer++;
+    const double start = cdz_now_s(), ran = cdz_thread_s();
+    const uint32_t rows = cdz_layers_pass(model->layers, wants, n);
+    cdz_crew_note(&model->crew, &(cdz_crew_pass){rows, cdz_now_s() - start, cdz_thread_s() - ran});
+    return rows;
+}
+
+static void run_pass(cdz_engine *engine, cdz_run_model *model, cdz_want *const *wants, uint32_t n)
 {
     if (engine->profile) note_pass(engine);
-    const uint32_t rows = cdz_layers_pass(layers, wants, n);
+    const uint32_t rows = run_crewed(engine, model, wants, n);
     engine->now.passes++;
     engine->now.pass_rows += rows;
     if (engine->profile) engine->profile->times.pass[engine->profile->pass].rows += rows;
@@ -269,7 +286,7 @@ static void run_passes(cdz_engine *engine)
         bring_panels(engine, model);
         for (uint32_t at = 0, same; at < n; at += same) {
             same = same_depth(engine->wants + at, n - at);
-            run_pass(engine, model->layers, engine->wants + at, same);
+            run_pass(engine, model, engine->wants + at, same);
         }
         still_whole(engine, model);
     }

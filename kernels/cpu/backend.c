@@ -99,6 +99,11 @@ static uint32_t n_threads(const cdz_backend *b)
     return cdz_pool_threads(((const cpu_backend *)b)->pool);
 }
 
+static void use_threads(cdz_backend *b, uint32_t n)
+{
+    cdz_pool_use(cdz_cpu(b)->pool, n);
+}
+
 static void parallel(cdz_backend *b, void (*task)(void *arg, size_t i), void *arg, size_t n)
 {
     cdz_pool_tasks(cdz_cpu(b)->pool, task, arg, n);
@@ -144,6 +149,7 @@ static const cdz_backend_api operations = {
     .free = release,
     .sync = sync,
     .n_threads = n_threads,
+    .use_threads = use_threads,
     .upload = move,
     .download = move,
     .copy = move,

@@ -53,6 +53,7 @@ typedef struct worker {
     _Alignas(64)
         atomic_uint_least64_t pin; /* the value of `current` it acts on, 0 when it is outside */
     cdz_pool *pool;
+    uint32_t index;
     void *scratch;
     pthread_t thread;
 } worker;
@@ -61,6 +62,7 @@ struct cdz_pool {
     _Alignas(64) atomic_uint_least64_t current; /* count << 32 | slot index + 1; 0: no work */
     _Alignas(64) atomic_uint signal; /* changes with every piece of work; idle workers sleep on it */
     atomic_uint sleepers;
+    atomic_uint used; /* workers that take part; the others sleep on it */
     atomic_bool stopping;
     _Alignas(64) uint32_t n_workers; /* besides the caller */
     uint32_t count;
@@ -164,6 +166,15 @@ static unsigned await_signal(cdz_pool *pool, unsigned seen)
     return atomic_load(&pool->signal);
 }
 
+/* Sleeps while this worker is not among those that take part. */
+static void await_turn(cdz_pool *pool, const worker *w)
+{
+    for (unsigned used; (used = atomic_load(&pool->used)) <= w->index;) {
+        if (atomic_load(&pool->stopping)) return;
+        futex_wait(&pool->used, used);
+    }
+}
+
 static void *worker_main(void *argument)
 {
     worker *w = argument;
@@ -171,6 +182,7 @@ static void *worker_main(void *argument)
     cdz_machine_set_rounding();
     for (unsigned seen = 0;;) {
         seen = await_signal(pool, seen);
+        await_turn(pool, w);
         if (atomic_load(&pool->stopping)) return NULL;
         slot *s = pin_current(pool, w);
         if (!s) continue;
@@ -184,6 +196,17 @@ static void call_workers(cdz_pool *pool, size_t n)
     atomic_fetch_add(&pool->signal, 1);
     if (atomic_load(&pool->sleepers) > 0)
         futex_wake(&pool->signal, n < pool->n_workers ? (unsigned)n : pool->n_workers);
+}
+
+/* Everybody is called after the change: who is out goes to the other bed, so that no call for few wakes one of them. */
+void cdz_pool_use(cdz_pool *pool, uint32_t n_threads)
+{
+    uint32_t workers = n_threads > 0 ? n_threads - 1 : 0;
+    if (workers > pool->n_workers) workers = pool->n_workers;
+    if (atomic_load(&pool->used) == workers) return;
+    atomic_store(&pool->used, workers);
+    futex_wake(&pool->used, pool->n_workers);
+    call_workers(pool, pool->n_workers);
 }
 
 /* ---- the caller ---- */
@@ -211,7 +234,7 @@ static void open_slot(cdz_pool *pool, slot *s, unsigned n)
     atomic_store_explicit(&s->caller_sleeps, false, memory_order_relaxed);
     if (++pool->count == 0) pool->count = 1;
     atomic_store(&pool->current, (uint64_t)pool->count << 32 | ((uint64_t)(s - pool->slots) + 1));
-    if (n > 1 && pool->n_workers > 0) call_workers(pool, n - 1);
+    if (n > 1 && atomic_load(&pool->used) > 0) call_workers(pool, n - 1);
 }
 
 /* Waits, at first on the core, until all of a slot's work is finished. */
@@ -378,9 +401,11 @@ static bool start_worker(worker *w)
 
 static void start_workers(cdz_pool *pool, uint32_t n)
 {
+    atomic_store(&pool->used, n);
     for (uint32_t i = 0; i < n; i++) {
         worker *w = &pool->workers[i];
         w->pool = pool;
+        w->index = i;
         w->scratch = cdz_aligned_zeroed(pool->scratch_bytes);
         if (w->scratch && start_worker(w)) {
             pool->n_workers++;
@@ -388,8 +413,9 @@ static void start_workers(cdz_pool *pool, uint32_t n)
         }
         cdz_aligned_free(w->scratch);
         w->scratch = NULL;
-        return;
+        break;
     }
+    atomic_store(&pool->used, pool->n_workers);
 }
 
 cdz_pool *cdz_pool_create(uint32_t n_threads, size_t scratch_bytes)
@@ -415,6 +441,7 @@ void cdz_pool_destroy(cdz_pool *pool)
 {
     if (!pool) return;
     atomic_store(&pool->stopping, true);
+    cdz_pool_use(pool, pool->n_workers + 1);
     call_workers(pool, pool->n_workers);
     for (uint32_t i = 0; i < pool->n_workers; i++) {
         pthread_join(pool->workers[i].thread, NULL);

@@ -35,6 +35,9 @@ cdz_pool *cdz_pool_create(uint32_t n_threads, size_t scratch_bytes);
 void cdz_pool_destroy(cdz_pool *pool);
 
 uint32_t cdz_pool_threads(const cdz_pool *pool);
+/* From the next job on, at most so many of them work, the caller among them; the others sleep until this is raised again. At
+ * first all do. */
+void cdz_pool_use(cdz_pool *pool, uint32_t n_threads);
 
 /* Operand memory for the next job, of at most n_chunks; 64-byte aligned; valid until that job
  * returns. NULL when out of memory. */

@@ -1,0 +1,102 @@
+/* crew.c - see crew.h. */
+#include "run/crew.h"
+
+enum { LEAST_PASSES = 4, IGNORED = 1 };
+
+static const double stretch_s = 0.1; /* at least: time slices are some milliseconds */
+static const double all_time =
+    0.95; /* of the wall's that a thread has of a core when nobody else wants it */
+static const double worth = 0.97; /* of the time before, for a trial to be won */
+static const double shortest_rest_s = 0.25, longest_rest_s = 4;
+
+void cdz_crew_begin(cdz_crew *crew, uint32_t most)
+{
+    *crew = (cdz_crew){.most = most, .now = most, .next_rest_s = shortest_rest_s};
+}
+
+/* --- stretches -------------------------------------------------------------------------------------------------------- */
+
+static bool complete(const cdz_crew_stretch *s)
+{
+    return s->passes >= LEAST_PASSES && s->wall_s >= stretch_s;
+}
+
+static double cost(const cdz_crew_stretch *s)
+{
+    return s->wall_s / s->passes;
+}
+
+static bool kept_waiting(const cdz_crew_stretch *s)
+{
+    return s->ran_s < all_time * s->wall_s;
+}
+
+static void add(cdz_crew_stretch *s, const cdz_crew_pass *pass)
+{
+    if (pass->rows != s->rows) *s = (cdz_crew_stretch){.rows = pass->rows};
+    s->passes++;
+    s->wall_s += pass->wall_s;
+    s->ran_s += pass->ran_s;
+}
+
+/* --- trials ----------------------------------------------------------------------------------------------------------- */
+
+static void go_to(cdz_crew *c, uint32_t threads)
+{
+    c->now = threads;
+    c->ignored = IGNORED;
+    c->seen = (cdz_crew_stretch){0};
+}
+
+static uint32_t step(const cdz_crew *c)
+{
+    return c->now < 16 ? 1 : c->now / 8;
+}
+
+/* Another number that is worth a trial after what was seen; 0: none is. */
+static uint32_t candidate(cdz_crew *c)
+{
+    const bool down = c->now > 1 && kept_waiting(&c->seen), up = c->now < c->most;
+    if (!down && !up) return 0;
+    const bool upwards = up && (!down || c->up_next);
+    c->up_next = !upwards;
+    if (!upwards) return c->now - step(c);
+    return c->most - c->now < step(c) ? c->most : c->now + step(c);
+}
+
+static void start_trial(cdz_crew *c, uint32_t threads)
+{
+    c->settled = c->now;
+    c->before = c->seen;
+    go_to(c, threads);
+}
+
+static void end_trial(cdz_crew *c, bool won)
+{
+    if (!won) go_to(c, c->settled);
+    c->settled = 0;
+    if (won) c->next_rest_s = shortest_rest_s;
+    c->rest_s = c->next_rest_s;
+    c->next_rest_s = 2 * c->next_rest_s < longest_rest_s ? 2 * c->next_rest_s : longest_rest_s;
+}
+
+uint32_t cdz_crew_note(cdz_crew *c, const cdz_crew_pass *pass)
+{
+    if (c->most < 2) return c->most;
+    c->rest_s -= pass->wall_s;
+    if (c->settled != 0 && pass->rows != c->before.rows) end_trial(c, false);
+    if (c->ignored > 0) {
+        c->ignored--;
+        return c->now;
+    }
+    add(&c->seen, pass);
+    if (!complete(&c->seen)) return c->now;
+    if (c->settled != 0) {
+        end_trial(c, cost(&c->seen) < worth * cost(&c->before));
+    } else if (c->rest_s <= 0) {
+        const uint32_t other = candidate(c);
+        if (other != 0) start_trial(c, other);
+    }
+    c->seen = (cdz_crew_stretch){0};
+    return c->now;
+}
