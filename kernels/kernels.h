@@ -158,6 +158,10 @@ typedef struct cdz_leaders {
     uint32_t n; /* told: how many there are; above CDZ_LEADERS_MOST: too many, or a NaN in the row, and no list */
     float low; /* a little below the score that many are not below; -FLT_MAX: all else is -inf */
     double mass; /* the sum of exp(x / divisor - top / divisor), off by less than 16 roundings of float32 */
+    const int32_t
+        *edited; /* (n_edited) asked: indices of scores that are wanted whatever the others are */
+    uint32_t n_edited;
+    float *was; /* (n_edited) told, NaN in the row or not: those scores */
 } cdz_leaders;
 
 typedef struct cdz_backend cdz_backend;

@@ -55,9 +55,12 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return step->shared ? sequences_apply(step, scores) : CDZ_OK;
 }
 
+CDZ_EDIT_FORM(sequences_edits)
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "bad_words_ids", .version = "1.0.0",
-             .summary = "Never complete given token sequences", CDZ_PARAMS(bad_words_ids, params)},
+             .summary = "Never complete given token sequences", CDZ_PARAMS(bad_words_ids, params),
+             .extension = edit_extension},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE,
     .create = create,
     .idle = idle,

@@ -40,10 +40,19 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return CDZ_OK;
 }
 
+static bool edits(const cdz_step *step, uint32_t r, cdz_ids *out)
+{
+    const begin_suppress_tokens *p = step->params;
+    return step->input_ids[r].len != begin_index(step) ||
+           list_ids(step, p->begin_suppress_tokens, out);
+}
+
+CDZ_EDIT_FORM(edits)
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "begin_suppress_tokens", .version = "1.0.0",
              .summary = "Mask given tokens at the beginning",
-             CDZ_PARAMS(begin_suppress_tokens, params)},
+             CDZ_PARAMS(begin_suppress_tokens, params), .extension = edit_extension},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE | CDZ_HISTORY_SPARSE,
     .idle = idle,
     .apply = apply,

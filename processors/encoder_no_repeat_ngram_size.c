@@ -44,10 +44,18 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return CDZ_OK;
 }
 
+static bool edits(const cdz_step *step, uint32_t r, cdz_ids *out)
+{
+    *out = prompt_of_row(step, r);
+    return true;
+}
+
+CDZ_EDIT_FORM(edits)
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "encoder_no_repeat_ngram_size", .version = "1.0.0",
              .summary = "Never copy a sequence of n tokens from the prompt",
-             CDZ_PARAMS(encoder_no_repeat_ngram_size, params)},
+             CDZ_PARAMS(encoder_no_repeat_ngram_size, params), .extension = edit_extension},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE,
     .idle = idle,
     .apply = apply,

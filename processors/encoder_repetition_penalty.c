@@ -25,30 +25,45 @@ static bool idle(const cdz_step *step)
     return !p->encoder_repetition_penalty.set || p->encoder_repetition_penalty.value == 1.0;
 }
 
+/* The prompt whose tokens are raised in row r; empty: none are. */
+static cdz_ids raised(const cdz_step *step, uint32_t r)
+{
+    bool quirks = false;
+
+    if (step->host->config(step, "quirks", CDZ_T_BOOL, &quirks) != CDZ_OK || !quirks)
+        return prompt_of_row(step, r);
+    if (step->row_index[r] >= step->request->n_prompts) return (cdz_ids){0};
+    return step->request->prompts[step->row_index[r]];
+}
+
 static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 {
     const encoder_repetition_penalty *p = step->params;
     const float q = (float)(1.0 / p->encoder_repetition_penalty.value);
-    bool quirks = false;
     const cdz_vec *vec = cdz_get_vec(step);
     void *scratch = row_scratch(step, scores);
 
     if (!scratch) return CDZ_E_NOMEM;
-    if (step->host->config(step, "quirks", CDZ_T_BOOL, &quirks) != CDZ_OK) quirks = false;
     for (uint32_t r = 0; r < scores->n_rows; r++) {
-        if (quirks && step->row_index[r] >= step->request->n_prompts) continue;
-        const cdz_ids ids =
-            quirks ? step->request->prompts[step->row_index[r]] : prompt_of_row(step, r);
+        const cdz_ids ids = raised(step, r);
         CDZ_TRY(need_ids_in_vocabulary(step, ids, scores->n_vocab));
         vec->penalize(cdz_row(scores, r), scores->n_vocab, ids.at, ids.len, q, scratch);
     }
     return CDZ_OK;
 }
 
+static bool edits(const cdz_step *step, uint32_t r, cdz_ids *out)
+{
+    *out = raised(step, r);
+    return true;
+}
+
+CDZ_EDIT_FORM(edits)
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "encoder_repetition_penalty", .version = "1.0.0",
              .summary = "Favour tokens of the prompt",
-             CDZ_PARAMS(encoder_repetition_penalty, params)},
+             CDZ_PARAMS(encoder_repetition_penalty, params), .extension = edit_extension},
     .caps = CDZ_ROWWISE,
     .create = create,
     .idle = idle,

@@ -53,10 +53,19 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return CDZ_OK;
 }
 
+static bool edits(const cdz_step *step, uint32_t r, cdz_ids *out)
+{
+    (void)r;
+    *out = step->request->eos;
+    return true;
+}
+
+CDZ_EDIT_FORM(edits)
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "exponential_decay_length_penalty", .version = "1.0.0",
              .summary = "Favour the end of sequence more and more past a length",
-             CDZ_PARAMS(exponential_decay_length_penalty, params)},
+             CDZ_PARAMS(exponential_decay_length_penalty, params), .extension = edit_extension},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE,
     .idle = idle,
     .begin = begin,

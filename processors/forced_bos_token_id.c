@@ -28,10 +28,18 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return CDZ_OK;
 }
 
+static bool edits(const cdz_step *step, uint32_t r, cdz_ids *out)
+{
+    (void)out;
+    return step->input_ids[r].len != 1;
+}
+
+CDZ_EDIT_FORM(edits)
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "forced_bos_token_id", .version = "1.0.0",
              .summary = "Force the first token after a lone start token",
-             CDZ_PARAMS(forced_bos_token_id, params)},
+             CDZ_PARAMS(forced_bos_token_id, params), .extension = edit_extension},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE,
     .idle = idle,
     .apply = apply,

@@ -40,10 +40,18 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return CDZ_OK;
 }
 
+static bool edits(const cdz_step *step, uint32_t r, cdz_ids *out)
+{
+    if ((int64_t)step->input_ids[r].len < least(step)) *out = step->request->eos;
+    return true;
+}
+
+CDZ_EDIT_FORM(edits)
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "min_length", .version = "1.0.0",
              .summary = "Hold back the end of sequence for a total length",
-             CDZ_PARAMS(min_length, params)},
+             CDZ_PARAMS(min_length, params), .extension = edit_extension},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE | CDZ_HISTORY_SPARSE,
     .idle = idle,
     .apply = apply,

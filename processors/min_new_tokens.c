@@ -29,10 +29,21 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return CDZ_OK;
 }
 
+static bool edits(const cdz_step *step, uint32_t r, cdz_ids *out)
+{
+    const min_new_tokens *p = step->params;
+    const int64_t n = (int64_t)step->input_ids[r].len - step->request->prompt_len;
+
+    if (n < p->min_new_tokens.value) *out = step->request->eos;
+    return true;
+}
+
+CDZ_EDIT_FORM(edits)
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "min_new_tokens", .version = "1.0.0",
              .summary = "Hold back the end of sequence for some new tokens",
-             CDZ_PARAMS(min_new_tokens, params)},
+             CDZ_PARAMS(min_new_tokens, params), .extension = edit_extension},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE | CDZ_HISTORY_SPARSE,
     .idle = idle,
     .apply = apply,

@@ -31,10 +31,19 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return CDZ_OK;
 }
 
+/* What follows something in the row is in it. */
+static bool edits(const cdz_step *step, uint32_t r, cdz_ids *out)
+{
+    *out = step->input_ids[r];
+    return true;
+}
+
+CDZ_EDIT_FORM(edits)
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "no_repeat_ngram_size", .version = "1.0.0",
              .summary = "Never repeat a sequence of n tokens",
-             CDZ_PARAMS(no_repeat_ngram_size, params)},
+             CDZ_PARAMS(no_repeat_ngram_size, params), .extension = edit_extension},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE | CDZ_HISTORY_SPARSE,
     .idle = idle,
     .apply = apply,

@@ -45,10 +45,23 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return CDZ_OK;
 }
 
+static bool edits(const cdz_step *step, uint32_t r, cdz_ids *out)
+{
+    const repetition_penalty *p = step->params;
+    const uint64_t ignored = (uint64_t)p->prompt_ignore_length.value;
+    const cdz_ids ids = step->input_ids[r];
+
+    if (!ids_in_vocabulary(ids, step->request->n_vocab)) return false; /* apply fails */
+    if (ignored < ids.len) *out = (cdz_ids){ids.at + ignored, ids.len - (uint32_t)ignored};
+    return true;
+}
+
+CDZ_EDIT_FORM(edits)
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "repetition_penalty", .version = "1.0.0",
              .summary = "Penalise tokens that are already in the row",
-             CDZ_PARAMS(repetition_penalty, params)},
+             CDZ_PARAMS(repetition_penalty, params), .extension = edit_extension},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE | CDZ_HISTORY_SPARSE,
     .create = create,
     .idle = idle,

@@ -93,10 +93,12 @@ static cdz_status begin(const cdz_step *step, void **shared)
     return CDZ_OK;
 }
 
+CDZ_EDIT_FORM(sequences_edits)
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "sequence_bias", .version = "1.0.0",
              .summary = "Favour or disfavour the tokens that complete given sequences",
-             CDZ_PARAMS(sequence_bias, params)},
+             CDZ_PARAMS(sequence_bias, params), .extension = edit_extension},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE,
     .create = create,
     .idle = idle,

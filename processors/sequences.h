@@ -20,6 +20,8 @@ typedef struct sequences {
     float *single;    /* n_vocab */
     sequence *longer; /* those of two tokens and more, n of them */
     uint32_t n;
+    int32_t *last; /* (n_last) the last token of each */
+    uint32_t n_last;
 } sequences;
 
 static inline sequences *sequences_new(const cdz_step *step, uint32_t room)
@@ -28,7 +30,8 @@ static inline sequences *sequences_new(const cdz_step *step, uint32_t room)
     if (!s) return NULL;
     s->single = cdz_alloc(step, step->request->n_vocab * sizeof *s->single);
     s->longer = cdz_alloc(step, (size_t)room * sizeof *s->longer + 1);
-    return s->single && s->longer ? s : NULL;
+    s->last = cdz_alloc(step, (size_t)room * sizeof *s->last + 1);
+    return s->single && s->longer && s->last ? s : NULL;
 }
 
 static inline cdz_status sequences_add(const cdz_step *step, sequences *s, cdz_int_list ids,
@@ -46,6 +49,7 @@ static inline cdz_status sequences_add(const cdz_step *step, sequences *s, cdz_i
         s->single[ids.at[0]] = value;
     else
         s->longer[s->n++] = (sequence){ids.at, ids.len, value};
+    s->last[s->n_last++] = (int32_t)ids.at[ids.len - 1];
     return CDZ_OK;
 }
 
@@ -78,6 +82,16 @@ static inline cdz_status sequences_apply(const cdz_step *step, cdz_scores *score
         vec->add_v(cdz_row(scores, r), bias, n_vocab);
     }
     return CDZ_OK;
+}
+
+/* Whether they fire or not: there are few. */
+static inline bool sequences_edits(const cdz_step *step, uint32_t r, cdz_ids *out)
+{
+    const sequences *s = step->shared;
+
+    (void)r;
+    if (s) *out = (cdz_ids){s->last, s->n_last};
+    return true;
 }
 
 #endif

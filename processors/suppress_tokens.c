@@ -25,9 +25,18 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return CDZ_OK;
 }
 
+static bool edits(const cdz_step *step, uint32_t r, cdz_ids *out)
+{
+    (void)r;
+    return list_ids(step, ((const suppress_tokens *)step->params)->suppress_tokens, out);
+}
+
+CDZ_EDIT_FORM(edits)
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "suppress_tokens", .version = "1.0.0",
-             .summary = "Mask given tokens always", CDZ_PARAMS(suppress_tokens, params)},
+             .summary = "Mask given tokens always", CDZ_PARAMS(suppress_tokens, params),
+             .extension = edit_extension},
     .caps = CDZ_ROWWISE | CDZ_HISTORY_SPARSE,
     .idle = idle,
     .apply = apply,

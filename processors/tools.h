@@ -30,6 +30,13 @@ static inline size_t tokens_to_keep(const cdz_step *step, cdz_opt_int own)
     return step->request->eos.len > 0 ? (size_t)step->request->eos.len + 1 : 2;
 }
 
+static inline bool ids_in_vocabulary(cdz_ids ids, uint32_t n_vocab)
+{
+    for (uint32_t i = 0; i < ids.len; i++)
+        if (ids.at[i] < 0 || (uint32_t)ids.at[i] >= n_vocab) return false;
+    return true;
+}
+
 /* The range of ids that have a score. */
 static inline cdz_status need_ids_in_vocabulary(const cdz_step *step, cdz_ids ids, uint32_t n_vocab)
 {
@@ -62,5 +69,34 @@ static inline void suppress_ids(float *row, uint32_t n_vocab, cdz_int_list ids)
     for (uint32_t i = 0; i < ids.len; i++)
         if (ids.at[i] >= 0 && ids.at[i] < n_vocab) row[ids.at[i]] = -INFINITY;
 }
+
+/* Those of a parameter's ids that have a score, in scratch memory. */
+static inline bool list_ids(const cdz_step *step, cdz_int_list list, cdz_ids *out)
+{
+    int32_t *ids = cdz_scratch(step, list.len * sizeof *ids + 1);
+    uint32_t n = 0;
+
+    if (!ids) return false;
+    for (uint32_t i = 0; i < list.len; i++)
+        if (list.at[i] >= 0 && list.at[i] < step->request->n_vocab) ids[n++] = (int32_t)list.at[i];
+    *out = (cdz_ids){ids, n};
+    return true;
+}
+
+/* The form of a processor that changes few scores (cadenza/ext/form.h), those that `lists` lists. */
+static inline bool describe_edit(const cdz_step *step, cdz_form *out)
+{
+    (void)step;
+    out->kind = CDZ_FORM_EDIT;
+    return true;
+}
+
+#define CDZ_EDIT_FORM(lists)                                                                       \
+    static const cdz_form_api edit_form = {                                                        \
+        .size = sizeof edit_form, .describe = describe_edit, .edits = (lists)};                    \
+    static const void *edit_extension(const char *id)                                              \
+    {                                                                                              \
+        return strcmp(id, CDZ_EXT_FORM) == 0 ? &edit_form : NULL;                                  \
+    }
 
 #endif

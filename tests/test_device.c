@@ -213,8 +213,50 @@ static const struct {
      "\"return_dict_in_generate\": true, \"output_scores\": true}}",
      0, 0, "the answer"},
     {"processors read theirs",
+     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"do_sample\": true, "
+     "\"typical_p\": 0.5, \"seed\": 2}}",
+     0, 0, "typical_p"},
+    {"of a penalty the row's ids come",
      "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"repetition_penalty\": 1.3}}",
-     0, 0, "repetition_penalty"},
+     FIVE_STEPS, 0, NULL},
+    {"of one that raises",
+     "{\"prompt_ids\": [[1, 5, 9], [7, 7, 7]], \"kwargs\": {\"max_new_tokens\": 5, "
+     "\"repetition_penalty\": 0.6}}",
+     2 * FIVE_STEPS, 0, NULL},
+    {"of one, rows alike",
+     "{\"prompt_ids\": [[1, 5, 9], [1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, "
+     "\"repetition_penalty\": 1.9}}",
+     2 * FIVE_STEPS, 0, NULL},
+    {"of all that change few scores",
+     "{\"prompt_ids\": [[1, 5, 9, 5], [2, 2, 2, 2]], \"kwargs\": {\"max_new_tokens\": 5, "
+     "\"repetition_penalty\": 1.1, \"no_repeat_ngram_size\": 2, \"bad_words_ids\": [[17], [5, 40]], "
+     "\"sequence_bias\": [[[33], 4.0], [[9, 5], -2.5]], \"suppress_tokens\": [4, 100, 9999], "
+     "\"begin_suppress_tokens\": [31], \"min_new_tokens\": 3, \"eos_token_id\": [2, 370], "
+     "\"encoder_repetition_penalty\": 1.2, \"encoder_no_repeat_ngram_size\": 3, "
+     "\"exponential_decay_length_penalty\": [3, 1.01]}}",
+     2 * FIVE_STEPS, 0, NULL},
+    {"a masked end that is favoured is NaN, and reads its row",
+     "{\"prompt_ids\": [[11, 15, 19, 21, 25, 29, 31, 35, 39]], "
+     "\"kwargs\": {\"max_new_tokens\": 5, \"min_new_tokens\": 4, "
+     "\"eos_token_id\": 2, \"exponential_decay_length_penalty\": [2, 1.01]}}",
+     4, 1, NULL},
+    {"a forced token reads its row",
+     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"forced_eos_token_id\": 8}}",
+     FIVE_STEPS - 1, 0, "forced_eos_token_id"},
+    {"drawn after a penalty",
+     "{\"prompt_ids\": [[1, 5, 9], [1, 7, 2]], \"kwargs\": {\"max_new_tokens\": 5, "
+     "\"do_sample\": true, \"seed\": 6, \"temperature\": 0.7, \"top_k\": 12, "
+     "\"repetition_penalty\": 1.7}}",
+     2 * FIVE_STEPS, 0, NULL},
+    {"drawn by probability after penalties",
+     "{\"prompt_ids\": [[1, 5, 9], [1, 7, 2]], \"kwargs\": {\"max_new_tokens\": 5, "
+     "\"do_sample\": true, \"seed\": 8, \"temperature\": 0.4, \"top_k\": 0, \"top_p\": 0.8, "
+     "\"repetition_penalty\": 0.8, \"no_repeat_ngram_size\": 1}}",
+     2 * FIVE_STEPS, 0, NULL},
+    {"drawn from all tokens after a penalty, rows are read",
+     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"do_sample\": true, "
+     "\"seed\": 5, \"top_k\": 0, \"repetition_penalty\": 1.5}}",
+     1, 1, "sample"},
     {"drawn rows stay",
      "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"do_sample\": true, "
      "\"seed\": 3, \"temperature\": 0.8, \"top_k\": 20, \"top_p\": 0.9, \"min_p\": 0.02}}",

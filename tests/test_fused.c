@@ -1,7 +1,7 @@
 /* test_fused.c - runs of processors in one walk: the same rows, bit for bit, as one operation after the other. */
 #include "test_vec_support.h"
 
-#include "vec/fused.h"
+#include "vec/leading.h"
 #include "vec/vec.h"
 
 #include <float.h>
@@ -166,7 +166,7 @@ static double mass_of(size_t n, float top, const cdz_form *f, size_t n_forms)
 /* What a device would tell of the row: about `least` of its best. */
 static cdz_leading lead_row(size_t n, size_t least, const cdz_form *f, size_t n_forms)
 {
-    cdz_leading l = {.ids = lead_ids, .x = lead_x, .low = -FLT_MAX};
+    cdz_leading l = {.ids = lead_ids, .x = lead_x, .low = -FLT_MAX, .mass_off = 16.0};
     memcpy(plain, row, n * sizeof *row);
     qsort(plain, n, sizeof *plain, falling);
     const float last = least < n ? plain[least - 1] : -INFINITY;
@@ -181,14 +181,13 @@ static cdz_leading lead_row(size_t n, size_t least, const cdz_form *f, size_t n_
 }
 
 /* The row's best alone give the same scores, or say that they are too few. */
-static cdz_fusing compare_leading(const char *variant, size_t n, row_kind kind, size_t least,
-                                  const cdz_form *f, size_t n_forms)
+static cdz_fusing compare_known(const char *variant, size_t n, row_kind kind, const cdz_leading *l,
+                                const cdz_form *f, size_t n_forms)
 {
     const cdz_fuser *fuser = cdz_fuser_of(variant);
     cdz_survivors s;
     char run[400];
-    const cdz_leading l = lead_row(n, least, f, n_forms);
-    const cdz_fusing verdict = fuser->run_leading(&l, n, f, n_forms, &s, scratch);
+    const cdz_fusing verdict = fuser->run_leading(l, n, f, n_forms, &s, scratch);
     if (verdict != CDZ_FUSED) return verdict;
     fuser->write(&s, fused, n);
     memcpy(plain, row, n * sizeof *row);
@@ -197,9 +196,63 @@ static cdz_fusing compare_leading(const char *variant, size_t n, row_kind kind, 
     for (size_t i = 0; i < n; i++)
         if (memcmp(&fused[i], &plain[i], sizeof *plain) != 0)
             fail_msg("%s, the best %zu of a %s row of %zu,%s: score %zu is %.9g, expected %.9g",
-                     variant, least, kind_names[kind], n, run, i, (double)fused[i],
-                     (double)plain[i]);
+                     variant, l->n, kind_names[kind], n, run, i, (double)fused[i], (double)plain[i]);
     return verdict;
+}
+
+static cdz_fusing compare_leading(const char *variant, size_t n, row_kind kind, size_t least,
+                                  const cdz_form *f, size_t n_forms)
+{
+    const cdz_leading l = lead_row(n, least, f, n_forms);
+    return compare_known(variant, n, kind, &l, f, n_forms);
+}
+
+enum { MOST_CHANGED = 300 };
+
+static float changed_score(float x)
+{
+    switch (test_random() % 6) {
+    case 0: return x < 0 ? x * 1.3f : x / 1.3f;
+    case 1: return x < 0 ? x * 0.5f : x / 0.5f;
+    case 2: return -INFINITY;
+    case 3: return x + 4.0f;
+    case 4: return lead_x[0];
+    default: return x;
+    }
+}
+
+/* Changes scores of the row, leaders and others; the leaders are told of it as a host would be. */
+static cdz_fusing compare_changed(const char *variant, size_t n, row_kind kind, size_t least,
+                                  const cdz_form *f, size_t n_forms)
+{
+    static int32_t ids[MOST_CHANGED], joined[MOST];
+    static float was[MOST_CHANGED], is[MOST_CHANGED], joined_x[MOST];
+    cdz_leading l = lead_row(n, least, f, n_forms);
+    const size_t n_lead = f[0].kind == CDZ_FORM_DIVIDE, many = 1 + test_random() % 60;
+    cdz_changes c = {.ids = ids, .was = was, .is = is};
+    c.divisor = n_lead ? (float)f[0].amount : 1.0f;
+    if (n_lead && n_forms > 1 && f[1].kind == CDZ_FORM_DIVIDE) c.divisor = 0.0f;
+    if (c.divisor == 0.0f) l.mass = 0.0;
+    l.mass *= 1.0 + ((double)(test_random() % 31) - 15.0) * 0x1p-24;
+    for (size_t i = 0, lead = 0; i < n && c.n < MOST_CHANGED; i++) {
+        const bool leads = lead < l.n && lead_ids[lead] == (int32_t)i;
+        lead += leads;
+        if (test_random() % (leads ? 4 : 1 + n / many) != 0) continue;
+        ids[c.n] = (int32_t)i;
+        was[c.n] = row[i];
+        is[c.n] = changed_score(row[i]);
+        row[i] = is[c.n++];
+    }
+    if (l.n == 0 || l.n + c.n > MOST) return CDZ_FUSE_MANY;
+    if (!cdz_leading_change(&l, &c, joined, joined_x)) return CDZ_FUSE_MANY;
+    for (size_t i = 0, k = 0; i < n; i++) {
+        if (row[i] < l.low) continue;
+        if (k == l.n || l.ids[k] != (int32_t)i || l.x[k] != row[i])
+            fail_msg("%s row of %zu with %zu changes: score %zu is not the list's %zu",
+                     kind_names[kind], n, c.n, i, k);
+        k++;
+    }
+    return compare_known(variant, n, kind, &l, f, n_forms);
 }
 
 static void make_row(size_t n, row_kind kind)
@@ -257,6 +310,28 @@ static void test_random_leading(void **state)
     for (size_t i = 0; i < CDZ_FUSE_KINDS; i++)
         print_message("%s: %zu\n", cdz_fusing_name((cdz_fusing)i), seen[i]);
     assert_true(seen[CDZ_FUSED] > 1000 && seen[CDZ_FUSE_MANY] > 200 && seen[CDZ_FUSE_VALUES] > 20);
+}
+
+static void test_random_changes(void **state)
+{
+    static const size_t sizes[] = {1, 7, 64, 513, 5003, 32000};
+    static const size_t least[] = {1, 10, 50, 256, 1000, 6000};
+    size_t seen[CDZ_FUSE_KINDS] = {0};
+    (void)state;
+    test_seed(79);
+    for (size_t round = 0; round < 6000; round++) {
+        const size_t n = sizes[test_random() % (round % 8 ? 5 : 6)];
+        const row_kind kind = (row_kind)(test_random() % NANS);
+        const size_t n_forms = 1 + test_random() % 3;
+        cdz_form f[FORMS];
+        for (size_t i = 0; i < n_forms; i++) f[i] = any_form();
+        if (!cdz_fusible(f, n_forms)) continue;
+        make_row(n, kind);
+        seen[compare_changed("scalar", n, kind, PICK(least), f, n_forms)]++;
+    }
+    for (size_t i = 0; i < CDZ_FUSE_KINDS; i++)
+        print_message("%s: %zu\n", cdz_fusing_name((cdz_fusing)i), seen[i]);
+    assert_true(seen[CDZ_FUSED] > 1000 && seen[CDZ_FUSE_MANY] > 200 && seen[CDZ_FUSE_CLOSE] > 1);
 }
 
 /* The usual chains fuse on the usual rows: it is not all fallback. */
@@ -322,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_runs),
         cmocka_unit_test(test_random_leading),
+        cmocka_unit_test(test_random_changes),
         cmocka_unit_test(test_usual_runs_fuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,7 +154,7 @@ static double number(const cdz_json *object, const char *name)
 static void the_document_has_every_kind(void **state)
 {
     (void)state;
-    cdz_profile_times t = {.requests = 2, .scores = {5, 2, 7, "org.example.reader"}};
+    cdz_profile_times t = {.requests = 2, .scores = {5, 2, 7, 4000, "org.example.reader"}};
     t.pass[CDZ_PASS_DECODE] = (cdz_work_times){.passes = 4, .rows = 8, .switches = 5};
     for (int w = 0; w < CDZ_N_WORK; w++) t.pass[CDZ_PASS_DECODE].seconds[w] = 0.001 * (w + 1);
     cdz_buf text = {0};
@@ -168,7 +168,7 @@ static void the_document_has_every_kind(void **state)
     assert_int_equal(ms->len, CDZ_N_WORK);
     const cdz_json *scores = cdz_json_get(&document, "scores");
     assert_true(number(scores, "away") > 4.5 && number(scores, "fetched") < 2.5);
-    assert_true(number(scores, "brought") > 6.5);
+    assert_true(number(scores, "brought") > 6.5 && number(scores, "bytes") > 3999.5);
     for (int w = 0; w < CDZ_N_WORK; w++)
         assert_true(fabs(number(ms, cdz_work_name((cdz_work)w)) - (w + 1)) < 1e-9);
     assert_true(fabs(cdz_work_own_seconds(&t.pass[CDZ_PASS_DECODE]) - 0.008) < 1e-12);
@@ -184,14 +184,15 @@ static void differences_are_taken_field_by_field(void **state)
     now.pass[0] = (cdz_work_times){.passes = 11, .rows = 22, .switches = 33};
     before.pass[1].seconds[CDZ_WORK_TEXT] = 1.0;
     now.pass[1].seconds[CDZ_WORK_TEXT] = 1.5;
-    before.scores = (cdz_rows_moved){1, 2, 3, "a"};
-    now.scores = (cdz_rows_moved){11, 22, 33, "b"};
+    before.scores = (cdz_rows_moved){1, 2, 3, 4, "a"};
+    now.scores = (cdz_rows_moved){11, 22, 33, 44, "b"};
     const cdz_profile_times d = cdz_profile_since(&now, &before);
     assert_int_equal(d.requests, 2);
     assert_int_equal(d.pass[0].passes, 10);
     assert_int_equal(d.pass[0].rows, 20);
     assert_int_equal(d.pass[0].switches, 30);
-    assert_true(d.scores.away == 10 && d.scores.fetched == 20 && d.scores.brought == 30);
+    assert_true(d.scores.away == 10 && d.scores.fetched == 20 && d.scores.brought == 30 &&
+                d.scores.bytes == 40);
     assert_true(fabs(cdz_work_seconds(&d.pass[1]) - 0.5) < 1e-12);
 }
 

@@ -257,6 +257,49 @@ static bool do_form(const cdz_form *form, float *x, size_t n, void *scratch)
     }
 }
 
+/* Marks the ids that `edits` lists for the sample's row; false: any score. */
+static bool mark_edits(const sample *s, bool *listed)
+{
+    const uint32_t n = s->f->probe->info.n_vocab;
+    cdz_ids ids;
+    if (!cdz_probe_edits(s->f->probe, (cdz_ids){s->f->ids, s->f->len}, s->f->row, &ids))
+        return false;
+    for (uint32_t i = 0; i < ids.len; i++) {
+        if (ids.at[i] < 0 || (uint32_t)ids.at[i] >= n) return false;
+        listed[ids.at[i]] = true;
+    }
+    return true;
+}
+
+/* An edit changes what it lists, and makes the same of it when all else is other. */
+static cdz_check_state judge_edit(cdz_child *c, const cdz_setup *setup, sample *s)
+{
+    const uint32_t n = s->f->probe->info.n_vocab;
+    bool *listed = cdz_arena_alloc(&c->memory, n * sizeof *listed);
+    if (!listed) return cdz_fail_check(c, "out of memory");
+    const bool told = mark_edits(s, listed);
+    cdz_scratch_reset(&s->f->probe->scratch);
+    if (!told) return CDZ_CHECK_OK;
+    for (uint32_t v = 0; v < n; v++)
+        if (!listed[v] && !same(s->before[v], s->after[v]))
+            return cdz_fail_check(
+                c,
+                "with %s, row %u: the score of token %u changed from %.9g to %.9g, "
+                "and `edits` does not list it",
+                setup->text, s->run, v, (double)s->before[v], (double)s->after[v]);
+    cdz_fill_scores(s->spare, n, s->key + 55555);
+    for (uint32_t v = 0; v < n; v++)
+        if (listed[v]) s->spare[v] = s->before[v];
+    if (ask(s->f, s->spare) != CDZ_OK) return CDZ_CHECK_OK;
+    for (uint32_t v = 0; v < n; v++)
+        if (listed[v] && !cdz_same_bits(&s->spare[v], &s->after[v], 1))
+            return cdz_fail_check(c,
+                                  "with %s, row %u: the score of token %u came out as %.9g, and as "
+                                  "%.9g when scores changed that `edits` does not list",
+                                  setup->text, s->run, v, (double)s->after[v], (double)s->spare[v]);
+    return CDZ_CHECK_OK;
+}
+
 /* Bit for bit: the host may do the one for the other. */
 static cdz_check_state judge_form(cdz_child *c, const cdz_setup *setup, sample *s, void *user)
 {
@@ -266,6 +309,7 @@ static cdz_check_state judge_form(cdz_child *c, const cdz_setup *setup, sample *
     cdz_form form;
     if (!cdz_probe_form(t, &form)) return CDZ_CHECK_OK;
     *said = true;
+    if (form.kind == CDZ_FORM_EDIT) return judge_edit(c, setup, s);
     void *scratch = cdz_scratch_take(&t->scratch, cdz_vec_scratch(n));
     if (!scratch) return cdz_fail_check(c, "out of memory");
     memcpy(s->spare, s->before, n * sizeof *s->spare);

@@ -248,6 +248,17 @@ bool cdz_probe_form(cdz_probe *t, cdz_form *out)
     return says && out->kind != CDZ_FORM_OTHER;
 }
 
+bool cdz_probe_edits(cdz_probe *t, cdz_ids ids, uint32_t row, cdz_ids *out)
+{
+    const cdz_form_api *api = cdz_get_form_api(t->plugin);
+    cdz_step step = step_of(t);
+    step.n_rows = 1;
+    step.input_ids = processor_of(t)->caps & CDZ_NEEDS_IDS ? &ids : NULL;
+    step.row_index = &row;
+    *out = (cdz_ids){0};
+    return api->size >= sizeof *api && api->edits && api->edits(&step, 0, out);
+}
+
 uint32_t cdz_probe_state_size(const cdz_probe *t)
 {
     return is_processor(t) ? processor_of(t)->state_size : criterion_of(t)->state_size;

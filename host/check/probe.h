@@ -67,6 +67,8 @@ void cdz_probe_end(cdz_probe *t);
 
 /* What the processor says of its form for this request (ext/form.h); false: nothing. */
 bool cdz_probe_form(cdz_probe *t, cdz_form *out);
+/* Which scores of a row it may change, of the form that changes few, in scratch memory; false: any. */
+bool cdz_probe_edits(cdz_probe *t, cdz_ids ids, uint32_t row, cdz_ids *out);
 
 uint32_t cdz_probe_state_size(const cdz_probe *t);
 uint32_t cdz_plugin_caps(const cdz_plugin_base *plugin);

@@ -5,7 +5,13 @@
 #include <string.h>
 
 /* Of a device's free memory that rows of one request may take: work memory grows out of the same. */
-enum { MOST_SHARE = 4, LONGEST_REST = 16 };
+enum {
+    MOST_SHARE = 4,
+    LONGEST_REST = 16,
+    MOST_ASKED = CDZ_LEADERS_MOST / 2,
+    SPARE = 256,
+    EDITED_FIRST = 1024
+};
 
 static bool fits(cdz_backend *device, size_t bytes)
 {
@@ -24,7 +30,8 @@ void cdz_away_begin(cdz_away *away, cdz_backend *device, uint32_t n_rows, size_t
         return;
     away->best = calloc(n_rows, sizeof *away->best);
     away->there = calloc(n_rows, sizeof *away->there);
-    if (away->best && away->there) away->rows = device->api->alloc(device, bytes);
+    away->edited = calloc(n_rows, sizeof *away->edited);
+    if (away->best && away->there && away->edited) away->rows = device->api->alloc(device, bytes);
     if (away->rows)
         away->n_rows = n_rows;
     else
@@ -41,6 +48,11 @@ void cdz_away_free(cdz_away *away)
     }
     free(away->leaders);
     free(away->there);
+    for (uint32_t r = 0; r < away->n_rows; r++) {
+        free(away->edited[r].ids);
+        free(away->edited[r].x);
+    }
+    free(away->edited);
     *away = (cdz_away){0};
 }
 
@@ -73,6 +85,41 @@ bool cdz_away_wish(cdz_away *away, uint32_t least, float divisor)
     return away->on;
 }
 
+static bool make_room(cdz_edited *e, uint32_t n)
+{
+    if (n <= e->room) return true;
+    const size_t room = (size_t)n + n / 2 + EDITED_FIRST; /* most rows never grow again */
+    if (room > INT32_MAX) return false;
+    int32_t *ids = calloc(room, sizeof *ids);
+    float *x = calloc(room, sizeof *x);
+    if (!ids || !x) {
+        free(ids);
+        free(x);
+        return false;
+    }
+    free(e->ids);
+    free(e->x);
+    *e = (cdz_edited){.ids = ids, .x = x, .room = (uint32_t)room};
+    return true;
+}
+
+cdz_edited *cdz_away_edit(cdz_away *away, uint32_t row, uint32_t n)
+{
+    cdz_edited *e = &away->edited[row];
+    e->n = 0;
+    e->done = false;
+    if (!make_room(e, n)) return NULL;
+    e->n = n;
+    return e;
+}
+
+uint32_t cdz_away_least(const cdz_away *away, uint32_t row)
+{
+    const uint32_t n = away->edited[row].n;
+    const uint32_t least = away->wish.least + (n < SPARE ? n : SPARE);
+    return least < MOST_ASKED ? least : MOST_ASKED;
+}
+
 int32_t cdz_away_best(const cdz_away *away, uint32_t row)
 {
     const cdz_leaders *l = away->leaders ? &away->leaders[row] : NULL;
@@ -84,11 +131,25 @@ int32_t cdz_away_best(const cdz_away *away, uint32_t row)
     return l->ids[best];
 }
 
+size_t cdz_away_told(const cdz_away *away, uint32_t row)
+{
+    const cdz_leaders *l = away->leaders ? &away->leaders[row] : NULL;
+    if (!l || l->least == 0) return sizeof *away->best;
+    const size_t n = l->n > CDZ_LEADERS_MOST ? 0 : l->n;
+    return n * (sizeof *l->ids + sizeof *l->x) + away->edited[row].n * sizeof *l->was;
+}
+
 void cdz_away_note(cdz_away *away, bool enough)
 {
     const uint32_t longer = away->rest ? 2 * away->rest : 1;
     away->rest = enough ? 0 : longer < LONGEST_REST ? longer : LONGEST_REST;
     away->resting = away->rest;
+}
+
+/* Scores that have been processed, in the row at home. */
+static void put_edits(const cdz_edited *e, float *row)
+{
+    for (uint32_t i = 0; e->done && i < e->n; i++) row[e->ids[i]] = e->x[i];
 }
 
 uint32_t cdz_away_fetch(cdz_away *away, float *home, uint32_t first, uint32_t n)
@@ -101,9 +162,21 @@ uint32_t cdz_away_fetch(cdz_away *away, float *home, uint32_t first, uint32_t n)
         if (run == 0) continue;
         away->device->api->download(away->device, home + i * V, away->rows + i * V,
                                     run * V * sizeof *home);
+        for (uint32_t r = i; r < i + run; r++) put_edits(&away->edited[r], home + r * V);
         fetched += run;
     }
     return fetched;
+}
+
+static bool repeat_edits(cdz_away *away, uint32_t row, uint32_t other)
+{
+    const cdz_edited *from = &away->edited[other];
+    cdz_edited *to = cdz_away_edit(away, row, from->n);
+    if (!to) return false;
+    if (from->n == 0) return true;
+    memcpy(to->ids, from->ids, from->n * sizeof *to->ids);
+    memcpy(to->x, from->x, from->n * sizeof *to->x);
+    return true;
 }
 
 void cdz_away_repeat(cdz_away *away, uint32_t row, uint32_t other)
@@ -120,5 +193,11 @@ void cdz_away_repeat(cdz_away *away, uint32_t row, uint32_t other)
         memcpy(to->ids, from->ids, from->n * sizeof *to->ids);
         memcpy(to->x, from->x, from->n * sizeof *to->x);
     }
-    *to = (cdz_leaders){from->least, from->divisor, to->ids, to->x, from->n, from->low, from->mass};
+    *to = (cdz_leaders){.least = repeat_edits(away, row, other) ? from->least : 0,
+                        .divisor = from->divisor,
+                        .ids = to->ids,
+                        .x = to->x,
+                        .n = from->n,
+                        .low = from->low,
+                        .mass = from->mass};
 }

@@ -8,6 +8,14 @@
 
 #include "kernels.h"
 
+/* Scores of a row that processors may change (edits.h). */
+typedef struct cdz_edited {
+    int32_t *ids; /* (n) rising */
+    float *x;     /* (n) as the pass told them; once `done`, as they are processed */
+    uint32_t n, room;
+    bool done; /* of the row that is there these scores are to be replaced */
+} cdz_edited;
+
 typedef struct cdz_away {
     cdz_backend *device;
     float *rows; /* (n_rows, n_vocab) of the device; NULL: everything is at home */
@@ -17,9 +25,11 @@ typedef struct cdz_away {
     int32_t *best; /* (n_rows) of those that are there the best token; -1: it was not told */
     cdz_leaders *
         leaders; /* (n_rows) or the best tokens; least is 0: they were not told. NULL: no room for them yet */
-    bool on; /* the next pass's rows stay there, and */
+    cdz_edited *edited; /* (n_rows) */
+    bool on;            /* the next pass's rows stay there, and */
     cdz_leaders
         wish; /* what it is to tell of them: `least` and `divisor`; least 0: the best token alone */
+    bool cuts;          /* a draw can be made of the leaders */
     bool asked;         /* somebody read a row that was there */
     const char *reader; /* when it is not on: for whom rows come over */
     uint32_t rest,
@@ -37,13 +47,21 @@ static inline bool cdz_away_has(const cdz_away *away, uint32_t row)
     return row < away->n_rows && away->there[row];
 }
 
+/* With the row's leaders n more scores are wanted, whose ids the caller fills in; none are done. NULL: no memory. */
+cdz_edited *cdz_away_edit(cdz_away *away, uint32_t row, uint32_t n);
+/* What is asked of a row: so many leaders that enough are left when edits have put some of them lower. */
+uint32_t cdz_away_least(const cdz_away *away, uint32_t row);
+
 /* The best token of a row that is there; -1: not known. */
 int32_t cdz_away_best(const cdz_away *away, uint32_t row);
+/* Bytes that came over with the pass for a row that is there. */
+size_t cdz_away_told(const cdz_away *away, uint32_t row);
 /* The leaders were, or were not, enough for a step's rows: after one that was not, rows come with their passes for a while,
  * longer each time. */
 void cdz_away_note(cdz_away *away, bool enough);
 
-/* Those of the rows [first, first + n) that are there, to their places in home (n_rows, n_vocab); returns how many. */
+/* Those of the rows [first, first + n) that are there, with their edits if these are done, to their places in home
+ * (n_rows, n_vocab); returns how many. */
 uint32_t cdz_away_fetch(cdz_away *away, float *home, uint32_t first, uint32_t n);
 /* Row `row` becomes a copy of another one that is there. */
 void cdz_away_repeat(cdz_away *away, uint32_t row, uint32_t other);

@@ -7,6 +7,7 @@
 #include "base/calling.h"
 #include "cadenza/ext/companion.h"
 #include "cadenza/processor.h"
+#include "run/edits.h"
 #include "run/task.h"
 #include "vec/vec.h"
 
@@ -25,10 +26,18 @@ void cdz_stage_describe(cdz_loop *loop, cdz_stage *stage)
                        .error = &loop->workers[0].error};
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
     const cdz_calling outer = cdz_calling_begin(stage->plugin, "describe");
-    if (!api->describe(&step, &stage->form) || stage->form.kind > CDZ_FORM_KEEP_MINP)
+    if (!api->describe(&step, &stage->form) || stage->form.kind > CDZ_FORM_EDIT)
+        stage->form.kind = CDZ_FORM_OTHER;
+    if (stage->form.kind == CDZ_FORM_EDIT && (api->size < sizeof *api || !api->edits))
         stage->form.kind = CDZ_FORM_OTHER;
     cdz_calling_end(outer);
     cdz_scratch_reset(&loop->workers[0].scratch);
+}
+
+/* Has it a part in a walk? */
+static bool walks(const cdz_form *form)
+{
+    return form->kind != CDZ_FORM_OTHER && form->kind != CDZ_FORM_EDIT;
 }
 
 /* Forms of the stages from `from` on that run in the phase; those of other phases do not part them. *end: what follows. */
@@ -39,7 +48,7 @@ static size_t collect(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t
     for (*end = from; *end < to; ++*end) {
         const cdz_stage *stage = &loop->processors[*end];
         if (!(stage->phases & phase)) continue;
-        if (n == MOST_FORMS || stage->form.kind == CDZ_FORM_OTHER) break;
+        if (n == MOST_FORMS || !walks(&stage->form)) break;
         forms[n++] = stage->form;
     }
     return n;
@@ -127,43 +136,50 @@ static bool wish_for(const cdz_form *cut, size_t n_lead, double divisor, uint32_
     }
 }
 
-bool cdz_fuse_wish(const cdz_loop *loop, uint32_t *least, float *divisor)
+bool cdz_fuse_wish(const cdz_loop *loop, cdz_fuse_wishes *wish)
 {
     cdz_form forms[MOST_FORMS];
     uint32_t end;
     size_t n_lead = 0;
     double newest = 1.0;
     if (loop->teller) return false;
-    const size_t n = collect(loop, 0, loop->n_processors, CDZ_IN_ALL_PHASES, forms, &end);
-    if (end < loop->n_processors || !cdz_fusible(forms, n)) return false;
+    const uint32_t from = cdz_edits(loop);
+    const size_t n = collect(loop, from, loop->n_processors, CDZ_IN_ALL_PHASES, forms, &end);
+    *wish = (cdz_fuse_wishes){.least = 1, .cuts = n > 0};
+    if (end < loop->n_processors) return false;
+    if (n == 0) return true; /* the best one of those that are edited */
+    if (!cdz_fusible(forms, n)) return false;
     for (size_t i = 0; i < n; i++) {
         if (forms[i].kind == CDZ_FORM_DIVIDE) {
             n_lead++;
             newest = forms[i].amount;
         } else if (!cdz_form_is_void(&forms[i], loop->n_vocab)) {
-            return wish_for(&forms[i], n_lead, newest, least, divisor);
+            return wish_for(&forms[i], n_lead, newest, &wish->least, &wish->divisor);
         }
     }
     return false;
 }
 
-bool cdz_fuse_leaders(const cdz_loop *loop, const cdz_leaders *leaders, float *row,
-                      uint32_t n_vocab, cdz_worker *worker, cdz_drawn *drawn)
+bool cdz_fuse_leaders(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t r,
+                      cdz_drawn *drawn)
 {
+    cdz_worker *worker = &loop->workers[0];
+    const uint32_t V = scores->n_vocab;
     cdz_form forms[MOST_FORMS];
+    cdz_leading known;
     cdz_survivors s;
     uint32_t end;
-    if (leaders->least == 0 || leaders->n == 0 || leaders->n > CDZ_LEADERS_MOST) return false;
-    const cdz_leading known = {leaders->ids, leaders->x, leaders->n, leaders->low, leaders->mass};
-    const size_t n = collect(loop, 0, loop->n_processors, CDZ_IN_ALL_PHASES, forms, &end);
-    void *scratch = cdz_scratch_take(&worker->scratch, cdz_vec_scratch(n_vocab));
-    if (!scratch || end < loop->n_processors) return false;
-    const bool done =
-        cdz_fuser_here()->run_leading(&known, n_vocab, forms, n, &s, scratch) == CDZ_FUSED &&
-        2 * s.n <= n_vocab;
+    const size_t n =
+        collect(loop, cdz_edits(loop), loop->n_processors, CDZ_IN_ALL_PHASES, forms, &end);
+    if (end < loop->n_processors || n == 0) return false;
+    bool done = cdz_edits_known(loop, scores, first, r, &known);
+    void *scratch = done ? cdz_scratch_take(&worker->scratch, cdz_vec_scratch(V)) : NULL;
+    done = scratch &&
+           cdz_fuser_here()->run_leading(&known, V, forms, n, &s, scratch) == CDZ_FUSED &&
+           2 * s.n <= V;
     if (done) {
         worker->fusings[CDZ_FUSED]++;
-        list(&s, row, n_vocab, drawn);
+        list(&s, cdz_row(scores, r), V, drawn);
     }
     cdz_scratch_reset(&worker->scratch);
     return done;

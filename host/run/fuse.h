@@ -20,13 +20,17 @@ uint32_t cdz_fuse_end(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t
  * instead. [row] */
 bool cdz_fuse_row(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t phase, float *row,
                   uint32_t n_vocab, cdz_worker *worker, cdz_drawn *drawn);
-/* Can all processors together be run on a row whose best tokens alone are known? How many of them, and the divisor of the
- * scores that a mass is wanted for, or 0. */
-bool cdz_fuse_wish(const cdz_loop *loop, uint32_t *least, float *divisor);
-/* All processors on a row that is away, of which this is known: a list in place of `row`, which is room for it. False: not
- * enough is known. */
-bool cdz_fuse_leaders(const cdz_loop *loop, const cdz_leaders *leaders, float *row,
-                      uint32_t n_vocab, cdz_worker *worker, cdz_drawn *drawn);
+/* Can all processors together be run on a row whose best tokens alone, and those that are edited (edits.h), are known? */
+typedef struct cdz_fuse_wishes {
+    uint32_t least; /* how many of the best */
+    float divisor;  /* of the scores that a mass is wanted for, or 0 */
+    bool cuts;      /* what is left can be drawn from; false: all that can be told is the best */
+} cdz_fuse_wishes;
+bool cdz_fuse_wish(const cdz_loop *loop, cdz_fuse_wishes *wish);
+/* All processors on row r of `scores`, the view's and the request's first + r, which is away: a list in its place at home.
+ * False: not enough is known of it. */
+bool cdz_fuse_leaders(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t r,
+                      cdz_drawn *drawn);
 /* The token that the stream draws from a listed row. */
 int32_t cdz_fuse_draw(cdz_torch_rng *rng, const float *row, uint32_t n_vocab,
                       const cdz_drawn *drawn);

@@ -79,9 +79,13 @@ static void tell_leaders(cdz_layers *f, const head_row *heads, uint32_t n, const
         const cdz_away *away = heads[i].away;
         f->leaders[i] = (cdz_leaders){0};
         if (!away || !away->leaders || away->wish.least == 0) continue;
+        const cdz_edited *edited = &away->edited[heads[i].at];
         f->leaders[i] = away->leaders[heads[i].at];
-        f->leaders[i].least = away->wish.least;
+        f->leaders[i].least = cdz_away_least(away, heads[i].at);
         f->leaders[i].divisor = away->wish.divisor;
+        f->leaders[i].edited = edited->ids;
+        f->leaders[i].n_edited = edited->n;
+        f->leaders[i].was = edited->x;
     }
     f->backend->api->leaders(f->backend, f->leaders, x, ld, n, f->stack.arch->n_vocab);
     for (uint32_t i = 0; i < n; i++)

@@ -298,6 +298,9 @@ bool cdz_view_skips(const cdz_loop *loop, const cdz_view *view, uint32_t i);
  * become lists instead of scores, and those that are. */
 cdz_status cdz_stages_process(cdz_loop *loop, const cdz_view *view, cdz_scores *scores,
                               cdz_drawn *drawn);
+/* The first n of them on one row, on worker 0. False: one failed; nothing is said of it. */
+bool cdz_stages_try(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores, uint32_t row,
+                    uint32_t n);
 /* Tells every stage of a token; ids already hold it. state: the row's. */
 cdz_status cdz_stages_accept(cdz_loop *loop, cdz_ids ids, uint32_t row, unsigned char *state,
                              int32_t token);

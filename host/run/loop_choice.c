@@ -146,14 +146,13 @@ static void draw_away(cdz_loop *loop, const cdz_scores *scores, uint32_t first, 
     if (scores->id != loop->scores.id) return;
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         if (skips(loop, scores, first, r) || !cdz_away_has(away, first + r)) continue;
-        if (away->wish.least && cdz_fuse_leaders(loop, &away->leaders[first + r], cdz_row(scores, r),
-                                                 scores->n_vocab, &loop->workers[0], &drawn[r]))
+        if (away->cuts && cdz_fuse_leaders(loop, scores, first, r, &drawn[r]))
             enough++;
         else
             fetched += cdz_away_fetch(away, loop->scores.data, first + r, 1);
     }
     cdz_loop_note_fetched(loop, fetched);
-    if (fetched && away->wish.least == 0) away->asked = true;
+    if (fetched && !away->cuts) away->asked = true;
     if (enough || fetched) cdz_away_note(away, fetched == 0);
 }
 
@@ -170,8 +169,8 @@ cdz_status cdz_verb_draw_rows(cdz_decoder *dec, cdz_scores *scores, int32_t *tok
     if (!drawn) return cdz_loop_nomem(loop);
     memset(drawn, 0, scores->n_rows * sizeof *drawn);
     f.drawn = drawn;
-    draw_away(loop, scores, f.first, drawn);
     cdz_loop_view_rows(loop, f.first, scores->n_rows);
+    draw_away(loop, scores, f.first, drawn);
     CDZ_TRY(cdz_stages_process(loop, &loop->view, scores, drawn));
     const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
     if (scores->n_rows > 1)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "run/companion.h"
+#include "run/edits.h"
 #include "run/engine_parts.h"
 #include "run/fuse.h"
 #include "run/task.h"
@@ -98,15 +99,15 @@ static const char *reading_processor(const cdz_loop *loop)
     return "processors";
 }
 
-/* Who reads the next rows of scores, as far as it is known; NULL: nobody, or only what *least and *divisor say of them.
+/* Who reads the next rows of scores, as far as it is known; NULL: nobody, or only what *wish says of them.
  * Who would read them on the device is not known before it has, and is expected to go on. */
-static const char *reader_of_rows(const cdz_loop *loop, uint32_t *least, float *divisor)
+static const char *reader_of_rows(const cdz_loop *loop, cdz_fuse_wishes *wish)
 {
     if (loop->n_watchers) return "observers";
     if (cdz_companions_most(loop)) return "companions";
     if (cdz_record_wants(loop, CDZ_RECORD_LOGITS) || cdz_record_wants(loop, CDZ_RECORD_SCORES))
         return "the answer";
-    if (loop->n_processors && !cdz_fuse_wish(loop, least, divisor)) return reading_processor(loop);
+    if (loop->n_processors && !cdz_fuse_wish(loop, wish)) return reading_processor(loop);
     if (loop->away.asked) return loop->strategy.plugin.base->id;
     return loop->away.resting ? "cuts below the leaders" : NULL;
 }
@@ -115,20 +116,27 @@ static const char *reader_of_rows(const cdz_loop *loop, uint32_t *least, float *
 static void plan_away(cdz_loop *loop)
 {
     cdz_away *away = &loop->away;
-    uint32_t least = 0;
-    float divisor = 0.0f;
+    cdz_fuse_wishes wish = {0};
     away->on = false;
-    away->reader = reader_of_rows(loop, &least, &divisor);
+    away->reader = reader_of_rows(loop, &wish);
     if (away->resting) away->resting--;
     if (away->reader) return;
     if (!away->device) cdz_away_begin(away, loop->model->device, loop->n_rows, loop->n_vocab);
-    if (!away->rows || !cdz_away_wish(away, least, divisor)) away->reader = "want of memory";
+    if (!away->rows || !cdz_away_wish(away, wish.least, wish.divisor)) {
+        away->reader = "want of memory";
+        return;
+    }
+    away->cuts = wish.cuts;
+    away->reader = cdz_edits_plan(loop);
+    away->on = away->reader == NULL;
 }
 
 void cdz_loop_note_fetched(cdz_loop *loop, uint32_t n)
 {
     loop->task->engine->now.rows_fetched += n;
-    if (loop->profile) loop->profile->times.scores.fetched += n;
+    if (!loop->profile) return;
+    loop->profile->times.scores.fetched += n;
+    loop->profile->times.scores.bytes += (uint64_t)n * loop->n_vocab * sizeof(float);
 }
 
 void cdz_loop_fetch(cdz_loop *loop, uint32_t first, uint32_t n)
@@ -138,13 +146,14 @@ void cdz_loop_fetch(cdz_loop *loop, uint32_t first, uint32_t n)
     loop->away.asked |= fetched > 0;
 }
 
-static void note_rows(cdz_loop *loop, uint32_t away, uint32_t brought)
+static void note_rows(cdz_loop *loop, uint32_t away, uint32_t brought, uint64_t told)
 {
     loop->task->engine->now.rows_away += away;
     if (!loop->profile || loop->model->device->api->host_memory) return;
     cdz_rows_moved *scores = &loop->profile->times.scores;
     scores->away += away;
     scores->brought += brought;
+    scores->bytes += told + (uint64_t)brought * loop->n_vocab * sizeof(float);
     if (brought && loop->away.reader)
         snprintf(scores->reader, sizeof scores->reader, "%s", loop->away.reader);
 }
@@ -154,13 +163,15 @@ static cdz_scores given_scores(cdz_loop *loop)
 {
     cdz_scores scores = cdz_matrix_scores(&loop->scores);
     uint32_t away = 0, brought = 0;
+    uint64_t told = 0;
     for (uint32_t r = 0; r < loop->n_rows; r++) {
         const bool there = cdz_away_has(&loop->away, r), runs = cdz_row_runs(loop, r);
         if (there) scores.data = NULL;
         away += runs && there;
         brought += runs && !there;
+        if (runs && there) told += cdz_away_told(&loop->away, r);
     }
-    note_rows(loop, away, brought);
+    note_rows(loop, away, brought, told);
     return scores;
 }
 
@@ -234,18 +245,44 @@ cdz_status cdz_loop_rows_of(cdz_loop *loop, const char *verb, const cdz_scores *
                          verb, out->n_rows, *first, loop->n_rows);
 }
 
+/* Rows that processors change few scores of stay away; settled[r]: is one. The others come over; returns how many stayed. */
+static uint32_t process_away(cdz_loop *loop, const cdz_scores *rows, uint32_t first,
+                             cdz_drawn *settled)
+{
+    cdz_away *away = &loop->away;
+    uint32_t stayed = 0, fetched = 0;
+    for (uint32_t r = 0; r < rows->n_rows; r++) {
+        if (!cdz_away_has(away, first + r) || !cdz_row_runs(loop, first + r)) continue;
+        settled[r].listed = cdz_edits_settle(loop, rows, first, r);
+        if (settled[r].listed)
+            stayed++;
+        else
+            fetched += cdz_away_fetch(away, loop->scores.data, first + r, 1);
+    }
+    cdz_loop_note_fetched(loop, fetched);
+    if (stayed || fetched) cdz_away_note(away, fetched == 0);
+    return stayed;
+}
+
 cdz_status cdz_verb_process(cdz_decoder *dec, cdz_scores *scores)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
-    uint32_t first;
+    uint32_t first, stayed = 0;
     cdz_scores rows;
     CDZ_TRY(cdz_loop_rows_of(loop, "process", scores, &rows, &first));
     if (loop->n_processors == 0 && loop->n_watchers == 0) return CDZ_OK;
-    *scores = rows;
-    cdz_loop_fetch(loop, first, scores->n_rows);
-    cdz_loop_view_rows(loop, first, scores->n_rows);
-    return cdz_stages_process(loop, &loop->view, scores, NULL);
+    cdz_loop_view_rows(loop, first, rows.n_rows);
+    cdz_scratch_reset(&loop->verb_scratch);
+    cdz_drawn *settled = cdz_scratch_take(&loop->verb_scratch, rows.n_rows * sizeof *settled);
+    if (!settled) return cdz_loop_nomem(loop);
+    memset(settled, 0, rows.n_rows * sizeof *settled);
+    if (rows.id == loop->scores.id && loop->n_processors && cdz_edits(loop) == loop->n_processors)
+        stayed = process_away(loop, &rows, first, settled);
+    else
+        cdz_loop_fetch(loop, first, rows.n_rows);
+    if (stayed == 0) *scores = rows;
+    return cdz_stages_process(loop, &loop->view, &rows, stayed ? settled : NULL);
 }
 
 /* --- end ------------------------------------------------------------------------------------------------------ */

@@ -77,6 +77,7 @@ cdz_profile_times cdz_profile_since(const cdz_profile_times *now, const cdz_prof
     d.scores.away -= before->scores.away;
     d.scores.fetched -= before->scores.fetched;
     d.scores.brought -= before->scores.brought;
+    d.scores.bytes -= before->scores.bytes;
     for (int p = 0; p < CDZ_N_PASSES; p++) d.pass[p] = pass_since(&now->pass[p], &before->pass[p]);
     return d;
 }
@@ -117,9 +118,9 @@ void cdz_profile_write_json(const cdz_profile_times *times, const char *device, 
     const cdz_rows_moved *scores = &times->scores;
     cdz_buf_printf(out,
                    ", \"scores\": {\"away\": %llu, \"fetched\": %llu, \"brought\": %llu, "
-                   "\"reader\": ",
+                   "\"bytes\": %llu, \"reader\": ",
                    (unsigned long long)scores->away, (unsigned long long)scores->fetched,
-                   (unsigned long long)scores->brought);
+                   (unsigned long long)scores->brought, (unsigned long long)scores->bytes);
     cdz_json_write_string(out, scores->reader, strlen(scores->reader));
     cdz_buf_puts(out, "}}");
 }
@@ -150,6 +151,8 @@ static void write_rows_moved(const cdz_rows_moved *scores, cdz_buf *out)
     if (scores->brought)
         cdz_buf_printf(out, "  %llu rows of scores came with their passes, the newest for %s.\n",
                        (unsigned long long)scores->brought, scores->reader);
+    if (scores->away || scores->brought)
+        cdz_buf_printf(out, "  %.1f kB of scores and ids came over.\n", (double)scores->bytes / 1e3);
 }
 
 void cdz_profile_write_table(const cdz_profile_times *times, cdz_buf *out)

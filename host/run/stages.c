@@ -170,6 +170,16 @@ static void one_by_one(row_work *w, struct row_verdict *verdict, uint32_t row, u
     }
 }
 
+bool cdz_stages_try(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores, uint32_t row,
+                    uint32_t n)
+{
+    row_work w = {.loop = loop, .view = view, .scores = scores};
+    one_by_one(&w, &w.verdict[0], row, 0, n, &loop->workers[0]);
+    if (w.verdict[0].status == CDZ_OK) return true;
+    loop->workers[0].error = (cdz_error){0};
+    return false;
+}
+
 /* A row through the stages, runs of known form in one walk where that can be. */
 static void one_row(row_work *w, struct row_verdict *verdict, uint32_t row, cdz_worker *worker)
 {

@@ -430,9 +430,10 @@ static cdz_fusing first_minp(fusion *f, const cdz_form *form)
     return CDZ_FUSED;
 }
 
-/* The sum of exp(score - top) over the row, off by less than 16 roundings. */
-static double mass_led(const fusion *f)
+/* The sum of exp(score - top) over the row; *off: by fewer roundings it is off. */
+static double mass_led(const fusion *f, double *off)
 {
+    *off = f->known ? f->known->mass_off : 16.0;
     if (f->known) return f->known->mass;
     const lanes top = l_set(f->top), divisor = l_set(f->n_lead ? f->lead[0] : 1.0f);
     double total = 0.0;
@@ -455,11 +456,13 @@ static double mass_led(const fusion *f)
  *
  * The reference adds all elements ascending, in 8 lanes. A lane's partial sums are convex, so rounding them adds up to half
  * its length in roundings of what lies outside the list, and the list's length in roundings of the whole. That
- * scales every cumulated probability alike; our own sum errs by a part of the whole. MANY: the cut lies below the list. */
-static cdz_fusing topp_by_bounds(fusion *f, float limit, size_t keep, double mass, double *missing)
+ * scales every cumulated probability alike; our own sum errs by `off` roundings of the whole. MANY: the cut lies below the
+ * list. */
+static cdz_fusing topp_by_bounds(fusion *f, float limit, size_t keep, double mass, double off,
+                                 double *missing)
 {
     const size_t len = f->s.n;
-    const double own = 32 * ROUNDING;
+    const double own = (16.0 + off) * ROUNDING;
     double in_list = 0.0, rest = mass; /* rest: of element i and all below it */
 
     sum_exp(f->b, f->a, len, f->top);
@@ -487,7 +490,7 @@ static cdz_fusing first_topp(fusion *f, const cdz_form *form)
     const float limit = (float)(1.0 - form->amount);
     const size_t keep = form->count > 0 ? (size_t)form->count : 1;
     size_t most = f->r.n <= TOPP_SHORT ? f->r.n : f->r.n_blocks / 2;
-    double mass = 0.0;
+    double mass = 0.0, off = 0.0;
 
     if (f->known && !is_whole(f->known)) most = f->n_known;
     if (most == 0) return CDZ_FUSE_MANY;
@@ -498,11 +501,11 @@ static cdz_fusing first_topp(fusion *f, const cdz_form *form)
         if (bound != bound || !gather_list(f, lowered(bound))) return CDZ_FUSE_MANY;
         if (!take_lead(f)) return CDZ_FUSE_VALUES;
         if (bound == -INFINITY) return list_topp(f, form); /* the list is all there is */
-        if (mass == 0.0) mass = mass_led(f);
+        if (mass == 0.0) mass = mass_led(f, &off);
         if (mass == 0.0) return CDZ_FUSE_MANY;
         sort_list(f);
         double missing;
-        const cdz_fusing verdict = topp_by_bounds(f, limit, keep, mass, &missing);
+        const cdz_fusing verdict = topp_by_bounds(f, limit, keep, mass, off, &missing);
         if (verdict != CDZ_FUSE_MANY || missing > (double)most) return verdict;
     }
     return CDZ_FUSE_MANY;
@@ -595,7 +598,7 @@ static cdz_fusing fused_run_leading(const cdz_leading *row, size_t n, const cdz_
 
     lay_out(&f, NULL, n, scratch);
     const size_t i = note_lead(&f, forms, n_forms);
-    if (i == n_forms || row->n > f.room) return CDZ_FUSE_MANY;
+    if (i == n_forms || row->n > f.room || row->n == 0) return CDZ_FUSE_MANY;
     f.known = row;
     for (size_t k = 0; k < row->n; k++) f.n_known += lowered(row->x[k]) >= row->low;
     f.r.top = maximum(row->x, row->n);

@@ -30,8 +30,8 @@ typedef struct cdz_leading {
     const float *x;     /* (n) */
     size_t n;
     float low; /* -FLT_MAX: nothing else is finite */
-    double mass; /* the sum of exp(score - top) over the row, scores after the leading divisions, off by less than 16
-                  * roundings; 0: not known */
+    double mass; /* the sum of exp(score - top) over the row, scores after the leading divisions; 0: not known */
+    double mass_off; /* by fewer roundings it is off */
 } cdz_leading;
 
 typedef struct cdz_fuser {

@@ -21,19 +21,44 @@ void cuda_argmax(cdz_backend *base, int32_t *ids, const float *x, size_t ldx, si
 
 /* ---- the best of a row ---- */
 
-/* Results lie side by side, so that they come over in one copy: heads, masses, ids, values. */
+/* Edited scores are a few more each step: memory for results grows in steps. */
+static constexpr size_t RESULT_STEP = (size_t)64 << 10;
+
+/* Results lie side by side, so that they come over in one copy: heads, masses, ids, values, edited scores. */
 struct lead_places {
-    size_t mass, ids, values, bytes;
+    size_t mass, ids, values, was, n_was, bytes;
 };
 
-static lead_places places_of(size_t m, size_t slices)
+static lead_places places_of(size_t m, size_t slices, size_t n_edited)
 {
     lead_places p;
     p.mass = (m * sizeof(lead_head) + 7) / 8 * 8;
     p.ids = p.mass + m * slices * sizeof(double);
     p.values = p.ids + m * CDZ_LEADERS_MOST * sizeof(int32_t);
-    p.bytes = p.values + m * CDZ_LEADERS_MOST * sizeof(float);
+    p.was = p.values + m * CDZ_LEADERS_MOST * sizeof(float);
+    p.n_was = n_edited;
+    p.bytes = p.was + n_edited * sizeof(float);
     return p;
+}
+
+static size_t count_edited(const cdz_leaders *rows, size_t m)
+{
+    size_t n = 0;
+    for (size_t r = 0; r < m; r++) n += rows[r].least > 0 ? rows[r].n_edited : 0;
+    return n;
+}
+
+/* Where the edited scores are, there. */
+static const lead_place *edited_of(cuda_backend *b, const cdz_leaders *rows, size_t m, size_t n)
+{
+    lead_place *places = reinterpret_cast<lead_place *>(cuda_scratch(b, n * sizeof(lead_place)));
+    if (!places) return nullptr;
+    lead_place *to = places;
+    for (size_t r = 0; r < m; r++)
+        for (uint32_t i = 0; rows[r].least > 0 && i < rows[r].n_edited; i++)
+            *to++ = {(uint32_t)r, rows[r].edited[i]};
+    return static_cast<const lead_place *>(
+        cuda_on_device(b, CUDA_IDS, places, n * sizeof(lead_place)));
 }
 
 /* The wishes, there. */
@@ -52,7 +77,8 @@ static const lead_wish *wishes_of(cuda_backend *b, const cdz_leaders *rows, size
 
 static bool place_call(cuda_backend *b, lead_call *c, const lead_places *p, size_t m)
 {
-    char *result = static_cast<char *>(cuda_work_memory(b, CUDA_WORK_RESULT, p->bytes));
+    const size_t bytes = (p->bytes + RESULT_STEP - 1) / RESULT_STEP * RESULT_STEP;
+    char *result = static_cast<char *>(cuda_work_memory(b, CUDA_WORK_RESULT, bytes));
     c->tops =
         static_cast<float *>(cuda_work_memory(b, CUDA_WORK_INPUT, m * c->n_spans * sizeof(float)));
     if (!result || !c->tops) return false;
@@ -76,16 +102,32 @@ static void tell(cdz_leaders *row, const char *result, const lead_places *p, siz
     memcpy(row->x, result + p->values + first, row->n * sizeof *row->x);
 }
 
-void cuda_leaders(cdz_backend *base, cdz_leaders *rows, const float *x, size_t ldx, size_t m,
-                  size_t n)
+static void tell_all(cdz_leaders *rows, const char *result, const lead_places *p, size_t m,
+                     size_t slices)
 {
-    cuda_backend *b = cuda_of(base);
-    for (size_t r = 0; r < m; r++) { /* what the host reads is defined whatever happens */
+    const char *was = result + p->was;
+    for (size_t r = 0; r < m; r++) {
+        if (rows[r].least == 0) continue;
+        tell(&rows[r], result, p, r, slices);
+        const size_t bytes = rows[r].n_edited * sizeof(float);
+        if (bytes) memcpy(rows[r].was, was, bytes);
+        was += bytes;
+    }
+}
+
+/* What the host reads is defined whatever happens. */
+static void tell_nothing(cdz_leaders *rows, size_t m)
+{
+    for (size_t r = 0; r < m; r++) {
         rows[r].n = CDZ_LEADERS_MOST + 1;
         rows[r].low = INFINITY;
         rows[r].mass = 0.0;
+        for (uint32_t i = 0; rows[r].least > 0 && i < rows[r].n_edited; i++) rows[r].was[i] = NAN;
     }
-    if (m == 0 || n == 0) return;
+}
+
+static lead_call call_of(const float *x, size_t ldx, size_t n)
+{
     lead_call c = {};
     c.x = x;
     c.ld = ldx;
@@ -93,17 +135,31 @@ void cuda_leaders(cdz_backend *base, cdz_leaders *rows, const float *x, size_t l
     for (c.span = 64; (n + c.span - 1) / c.span > LEAD_SPANS;) c.span *= 2;
     c.n_spans = (n + c.span - 1) / c.span;
     c.slices = (n + SCORE_SLICE - 1) / SCORE_SLICE;
+    return c;
+}
+
+void cuda_leaders(cdz_backend *base, cdz_leaders *rows, const float *x, size_t ldx, size_t m,
+                  size_t n)
+{
+    cuda_backend *b = cuda_of(base);
+    tell_nothing(rows, m);
+    if (m == 0 || n == 0) return;
+    lead_call c = call_of(x, ldx, n);
     const size_t groups = (c.n_spans + LEAD_GROUP - 1) / LEAD_GROUP;
-    const lead_places p = places_of(m, c.slices);
+    const lead_places p = places_of(m, c.slices, count_edited(rows, m));
+    const lead_place *edited = p.n_was ? edited_of(b, rows, m, p.n_was) : nullptr;
     bool mass;
     c.wish = wishes_of(b, rows, m, &mass);
-    if (!c.wish || !place_call(b, &c, &p, m)) return;
+    if (!c.wish || (p.n_was && !edited) || !place_call(b, &c, &p, m)) return;
+    float *was = reinterpret_cast<float *>(reinterpret_cast<char *>(c.head) + p.was);
+    if (p.n_was)
+        gpu_launch(b->g, "lead_gather", lead_gather, {m * LEAD_GATHERS, SCORE_THREADS, 0}, was,
+                   score_view{x, ldx}, edited, p.n_was);
     gpu_launch(b->g, "lead_survey", lead_survey, {m * groups, SCORE_THREADS, 0}, c, groups);
     gpu_launch(b->g, "lead_pick", lead_pick, {m, SCORE_THREADS, 0}, c);
     if (mass) gpu_launch(b->g, "lead_mass", lead_mass, {m * c.slices, SCORE_THREADS, 0}, c);
     char *result = cuda_scratch(b, p.bytes);
     if (!result) return;
     cuda_download(base, result, c.head, p.bytes);
-    for (size_t r = 0; r < m && !base->api->trouble(base); r++)
-        if (rows[r].least > 0) tell(&rows[r], result, &p, r, c.slices);
+    if (!base->api->trouble(base)) tell_all(rows, result, &p, m, c.slices);
 }

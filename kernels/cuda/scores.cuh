@@ -101,6 +101,23 @@ struct lead_call {
     size_t slices;
 };
 
+/* A score that is wanted whatever it is. */
+struct lead_place {
+    uint32_t row;
+    int32_t id;
+};
+
+enum { LEAD_GATHERS = 4 }; /* blocks of a row */
+
+/* to[i] = the score at places[i], n in all. */
+__global__ void __launch_bounds__(SCORE_THREADS)
+    lead_gather(float *to, score_view x, const lead_place *places, size_t n)
+{
+    const size_t step = (size_t)gridDim.x * SCORE_THREADS;
+    for (size_t i = (size_t)blockIdx.x * SCORE_THREADS + threadIdx.x; i < n; i += step)
+        to[i] = x.at[places[i].row * x.ld + (size_t)places[i].id];
+}
+
 /* Rises with the score; no NaN. */
 __device__ inline uint32_t lead_key(float x)
 {

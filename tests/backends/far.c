@@ -418,6 +418,10 @@ static void far_leaders(cdz_backend *b, cdz_leaders *rows, const float *x, size_
         if (rows[r].least == 0) continue;
         on_host(f, rows[r].ids, "leaders", "ids");
         on_host(f, rows[r].x, "leaders", "x of a list");
+        if (rows[r].n_edited) on_host(f, rows[r].edited, "leaders", "edited ids");
+        if (rows[r].n_edited) on_host(f, rows[r].was, "leaders", "edited scores");
+        for (uint32_t i = 0; i < rows[r].n_edited; i++)
+            rows[r].was[i] = floats(f, x)[r * ldx + (size_t)rows[r].edited[i]];
         lead_row(&rows[r], floats(f, x) + r * ldx, n, sorted);
     }
     free(sorted);

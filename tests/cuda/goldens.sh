@@ -61,6 +61,17 @@ same_tokens() { # options of the device...
 kept=f32
 check "draws are the CPU's" same_tokens --device cuda
 check "draws are the CPU's, strictly" same_tokens --device cuda --determinism strict
+penalised() { # options of the device...
+    local fixed=(-p "the cat" -s seed=7 -s max_new_tokens=24 -s repetition_penalty=1.4 -s repetition_penalty.prompt_ignore_length=1
+        -s no_repeat_ngram_size=2 -s min_new_tokens=9) draw
+    for draw in do_sample=false do_sample=true; do
+        cadenza run "$model" "${fixed[@]}" -s $draw >"$work/cpu" || return 1
+        cadenza run "$model" "${fixed[@]}" -s $draw "$@" --profile >"$work/device" 2>"$work/profile" || return 1
+        cmp "$work/cpu" "$work/device" || return 1
+        grep -q "stayed on the device, and 0 of them" "$work/profile" || { cat "$work/profile"; return 1; }
+    done
+}
+check "penalties are the CPU's" penalised --device cuda
 kept=f16 check "draws are the CPU's, keys and values in f16" same_tokens --device cuda
 kept=bf16 check "draws are the CPU's, keys and values in bf16" same_tokens --device cuda
 if [ -n "${2:-}" ]; then

@@ -429,9 +429,29 @@ static void expect_mass(run *t, const cdz_leaders *row, const float *x, size_t n
            "%zu scores of kind %d: a mass of %.17g, expected %.17g", n, kind, row->mass, mass);
 }
 
+/* Scores that are wanted besides: some from all over the row, as many as its kind says. */
+static uint32_t some_edited(int32_t *ids, size_t n, int kind)
+{
+    static const uint32_t counts[] = {3, 900, 0, 1, 40, 2, 300, 1025};
+    const uint32_t count = counts[kind];
+    for (uint32_t i = 0; i < count; i++) ids[i] = (int32_t)((n - 1) * i / count);
+    if (count) ids[count - 1] = (int32_t)n - 1;
+    return count;
+}
+
+static void expect_edited(run *t, const cdz_leaders *row, const float *x, size_t n, int kind)
+{
+    for (uint32_t i = 0; i < row->n_edited; i++)
+        expect(t, same_float(row->was[i], x[row->edited[i]]),
+               "%zu scores of kind %d: score %d is said to be %.9g, not %.9g", n, kind,
+               (int)row->edited[i], (double)row->was[i], (double)x[row->edited[i]]);
+}
+
 static void leaders_of(run *t, size_t n, uint32_t least, float divisor)
 {
-    enum { KINDS = 8 };
+    enum { KINDS = 8, EDITED = 1025 };
+    static int32_t edited[KINDS][EDITED];
+    static float was[KINDS][EDITED];
     cdz_backend *b = t->strict;
     rng r = {(uint32_t)n + least};
     const size_t ld = n + GAP;
@@ -446,12 +466,21 @@ static void leaders_of(run *t, size_t n, uint32_t least, float divisor)
         rows[kind] = (cdz_leaders){.least = kind == 1 ? 0 : least,
                                    .divisor = kind == 7 ? 0.0f : divisor,
                                    .ids = ids + at * CDZ_LEADERS_MOST,
-                                   .x = values + at * CDZ_LEADERS_MOST};
+                                   .x = values + at * CDZ_LEADERS_MOST,
+                                   .edited = edited[kind],
+                                   .n_edited = some_edited(edited[kind], n, kind),
+                                   .was = was[kind]};
+        was[kind][0] = -77.0f;
     }
     float *xt = floats_there(b, x, KINDS * ld);
     b->api->leaders(b, rows, xt, ld, KINDS, n);
     for (int kind = 0; kind < KINDS; kind++) {
-        if (kind == 1) continue;
+        if (kind == 1) {
+            expect(t, was[kind][0] == -77.0f, "%zu scores: a row that is to be left alone is not",
+                   n);
+            continue;
+        }
+        expect_edited(t, &rows[kind], x + (size_t)kind * ld, n, kind);
         expect_leaders(t, &rows[kind], x + (size_t)kind * ld, n, kind);
         if (kind == 0 && divisor != 0.0f) expect_mass(t, &rows[kind], x, n, kind);
     }

@@ -20,7 +20,18 @@
  * Promise. On every row of this request apply does exactly what the line of its kind says, which is a call of
  * "cadenza.vec/1", and nothing else: no other score, no state, no message. The host may call apply or not; the bits
  * must be the same; `cadenza plugin test` tries. Processors with accept, row state or companions are never asked, nor are those without
- * CDZ_ROWWISE. */
+ * CDZ_ROWWISE.
+ *
+ * CDZ_FORM_EDIT is of another kind: apply is always called, but may be shown a row in which only some scores are true. A
+ * host whose rows of scores stay on a device brings over the scores of the ids that `edits` lists, and of the best tokens:
+ *
+ *     static bool edits(const cdz_step *step, uint32_t r, cdz_ids *out)
+ *     {
+ *         *out = step->input_ids[r];              what has been said may be penalised
+ *         return true;
+ *     }
+ *
+ * Promise. What apply makes of a listed score hangs on listed scores alone; all others come out as the same numbers. */
 #ifndef CADENZA_EXT_FORM_H
 #define CADENZA_EXT_FORM_H
 
@@ -34,6 +45,7 @@ typedef enum cdz_form_kind {
     CDZ_FORM_KEEP_TOPK, /* vec->keep_topk(x, n, count, scratch) */
     CDZ_FORM_KEEP_TOPP, /* vec->keep_topp(x, n, amount, count, scratch) */
     CDZ_FORM_KEEP_MINP, /* vec->keep_minp(x, n, amount, count, scratch) */
+    CDZ_FORM_EDIT,      /* apply, which changes few scores: those that `edits` lists */
 } cdz_form_kind;
 
 /* Arrives zeroed but for size; `amount` and `count` are the arguments of the call above. */
@@ -48,6 +60,10 @@ typedef struct cdz_form_api {
     uint32_t size;
     /* [engine] Once after begin; what it says holds until end. False: this request is not of any form. */
     bool (*describe)(const cdz_step *step, cdz_form *out);
+    /* [engine, no-alloc] For CDZ_FORM_EDIT: the ids whose scores apply may read or write in row r of this step, more of
+     * them if need be, repeated ones too, in memory that is there until the call's scratch is forgotten. False: in this
+     * row any score. Asked before there are scores, and any number of times. NULL with other forms. */
+    bool (*edits)(const cdz_step *step, uint32_t r, cdz_ids *out);
 } cdz_form_api;
 
 /* The plugin's table, or NULL when it has none. */
