@@ -123,8 +123,8 @@ typedef struct cdz_attend {
     cdz_attend_query query[CDZ_ATTEND_QUERIES];
     size_t n_queries, head_dim;
     const void *base;      /* keys of block 0 for this layer and kv head; the values follow them */
-    cdz_dtype type;        /* of both, a plain one */
-    size_t block_stride;   /* elements from a block to the next */
+    cdz_dtype type;        /* of both */
+    size_t block_stride;   /* bytes from a block to the next */
     const int32_t *blocks; /* of the sequence */
     float scale;
     float soft_cap;      /* of the scaled and biased scores; 0: none */
@@ -180,7 +180,7 @@ typedef struct cdz_kernel_set {
                    size_t n);
     void (*rotate_pairs)(float *x, const float *cosine, const float *sine, size_t n);
 
-    void (*attend[CDZ_N_PLAIN])(const cdz_attend *tile); /* by the store's type */
+    void (*attend[CDZ_N_KV])(const cdz_attend *tile); /* by the store's type */
 } cdz_kernel_set;
 
 extern const cdz_kernel_set cdz_scalar_set;

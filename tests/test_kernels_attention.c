@@ -36,8 +36,12 @@ static const struct model {
     {"bfloat16, odd head size and window", 6, 2, 20, 45, 0, false, false, CDZ_BF16},
     {"bfloat16, all at once", 6, 3, 5, 70, 2.0f, true, false, CDZ_BF16},
     {"bfloat16 to the end", 4, 2, 16, 0, 0, false, true, CDZ_BF16},
+    {"Q8_0, seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_Q8_0},
+    {"Q8_0, one to one and window", 3, 3, 32, 45, 0, false, false, CDZ_Q8_0},
+    {"Q8_0, all at once", 6, 3, 96, 70, 2.0f, true, false, CDZ_Q8_0},
+    {"Q8_0 to the end", 4, 2, 32, 0, 0, false, true, CDZ_Q8_0},
 };
-enum { N_MODELS = sizeof models / sizeof *models };
+enum { N_MODELS = sizeof models / sizeof *models, Q8_0_MODEL = 22 };
 
 /* One sequence: keys, values and queries of every position, its blocks scattered over the store. */
 typedef struct text {
@@ -51,10 +55,12 @@ typedef struct text {
 
 static void round_all(cdz_dtype type, float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        float kept;
-        cdz_quantise(type, &kept, &x[i], 1);
-        cdz_widen(type, &x[i], &kept, 1);
+    const size_t block = cdz_dtype_block(type);
+    assert_int_equal(n % block, 0);
+    for (size_t i = 0; i < n; i += block) {
+        _Alignas(float) uint8_t kept[64];
+        cdz_quantise(type, kept, &x[i], block);
+        cdz_widen(type, &x[i], kept, block);
     }
 }
 
@@ -179,7 +185,7 @@ static void near_the_exact_attention(void **state)
     for (size_t i = 0; i < N_MODELS; i++) {
         text t = make_text(&models[i], 9, 0);
         float *out = expect(&t);
-        double exact[64];
+        double exact[96];
         for (size_t p = 0; p < LENGTH; p += 7)
             for (size_t h = 0; h < models[i].n_heads; h++) {
                 exact_head(&t, p, h, exact);
@@ -301,8 +307,8 @@ static void a_row_does_not_feel_its_company(void **state)
  * even NaN. */
 static void leftovers_in(const char *variant)
 {
-    const struct model *const some[] = {&models[0], &models[5]};
-    for (size_t i = 0; i < 2; i++) {
+    const struct model *const some[] = {&models[0], &models[5], &models[Q8_0_MODEL]};
+    for (size_t i = 0; i < 3; i++) {
         text t = make_text(some[i], 31, 0), junk = make_text(some[i], 32, 0);
         float *expected = expect(&t), *out = must_alloc(LENGTH * t.q_width * sizeof *out);
         for (size_t j = 0; j < LENGTH * t.kv_width; j++)
@@ -330,9 +336,9 @@ static void unseen_positions_do_not_matter(void **state)
     each_variant(leftovers_in);
 }
 
-static void nan_in_means_nan_out_in(const char *variant)
+static void nan_in_means_nan_out_of(const char *variant, const struct model *model)
 {
-    text t = make_text(&models[0], 51, 0);
+    text t = make_text(model, 51, 0);
     t.k[40 * t.kv_width + 3] = NAN; /* kv head 0, position 40 */
     float *out = must_alloc(LENGTH * t.q_width * sizeof *out);
     cdz_backend *b = make_backend(variant, 2);
@@ -348,6 +354,12 @@ static void nan_in_means_nan_out_in(const char *variant)
     free_text(&t);
 }
 
+static void nan_in_means_nan_out_in(const char *variant)
+{
+    nan_in_means_nan_out_of(variant, &models[0]);
+    nan_in_means_nan_out_of(variant, &models[Q8_0_MODEL]);
+}
+
 static void nan_is_not_hidden(void **state)
 {
     (void)state;
@@ -356,10 +368,9 @@ static void nan_is_not_hidden(void **state)
 
 /* ---- the store ---- */
 
-static void copied_blocks_read_the_same(void **state)
+static void copied_read_the_same_in(const struct model *model)
 {
-    (void)state;
-    text t = make_text(&models[0], 61, 0);
+    text t = make_text(model, 61, 0);
     cdz_backend *b = make_backend(NULL, 2);
     cdz_kv *kv = make_store(b, t.model, 2 * MOST_BLOCKS);
     float *out = must_alloc(LENGTH * t.q_width * sizeof *out),
@@ -379,10 +390,16 @@ static void copied_blocks_read_the_same(void **state)
     free_text(&t);
 }
 
-static void fresh_blocks_hold_zeros(void **state)
+static void copied_blocks_read_the_same(void **state)
 {
     (void)state;
-    text t = make_text(&models[0], 71, 0);
+    copied_read_the_same_in(&models[0]);
+    copied_read_the_same_in(&models[Q8_0_MODEL]);
+}
+
+static void fresh_hold_zeros_in(const struct model *model)
+{
+    text t = make_text(model, 71, 0);
     cdz_backend *b = make_backend(NULL, 2);
     cdz_kv *kv = make_store(b, t.model, MOST_BLOCKS);
     float *out = must_alloc(LENGTH * t.q_width * sizeof *out);
@@ -394,21 +411,31 @@ static void fresh_blocks_hold_zeros(void **state)
     free_text(&t);
 }
 
+static void fresh_blocks_hold_zeros(void **state)
+{
+    (void)state;
+    fresh_hold_zeros_in(&models[0]);
+    fresh_hold_zeros_in(&models[Q8_0_MODEL]);
+}
+
 /* Keys and values of any size are rounded as weights of the type are, and never become infinite. */
 static void what_is_written_is_rounded(void **state)
 {
-    static const cdz_dtype types[] = {CDZ_F16, CDZ_BF16};
+    static const struct {
+        cdz_dtype type;
+        float largest; /* what 1e9 becomes */
+    } types[] = {{CDZ_F16, 65504.0f}, {CDZ_BF16, 1e9f}, {CDZ_Q8_0, 65504.0f * 127.0f}};
     (void)state;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        const struct model plain = {"", 4, 2, 24, 0, 0, false, false, CDZ_F32};
+        const struct model plain = {"", 4, 2, 32, 0, 0, false, false, CDZ_F32};
         struct model model = plain;
-        model.type = types[i];
+        model.type = types[i].type;
         text raw = make_text(&plain, 21, 0), rounded = make_text(&plain, 21, 0);
         raw.v[3] = 1e9f;
-        rounded.v[3] = types[i] == CDZ_F16 ? 65504.0f : 1e9f;
+        rounded.v[3] = types[i].largest;
         raw.model = rounded.model = &model;
-        round_all(types[i], rounded.k, LENGTH * rounded.kv_width);
-        round_all(types[i], rounded.v, LENGTH * rounded.kv_width);
+        round_all(types[i].type, rounded.k, LENGTH * rounded.kv_width);
+        round_all(types[i].type, rounded.v, LENGTH * rounded.kv_width);
         float *a = expect(&raw), *b = expect(&rounded);
         assert_memory_equal(a, b, LENGTH * raw.q_width * sizeof *a);
         for (size_t at = 0; at < LENGTH * raw.q_width; at++) assert_true(isfinite(a[at]));
@@ -425,13 +452,18 @@ static void impossible_stores_are_refused(void **state)
     cdz_backend *b = make_backend(NULL, 1);
     const cdz_kv_shape good = {2, 2, 64, CDZ_F32}, empty = {0, 2, 64, CDZ_F32},
                        huge = {SIZE_MAX / 2, 3, 64, CDZ_BF16}, half = {2, 2, 64, CDZ_F16},
-                       blocks = {2, 2, 64, CDZ_Q8_0};
+                       blocks = {2, 2, 64, CDZ_Q8_0}, part = {2, 2, 48, CDZ_Q8_0},
+                       other = {2, 2, 64, CDZ_Q4_0};
     assert_int_equal(b->api->kv_block_bytes(b, &good),
                      2 * 2 * 64 * 2 * CDZ_KV_BLOCK * sizeof(float));
     assert_int_equal(b->api->kv_block_bytes(b, &half), b->api->kv_block_bytes(b, &good) / 2);
     assert_int_equal(b->api->kv_block_bytes(b, &huge), 0);
-    assert_int_equal(b->api->kv_block_bytes(b, &blocks), 0);
-    assert_null(b->api->kv_create(b, &blocks, 4));
+    assert_int_equal(b->api->kv_block_bytes(b, &blocks),
+                     b->api->kv_block_bytes(b, &good) / 128 * 34); /* 34 bytes for 32 numbers */
+    assert_int_equal(b->api->kv_block_bytes(b, &part), 0);
+    assert_int_equal(b->api->kv_block_bytes(b, &other), 0);
+    assert_null(b->api->kv_create(b, &part, 4));
+    assert_null(b->api->kv_create(b, &other, 4));
     assert_null(b->api->kv_create(b, &empty, 4));
     assert_null(b->api->kv_create(b, &huge, 4));
     assert_null(b->api->kv_create(b, &good, 0));

@@ -33,7 +33,7 @@ static cdz_status open_registry(const cdz_options *options, cdz_registry **out, 
 
 static cdz_status kv_type_of(const char *name, cdz_dtype *out, cdz_error *err)
 {
-    if (cdz_type_named(name, CDZ_F32, CDZ_N_PLAIN, out, err) == CDZ_OK) return CDZ_OK;
+    if (cdz_type_named(name, CDZ_F32, CDZ_N_KV, out, err) == CDZ_OK) return CDZ_OK;
     return cdz_err_prefix(err, "KV cache");
 }
 

@@ -131,7 +131,8 @@ const char cdz_cli_common_help[] =
     "                           bf16: as auto, and weights in bf16 meet bf16, which may make\n"
     "                           prompts faster\n"
     "  --threads N              threads for the kernels; default: the physical cores\n"
-    "  --kv-cache TYPE          what KV caches hold: f32, or f16 or bf16, which take half\n"
+    "  --kv-cache TYPE          what KV caches hold: f32; f16 or bf16, which take half; or q8_0,\n"
+    "                           which takes little more than a quarter\n"
     "  --kv-memory SIZE         memory for KV caches, as 512M or 2G; default: a quarter of all,\n"
     "                           or what a device has free\n";
 

@@ -65,7 +65,7 @@ typedef struct cdz_cli_options {
     uint32_t n_plugins;
     uint32_t n_threads;
     uint64_t kv_bytes;
-    const char *kv_cache; /* f32, f16 or bf16; NULL: f32 */
+    const char *kv_cache; /* f32, f16, bf16 or q8_0; NULL: f32 */
     double timeout_s;
     bool safe_mode, allow_model_plugins;
     bool dev;        /* reload what changes; run and chat */

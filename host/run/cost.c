@@ -44,8 +44,8 @@ static void add_layer(cdz_cost *c, const cdz_layer_weights *w, uint32_t n_active
 cdz_cost cdz_cost_of(const cdz_weights *weights, cdz_dtype kv_type)
 {
     const cdz_arch *a = &weights->arch;
-    cdz_cost c = {.kv_bytes = weights->facts.kv_bytes_per_token / cdz_dtype_bytes(CDZ_F32) *
-                              cdz_dtype_bytes(kv_type)};
+    cdz_cost c = {.kv_bytes =
+                      cdz_row_bytes(kv_type, weights->facts.kv_bytes_per_token / sizeof(float))};
     for (uint32_t i = 0; i < a->n_layers; i++) add_layer(&c, &weights->layers[i], a->n_active);
     c.head_bytes = bytes_of(&weights->head.w) + bytes_of(&weights->head.bias) +
                    bytes_of(&weights->final_norm.w) + bytes_of(&weights->final_norm.bias);

@@ -261,14 +261,29 @@ static uint64_t kv_limit(const cdz_engine *engine)
     return limit;
 }
 
+/* Before anything is made of a model: can its device keep keys and values in the type that was asked for? */
+static cdz_status check_type(const cdz_run_model *model, cdz_error *err)
+{
+    const cdz_dtype type = model->shape.type;
+    if (model->shape.head_dim % cdz_dtype_block(type))
+        return cdz_err(
+            err, CDZ_E_UNSUPPORTED,
+            "KV cache in %s: blocks of %zu numbers do not go into this model's heads of %zu; "
+            "f16 or bf16 do",
+            cdz_dtype_name(type), cdz_dtype_block(type), model->shape.head_dim);
+    if (model->block_bytes == 0 && type != CDZ_F32)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "KV cache in %s: %s does not keep keys and values in that type; %s",
+                       cdz_dtype_name(type), model->device->api->name,
+                       type < CDZ_N_PLAIN ? "f32 is always possible"
+                                          : "f32, f16 and bf16 are possible");
+    return CDZ_OK;
+}
+
 static cdz_status check_block(const cdz_engine *engine, const cdz_run_model *model, cdz_error *err)
 {
     const uint64_t limit = kv_limit(engine);
     if (model->block_bytes > 0 && model->block_bytes <= limit) return CDZ_OK;
-    if (model->block_bytes == 0 && model->shape.type != CDZ_F32)
-        return cdz_err(err, CDZ_E_UNSUPPORTED,
-                       "KV memory: %s keeps keys and values in F32 only, not in %s",
-                       model->device->api->name, cdz_dtype_name(model->shape.type));
     return cdz_err(err, CDZ_E_LIMIT,
                    "KV memory: %" PRIu64 " bytes are allowed, but one block of %d positions of "
                    "this model takes %" PRIu64,
@@ -282,6 +297,7 @@ static cdz_status settle(cdz_engine *engine, cdz_run_model *model, cdz_error *er
     CDZ_TRY(cdz_engine_open_device(engine, &unused, err));
     model->device = engine->device;
     model->block_bytes = model->device->api->kv_block_bytes(model->device, &model->shape);
+    CDZ_TRY(check_type(model, err));
     CDZ_TRY(cdz_engine_place(engine, model, err));
     CDZ_TRY(cdz_engine_fit_kv(engine, err));
     return check_block(engine, model, err);

@@ -16,7 +16,7 @@ typedef struct cdz_engine_options {
     uint64_t kv_bytes;  /* over all models; 0: a quarter of memory, or what a device has free */
     cdz_device_wish device;          /* copied */
     bool device_fixed;               /* no pipeline changes it */
-    cdz_dtype kv_type;               /* plain: what keys and values are kept in */
+    cdz_dtype kv_type;               /* before CDZ_N_KV: what keys and values are kept in */
     bool kv_type_fixed;              /* no pipeline changes it */
     uint32_t max_queue, max_running; /* 0: no limit; 0: 256 */
     bool profile;                    /* times are taken: cdz_engine_get_profile */

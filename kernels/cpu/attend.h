@@ -9,17 +9,18 @@
 #define CDZ_ATTEND_H
 
 #include "cpu/avx2.h"
-#include "ref/scalar_math.h"
+#include "ref/kv_layout.h"
 
 enum {
     TILE_QUERIES = 4,
     WORD = 8,
-    LINE = 16 /* elements that the memory gives at once, at least */
+    LINE = 64 /* bytes that the memory gives at once, at least */
 };
 
 /* What the store holds: whoever includes this file for another type than float32 says so. Widening is exact. */
 #if defined(CDZ_ATTEND_F16)
 typedef uint16_t kv_element;
+#define KV_TYPE CDZ_F16
 CDZ_INLINE __m256 widen8(const kv_element *at)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));
@@ -30,6 +31,7 @@ static float widen1(const kv_element *at)
 }
 #elif defined(CDZ_ATTEND_BF16)
 typedef uint16_t kv_element;
+#define KV_TYPE CDZ_BF16
 CDZ_INLINE __m256 widen8(const kv_element *at)
 {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)at));
@@ -39,8 +41,21 @@ static float widen1(const kv_element *at)
 {
     return cdz_widen_bf16(*at);
 }
+#elif defined(CDZ_ATTEND_Q8_0)
+typedef int8_t kv_element; /* still to be multiplied by its factor */
+#define KV_TYPE CDZ_Q8_0
+CDZ_INLINE __m256 widen8(const kv_element *at)
+{
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)at)));
+}
+static float widen1(const kv_element *at)
+{
+    return *at;
+}
 #else
 typedef float kv_element;
+#define KV_TYPE CDZ_F32
 CDZ_INLINE __m256 widen8(const kv_element *at)
 {
     return _mm256_loadu_ps(at);
@@ -50,6 +65,19 @@ static float widen1(const kv_element *at)
     return *at;
 }
 #endif
+
+enum { FACTORED = KV_TYPE == CDZ_Q8_0, ELEMENT = sizeof(kv_element) };
+
+CDZ_INLINE const kv_element *elements(const char *at)
+{
+    return (const kv_element *)(const void *)at;
+}
+
+/* Eight factors of Q8_0. */
+CDZ_INLINE __m256 factors8(const char *at)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));
+}
 
 /* cdz_exp, eight at a time: the same operations on the same values. */
 CDZ_INLINE __m256 exp8(__m256 x)
@@ -112,22 +140,39 @@ static void cap_scores(float *s, size_t first, size_t begin, size_t end, float s
 /* Scores of nq heads for two groups of eight positions: one chain over d per head and group. What lies
  * at `ahead` is asked for meanwhile, as much as is read. */
 CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const cdz_attend_query *query,
-                             const kv_element *keys, const kv_element *ahead, float *scores)
+                             const char *keys, const char *ahead, float *scores)
 {
-    const size_t group_floats = tile->head_dim * CDZ_POSITION_GROUP;
+    const size_t dim = tile->head_dim, run = FACTORED ? CDZ_Q8_RUN : dim;
+    const size_t run_bytes = FACTORED ? CDZ_Q8_KEYS : dim * CDZ_POSITION_GROUP * ELEMENT;
+    const size_t group_bytes = FACTORED ? dim / CDZ_Q8_RUN * run_bytes : run_bytes;
     const __m256 scale = _mm256_set1_ps(tile->scale);
-    __m256 acc[2 * TILE_QUERIES];
+    __m256 acc[2 * TILE_QUERIES], f0 = scale, f1 = scale;
     CDZ_UNROLL
     for (int i = 0; i < 2 * nq; i++) acc[i] = _mm256_setzero_ps();
-    for (size_t d = 0; d < tile->head_dim; d++) {
-        _mm_prefetch((const char *)(ahead + d * LINE), _MM_HINT_T0);
-        const __m256 k0 = widen8(keys + d * CDZ_POSITION_GROUP);
-        const __m256 k1 = widen8(keys + d * CDZ_POSITION_GROUP + group_floats);
-        CDZ_UNROLL
-        for (int i = 0; i < nq; i++) {
-            const __m256 q = _mm256_broadcast_ss(query[i].q + d);
-            fma8(&acc[2 * i], k0, q);
-            fma8(&acc[2 * i + 1], k1, q);
+    for (size_t from = 0; from < dim; from += run, keys += run_bytes) {
+        const kv_element *g0 = elements(keys + (FACTORED ? CDZ_Q8_FACTORS : 0)),
+                         *g1 = elements(keys + group_bytes + (FACTORED ? CDZ_Q8_FACTORS : 0));
+        if (FACTORED) {
+            f0 = factors8(keys);
+            f1 = factors8(keys + group_bytes);
+        }
+        for (size_t d = 0; d < run; d++) {
+            if (2 * d * CDZ_POSITION_GROUP * ELEMENT % LINE == 0) {
+                _mm_prefetch(ahead, _MM_HINT_T0);
+                ahead += LINE;
+            }
+            __m256 k0 = widen8(g0 + d * CDZ_POSITION_GROUP);
+            __m256 k1 = widen8(g1 + d * CDZ_POSITION_GROUP);
+            if (FACTORED) {
+                k0 = _mm256_mul_ps(k0, f0);
+                k1 = _mm256_mul_ps(k1, f1);
+            }
+            CDZ_UNROLL
+            for (int i = 0; i < nq; i++) {
+                const __m256 q = _mm256_broadcast_ss(query[i].q + from + d);
+                fma8(&acc[2 * i], k0, q);
+                fma8(&acc[2 * i + 1], k1, q);
+            }
         }
     }
     CDZ_UNROLL
@@ -138,21 +183,35 @@ CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const cdz_attend_qu
     }
 }
 
+/* The values of one block: position 0's, and the factors of each run of dims. */
+typedef struct values_at {
+    const kv_element *v;
+    const char *factors;
+} values_at;
+
 /* acc[d..] += weight(p) * v[p][d..] for positions [from, to) of one block, eight or sixteen dims
  * at once. */
 CDZ_INLINE void add_values(int nq, int words, const cdz_attend_query *query, const float *weights,
-                           size_t stride, const kv_element *values, const kv_element *ahead,
-                           size_t dim, size_t d, size_t from, size_t to)
+                           size_t stride, const values_at *values, const char *ahead, size_t dim,
+                           size_t d, size_t from, size_t to)
 {
     __m256 acc[2 * TILE_QUERIES];
+    float factors[CDZ_KV_BLOCK];
     CDZ_UNROLL
     for (int i = 0; i < nq * words; i++)
         acc[i] = _mm256_loadu_ps(query[i / words].out + d + (size_t)(i % words) * WORD);
+    for (size_t p = 0; FACTORED && p < CDZ_KV_BLOCK; p += WORD)
+        _mm256_storeu_ps(factors + p,
+                         factors8(values->factors + 2 * (d / CDZ_Q8_RUN * CDZ_KV_BLOCK + p)));
     for (size_t p = from; p < to; p++) {
         __m256 v[2];
-        if (words == 2) _mm_prefetch((const char *)(ahead + p * dim + d), _MM_HINT_T0);
+        if (words == 2 && d * ELEMENT % LINE == 0)
+            _mm_prefetch(ahead + (p * dim + d) * ELEMENT, _MM_HINT_T0);
         CDZ_UNROLL
-        for (int c = 0; c < words; c++) v[c] = widen8(values + p * dim + d + (size_t)c * WORD);
+        for (int c = 0; c < words; c++) {
+            v[c] = widen8(values->v + p * dim + d + (size_t)c * WORD);
+            if (FACTORED) v[c] = _mm256_mul_ps(v[c], _mm256_broadcast_ss(factors + p));
+        }
         CDZ_UNROLL
         for (int i = 0; i < nq; i++) {
             const __m256 w = _mm256_broadcast_ss(weights + (size_t)i * stride + p);
@@ -165,7 +224,7 @@ CDZ_INLINE void add_values(int nq, int words, const cdz_attend_query *query, con
         _mm256_storeu_ps(query[i / words].out + d + (size_t)(i % words) * WORD, acc[i]);
 }
 
-/* The same for the dims past the last whole register. */
+/* The same for the dims past the last whole register, which types with factors have not. */
 static void add_values_rest(size_t nq, const cdz_attend_query *query, const float *weights,
                             size_t stride, const kv_element *values, size_t dim, size_t d,
                             size_t from, size_t to)
@@ -180,19 +239,19 @@ static void add_values_rest(size_t nq, const cdz_attend_query *query, const floa
 }
 
 CDZ_INLINE void add_all_dims(int nq, const cdz_attend_query *query, const float *weights,
-                             size_t stride, const kv_element *values, const kv_element *ahead,
-                             size_t dim, size_t from, size_t to)
+                             size_t stride, const values_at *values, const char *ahead, size_t dim,
+                             size_t from, size_t to)
 {
     size_t d = 0;
     for (; d + 2 * WORD <= dim; d += 2 * WORD)
         add_values(nq, 2, query, weights, stride, values, ahead, dim, d, from, to);
     for (; d + WORD <= dim; d += WORD)
         add_values(nq, 1, query, weights, stride, values, ahead, dim, d, from, to);
-    if (d < dim) add_values_rest((size_t)nq, query, weights, stride, values, dim, d, from, to);
+    if (d < dim) add_values_rest((size_t)nq, query, weights, stride, values->v, dim, d, from, to);
 }
 
 static void score_any(size_t nq, const cdz_attend *tile, const cdz_attend_query *query,
-                      const kv_element *keys, const kv_element *ahead, float *scores)
+                      const char *keys, const char *ahead, float *scores)
 {
     switch (nq) {
     case 4: score_groups(4, tile, query, keys, ahead, scores); break;
@@ -203,7 +262,7 @@ static void score_any(size_t nq, const cdz_attend *tile, const cdz_attend_query 
 }
 
 static void values_any(size_t nq, const cdz_attend_query *query, const float *weights,
-                       size_t stride, const kv_element *values, const kv_element *ahead, size_t dim,
+                       size_t stride, const values_at *values, const char *ahead, size_t dim,
                        size_t from, size_t to)
 {
     switch (nq) {
@@ -240,21 +299,25 @@ static span common(const cdz_attend_query *query, size_t n)
     return s;
 }
 
-static const kv_element *block_of(const cdz_attend *tile, size_t position)
+static const char *block_of(const cdz_attend *tile, size_t position)
 {
-    return (const kv_element *)tile->base +
+    return (const char *)tile->base +
            (size_t)tile->blocks[position / CDZ_KV_BLOCK] * tile->block_stride;
+}
+
+/* Of all keys of a block, which its values follow. */
+static size_t keys_bytes(const cdz_attend *tile)
+{
+    return cdz_kv_keys_bytes(KV_TYPE, tile->head_dim);
 }
 
 /* Memory is read in 4 KiB steps that lie far apart, which the processor's own prefetching does not see
  * coming: the kernels ask for the block after the one that they compute with. After the last keys come the
  * first values, after the last values nothing new. */
-static const kv_element *after_keys(const cdz_attend *tile, size_t position, size_t first,
-                                    size_t end)
+static const char *after_keys(const cdz_attend *tile, size_t position, size_t first, size_t end)
 {
     const size_t next = position / CDZ_KV_BLOCK * CDZ_KV_BLOCK + CDZ_KV_BLOCK;
-    return next < end ? block_of(tile, next)
-                      : block_of(tile, first) + (size_t)CDZ_KV_BLOCK * tile->head_dim;
+    return next < end ? block_of(tile, next) : block_of(tile, first) + keys_bytes(tile);
 }
 
 /* Scores of every query at every position of the blocks that the tile touches; column 0 is
@@ -263,9 +326,9 @@ static void score_blocks(const cdz_attend *tile, size_t first, size_t end)
 {
     const size_t pair = 2 * CDZ_POSITION_GROUP;
     for (size_t position = first; position < end; position += pair) {
-        const size_t within = position % CDZ_KV_BLOCK * tile->head_dim;
-        const kv_element *keys = block_of(tile, position) + within;
-        const kv_element *next = after_keys(tile, position, first, end) + within;
+        const size_t within = position % CDZ_KV_BLOCK / pair * (keys_bytes(tile) / 2);
+        const char *keys = block_of(tile, position) + within;
+        const char *next = after_keys(tile, position, first, end) + within;
         for (size_t i = 0; i < tile->n_queries; i += TILE_QUERIES) {
             const size_t nq =
                 tile->n_queries - i < TILE_QUERIES ? tile->n_queries - i : TILE_QUERIES;
@@ -320,15 +383,15 @@ static void add_span(const cdz_attend *tile, size_t i, size_t nq, size_t first, 
                      size_t end)
 {
     const float *weights = tile->scores + i * tile->score_stride;
-    const size_t values_at = (size_t)CDZ_KV_BLOCK * tile->head_dim; /* past the keys, and as many */
+    const size_t factors = FACTORED ? 2 * tile->head_dim : 0, keys = keys_bytes(tile);
     for (size_t at = begin; at < end;) {
         const size_t block = at / CDZ_KV_BLOCK * CDZ_KV_BLOCK;
         const size_t to = end < block + CDZ_KV_BLOCK ? end : block + CDZ_KV_BLOCK;
-        const size_t within = values_at + (at - block) * tile->head_dim;
-        const kv_element *values = block_of(tile, at) + within;
-        const kv_element *next = i == 0 && to < end ? block_of(tile, to) + within : values;
-        values_any(nq, &tile->query[i], weights + (at - first), tile->score_stride, values, next,
-                   tile->head_dim, 0, to - at);
+        const char *from = block_of(tile, at) + keys;
+        const char *next = i == 0 && to < end ? block_of(tile, to) + keys : from;
+        const values_at values = {elements(from + factors), from};
+        values_any(nq, &tile->query[i], weights + block - first, tile->score_stride, &values,
+                   next + factors, tile->head_dim, at - block, to - block);
         at = to;
     }
 }

@@ -102,9 +102,9 @@ static void compute(const call *c, const tile *t, float *out, float *scores)
         .n_queries = t->n,
         .head_dim = dim,
         .base = (const char *)kv->memory +
-                (c->layer * kv->shape.n_kv_heads + t->kv_head) * kv->head_size * kv->bytes,
+                (c->layer * kv->shape.n_kv_heads + t->kv_head) * kv->head_bytes,
         .type = kv->shape.type,
-        .block_stride = kv->block_size,
+        .block_stride = kv->block_bytes,
         .blocks = c->rows[t->row].blocks,
         .scale = c->how.scale,
         .soft_cap = c->how.soft_cap,

@@ -4,23 +4,16 @@
 #include <string.h>
 
 #include "cpu/cpu_backend.h"
-#include "ref/scalar_math.h"
+#include "ref/kv_layout.h"
 
-/* Element i of the store, widened. */
-static float element(const cdz_kv *kv, size_t i)
+static float score(const cdz_kv *kv, const void *head, const float *q, size_t within)
 {
-    float x;
-    cdz_widen(kv->shape.type, &x, (const char *)kv->memory + i * kv->bytes, 1);
-    return x;
-}
-
-static float score(const cdz_kv *kv, size_t keys, const float *q, size_t within)
-{
-    const size_t dim = kv->shape.head_dim;
-    const size_t key =
-        keys + within / CDZ_POSITION_GROUP * dim * CDZ_POSITION_GROUP + within % CDZ_POSITION_GROUP;
+    const cdz_kv_shape *shape = &kv->shape;
     float s = 0.0f;
-    for (size_t d = 0; d < dim; d++) s = fmaf(element(kv, key + d * CDZ_POSITION_GROUP), q[d], s);
+    for (size_t d = 0; d < shape->head_dim; d++) {
+        const cdz_kv_place key = cdz_kv_key(shape->type, shape->head_dim, within, d);
+        s = fmaf(cdz_kv_read(shape->type, head, key), q[d], s);
+    }
     return s;
 }
 
@@ -41,12 +34,13 @@ void cdz_cpu_attention_weights(cdz_backend *b, float *out, size_t ldo, const flo
     const size_t own = (size_t)row->position + 1, end = own + row->ahead;
     const size_t begin = how->window && own > how->window ? own - how->window : 0;
     for (size_t h = 0; h < how->n_heads; h++) {
-        const size_t base = (layer * kv->shape.n_kv_heads + h / group) * kv->head_size;
+        const char *base =
+            (const char *)kv->memory + (layer * kv->shape.n_kv_heads + h / group) * kv->head_bytes;
         float *to = out + h * ldo;
         memset(to, 0, begin * sizeof *to);
         for (size_t p = begin; p < end; p++) {
-            const size_t keys = base + (size_t)row->blocks[p / CDZ_KV_BLOCK] * kv->block_size;
-            float s = score(kv, keys, q + h * dim, p % CDZ_KV_BLOCK) * how->scale;
+            const void *head = base + (size_t)row->blocks[p / CDZ_KV_BLOCK] * kv->block_bytes;
+            float s = score(kv, head, q + h * dim, p % CDZ_KV_BLOCK) * how->scale;
             if (how->bias)
                 s += how->bias[h * how->bias_stride + how->bias_zero + p - row->position];
             to[p] = how->soft_cap != 0.0f ? cdz_soft_cap(s, how->soft_cap) : s;

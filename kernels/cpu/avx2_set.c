@@ -34,6 +34,8 @@ const cdz_kernel_set cdz_avx2_set = {
     .sum = sum,
     .rotate = rotate,
     .rotate_pairs = rotate_pairs,
-    .attend =
-        {[CDZ_F32] = cdz_avx2_attend, [CDZ_F16] = cdz_avx2_attend_f16, [CDZ_BF16] = cdz_avx2_attend_bf16},
+    .attend = {[CDZ_F32] = cdz_avx2_attend,
+               [CDZ_F16] = cdz_avx2_attend_f16,
+               [CDZ_BF16] = cdz_avx2_attend_bf16,
+               [CDZ_Q8_0] = cdz_avx2_attend_q8_0},
 };

@@ -55,11 +55,10 @@ void cdz_cpu_attention(cdz_backend *b, float *out, size_t ldo, const float *q, s
 struct cdz_kv {
     cdz_kv_shape shape;
     size_t n_blocks;
-    size_t bytes;      /* of an element */
-    size_t head_size;  /* elements: keys and values of one head of one layer in a block */
-    size_t block_size; /* all heads of all layers */
-    uint64_t name;     /* for await_readers: << 32, the layer + 1 below it */
-    /* (n_blocks, n_layers, n_kv_heads), each: keys [4][head_dim][8], values [32][head_dim], in shape.type */
+    size_t head_bytes;  /* keys and values of one head of one layer in a block */
+    size_t block_bytes; /* all heads of all layers */
+    uint64_t name;      /* for await_readers: << 32, the layer + 1 below it */
+    /* (n_blocks, n_layers, n_kv_heads), each: keys and values as ref/kv_layout.h says */
     void *memory;
 };
 

@@ -8,27 +8,23 @@
 
 #include "cpu/aligned.h"
 #include "cpu/cpu_backend.h"
+#include "ref/kv_layout.h"
 
 enum { ALONE_FLOATS = 32768 };
 
-static const uint64_t whole_store = ~(uint64_t)0 << 32;
+#define F16_MOST 65504.0f
 
-/* Elements of a block; 0 when the shape is empty, of blocks, or does not fit. */
-static size_t block_size(const cdz_kv_shape *shape)
-{
-    size_t n;
-    if (shape->type >= CDZ_N_PLAIN) return 0;
-    if (__builtin_mul_overflow(shape->n_layers, shape->n_kv_heads, &n)) return 0;
-    if (__builtin_mul_overflow(n, shape->head_dim, &n)) return 0;
-    if (__builtin_mul_overflow(n, (size_t)2 * CDZ_KV_BLOCK, &n)) return 0;
-    return n > SIZE_MAX / sizeof(float) ? 0 : n;
-}
+static const uint64_t whole_store = ~(uint64_t)0 << 32;
 
 size_t cdz_cpu_kv_block_bytes(cdz_backend *b, const cdz_kv_shape *shape)
 {
+    size_t n;
     (void)b;
-    const size_t size = block_size(shape);
-    return size ? size * cdz_dtype_bytes(shape->type) : 0;
+    if (shape->type >= CDZ_N_KV || shape->head_dim % cdz_dtype_block(shape->type)) return 0;
+    if (__builtin_mul_overflow(shape->n_layers, shape->n_kv_heads, &n)) return 0;
+    if (__builtin_mul_overflow(n, shape->head_dim, &n)) return 0;
+    if (__builtin_mul_overflow(n, (size_t)2 * CDZ_KV_BLOCK, &n)) return 0;
+    return n > SIZE_MAX / sizeof(float) ? 0 : cdz_row_bytes(shape->type, n);
 }
 
 cdz_kv *cdz_cpu_kv_create(cdz_backend *b, const cdz_kv_shape *shape, size_t n_blocks)
@@ -46,9 +42,8 @@ cdz_kv *cdz_cpu_kv_create(cdz_backend *b, const cdz_kv_shape *shape, size_t n_bl
     if (!kv) return NULL;
     kv->shape = *shape;
     kv->n_blocks = n_blocks;
-    kv->bytes = cdz_dtype_bytes(shape->type);
-    kv->block_size = block_size(shape);
-    kv->head_size = (size_t)2 * CDZ_KV_BLOCK * shape->head_dim;
+    kv->block_bytes = block_bytes;
+    kv->head_bytes = 2 * cdz_kv_keys_bytes(shape->type, shape->head_dim);
     kv->name = (uint64_t)++cpu->n_kv << 32;
     kv->memory = cdz_aligned_zeroed(bytes);
     if (kv->memory && cdz_pool_reserve(cpu->pool, scratch)) return kv;
@@ -68,9 +63,9 @@ void cdz_cpu_kv_destroy(cdz_backend *b, cdz_kv *kv)
 void cdz_cpu_kv_copy(cdz_backend *b, cdz_kv *kv, int32_t to, int32_t from)
 {
     cdz_pool_await_readers(cdz_cpu(b)->pool, kv->name, whole_store);
-    const size_t bytes = kv->block_size * kv->bytes;
-    memcpy((char *)kv->memory + (size_t)to * bytes, (char *)kv->memory + (size_t)from * bytes,
-           bytes);
+    char *memory = kv->memory;
+    memcpy(memory + (size_t)to * kv->block_bytes, memory + (size_t)from * kv->block_bytes,
+           kv->block_bytes);
 }
 
 typedef struct kv_rows {
@@ -81,29 +76,66 @@ typedef struct kv_rows {
     const cdz_kv_row *rows;
 } kv_rows;
 
-/* Stores stay finite: what float16 cannot hold becomes its largest number. */
-static void put(const cdz_kv *kv, size_t at, float x)
+static float clamp(float x, float most)
 {
-    const float most = 65504.0f;
-    void *to = (char *)kv->memory + at * kv->bytes;
-    if (kv->shape.type == CDZ_F16) x = x > most ? most : x < -most ? -most : x;
-    cdz_quantise(kv->shape.type, to, &x, 1);
+    return x > most ? most : x < -most ? -most : x;
 }
 
-static void put_row(const cdz_kv *kv, size_t head, size_t within, const float *k, const float *v)
+/* Stores stay finite: what float16 cannot hold becomes its largest number. */
+static void put(cdz_dtype type, void *to, float x)
 {
-    const size_t dim = kv->shape.head_dim;
-    const size_t keys =
-        head + within / CDZ_POSITION_GROUP * dim * CDZ_POSITION_GROUP + within % CDZ_POSITION_GROUP;
-    const size_t values = head + (CDZ_KV_BLOCK + within) * dim;
-    if (kv->shape.type == CDZ_F32) {
-        float *memory = kv->memory;
-        for (size_t d = 0; d < dim; d++) memory[keys + d * CDZ_POSITION_GROUP] = k[d];
-        memcpy(memory + values, v, dim * sizeof *v);
+    if (type == CDZ_F16) x = clamp(x, F16_MOST);
+    cdz_quantise(type, to, &x, 1);
+}
+
+/* A run of dims as a block of Q8_0, whose factor stays finite likewise; a factor that is not a number stands for a
+ * number among them that is none. */
+static void to_block(uint8_t block[2 + CDZ_Q8_RUN], const float *x)
+{
+    float kept[CDZ_Q8_RUN];
+    bool numbers = true;
+    for (size_t i = 0; i < CDZ_Q8_RUN; i++) {
+        kept[i] = clamp(x[i], F16_MOST * 127.0f);
+        numbers = numbers && !isnan(x[i]);
+    }
+    cdz_quantise(CDZ_Q8_0, block, kept, CDZ_Q8_RUN);
+    if (!numbers) memcpy(block, &(const uint16_t){0x7e00}, 2);
+}
+
+typedef cdz_kv_place place_fn(cdz_dtype type, size_t dim, size_t within, size_t d);
+
+static void put_blocks(char *head, place_fn *place, size_t dim, size_t within, const float *x)
+{
+    uint8_t block[2 + CDZ_Q8_RUN];
+    for (size_t d = 0; d < dim; d += CDZ_Q8_RUN) {
+        to_block(block, x + d);
+        const cdz_kv_place first = place(CDZ_Q8_0, dim, within, d);
+        const size_t step = place(CDZ_Q8_0, dim, within, d + 1).at - first.at;
+        memcpy(head + first.factor, block, 2);
+        for (size_t i = 0; i < CDZ_Q8_RUN; i++) head[first.at + i * step] = (char)block[2 + i];
+    }
+}
+
+static void put_row(const cdz_kv_shape *shape, char *head, size_t within, const float *k,
+                    const float *v)
+{
+    const size_t dim = shape->head_dim;
+    if (shape->type == CDZ_Q8_0) {
+        put_blocks(head, cdz_kv_key, dim, within, k);
+        put_blocks(head, cdz_kv_value, dim, within, v);
         return;
     }
-    for (size_t d = 0; d < dim; d++) put(kv, keys + d * CDZ_POSITION_GROUP, k[d]);
-    for (size_t d = 0; d < dim; d++) put(kv, values + d, v[d]);
+    const size_t bytes = cdz_dtype_bytes(shape->type);
+    char *key = head + cdz_kv_key(shape->type, dim, within, 0).at,
+         *value = head + cdz_kv_value(shape->type, dim, within, 0).at;
+    if (shape->type == CDZ_F32) {
+        for (size_t d = 0; d < dim; d++)
+            memcpy(key + d * CDZ_POSITION_GROUP * sizeof *k, &k[d], sizeof *k);
+        memcpy(value, v, dim * sizeof *v);
+        return;
+    }
+    for (size_t d = 0; d < dim; d++) put(shape->type, key + d * CDZ_POSITION_GROUP * bytes, k[d]);
+    for (size_t d = 0; d < dim; d++) put(shape->type, value + d * bytes, v[d]);
 }
 
 static void write_row(void *arg, size_t i)
@@ -112,11 +144,12 @@ static void write_row(void *arg, size_t i)
     const cdz_kv *kv = w->kv;
     const size_t dim = kv->shape.head_dim, n_heads = kv->shape.n_kv_heads;
     const size_t position = w->rows[i].position;
-    const size_t first = (size_t)w->rows[i].blocks[position / CDZ_KV_BLOCK] * kv->block_size +
-                         w->layer * n_heads * kv->head_size;
+    char *first = (char *)kv->memory +
+                  (size_t)w->rows[i].blocks[position / CDZ_KV_BLOCK] * kv->block_bytes +
+                  w->layer * n_heads * kv->head_bytes;
     for (size_t h = 0; h < n_heads; h++)
-        put_row(kv, first + h * kv->head_size, position % CDZ_KV_BLOCK, w->k + i * w->ldk + h * dim,
-                w->v + i * w->ldv + h * dim);
+        put_row(&kv->shape, first + h * kv->head_bytes, position % CDZ_KV_BLOCK,
+                w->k + i * w->ldk + h * dim, w->v + i * w->ldv + h * dim);
 }
 
 void cdz_cpu_kv_write(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,

@@ -8,33 +8,25 @@
  *          as a product with 1 / sum
  *
  * k and v are what the store holds, widened exactly. Lanes and order hang on absolute positions only. */
+#include "ref/kv_layout.h"
 #include "ref/ref.h"
 #include "ref/scalar_math.h"
 
-/* Keys of a block lie as [4 groups][head_dim][8], its values after them as [32][head_dim]. Where it begins: */
-static size_t block_of(const cdz_attend *tile, size_t position)
+/* This layer's and kv head's part of the block that holds a position. */
+static const void *head_of(const cdz_attend *tile, size_t position)
 {
-    return (size_t)tile->blocks[position / CDZ_KV_BLOCK] * tile->block_stride;
-}
-
-/* Element i of what the base points to, widened. */
-static float element(const cdz_attend *tile, size_t i)
-{
-    switch (tile->type) {
-    case CDZ_F16: return cdz_widen_f16(((const uint16_t *)tile->base)[i]);
-    case CDZ_BF16: return cdz_widen_bf16(((const uint16_t *)tile->base)[i]);
-    default: return ((const float *)tile->base)[i];
-    }
+    return (const char *)tile->base +
+           (size_t)tile->blocks[position / CDZ_KV_BLOCK] * tile->block_stride;
 }
 
 static float score(const cdz_attend *tile, const cdz_attend_query *query, size_t position)
 {
-    const size_t within = position % CDZ_KV_BLOCK, group = within / CDZ_POSITION_GROUP;
-    const size_t key = block_of(tile, position) + group * tile->head_dim * CDZ_POSITION_GROUP +
-                       within % CDZ_POSITION_GROUP;
+    const void *head = head_of(tile, position);
     float s = 0.0f;
-    for (size_t d = 0; d < tile->head_dim; d++)
-        s = fmaf(element(tile, key + d * CDZ_POSITION_GROUP), query->q[d], s);
+    for (size_t d = 0; d < tile->head_dim; d++) {
+        const cdz_kv_place key = cdz_kv_key(tile->type, tile->head_dim, position % CDZ_KV_BLOCK, d);
+        s = fmaf(cdz_kv_read(tile->type, head, key), query->q[d], s);
+    }
     s *= tile->scale;
     if (query->bias) s += query->bias[position];
     return tile->soft_cap != 0.0f ? cdz_soft_cap(s, tile->soft_cap) : s;
@@ -64,10 +56,11 @@ static void attend_one(const cdz_attend *tile, const cdz_attend_query *query)
     for (size_t d = 0; d < dim; d++) out[d] = 0.0f;
     for (size_t i = 0; i < n; i++) {
         const size_t position = query->begin + i;
-        const size_t value =
-            block_of(tile, position) + (CDZ_KV_BLOCK + position % CDZ_KV_BLOCK) * dim;
-        for (size_t d = 0; d < dim; d++)
-            out[d] = fmaf(weights[i], element(tile, value + d), out[d]);
+        const void *head = head_of(tile, position);
+        for (size_t d = 0; d < dim; d++) {
+            const cdz_kv_place value = cdz_kv_value(tile->type, dim, position % CDZ_KV_BLOCK, d);
+            out[d] = fmaf(weights[i], cdz_kv_read(tile->type, head, value), out[d]);
+        }
     }
     for (size_t d = 0; d < dim; d++) out[d] *= inverse;
 }

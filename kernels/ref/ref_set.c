@@ -150,5 +150,5 @@ const cdz_kernel_set cdz_scalar_set = {
     .sum = sum,
     .rotate = rotate,
     .rotate_pairs = rotate_pairs,
-    .attend = {[CDZ_F32] = cdz_ref_attend, [CDZ_F16] = cdz_ref_attend, [CDZ_BF16] = cdz_ref_attend},
+    .attend = {cdz_ref_attend, cdz_ref_attend, cdz_ref_attend, cdz_ref_attend},
 };

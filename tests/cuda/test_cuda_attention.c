@@ -261,6 +261,8 @@ static void stores_round(run *t)
     const cdz_attention how = {.n_heads = 1, .scale = 1.0f};
     const int32_t block = 0;
     const cdz_kv_row row = {&block, 0, 0};
+    const cdz_kv_shape blocks = {1, 1, 64, CDZ_Q8_0};
+    expect(t, both[1]->api->kv_block_bytes(both[1], &blocks) == 0, "Q8_0 is kept, untested");
     for (int type = CDZ_F32; type < CDZ_N_PLAIN; type++) {
         const cdz_kv_shape shape = {1, 1, DIM, (cdz_dtype)type};
         float out[2][DIM];

@@ -389,8 +389,10 @@ refused "a type that is nearly one" 2 "did you mean 'q5_k'?" cadenza model quant
 refused "no type" 2 "expected --type" cadenza model quantize shipped.gguf other.gguf
 refused "a type of blocks for convert" 2 "expected one of f32, f16, bf16" cadenza model convert "$shipped" other.gguf --type q8_0
 refused "a type at load that is none" 2 "quantize: there is no type" cadenza run --quantize q4_9 -p a
-refused "a KV cache in what is no type" 2 "KV cache: there is no type 'bf17' here, expected one of f32, f16, bf16: did you mean 'bf16'?" cadenza run --kv-cache bf17 -p a
-refused "a KV cache in blocks" 2 "KV cache: there is no type 'q8_0'" cadenza run --kv-cache q8_0 -p a
+refused "a KV cache in what is no type" 2 "KV cache: there is no type 'bf17' here, expected one of f32, f16, bf16, q8_0: did you mean 'bf16'?" cadenza run --kv-cache bf17 -p a
+same "a KV cache in blocks, whatever computes" "$(CADENZA_CPU=scalar cadenza run --kv-cache q8_0 -p 'music is' --seed 3)" "$(cadenza run --kv-cache q8_0 --threads 1 -p 'music is' --seed 3)"
+cadenza model info "$shipped" | grep -q 'in q8_0' && good || bad "model info on a KV cache in blocks"
+refused "a KV cache in other blocks" 2 "KV cache: there is no type 'q4_0'" cadenza run --kv-cache q4_0 -p a
 refused "blocks of blocks at load" 1 "already" cadenza run shipped-q4.gguf --quantize q8_0 -p a
 refused "a misspelt verb" 2 "expected \`info\`" cadenza model convrt
 

@@ -82,8 +82,9 @@ typedef struct cdz_options {
     /* So many bytes of a model's weights have been brought to the device; log_user is passed. NULL: nobody looks.
      * [the thread in cdz_model_open] */
     void (*loading)(void *user, const char *model, uint64_t done, uint64_t bytes);
-    /* What KV caches hold: "f32", "f16" or "bf16". NULL: what a pipeline that is loaded before the first model asks for,
-     * else f32. The shorter ones take half of the memory, and the model sees keys and values rounded: docs/models.md */
+    /* What KV caches hold: "f32", "f16", "bf16" or "q8_0". NULL: what a pipeline that is loaded before the first model
+     * asks for, else f32. The shorter ones take half of the memory or little more than a quarter, and the model sees keys
+     * and values rounded: docs/models.md */
     const char *kv_cache;
 } cdz_options;
 
