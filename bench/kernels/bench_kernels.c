@@ -140,10 +140,11 @@ static void run_attention(void *arg)
         a->b->api->attention(a->b, a->out, 896, a->q, 896, a->kv, l, a->rows, a->m, &how);
 }
 
-static void bench_attention(cdz_backend *b)
+static void bench_attention(cdz_backend *b, cdz_dtype type)
 {
     enum { LAYERS = 24, BLOCKS = 4096 / CDZ_KV_BLOCK, PROMPT = 512 };
-    const cdz_kv_shape shape = {LAYERS, 2, 64, CDZ_F32};
+    const cdz_kv_shape shape = {LAYERS, 2, 64, type};
+    const char *name = cdz_dtype_name(type);
     cdz_kv *kv = b->api->kv_create(b, &shape, BLOCKS);
     int32_t blocks[BLOCKS];
     cdz_kv_row rows[PROMPT];
@@ -160,14 +161,15 @@ static void bench_attention(cdz_backend *b)
         rows[0] = row;
         attention a = {b, kv, LAYERS, 1, rows, q, out};
         const double seconds = median_seconds(run_attention, &a);
-        printf("decode attention, 24 layers, context %4u: %6.2f ms, %5.1f GB/s\n", (unsigned)context,
-               seconds * 1e3, (double)context * 256 * 4 * LAYERS / seconds * 1e-9);
+        printf("decode attention, %-4s, 24 layers, context %4u: %6.2f ms, %5.1f GB/s\n", name,
+               (unsigned)context, seconds * 1e3,
+               (double)(context * cdz_row_bytes(type, 256) * LAYERS) / seconds * 1e-9);
     }
     for (uint32_t p = 0; p < PROMPT; p++) rows[p] = (cdz_kv_row){blocks, p, 0};
     attention a = {b, kv, LAYERS, PROMPT, rows, q, out};
     const double seconds = median_seconds(run_attention, &a);
-    printf("prompt attention, 24 layers, %d rows: %.1f ms, %.1f GMAC/s\n", PROMPT, seconds * 1e3,
-           (double)PROMPT * PROMPT / 2 * 14 * 128 * LAYERS / seconds * 1e-9);
+    printf("prompt attention, %-4s, 24 layers, %d rows: %.1f ms, %.1f GMAC/s\n", name, PROMPT,
+           seconds * 1e3, (double)PROMPT * PROMPT / 2 * 14 * 128 * LAYERS / seconds * 1e-9);
     b->api->kv_destroy(b, kv);
     b->api->free(b, q);
     b->api->free(b, out);
@@ -228,7 +230,9 @@ int main(int argc, char **argv)
     printf("%s, %u threads: read %.1f GB/s, multiply-add %.1f GMAC/s\n", b->api->variant,
            (unsigned)b->api->n_threads(b), read_gbs(b, data, bytes), fma_gmacs(b));
     bench_rows(b);
-    bench_attention(b);
+    bench_attention(b, CDZ_F32);
+    bench_attention(b, CDZ_F16);
+    bench_attention(b, CDZ_Q8_0);
     bench_products(b, data, bytes, most_rows, types < N_TYPES ? types : N_TYPES);
     b->api->free(b, data);
     b->api->destroy(b);

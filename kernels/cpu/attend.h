@@ -1,83 +1,23 @@
-/* attend.h - one attention tile in 256-bit registers: included by one source file per
- * instruction set, which names the function. ref_attention.c says what it computes.
+/* attend.h - one attention tile: included by one source file per instruction set and type of the store, after
+ * attend_avx2.h or attend_avx512.h. ref_attention.c says what it computes.
  *
  * A block of 32 positions is visited once for all query heads of the tile: its keys (8 KiB at 64
- * dims) stay in the first-level cache while four heads at a time take their scores; likewise its
+ * dims) stay in the first-level cache while four or eight heads at a time take their scores; likewise its
  * values. Seven heads together instead of one by one: 1.5 to 2 times as fast at 512 to 4096
  * positions. */
 #ifndef CDZ_ATTEND_H
 #define CDZ_ATTEND_H
 
-#include "cpu/avx2.h"
-#include "ref/kv_layout.h"
-
 enum {
-    TILE_QUERIES = 4,
-    WORD = 8,
-    LINE = 64 /* bytes that the memory gives at once, at least */
+    EIGHT = 8,                  /* lanes of the softmax, whatever a word has */
+    AT_ONCE = KEY_WORDS * WORD, /* positions that are scored */
+    LINE = 64,                  /* bytes that the memory gives at once, at least */
+    FAR = 4 * CDZ_KV_BLOCK,     /* positions ahead that are asked for */
+    FACTORED = CDZ_ATTEND_TYPE == CDZ_Q8_0,
+    ELEMENT = CDZ_ATTEND_TYPE == CDZ_F32 ? 4
+              : FACTORED                 ? 1
+                                         : 2 /* bytes */
 };
-
-/* What the store holds: whoever includes this file for another type than float32 says so. Widening is exact. */
-#if defined(CDZ_ATTEND_F16)
-typedef uint16_t kv_element;
-#define KV_TYPE CDZ_F16
-CDZ_INLINE __m256 widen8(const kv_element *at)
-{
-    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));
-}
-static float widen1(const kv_element *at)
-{
-    return cdz_widen_f16(*at);
-}
-#elif defined(CDZ_ATTEND_BF16)
-typedef uint16_t kv_element;
-#define KV_TYPE CDZ_BF16
-CDZ_INLINE __m256 widen8(const kv_element *at)
-{
-    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)at));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
-}
-static float widen1(const kv_element *at)
-{
-    return cdz_widen_bf16(*at);
-}
-#elif defined(CDZ_ATTEND_Q8_0)
-typedef int8_t kv_element; /* still to be multiplied by its factor */
-#define KV_TYPE CDZ_Q8_0
-CDZ_INLINE __m256 widen8(const kv_element *at)
-{
-    return _mm256_cvtepi32_ps(
-        _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)at)));
-}
-static float widen1(const kv_element *at)
-{
-    return *at;
-}
-#else
-typedef float kv_element;
-#define KV_TYPE CDZ_F32
-CDZ_INLINE __m256 widen8(const kv_element *at)
-{
-    return _mm256_loadu_ps(at);
-}
-static float widen1(const kv_element *at)
-{
-    return *at;
-}
-#endif
-
-enum { FACTORED = KV_TYPE == CDZ_Q8_0, ELEMENT = sizeof(kv_element) };
-
-CDZ_INLINE const kv_element *elements(const char *at)
-{
-    return (const kv_element *)(const void *)at;
-}
-
-/* Eight factors of Q8_0. */
-CDZ_INLINE __m256 factors8(const char *at)
-{
-    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));
-}
 
 /* cdz_exp, eight at a time: the same operations on the same values. */
 CDZ_INLINE __m256 exp8(__m256 x)
@@ -130,112 +70,97 @@ static void add_bias(float *s, size_t first, const cdz_attend_query *query)
 static void cap_scores(float *s, size_t first, size_t begin, size_t end, float soft_cap)
 {
     const __m256 cap = _mm256_set1_ps(soft_cap);
-    for (size_t at = begin / WORD * WORD; at < end; at += WORD) {
+    for (size_t at = begin / EIGHT * EIGHT; at < end; at += EIGHT) {
         float *to = s + (at - first);
         const __m256 x = _mm256_div_ps(_mm256_loadu_ps(to), cap);
         _mm256_storeu_ps(to, _mm256_mul_ps(tanh8(x), cap));
     }
 }
 
-/* Scores of nq heads for two groups of eight positions: one chain over d per head and group. What lies
+/* Scores of nq heads for AT_ONCE positions: one chain over d per head and position. What lies
  * at `ahead` is asked for meanwhile, as much as is read. */
 CDZ_INLINE void score_groups(int nq, const cdz_attend *tile, const cdz_attend_query *query,
                              const char *keys, const char *ahead, float *scores)
 {
     const size_t dim = tile->head_dim, run = FACTORED ? CDZ_Q8_RUN : dim;
-    const size_t run_bytes = FACTORED ? CDZ_Q8_KEYS : dim * CDZ_POSITION_GROUP * ELEMENT;
-    const size_t group_bytes = FACTORED ? dim / CDZ_Q8_RUN * run_bytes : run_bytes;
-    const __m256 scale = _mm256_set1_ps(tile->scale);
-    __m256 acc[2 * TILE_QUERIES], f0 = scale, f1 = scale;
+    const size_t step = CDZ_POSITION_GROUP * ELEMENT, before = FACTORED ? CDZ_Q8_FACTORS : 0;
+    const size_t run_bytes = before + run * step, group_bytes = dim / run * run_bytes;
+    const word scale = word_of(tile->scale);
+    word acc[KEY_WORDS * TILE_QUERIES], factors[KEY_WORDS];
     CDZ_UNROLL
-    for (int i = 0; i < 2 * nq; i++) acc[i] = _mm256_setzero_ps();
+    for (int i = 0; i < KEY_WORDS * nq; i++) acc[i] = word_of(0.0f);
     for (size_t from = 0; from < dim; from += run, keys += run_bytes) {
-        const kv_element *g0 = elements(keys + (FACTORED ? CDZ_Q8_FACTORS : 0)),
-                         *g1 = elements(keys + group_bytes + (FACTORED ? CDZ_Q8_FACTORS : 0));
-        if (FACTORED) {
-            f0 = factors8(keys);
-            f1 = factors8(keys + group_bytes);
-        }
+        CDZ_UNROLL
+        for (int c = 0; FACTORED && c < KEY_WORDS; c++)
+            factors[c] = widen_factors(c, keys, group_bytes);
         for (size_t d = 0; d < run; d++) {
-            if (2 * d * CDZ_POSITION_GROUP * ELEMENT % LINE == 0) {
-                _mm_prefetch(ahead, _MM_HINT_T0);
-                ahead += LINE;
-            }
-            __m256 k0 = widen8(g0 + d * CDZ_POSITION_GROUP);
-            __m256 k1 = widen8(g1 + d * CDZ_POSITION_GROUP);
-            if (FACTORED) {
-                k0 = _mm256_mul_ps(k0, f0);
-                k1 = _mm256_mul_ps(k1, f1);
+            const char *at = keys + before + d * step;
+            word k[KEY_WORDS];
+            CDZ_UNROLL
+            for (size_t b = 0; b < AT_ONCE * ELEMENT; b += LINE)
+                if ((d * AT_ONCE * ELEMENT + b) % LINE == 0) {
+                    _mm_prefetch(ahead, _MM_HINT_T1);
+                    ahead += LINE;
+                }
+            CDZ_UNROLL
+            for (int c = 0; c < KEY_WORDS; c++) {
+                k[c] = widen_keys(c, at, group_bytes);
+                if (FACTORED) k[c] = times(k[c], factors[c]);
             }
             CDZ_UNROLL
             for (int i = 0; i < nq; i++) {
-                const __m256 q = _mm256_broadcast_ss(query[i].q + from + d);
-                fma8(&acc[2 * i], k0, q);
-                fma8(&acc[2 * i + 1], k1, q);
+                const word q = word_of(query[i].q[from + d]);
+                CDZ_UNROLL
+                for (int c = 0; c < KEY_WORDS; c++) fma_word(&acc[i * KEY_WORDS + c], k[c], q);
             }
         }
     }
     CDZ_UNROLL
-    for (int i = 0; i < nq; i++) {
-        float *to = scores + (size_t)i * tile->score_stride;
-        _mm256_storeu_ps(to, _mm256_mul_ps(acc[2 * i], scale));
-        _mm256_storeu_ps(to + CDZ_POSITION_GROUP, _mm256_mul_ps(acc[2 * i + 1], scale));
-    }
+    for (int i = 0; i < KEY_WORDS * nq; i++)
+        store_word(scores + (size_t)(i / KEY_WORDS) * tile->score_stride + i % KEY_WORDS * WORD,
+                   times(acc[i], scale));
 }
 
 /* The values of one block: position 0's, and the factors of each run of dims. */
 typedef struct values_at {
-    const kv_element *v;
-    const char *factors;
+    const char *v, *factors;
 } values_at;
 
-/* acc[d..] += weight(p) * v[p][d..] for positions [from, to) of one block, eight or sixteen dims
- * at once. */
+/* acc[d..] += weight(p) * v[p][d..] for positions [from, to) of one block, one or two registers of
+ * dims at once. */
 CDZ_INLINE void add_values(int nq, int words, const cdz_attend_query *query, const float *weights,
                            size_t stride, const values_at *values, const char *ahead, size_t dim,
                            size_t d, size_t from, size_t to)
 {
-    __m256 acc[2 * TILE_QUERIES];
+    word acc[2 * TILE_QUERIES];
     float factors[CDZ_KV_BLOCK];
     CDZ_UNROLL
     for (int i = 0; i < nq * words; i++)
-        acc[i] = _mm256_loadu_ps(query[i / words].out + d + (size_t)(i % words) * WORD);
-    for (size_t p = 0; FACTORED && p < CDZ_KV_BLOCK; p += WORD)
+        acc[i] = load_word(query[i / words].out + d + (size_t)(i % words) * WORD);
+    for (size_t p = 0; FACTORED && p < CDZ_KV_BLOCK; p += EIGHT)
         _mm256_storeu_ps(factors + p,
-                         factors8(values->factors + 2 * (d / CDZ_Q8_RUN * CDZ_KV_BLOCK + p)));
+                         load8(CDZ_F16, values->factors, d / CDZ_Q8_RUN * CDZ_KV_BLOCK + p));
     for (size_t p = from; p < to; p++) {
-        __m256 v[2];
-        if (words == 2 && d * ELEMENT % LINE == 0)
-            _mm_prefetch(ahead + (p * dim + d) * ELEMENT, _MM_HINT_T0);
+        const size_t at = (p * dim + d) * ELEMENT;
+        word v[2];
+        CDZ_UNROLL
+        for (size_t b = 0; b < (size_t)words * WORD * ELEMENT; b += LINE)
+            if ((d * ELEMENT + b) % LINE == 0) _mm_prefetch(ahead + at + b, _MM_HINT_T1);
         CDZ_UNROLL
         for (int c = 0; c < words; c++) {
-            v[c] = widen8(values->v + p * dim + d + (size_t)c * WORD);
-            if (FACTORED) v[c] = _mm256_mul_ps(v[c], _mm256_broadcast_ss(factors + p));
+            v[c] = widen_word(values->v + at + (size_t)c * WORD * ELEMENT);
+            if (FACTORED) v[c] = times(v[c], word_of(factors[p]));
         }
         CDZ_UNROLL
         for (int i = 0; i < nq; i++) {
-            const __m256 w = _mm256_broadcast_ss(weights + (size_t)i * stride + p);
+            const word w = word_of(weights[(size_t)i * stride + p]);
             CDZ_UNROLL
-            for (int c = 0; c < words; c++) fma8(&acc[i * words + c], v[c], w);
+            for (int c = 0; c < words; c++) fma_word(&acc[i * words + c], v[c], w);
         }
     }
     CDZ_UNROLL
     for (int i = 0; i < nq * words; i++)
-        _mm256_storeu_ps(query[i / words].out + d + (size_t)(i % words) * WORD, acc[i]);
-}
-
-/* The same for the dims past the last whole register, which types with factors have not. */
-static void add_values_rest(size_t nq, const cdz_attend_query *query, const float *weights,
-                            size_t stride, const kv_element *values, size_t dim, size_t d,
-                            size_t from, size_t to)
-{
-    for (size_t i = 0; i < nq; i++)
-        for (size_t at = d; at < dim; at++) {
-            float sum = query[i].out[at];
-            for (size_t p = from; p < to; p++)
-                sum = __builtin_fmaf(weights[i * stride + p], widen1(values + p * dim + at), sum);
-            query[i].out[at] = sum;
-        }
+        store_word(query[i / words].out + d + (size_t)(i % words) * WORD, acc[i]);
 }
 
 CDZ_INLINE void add_all_dims(int nq, const cdz_attend_query *query, const float *weights,
@@ -247,13 +172,20 @@ CDZ_INLINE void add_all_dims(int nq, const cdz_attend_query *query, const float 
         add_values(nq, 2, query, weights, stride, values, ahead, dim, d, from, to);
     for (; d + WORD <= dim; d += WORD)
         add_values(nq, 1, query, weights, stride, values, ahead, dim, d, from, to);
-    if (d < dim) add_values_rest((size_t)nq, query, weights, stride, values->v, dim, d, from, to);
+    if (!FACTORED && d < dim)
+        add_values_rest((size_t)nq, query, weights, stride, values->v, dim, d, from, to);
 }
 
 static void score_any(size_t nq, const cdz_attend *tile, const cdz_attend_query *query,
                       const char *keys, const char *ahead, float *scores)
 {
     switch (nq) {
+#if CDZ_TILE_QUERIES == 8
+    case 8: score_groups(8, tile, query, keys, ahead, scores); break;
+    case 7: score_groups(7, tile, query, keys, ahead, scores); break;
+    case 6: score_groups(6, tile, query, keys, ahead, scores); break;
+    case 5: score_groups(5, tile, query, keys, ahead, scores); break;
+#endif
     case 4: score_groups(4, tile, query, keys, ahead, scores); break;
     case 3: score_groups(3, tile, query, keys, ahead, scores); break;
     case 2: score_groups(2, tile, query, keys, ahead, scores); break;
@@ -266,6 +198,12 @@ static void values_any(size_t nq, const cdz_attend_query *query, const float *we
                        size_t from, size_t to)
 {
     switch (nq) {
+#if CDZ_TILE_QUERIES == 8
+    case 8: add_all_dims(8, query, weights, stride, values, ahead, dim, from, to); break;
+    case 7: add_all_dims(7, query, weights, stride, values, ahead, dim, from, to); break;
+    case 6: add_all_dims(6, query, weights, stride, values, ahead, dim, from, to); break;
+    case 5: add_all_dims(5, query, weights, stride, values, ahead, dim, from, to); break;
+#endif
     case 4: add_all_dims(4, query, weights, stride, values, ahead, dim, from, to); break;
     case 3: add_all_dims(3, query, weights, stride, values, ahead, dim, from, to); break;
     case 2: add_all_dims(2, query, weights, stride, values, ahead, dim, from, to); break;
@@ -308,27 +246,31 @@ static const char *block_of(const cdz_attend *tile, size_t position)
 /* Of all keys of a block, which its values follow. */
 static size_t keys_bytes(const cdz_attend *tile)
 {
-    return cdz_kv_keys_bytes(KV_TYPE, tile->head_dim);
+    return cdz_kv_keys_bytes(CDZ_ATTEND_TYPE, tile->head_dim);
 }
 
 /* Memory is read in 4 KiB steps that lie far apart, which the processor's own prefetching does not see
- * coming: the kernels ask for the block after the one that they compute with. After the last keys come the
- * first values, after the last values nothing new. */
-static const char *after_keys(const cdz_attend *tile, size_t position, size_t first, size_t end)
+ * coming: the kernels ask for the fourth block after the one that they compute with, into the second-level cache, which can
+ * wait for more lines at a time than the first: 1.6 times as fast as asking the first for the next block, where float32 comes
+ * from memory. After the last keys come the first values, after the last values nothing new. NULL: nothing. */
+static const char *block_ahead(const cdz_attend *tile, size_t position, size_t first, size_t end)
 {
-    const size_t next = position / CDZ_KV_BLOCK * CDZ_KV_BLOCK + CDZ_KV_BLOCK;
-    return next < end ? block_of(tile, next) : block_of(tile, first) + keys_bytes(tile);
+    const size_t next = position / CDZ_KV_BLOCK * CDZ_KV_BLOCK + FAR;
+    if (next < end) return block_of(tile, next);
+    const size_t value = next - (end + CDZ_KV_BLOCK - 1) / CDZ_KV_BLOCK * CDZ_KV_BLOCK + first;
+    return value < end ? block_of(tile, value) + keys_bytes(tile) : NULL;
 }
 
 /* Scores of every query at every position of the blocks that the tile touches; column 0 is
  * position `first`. */
 static void score_blocks(const cdz_attend *tile, size_t first, size_t end)
 {
-    const size_t pair = 2 * CDZ_POSITION_GROUP;
-    for (size_t position = first; position < end; position += pair) {
-        const size_t within = position % CDZ_KV_BLOCK / pair * (keys_bytes(tile) / 2);
+    for (size_t position = first; position < end; position += AT_ONCE) {
+        const size_t within =
+            position % CDZ_KV_BLOCK / AT_ONCE * keys_bytes(tile) * AT_ONCE / CDZ_KV_BLOCK;
         const char *keys = block_of(tile, position) + within;
-        const char *next = after_keys(tile, position, first, end) + within;
+        const char *next = block_ahead(tile, position, first, end);
+        next = next ? next + within : keys;
         for (size_t i = 0; i < tile->n_queries; i += TILE_QUERIES) {
             const size_t nq =
                 tile->n_queries - i < TILE_QUERIES ? tile->n_queries - i : TILE_QUERIES;
@@ -342,8 +284,8 @@ static void score_blocks(const cdz_attend *tile, size_t first, size_t end)
 CDZ_INLINE __m256 seen(size_t at, size_t begin, size_t end)
 {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    const int low = begin > at ? (begin - at < WORD ? (int)(begin - at) : WORD) : 0;
-    const int high = end > at ? (end - at < WORD ? (int)(end - at) : WORD) : 0;
+    const int low = begin > at ? (begin - at < EIGHT ? (int)(begin - at) : EIGHT) : 0;
+    const int high = end > at ? (end - at < EIGHT ? (int)(end - at) : EIGHT) : 0;
     return _mm256_castsi256_ps(_mm256_and_si256(_mm256_cmpgt_epi32(lane, _mm256_set1_epi32(low - 1)),
                                                 _mm256_cmpgt_epi32(_mm256_set1_epi32(high), lane)));
 }
@@ -360,18 +302,19 @@ CDZ_INLINE float largest_lane(__m256 v)
  * `first`. */
 static float softmax(float *s, size_t first, size_t begin, size_t end)
 {
-    const size_t from = begin / WORD * WORD;
+    const size_t from = begin / EIGHT * EIGHT;
     const __m256 lowest = _mm256_set1_ps(-INFINITY);
     __m256 largest = lowest, sum = _mm256_setzero_ps();
-    for (size_t at = from; at < end; at += WORD) {
-        const __m256 v = _mm256_loadu_ps(s + (at - first));
-        largest = _mm256_max_ps(_mm256_blendv_ps(lowest, v, seen(at, begin, end)), largest);
+    for (size_t at = from; at < end; at += EIGHT) {
+        __m256 v = _mm256_loadu_ps(s + (at - first));
+        if (at < begin || at + EIGHT > end) v = _mm256_blendv_ps(lowest, v, seen(at, begin, end));
+        largest = _mm256_max_ps(v, largest);
     }
     const __m256 shift = _mm256_set1_ps(largest_lane(largest));
-    for (size_t at = from; at < end; at += WORD) {
+    for (size_t at = from; at < end; at += EIGHT) {
         float *to = s + (at - first);
-        const __m256 e = exp8(_mm256_sub_ps(_mm256_loadu_ps(to), shift));
-        const __m256 weight = _mm256_and_ps(e, seen(at, begin, end));
+        __m256 weight = exp8(_mm256_sub_ps(_mm256_loadu_ps(to), shift));
+        if (at < begin || at + EIGHT > end) weight = _mm256_and_ps(weight, seen(at, begin, end));
         _mm256_storeu_ps(to, weight);
         sum = _mm256_add_ps(sum, weight);
     }
@@ -388,8 +331,9 @@ static void add_span(const cdz_attend *tile, size_t i, size_t nq, size_t first, 
         const size_t block = at / CDZ_KV_BLOCK * CDZ_KV_BLOCK;
         const size_t to = end < block + CDZ_KV_BLOCK ? end : block + CDZ_KV_BLOCK;
         const char *from = block_of(tile, at) + keys;
-        const char *next = i == 0 && to < end ? block_of(tile, to) + keys : from;
-        const values_at values = {elements(from + factors), from};
+        const size_t ahead = block + FAR;
+        const char *next = i == 0 && ahead < end ? block_of(tile, ahead) + keys : from;
+        const values_at values = {from + factors, from};
         values_any(nq, &tile->query[i], weights + block - first, tile->score_stride, &values,
                    next + factors, tile->head_dim, at - block, to - block);
         at = to;

@@ -1,7 +1,8 @@
-/* avx2_attend.c - the attention tile of attend.h, compiled with this set's instructions. */
+/* avx2_attend.c - the attention tile of attend.h on keys and values in float32. */
 #include <math.h>
 
-#include "cpu/avx2.h"
+#define CDZ_ATTEND_TYPE CDZ_F32
+#include "cpu/attend_avx2.h"
 
 #include "cpu/attend.h"
 

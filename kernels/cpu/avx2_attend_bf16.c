@@ -1,9 +1,9 @@
 /* avx2_attend_bf16.c - the attention tile of attend.h on keys and values in bf16. */
 #include <math.h>
 
-#include "cpu/avx2.h"
+#define CDZ_ATTEND_TYPE CDZ_BF16
+#include "cpu/attend_avx2.h"
 
-#define CDZ_ATTEND_BF16
 #include "cpu/attend.h"
 
 void cdz_avx2_attend_bf16(const cdz_attend *tile)

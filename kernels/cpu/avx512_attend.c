@@ -1,7 +1,8 @@
-/* avx512_attend.c - the attention tile of attend.h, compiled with this set's instructions. */
+/* avx512_attend.c - the attention tile of attend.h on keys and values in float32. */
 #include <math.h>
 
-#include "cpu/avx512.h"
+#define CDZ_ATTEND_TYPE CDZ_F32
+#include "cpu/attend_avx512.h"
 
 #include "cpu/attend.h"
 

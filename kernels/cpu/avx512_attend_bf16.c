@@ -1,9 +1,9 @@
 /* avx512_attend_bf16.c - the attention tile of attend.h on keys and values in bf16. */
 #include <math.h>
 
-#include "cpu/avx512.h"
+#define CDZ_ATTEND_TYPE CDZ_BF16
+#include "cpu/attend_avx512.h"
 
-#define CDZ_ATTEND_BF16
 #include "cpu/attend.h"
 
 void cdz_avx512_attend_bf16(const cdz_attend *tile)

@@ -1,9 +1,9 @@
 /* avx512_attend_f16.c - the attention tile of attend.h on keys and values in f16. */
 #include <math.h>
 
-#include "cpu/avx512.h"
+#define CDZ_ATTEND_TYPE CDZ_F16
+#include "cpu/attend_avx512.h"
 
-#define CDZ_ATTEND_F16
 #include "cpu/attend.h"
 
 void cdz_avx512_attend_f16(const cdz_attend *tile)

@@ -1,9 +1,9 @@
 /* avx512_attend_q8_0.c - the attention tile of attend.h on keys and values in Q8_0. */
 #include <math.h>
 
-#include "cpu/avx512.h"
+#define CDZ_ATTEND_TYPE CDZ_Q8_0
+#include "cpu/attend_avx512.h"
 
-#define CDZ_ATTEND_Q8_0
 #include "cpu/attend.h"
 
 void cdz_avx512_attend_q8_0(const cdz_attend *tile)

@@ -1,0 +1,99 @@
+/* attend_avx512.h - the registers of an attention tile, sixteen lanes wide: all its queries by two of them, so that what is
+ * widened serves them all, and what is repeated serves two; and how the store's numbers are widened into one. CDZ_ATTEND_TYPE is what the store holds. */
+#ifndef CDZ_ATTEND_AVX512_H
+#define CDZ_ATTEND_AVX512_H
+
+#include "cpu/avx512.h"
+#include "ref/kv_layout.h"
+
+#define CDZ_TILE_QUERIES 8
+
+typedef __m512 word;
+enum { WORD = 16, TILE_QUERIES = CDZ_TILE_QUERIES, KEY_WORDS = 2 };
+
+CDZ_INLINE word word_of(float x)
+{
+    return _mm512_set1_ps(x);
+}
+
+CDZ_INLINE word load_word(const float *at)
+{
+    return _mm512_loadu_ps(at);
+}
+
+CDZ_INLINE void store_word(float *at, word x)
+{
+    _mm512_storeu_ps(at, x);
+}
+
+CDZ_INLINE word times(word a, word b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+CDZ_INLINE void fma_word(word *acc, word a, word b)
+{
+    fma16(acc, a, b);
+}
+
+CDZ_INLINE word widen_bytes(__m128i bytes)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+}
+
+/* Numbers that lie side by side; of Q8_0 still to be multiplied by their factors. */
+CDZ_INLINE word widen_word(const char *at)
+{
+    if (CDZ_ATTEND_TYPE != CDZ_Q8_0) return load16(CDZ_ATTEND_TYPE, at, 0);
+    return widen_bytes(_mm_loadu_si128((const __m128i *)(const void *)at));
+}
+
+/* Eight numbers of two bytes from here and from there. */
+CDZ_INLINE __m256i join_halves(const char *g0, const char *g1)
+{
+    return _mm256_inserti128_si256(
+        _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)g0)),
+        _mm_loadu_si128((const __m128i *)(const void *)g1), 1);
+}
+
+/* The i-th register of the keys of groups of positions. */
+CDZ_INLINE word widen_keys(int i, const char *at, size_t group_bytes)
+{
+    const char *g0 = at + (size_t)(2 * i) * group_bytes, *g1 = g0 + group_bytes;
+    switch (CDZ_ATTEND_TYPE) {
+    case CDZ_F16: return _mm512_cvtph_ps(join_halves(g0, g1));
+    case CDZ_BF16:
+        return _mm512_castsi512_ps(
+            _mm512_slli_epi32(_mm512_cvtepu16_epi32(join_halves(g0, g1)), 16));
+    case CDZ_Q8_0:
+        return widen_bytes(_mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)(const void *)g0),
+                                              _mm_loadl_epi64((const __m128i *)(const void *)g1)));
+    default:
+        return _mm512_insertf32x8(_mm512_castps256_ps512(load8(CDZ_F32, g0, 0)),
+                                  load8(CDZ_F32, g1, 0), 1);
+    }
+}
+
+/* Likewise their factors. */
+CDZ_INLINE word widen_factors(int i, const char *at, size_t group_bytes)
+{
+    const char *g0 = at + (size_t)(2 * i) * group_bytes;
+    return _mm512_cvtph_ps(join_halves(g0, g0 + group_bytes));
+}
+
+/* acc[d..] += weight(p) * v[p][d..] for the dims past the last whole register; values are (positions, dim). */
+static void add_values_rest(size_t nq, const cdz_attend_query *query, const float *weights,
+                            size_t stride, const char *values, size_t dim, size_t d, size_t from,
+                            size_t to)
+{
+    const __mmask16 mask = first_columns(dim - d);
+    for (size_t i = 0; i < nq; i++) {
+        word acc = _mm512_maskz_loadu_ps(mask, query[i].out + d);
+        for (size_t p = from; p < to; p++)
+            fma16(&acc, load16_masked(CDZ_ATTEND_TYPE, values, p * dim + d, mask),
+                  word_of(weights[i * stride + p]));
+        _mm512_mask_storeu_ps(query[i].out + d, mask, acc);
+    }
+}
+
+#endif
