@@ -5,6 +5,7 @@
  * in step, so the loads form nr streams in different pages. Neighbouring rows would share pages
  * and halve the bandwidth. Each (activation row, weight row) pair has 16 lanes in two registers;
  * a tile has six pairs, twelve chains. */
+#include "cpu/ahead.h"
 #include "cpu/avx2.h"
 #include "cpu/group16.h"
 
@@ -97,17 +98,8 @@ CDZ_INLINE void add_tail(int mr, int nr, const weights *w, const float *x, size_
               low, high);
 }
 
-/* Asks for the group of 16 columns of the rows that come after these. */
-CDZ_INLINE void fetch_next(int nr, const weights *w, size_t k)
-{
-    CDZ_UNROLL
-    for (int j = 0; j < nr; j++)
-        _mm_prefetch(w->row + (size_t)j * w->row_stride + w->next + k * element_bytes(w->dtype),
-                     _MM_HINT_T0);
-}
-
 /* y[r * ldy + j * y_step] for mr activation rows by nr weight rows over the whole k axis. */
-CDZ_INLINE void dot_tile(int mr, int nr, bool fetch, const weights *w, size_t k, const float *x,
+CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const weights *w, size_t k, const float *x,
                          size_t ldx, float *y, size_t ldy, size_t y_step)
 {
     size_t from = 0;
@@ -118,7 +110,7 @@ CDZ_INLINE void dot_tile(int mr, int nr, bool fetch, const weights *w, size_t k,
         CDZ_UNROLL
         for (int i = 0; i < mr * nr; i++) low[i] = high[i] = _mm256_setzero_ps();
         for (size_t at = from; at < whole; at += CDZ_LANES) {
-            if (fetch) fetch_next(nr, w, at);
+            cdz_ask_for(ask, nr, w->row, w->row_stride, w->next, at * element_bytes(w->dtype));
             if (w->dtype < CDZ_N_PLAIN)
                 add_group(mr, nr, w->dtype, w->bf16_pairs, w->row, w->row_stride, at, x + at, ldx,
                           low, high);
@@ -137,21 +129,29 @@ CDZ_INLINE void dot_tile(int mr, int nr, bool fetch, const weights *w, size_t k,
     } while (from < k);
 }
 
-/* All m activation rows by one set of nr weight rows, which stay in the first-level cache. The
- * first tile reads them from memory, so the second, which does not, asks for the next ones. */
+/* A tile of mr activation rows, the first of them being row r of m. The first tile of all reads the weights from memory, the
+ * others find them in the first-level cache. */
+CDZ_INLINE void tile_at(size_t r, int mr, int nr, const weights *w, size_t k, const float *x,
+                        size_t ldx, size_t m, float *y, size_t ldy, size_t y_step)
+{
+    const bool plain = w->dtype < CDZ_N_PLAIN;
+    x += r * ldx, y += r * ldy;
+    if (plain && mr > 1 && r == 0 && m < 6)
+        dot_tile(mr, nr, CDZ_ASK_AHEAD, w, k, x, ldx, y, ldy, y_step);
+    else if (plain && mr == 3 && r == 3)
+        dot_tile(mr, nr, CDZ_ASK_NEXT, w, k, x, ldx, y, ldy, y_step);
+    else
+        dot_tile(mr, nr, CDZ_ASK_NOTHING, w, k, x, ldx, y, ldy, y_step);
+}
+
+/* All m activation rows by one set of nr weight rows. */
 CDZ_INLINE void all_rows(int nr, const weights *w, size_t k, const float *x, size_t ldx, size_t m,
                          float *y, size_t ldy, size_t y_step)
 {
     size_t r = 0;
-    for (; nr <= 2 && r + 3 <= m; r += 3) {
-        if (w->dtype < CDZ_N_PLAIN && r == 3)
-            dot_tile(3, nr, true, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
-        else
-            dot_tile(3, nr, false, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
-    }
-    for (; nr <= 3 && r + 2 <= m; r += 2)
-        dot_tile(2, nr, false, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
-    for (; r < m; r++) dot_tile(1, nr, false, w, k, x + r * ldx, ldx, y + r * ldy, ldy, y_step);
+    for (; nr <= 2 && r + 3 <= m; r += 3) tile_at(r, 3, nr, w, k, x, ldx, m, y, ldy, y_step);
+    for (; nr <= 3 && r + 2 <= m; r += 2) tile_at(r, 2, nr, w, k, x, ldx, m, y, ldy, y_step);
+    for (; r < m; r++) tile_at(r, 1, nr, w, k, x, ldx, m, y, ldy, y_step);
 }
 
 /* Walks n weight rows as nr far streams; returns how many rows that covered. */
