@@ -25,9 +25,11 @@ cdz_status cdz_activations_named(const char *name, cdz_activations *out, cdz_err
             *out = (cdz_activations)i;
             return CDZ_OK;
         }
-    return cdz_err(err, CDZ_E_USAGE,
-                   "activations: there is no kind '%.40s', expected one of auto, f32, int8, bf16",
-                   name);
+    const char *near = cdz_nearest_name(name, names, 4);
+    return cdz_err(
+        err, CDZ_E_USAGE,
+        "activations: there is no kind '%.40s', expected one of auto, f32, int8, bf16%s%s%s", name,
+        near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 /* --- which ---------------------------------------------------------------------------------- */
