@@ -199,6 +199,11 @@ typedef struct cdz_backend_api {
     void (*upload)(cdz_backend *b, void *to, const void *from, size_t bytes);
     void (*download)(cdz_backend *b, void *to, const void *from, size_t bytes);
     void (*copy)(cdz_backend *b, void *to, const void *from, size_t bytes);
+    /* A download that returns at once: `to` is the backend's until arrive is called with what comes back, and filled
+     * then; whoever calls it waits for this copy, not for what was given after it. 0: it is filled already. NULL, both of
+     * them, where memory is the host's. */
+    uint64_t (*bring)(cdz_backend *b, void *to, const void *from, size_t bytes);
+    void (*arrive)(cdz_backend *b, uint64_t ticket); /* 0 and what has arrived are fine */
     /* Bytes of a weight to where the operations read it, until unplace; the CPU reads them as they lie and returns
      * data itself. NULL: out of memory. */
     const void *(*place)(cdz_backend *b, const void *data, size_t bytes);

@@ -20,25 +20,8 @@ static bool fits(cdz_backend *device, size_t bytes)
     return bytes <= free_bytes / MOST_SHARE;
 }
 
-void cdz_away_begin(cdz_away *away, cdz_backend *device, uint32_t n_rows, size_t n_vocab)
-{
-    size_t floats, bytes;
-    *away = (cdz_away){.device = device, .n_vocab = n_vocab};
-    if (device->api->host_memory || !device->api->argmax) return;
-    if (__builtin_mul_overflow(n_rows, n_vocab, &floats) ||
-        __builtin_mul_overflow(floats, sizeof *away->rows, &bytes) || !fits(device, bytes))
-        return;
-    away->best = calloc(n_rows, sizeof *away->best);
-    away->there = calloc(n_rows, sizeof *away->there);
-    away->edited = calloc(n_rows, sizeof *away->edited);
-    if (away->best && away->there && away->edited) away->rows = device->api->alloc(device, bytes);
-    if (away->rows)
-        away->n_rows = n_rows;
-    else
-        cdz_away_free(away);
-}
-
-void cdz_away_free(cdz_away *away)
+/* What is there, and the room for it. */
+static void forget(cdz_away *away)
 {
     if (away->rows) away->device->api->free(away->device, away->rows);
     free(away->best);
@@ -53,7 +36,60 @@ void cdz_away_free(cdz_away *away)
         free(away->edited[r].x);
     }
     free(away->edited);
+    away->rows = NULL;
+    away->best = NULL;
+    away->leaders = NULL;
+    away->there = NULL;
+    away->edited = NULL;
+    away->n_rows = 0;
+}
+
+void cdz_away_begin(cdz_away *away, cdz_backend *device, uint32_t n_rows, size_t n_vocab)
+{
+    size_t floats, bytes;
+    away->device = device;
+    away->n_vocab = n_vocab;
+    away->begun = true;
+    if (device->api->host_memory || !device->api->argmax) return;
+    if (__builtin_mul_overflow(n_rows, n_vocab, &floats) ||
+        __builtin_mul_overflow(floats, sizeof *away->rows, &bytes) || !fits(device, bytes))
+        return;
+    away->best = calloc(n_rows, sizeof *away->best);
+    away->there = calloc(n_rows, sizeof *away->there);
+    away->edited = calloc(n_rows, sizeof *away->edited);
+    if (away->best && away->there && away->edited) away->rows = device->api->alloc(device, bytes);
+    if (away->rows)
+        away->n_rows = n_rows;
+    else
+        forget(away);
+}
+
+void cdz_away_free(cdz_away *away)
+{
+    cdz_away_arrive(away, 0, away->n_coming);
+    forget(away);
+    free(away->coming);
     *away = (cdz_away){0};
+}
+
+void cdz_away_expect(cdz_away *away, cdz_backend *device, uint32_t n_rows)
+{
+    away->device = device;
+    if (away->coming || !device->api->bring) return;
+    away->coming = calloc(n_rows, sizeof *away->coming);
+    if (away->coming) away->n_coming = n_rows;
+}
+
+bool cdz_away_arrive(cdz_away *away, uint32_t first, uint32_t n)
+{
+    bool any = false;
+    for (uint32_t r = first; r < away->n_coming && r - first < n; r++) {
+        if (away->coming[r] == 0) continue;
+        away->device->api->arrive(away->device, away->coming[r]);
+        away->coming[r] = 0;
+        any = true;
+    }
+    return any;
 }
 
 /* The rows' lists lie in two pieces of memory, which the first row's pointers own. */

@@ -26,10 +26,13 @@ typedef struct cdz_away {
     cdz_leaders *
         leaders; /* (n_rows) or the best tokens; least is 0: they were not told. NULL: no room for them yet */
     cdz_edited *edited; /* (n_rows) */
+    bool begun;         /* room was looked for */
     bool on;            /* the next pass's rows stay there, and */
     cdz_leaders
         wish; /* what it is to tell of them: `least` and `divisor`; least 0: the best token alone */
-    bool cuts;          /* a draw can be made of the leaders */
+    bool cuts;        /* a draw can be made of the leaders */
+    uint64_t *coming; /* (n_coming) tickets of rows that are on their way home; 0: this one is not */
+    uint32_t n_coming;
     bool asked;         /* somebody read a row that was there */
     const char *reader; /* when it is not on: for whom rows come over */
     uint32_t rest,
@@ -39,6 +42,14 @@ typedef struct cdz_away {
 /* Makes room, once, where the device can tell what is best and has memory to spare; else rows stays NULL. */
 void cdz_away_begin(cdz_away *away, cdz_backend *device, uint32_t n_rows, size_t n_vocab);
 void cdz_away_free(cdz_away *away); /* one of zeros is fine */
+/* Rows of the next pass come home, and may be waited for one by one. */
+void cdz_away_expect(cdz_away *away, cdz_backend *device, uint32_t n_rows);
+/* Waits for those of the rows [first, first + n) that are on their way. False: none was. */
+bool cdz_away_arrive(cdz_away *away, uint32_t first, uint32_t n);
+static inline bool cdz_away_comes(const cdz_away *away, uint32_t row)
+{
+    return row < away->n_coming && away->coming[row] != 0;
+}
 /* The next pass's rows stay away, and this is to be told of them. False: no memory for that. */
 bool cdz_away_wish(cdz_away *away, uint32_t least, float divisor);
 

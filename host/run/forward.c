@@ -192,8 +192,13 @@ static void want_scores(cdz_layers *f, const cdz_want *want, const cdz_want_seq 
     const bool far = away && away->on;
     if (away && row < away->n_rows) away->there[row] = far;
     float *out = far ? away->rows : want->out;
-    f->heads[f->n_heads++] = (head_row){f->m, out + (size_t)row * want->stride, far ? away : NULL,
-                                        far ? (uint32_t)row : 0};
+    f->heads[f->n_heads++] = (head_row){
+        .row = f->m,
+        .to = out + (size_t)row * want->stride,
+        .away = far ? away : NULL,
+        .at = far ? (uint32_t)row : 0,
+        .coming = !far && row < want->n_coming ? &want->coming[row] : NULL,
+    };
 }
 
 /* What the pass's next row reads. */

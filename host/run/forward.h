@@ -36,6 +36,8 @@ typedef struct cdz_want {
     float *out; /* rows of n_vocab, stride floats apart */
     size_t stride;
     cdz_away *away; /* of LAST, by row0: where rows of scores go if it is on; NULL: there is no such place */
+    uint64_t *coming; /* (n_coming) of LAST, by row0: rows that need not be there at once; or NULL */
+    uint32_t n_coming;
     /* Hidden states to keep, besides: which, of which positions, and where: (n_hidden, ., hidden) */
     const uint32_t *hidden_layers; /* as transformers counts them */
     uint32_t n_hidden;

@@ -42,17 +42,34 @@ static void gather_ends(cdz_layers *f, const head_row *heads, uint32_t n)
     if (!f->backend->api->host_memory) cdz_layers_pick(f, f->ends, f->x, n);
 }
 
+/* Rows that follow each other and go the same way. */
+static uint32_t run_of(const head_row *heads, uint32_t n, size_t n_vocab)
+{
+    uint32_t run = 1;
+    while (run < n && heads[run].to == heads[0].to + run * n_vocab &&
+           !heads[run].away == !heads[0].away && !heads[run].coming == !heads[0].coming)
+        run++;
+    return run;
+}
+
 /* Scores of n rows to where they are wanted; places that follow each other are one copy. */
 static void deliver(cdz_layers *f, const head_row *heads, uint32_t n)
 {
     const size_t V = f->stack.arch->n_vocab;
     cdz_backend *b = f->backend;
     for (uint32_t i = 0, run; i < n; i += run) {
-        const bool far = heads[i].away;
-        for (run = 1; i + run < n && heads[i + run].to == heads[i].to + run * V; run++)
-            if (far != (heads[i + run].away != NULL)) break;
-        (far ? b->api->copy : b->api->download)(b, heads[i].to, f->scores + i * V,
-                                                run * V * sizeof(float));
+        const head_row *head = &heads[i];
+        const float *from = f->scores + i * V;
+        run = run_of(head, n - i, V);
+        const size_t bytes = run * V * sizeof(float);
+        if (head->away) {
+            b->api->copy(b, head->to, from, bytes);
+        } else if (head->coming) {
+            const uint64_t ticket = b->api->bring(b, head->to, from, bytes);
+            for (uint32_t r = 0; r < run; r++) *head[r].coming = ticket;
+        } else {
+            b->api->download(b, head->to, from, bytes);
+        }
     }
 }
 

@@ -25,6 +25,7 @@ typedef struct head_row {
     float *to;    /* (V) */
     cdz_away *away; /* `to` is the device's memory, and row `at` of this is told; NULL: it is the host's */
     uint32_t at;
+    uint64_t *coming; /* where to note when it will be at home; NULL: it is to be there at once */
 } head_row;
 
 /* A row whose hidden states a want keeps. */

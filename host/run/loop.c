@@ -338,8 +338,8 @@ void cdz_loop_free(cdz_loop *loop)
         cdz_seq_clear(loop->rows[r].spare);
         free(loop->rows[r].marks);
     }
+    cdz_away_free(&loop->away); /* rows may be on their way to the next */
     free_matrix(loop, &loop->scores);
-    cdz_away_free(&loop->away);
     free_matrix(loop, &loop->seq_scores);
     free_matrix(loop, &loop->hidden.scores);
     if (loop->hidden.data) loop->backend->api->free(loop->backend, loop->hidden.data);

@@ -264,7 +264,9 @@ cdz_status cdz_loop_check(cdz_loop *loop, const char *verb, const cdz_scores *gi
 cdz_status cdz_loop_rows_of(cdz_loop *loop, const char *verb, const cdz_scores *given,
                             cdz_scores *out, uint32_t *first);
 /* Rows [first, first + n) of forward's scores, from where they are away, for somebody who reads them. */
-void cdz_loop_fetch(cdz_loop *loop, uint32_t first, uint32_t n);
+cdz_status cdz_loop_fetch(cdz_loop *loop, uint32_t first, uint32_t n);
+/* Those of them that come with their pass have come. */
+cdz_status cdz_loop_arrive(cdz_loop *loop, uint32_t first, uint32_t n);
 void cdz_loop_note_fetched(cdz_loop *loop, uint32_t n); /* for the counters */
 cdz_status cdz_matrix_fit(cdz_loop *loop, cdz_matrix *m, uint32_t n_rows, uint32_t n_vocab);
 cdz_scores cdz_matrix_scores(const cdz_matrix *m);

@@ -36,14 +36,17 @@ cdz_status cdz_verb_argmax(cdz_decoder *dec, const cdz_scores *given, uint32_t r
 }
 
 /* Of a row that is away the pass has told. */
-static int32_t best_of(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t row)
+static cdz_status best_of(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t row,
+                          int32_t *token)
 {
-    if (scores->id == loop->scores.id && cdz_away_has(&loop->away, first + row)) {
-        const int32_t best = cdz_away_best(&loop->away, first + row);
-        if (best >= 0) return best;
-        cdz_loop_fetch(loop, first + row, 1);
-    }
-    return cdz_vec_table()->argmax(cdz_row(scores, row), scores->n_vocab);
+    const bool ours = scores->id == loop->scores.id;
+    *token = -1;
+    if (ours && cdz_away_has(&loop->away, first + row))
+        *token = cdz_away_best(&loop->away, first + row);
+    if (*token >= 0) return CDZ_OK;
+    if (ours) CDZ_TRY(cdz_loop_fetch(loop, first + row, 1));
+    *token = cdz_vec_table()->argmax(cdz_row(scores, row), scores->n_vocab);
+    return CDZ_OK;
 }
 
 cdz_status cdz_verb_argmax_rows(cdz_decoder *dec, const cdz_scores *given, int32_t *tokens)
@@ -54,8 +57,10 @@ cdz_status cdz_verb_argmax_rows(cdz_decoder *dec, const cdz_scores *given, int32
     cdz_scores here;
     CDZ_TRY(cdz_loop_find(loop, "argmax_rows", given, &here, &first));
     const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
-    for (uint32_t r = 0; r < here.n_rows; r++)
-        tokens[r] = skips(loop, &here, first, r) ? 0 : best_of(loop, &here, first, r);
+    for (uint32_t r = 0; r < here.n_rows; r++) {
+        tokens[r] = 0;
+        if (!skips(loop, &here, first, r)) CDZ_TRY(best_of(loop, &here, first, r, &tokens[r]));
+    }
     cdz_profile_mark(loop->profile, was);
     return CDZ_OK;
 }
@@ -170,6 +175,7 @@ cdz_status cdz_verb_draw_rows(cdz_decoder *dec, cdz_scores *scores, int32_t *tok
     memset(drawn, 0, scores->n_rows * sizeof *drawn);
     f.drawn = drawn;
     cdz_loop_view_rows(loop, f.first, scores->n_rows);
+    if (scores->id == loop->scores.id) CDZ_TRY(cdz_loop_arrive(loop, f.first, scores->n_rows));
     draw_away(loop, scores, f.first, drawn);
     CDZ_TRY(cdz_stages_process(loop, &loop->view, scores, drawn));
     const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);

@@ -70,6 +70,7 @@ static cdz_status follow(cdz_loop *loop, const uint32_t *leaders)
         const uint32_t l = leaders[r];
         if (l == r) continue;
         CDZ_TRY(cdz_seq_adopt(loop->rows[r].seq, loop->rows[l].seq, &loop->error));
+        CDZ_TRY(cdz_loop_arrive(loop, l, 1));
         if (cdz_away_has(&loop->away, l))
             cdz_away_repeat(&loop->away, r, l);
         else
@@ -112,23 +113,27 @@ static const char *reader_of_rows(const cdz_loop *loop, cdz_fuse_wishes *wish)
     return loop->away.resting ? "cuts below the leaders" : NULL;
 }
 
-/* May the next rows of scores stay on the device? */
-static void plan_away(cdz_loop *loop)
+/* May the next rows of scores stay on the device? Who reads them, if they may not. */
+static const char *ask_away(cdz_loop *loop)
 {
     cdz_away *away = &loop->away;
     cdz_fuse_wishes wish = {0};
-    away->on = false;
-    away->reader = reader_of_rows(loop, &wish);
+    const char *reader = reader_of_rows(loop, &wish);
     if (away->resting) away->resting--;
-    if (away->reader) return;
-    if (!away->device) cdz_away_begin(away, loop->model->device, loop->n_rows, loop->n_vocab);
-    if (!away->rows || !cdz_away_wish(away, wish.least, wish.divisor)) {
-        away->reader = "want of memory";
-        return;
-    }
+    if (reader) return reader;
+    if (!away->begun) cdz_away_begin(away, loop->model->device, loop->n_rows, loop->n_vocab);
+    if (!away->rows || !cdz_away_wish(away, wish.least, wish.divisor)) return "want of memory";
     away->cuts = wish.cuts;
-    away->reader = cdz_edits_plan(loop);
+    return cdz_edits_plan(loop);
+}
+
+static void plan_away(cdz_loop *loop)
+{
+    cdz_away *away = &loop->away;
+    cdz_away_arrive(away, 0, away->n_coming); /* of the step before, if nobody read them */
+    away->reader = ask_away(loop);
     away->on = away->reader == NULL;
+    if (!away->on) cdz_away_expect(away, loop->model->device, loop->n_rows);
 }
 
 void cdz_loop_note_fetched(cdz_loop *loop, uint32_t n)
@@ -139,11 +144,21 @@ void cdz_loop_note_fetched(cdz_loop *loop, uint32_t n)
     loop->profile->times.scores.bytes += (uint64_t)n * loop->n_vocab * sizeof(float);
 }
 
-void cdz_loop_fetch(cdz_loop *loop, uint32_t first, uint32_t n)
+cdz_status cdz_loop_arrive(cdz_loop *loop, uint32_t first, uint32_t n)
 {
+    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_HEAD);
+    const bool any = cdz_away_arrive(&loop->away, first, n);
+    cdz_profile_mark(loop->profile, was);
+    return any ? cdz_layers_check(loop->model->layers, &loop->error) : CDZ_OK;
+}
+
+cdz_status cdz_loop_fetch(cdz_loop *loop, uint32_t first, uint32_t n)
+{
+    CDZ_TRY(cdz_loop_arrive(loop, first, n));
     const uint32_t fetched = cdz_away_fetch(&loop->away, loop->scores.data, first, n);
     cdz_loop_note_fetched(loop, fetched);
     loop->away.asked |= fetched > 0;
+    return fetched ? cdz_layers_check(loop->model->layers, &loop->error) : CDZ_OK;
 }
 
 static void note_rows(cdz_loop *loop, uint32_t away, uint32_t brought, uint64_t told)
@@ -166,7 +181,7 @@ static cdz_scores given_scores(cdz_loop *loop)
     uint64_t told = 0;
     for (uint32_t r = 0; r < loop->n_rows; r++) {
         const bool there = cdz_away_has(&loop->away, r), runs = cdz_row_runs(loop, r);
-        if (there) scores.data = NULL;
+        if (there || cdz_away_comes(&loop->away, r)) scores.data = NULL;
         away += runs && there;
         brought += runs && !there;
         if (runs && there) told += cdz_away_told(&loop->away, r);
@@ -184,6 +199,8 @@ static cdz_status want_rows(cdz_loop *loop, const uint32_t *leaders)
                             .out = loop->scores.data,
                             .stride = loop->n_vocab,
                             .away = loop->away.rows ? &loop->away : NULL,
+                            .coming = loop->away.coming,
+                            .n_coming = loop->away.on ? 0 : loop->away.n_coming,
                             .length = longest(loop)};
     for (uint32_t r = 0; r < loop->n_rows; r++) {
         if (!cdz_row_runs(loop, r) || leaders[r] != r) continue;
@@ -279,8 +296,8 @@ cdz_status cdz_verb_process(cdz_decoder *dec, cdz_scores *scores)
     memset(settled, 0, rows.n_rows * sizeof *settled);
     if (rows.id == loop->scores.id && loop->n_processors && cdz_edits(loop) == loop->n_processors)
         stayed = process_away(loop, &rows, first, settled);
-    else
-        cdz_loop_fetch(loop, first, rows.n_rows);
+    if (rows.id == loop->scores.id && stayed == 0)
+        CDZ_TRY(cdz_loop_fetch(loop, first, rows.n_rows));
     if (stayed == 0) *scores = rows;
     return cdz_stages_process(loop, &loop->view, &rows, stayed ? settled : NULL);
 }

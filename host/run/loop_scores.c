@@ -79,8 +79,7 @@ cdz_status cdz_loop_check(cdz_loop *loop, const char *verb, const cdz_scores *gi
                           cdz_scores *out, uint32_t *first)
 {
     CDZ_TRY(cdz_loop_find(loop, verb, given, out, first));
-    if (out->id == loop->scores.id) cdz_loop_fetch(loop, *first, out->n_rows);
-    return CDZ_OK;
+    return out->id == loop->scores.id ? cdz_loop_fetch(loop, *first, out->n_rows) : CDZ_OK;
 }
 
 cdz_status cdz_verb_scratch_scores(cdz_decoder *dec, uint32_t n_rows, cdz_scores *out)

@@ -149,8 +149,9 @@ static void write_rows_moved(const cdz_rows_moved *scores, cdz_buf *out)
             out, "  %llu rows of scores stayed on the device, and %llu of them were fetched.\n",
             (unsigned long long)scores->away, (unsigned long long)scores->fetched);
     if (scores->brought)
-        cdz_buf_printf(out, "  %llu rows of scores came with their passes, the newest for %s.\n",
-                       (unsigned long long)scores->brought, scores->reader);
+        cdz_buf_printf(
+            out, "  %llu rows of scores were copied right behind their passes, the newest for %s.\n",
+            (unsigned long long)scores->brought, scores->reader);
     if (scores->away || scores->brought)
         cdz_buf_printf(out, "  %.1f kB of scores and ids came over.\n", (double)scores->bytes / 1e3);
 }

@@ -38,7 +38,7 @@ typedef struct cdz_work_times {
 } cdz_work_times;
 
 /* Rows of scores that a device made: those that stayed there, those of them that were fetched after all, and those that
- * came with their passes, the newest for `reader`. bytes: of rows, and of what was told of those that stayed. */
+ * were copied right behind their passes, the newest for `reader`. bytes: of rows, and of what was told of those that stayed. */
 typedef struct cdz_rows_moved {
     uint64_t away, fetched, brought, bytes;
     char reader[64];

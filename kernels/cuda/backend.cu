@@ -35,7 +35,10 @@ static void destroy(cdz_backend *base)
 {
     if (!base) return;
     cuda_backend *b = cuda_of(base);
-    if (b->g) cuda_memory_close(b);
+    if (b->g) {
+        cuda_bring_close(b);
+        cuda_memory_close(b);
+    }
     gpu_close(b->g);
     free(b);
 }
@@ -53,6 +56,8 @@ static cdz_backend_api operations()
     api.upload = cuda_upload;
     api.download = cuda_download;
     api.copy = cuda_copy;
+    api.bring = cuda_bring;
+    api.arrive = cuda_arrive;
     api.place = cuda_place;
     api.unplace = cuda_unplace;
     api.trouble = trouble;

@@ -9,6 +9,7 @@ enum {
     CUDA_STAGE_BYTES = 4 << 20, /* of either half of the pinned ring */
     CUDA_KINDS = 5,
     CUDA_SMALL = 8, /* places of a kind */
+    CUDA_BRINGS = 32,
     CUDA_TROUBLE = 512,
 };
 
@@ -38,6 +39,15 @@ struct cuda_small {
     uint64_t step; /* that used it last */
 };
 
+/* A copy to the host that nobody has waited for yet, in pinned memory of its own. */
+struct cuda_bringing {
+    uint64_t ticket; /* 0: the place is free */
+    void *to;
+    size_t bytes, room;
+    char *pinned; /* (room) */
+    gpu_event *done;
+};
+
 struct cuda_block; /* of weights */
 
 struct cuda_backend {
@@ -50,8 +60,10 @@ struct cuda_backend {
     char trouble[CUDA_TROUBLE];
     cuda_stage stage;
     cuda_small small[CUDA_KINDS][CUDA_SMALL];
-    uint64_t step; /* counts waits, from 1 */
-    unsigned next; /* the place to overwrite when a step has used all of a kind */
+    cuda_bringing bringing[CUDA_BRINGS];
+    uint64_t tickets; /* of copies, from 1 */
+    uint64_t step;    /* counts what the host reads: waits, and copies it will wait for; from 1 */
+    unsigned next;    /* the place to overwrite when a step has used all of a kind */
     cuda_block *blocks;
     void *work[4]; /* work memory by use, grown on demand */
     size_t work_bytes[4];
@@ -89,6 +101,12 @@ void cuda_copy(cdz_backend *b, void *to, const void *from, size_t bytes);
 const void *cuda_place(cdz_backend *b, const void *data, size_t bytes);
 void cuda_unplace(cdz_backend *b, const void *placed);
 void cuda_memory(const cdz_backend *b, size_t *free_bytes, size_t *total_bytes);
+
+/* ---- bring.cu ---- */
+
+uint64_t cuda_bring(cdz_backend *b, void *to, const void *from, size_t bytes);
+void cuda_arrive(cdz_backend *b, uint64_t ticket);
+void cuda_bring_close(cuda_backend *b);
 
 /* ---- products.cu ---- */
 

@@ -3,6 +3,7 @@
  * Philipp Emanuel Weidmann, text-generation-webui pull request 5677 (2024). Where the row ends in a sequence that it
  * holds already, the token that came next there loses multiplier * base^(length - allowed_length), length being that of
  * the longest such sequence. Sequences neither hold nor are followed by a breaker. A pure function of the row's ids. */
+#include <cadenza/ext/form.h>
 #include <cadenza/ext/tokenizer.h>
 #include <cadenza/processor.h>
 
@@ -132,10 +133,31 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     return CDZ_OK;
 }
 
+/* What a repetition goes on with has been said before. */
+static bool edits(const cdz_step *step, uint32_t r, cdz_ids *out)
+{
+    *out = step->input_ids[r];
+    return true;
+}
+
+static bool describe(const cdz_step *step, cdz_form *out)
+{
+    (void)step;
+    out->kind = CDZ_FORM_EDIT;
+    return true;
+}
+
+static const cdz_form_api form = {.size = sizeof form, .describe = describe, .edits = edits};
+
+static const void *extension(const char *id)
+{
+    return strcmp(id, CDZ_EXT_FORM) == 0 ? &form : NULL;
+}
+
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "dry", .version = "1.0.0",
              .summary = "Lower what goes on with a repetition, the longer the more",
-             CDZ_PARAMS(dry, params)},
+             CDZ_PARAMS(dry, params), .extension = extension},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE | CDZ_HISTORY_SPARSE,
     .idle = idle,
     .begin = begin,

@@ -23,6 +23,14 @@ typedef struct piece {
     size_t bytes;
 } piece;
 
+/* A copy that has not arrived; its bytes follow. */
+typedef struct bringing {
+    struct bringing *next;
+    uint64_t ticket;
+    void *to;
+    size_t bytes;
+} bringing;
+
 typedef struct far {
     cdz_backend base; /* first */
     cdz_backend_api api;
@@ -33,6 +41,8 @@ typedef struct far {
     piece pieces[PIECES];
     uint32_t n;
     size_t used, limit;
+    bringing *bringing;
+    uint64_t tickets;
     char device[64];
 } far;
 
@@ -166,6 +176,33 @@ static void far_download(cdz_backend *b, void *to, const void *from, size_t byte
     on_host(f, to, "download", "to");
     on_device(f, from, "download", "from");
     memcpy(to, reach(f, from), bytes);
+}
+
+/* What comes is what is there now; until it has arrived there is nothing but NaN. */
+static uint64_t far_bring(cdz_backend *b, void *to, const void *from, size_t bytes)
+{
+    far *f = of(b);
+    on_host(f, to, "bring", "to");
+    on_device(f, from, "bring", "from");
+    bringing *one = malloc(sizeof *one + bytes);
+    must(f, one, "bring", "a copy");
+    *one = (bringing){f->bringing, ++f->tickets, to, bytes};
+    memcpy(one + 1, reach(f, from), bytes);
+    memset(to, 0xff, bytes);
+    f->bringing = one;
+    return one->ticket;
+}
+
+static void far_arrive(cdz_backend *b, uint64_t ticket)
+{
+    for (bringing **at = &of(b)->bringing; *at; at = &(*at)->next) {
+        bringing *one = *at;
+        if (one->ticket != ticket) continue;
+        memcpy(one->to, one + 1, one->bytes);
+        *at = one->next;
+        free(one);
+        return;
+    }
 }
 
 static void far_copy(cdz_backend *b, void *to, const void *from, size_t bytes)
@@ -544,7 +581,8 @@ static void far_destroy(cdz_backend *b)
     far *f = of(b);
     if (f->n)
         fprintf(stderr, "%s: %" PRIu32 " pieces of memory were not given back\n", f->device, f->n);
-    const bool leaks = f->n > 0;
+    if (f->bringing) fprintf(stderr, "%s: nobody waited for a copy\n", f->device);
+    const bool leaks = f->n > 0 || f->bringing;
     f->cpu->api->destroy(f->cpu);
     munmap(f->range, RANGE);
     munmap(f->own, RANGE);
@@ -565,6 +603,8 @@ static const cdz_backend_api operations = {
     .upload = far_upload,
     .download = far_download,
     .copy = far_copy,
+    .bring = far_bring,
+    .arrive = far_arrive,
     .place = far_place,
     .unplace = far_unplace,
     .memory = far_memory,

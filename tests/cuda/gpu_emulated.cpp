@@ -1,24 +1,34 @@
 /* gpu_emulated.cpp - the seam of gpu.h without a device: memory of this process, launches by
- * emulate.cpp, everything done when it is asked for.
+ * emulate.cpp, everything done when it is asked for, but that copies to the host are seen by whoever waits for them.
  *
  * CADENZA_EMULATED_DEVICES says how many devices there are (1), CADENZA_EMULATED_BYTES how much memory
  * each has (4 GiB), CADENZA_EMULATED_FAULT after how many launches it fails (never). */
 #include "gpu.h"
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <stdio.h>
 #include <stdlib.h>
+#include <vector>
+
+struct copy_underway {
+    uint64_t number;
+    void *to;
+    std::vector<char> bytes;
+};
 
 struct gpu {
     char trouble[512];
     size_t total, used, launches, fault;
     std::map<void *, size_t> sizes;
+    uint64_t copies; /* to the host, counted */
+    std::deque<copy_underway> underway;
     pending_launches pending;
 };
 
 struct gpu_event {
-    int recorded;
+    uint64_t copies; /* that were given before it */
 };
 
 static size_t setting(const char *name, size_t otherwise)
@@ -98,13 +108,24 @@ void gpu_free(gpu *g, void *memory)
     emu_free(memory);
 }
 
+/* Copies to the host, up to one. */
+static void deliver(gpu *g, uint64_t last)
+{
+    while (!g->underway.empty() && g->underway.front().number <= last) {
+        const copy_underway &c = g->underway.front();
+        memcpy(c.to, c.bytes.data(), c.bytes.size());
+        g->underway.pop_front();
+    }
+}
+
 void *gpu_pin(gpu *, size_t bytes)
 {
     return malloc(bytes);
 }
 
-void gpu_unpin(gpu *, void *memory)
+void gpu_unpin(gpu *g, void *memory)
 {
+    deliver(g, UINT64_MAX);
     free(memory);
 }
 
@@ -127,10 +148,13 @@ void gpu_to_device_ahead(gpu *, void *to, const void *pinned, size_t bytes)
     memcpy(to, pinned, bytes);
 }
 
+/* What is copied is what is there now; it is seen by whoever waits for it. */
 void gpu_to_host(gpu *g, void *pinned, const void *from, size_t bytes)
 {
     gpu_flush(g);
-    memcpy(pinned, from, bytes);
+    const char *at = static_cast<const char *>(from);
+    g->underway.push_back({++g->copies, pinned, std::vector<char>(at, at + bytes)});
+    memset(pinned, 0xff, bytes);
 }
 
 void gpu_within(gpu *g, void *to, const void *from, size_t bytes)
@@ -142,6 +166,7 @@ void gpu_within(gpu *g, void *to, const void *from, size_t bytes)
 void gpu_wait(gpu *g)
 {
     gpu_flush(g);
+    deliver(g, UINT64_MAX);
 }
 
 gpu_event *gpu_event_create(gpu *)
@@ -154,13 +179,14 @@ void gpu_event_destroy(gpu *, gpu_event *event)
     delete event;
 }
 
-void gpu_event_record(gpu *, gpu_event *event)
+void gpu_event_record(gpu *g, gpu_event *event)
 {
-    event->recorded = 1;
+    event->copies = g->copies;
 }
 
-void gpu_event_wait(gpu *, gpu_event *)
+void gpu_event_wait(gpu *g, gpu_event *event)
 {
+    deliver(g, event->copies);
 }
 
 bool gpu_multiplies(const gpu *)

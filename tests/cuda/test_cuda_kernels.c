@@ -529,6 +529,37 @@ static void copies_of_any_length(run *t)
     }
 }
 
+/* Copies that are waited for later: more than there are places for, in any order, of what was there when they were given. */
+static void copies_that_arrive_later(run *t)
+{
+    enum { N = 40, MOST = 70000 };
+    static unsigned char back[N][MOST], data[MOST];
+    cdz_backend *b = t->automatic;
+    uint64_t tickets[N];
+    unsigned char *there = b->api->alloc(b, MOST);
+    expect(t, there != NULL, "no memory");
+    if (!there) return;
+    for (size_t round = 0; round < 2; round++) {
+        size_t later = 0;
+        for (size_t i = 0; i < N; i++) {
+            memset(data, (int)(i + 100 * round), MOST);
+            b->api->upload(b, there, data, MOST);
+            tickets[i] = b->api->bring(b, back[i], there, MOST - 1000 * i);
+            later += tickets[i] != 0;
+        }
+        expect(t, later > 0, "nothing comes later");
+        for (size_t k = 0; k < N; k++) {
+            const size_t i = k * 17 % N, last = MOST - 1000 * i - 1;
+            b->api->arrive(b, tickets[i]);
+            b->api->arrive(b, tickets[i]);
+            expect(t, back[i][0] == i + 100 * round && back[i][last] == back[i][0],
+                   "copy %zu brought %d and %d", i, (int)back[i][0], (int)back[i][last]);
+        }
+    }
+    b->api->arrive(b, 0);
+    b->api->free(b, there);
+}
+
 static void many_weights(run *t)
 {
     enum { N = 300, BYTES = 70001 };
@@ -616,6 +647,7 @@ int main(int argc, char **argv)
         {"the best of rows of scores", best_scores},
         {"the leaders of rows of scores", leaders},
         {"copies of any length", copies_of_any_length},
+        {"copies that arrive later", copies_that_arrive_later},
         {"many weights", many_weights},
         {"too much is refused", too_much_is_refused},
         {"trouble is told", trouble_is_told},
