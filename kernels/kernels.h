@@ -194,6 +194,10 @@ typedef struct cdz_backend_api {
      * matter. */
     void (*use_threads)(cdz_backend *b, uint32_t n);
 
+    /* Whole pages of the host's memory that nobody has touched come from all its nodes in turns, once cdz_cpu_spread has been
+     * called; before, nothing is done. NULL where no thread reads the host's memory. */
+    void (*spread)(cdz_backend *b, void *memory, size_t bytes);
+
     /* Copies, ordered after earlier calls; the places do not overlap. upload: from host to device; `from` may change
      * once it has returned. download: the other way; returns when `to` is filled. copy: within the device. */
     void (*upload)(cdz_backend *b, void *to, const void *from, size_t bytes);
@@ -312,6 +316,13 @@ typedef struct cdz_cpu_options {
 /* NULL with a sentence in why (at least 256 bytes) when the variant is unknown or the machine
  * lacks it. */
 cdz_backend *cdz_cpu_backend_create(const cdz_cpu_options *options, char *why, size_t why_bytes);
+
+/* On a machine with several nodes of memory: binds the calling thread, which is to be the one that makes calls, to the first
+ * node and the backend's own threads evenly to the others, and spreads what `spread` and kv_create are asked for from now
+ * on. How many nodes there are, 1: nothing is done. folder: of the system's nodes, NULL: /sys/devices/system/node. */
+uint32_t cdz_cpu_spread(cdz_backend *b, const char *folder);
+uint32_t cdz_cpu_nodes(
+    const char *folder); /* with processors that this process may run on, at least 1 */
 
 /* The variants built in, best first, NULL-terminated; runs_here tells whether this machine can
  * run one. */

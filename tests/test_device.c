@@ -446,6 +446,8 @@ static const struct {
     {"[model]\ndevice = far\n", "late.ini:2: [model]: device 'far': models are open on cpu already"},
     {"[model]\nkv_cache = f16\n",
      "late.ini:2: [model]: KV cache in F16: models are open with F32 already"},
+    {"[model]\nnuma = spread\n",
+     "late.ini:2: [model]: numa spread: models are open with off already"},
 };
 
 static void test_too_late(void **state)
@@ -465,7 +467,7 @@ static void test_too_late(void **state)
                          CDZ_E_STATE);
         assert_string_equal(err.text, too_late[i].says);
     }
-    static const char same[] = "[model]\ndevice = cpu\nkv_cache = f32\n";
+    static const char same[] = "[model]\ndevice = cpu\nkv_cache = f32\nnuma = off\n";
     must(cdz_pipeline_parse(rt, same, strlen(same), "late.ini", &pipeline, &err), &err);
     cdz_pipeline_free(pipeline);
     cdz_model_close(model);

@@ -346,6 +346,8 @@ static void a_pipeline_file(void **state)
         {"{\"model\": {\"kv_cache\": \"q8_0\"}}", true},
         {"{\"model\": {\"kv_cache\": \"q4_0\"}}", false},
         {"{\"model\": {\"kv_cache\": \"none\"}}", true},
+        {"{\"model\": {\"numa\": \"spread\"}}", true},
+        {"{\"model\": {\"numa\": \"on\"}}", false},
         {"{\"model\": {\"device\": 1}}", false},
         {"{\"model\": {\"num_assistant_tokens\": 4}}", true},
         {"{\"generation\": {\"temperature\": 0.5}, \"dry\": {\"multiplier\": 1.2}}", true},

@@ -37,6 +37,13 @@ static cdz_status kv_type_of(const char *name, cdz_dtype *out, cdz_error *err)
     return cdz_err_prefix(err, "KV cache");
 }
 
+static cdz_status numa_of(const char *name, bool *spread, cdz_error *err)
+{
+    *spread = strcmp(name, "spread") == 0;
+    if (*spread || strcmp(name, "off") == 0) return CDZ_OK;
+    return cdz_err(err, CDZ_E_USAGE, "numa: there is no '%.40s', expected off or spread", name);
+}
+
 static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_error *err)
 {
     uint32_t n_threads = options->n_threads;
@@ -55,6 +62,8 @@ static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_
     CDZ_TRY(cdz_determinism_named(options->determinism, &device.strict, err));
     cdz_dtype kv_type = CDZ_F32;
     if (options->kv_cache) CDZ_TRY(kv_type_of(options->kv_cache, &kv_type, err));
+    bool numa = false;
+    if (options->numa) CDZ_TRY(numa_of(options->numa, &numa, err));
     cdz_engine_options want = {
         .device = device,
         .device_fixed = options->device != NULL,
@@ -66,6 +75,8 @@ static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_
         .kv_bytes = options->kv_bytes,
         .kv_type = kv_type,
         .kv_type_fixed = options->kv_cache != NULL,
+        .numa = numa,
+        .numa_fixed = options->numa != NULL,
         .max_queue = options->max_queue,
         .max_running = options->max_running,
         .profile = options->profile,
@@ -291,6 +302,11 @@ cdz_status cdz_detokenize(const cdz_model *model, const int32_t *ids, size_t n_i
 static cdz_status wish(cdz_runtime *runtime, cdz_model_key key, const char *text, cdz_error *err)
 {
     if (key == CDZ_MODEL_DEVICE) return cdz_engine_wish_device(runtime->engine, text, err);
+    if (key == CDZ_MODEL_NUMA) {
+        bool spread;
+        CDZ_TRY(numa_of(text, &spread, err));
+        return cdz_engine_wish_numa(runtime->engine, spread, err);
+    }
     cdz_dtype type;
     CDZ_TRY(kv_type_of(text, &type, err));
     return cdz_engine_wish_kv_type(runtime->engine, type, err);

@@ -131,6 +131,8 @@ const char cdz_cli_common_help[] =
     "                           bf16: as auto, and weights in bf16 meet bf16, which may make\n"
     "                           prompts faster\n"
     "  --threads N              threads for the kernels; default: the physical cores\n"
+    "  --numa KIND              spread: threads and memory evenly over the nodes of a machine that has\n"
+    "                           several; or off, the default\n"
     "  --kv-cache TYPE          what KV caches hold: f32; f16 or bf16, which take half; or q8_0,\n"
     "                           which takes little more than a quarter\n"
     "  --kv-memory SIZE         memory for KV caches, as 512M or 2G; default: a quarter of all,\n"
@@ -269,6 +271,7 @@ bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const c
             cdz_cli_misuse(command, "--kv-memory %s: expected a size such as 512M or 2G", value);
         return false;
     case CDZ_OPT_KV_CACHE: o->kv_cache = value; return true;
+    case CDZ_OPT_NUMA: o->numa = value; return true;
     case CDZ_OPT_TIMEOUT:
         if (take_number(value, 0.001, 1e9, &o->timeout_s)) return true;
         *status = cdz_cli_misuse(command, "--timeout %s: expected seconds above 0", value);

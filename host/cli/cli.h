@@ -65,6 +65,7 @@ typedef struct cdz_cli_options {
     uint32_t n_plugins;
     uint32_t n_threads;
     uint64_t kv_bytes;
+    const char *numa;     /* off or spread; NULL: off */
     const char *kv_cache; /* f32, f16, bf16 or q8_0; NULL: f32 */
     double timeout_s;
     bool safe_mode, allow_model_plugins;
@@ -83,6 +84,7 @@ enum {
     CDZ_OPT_THREADS,
     CDZ_OPT_KV_MEMORY,
     CDZ_OPT_KV_CACHE,
+    CDZ_OPT_NUMA,
     CDZ_OPT_SEED,
     CDZ_OPT_TIMEOUT,
     CDZ_OPT_SAFE_MODE,
@@ -105,6 +107,7 @@ enum {
         {"threads", required_argument, NULL, CDZ_OPT_THREADS},                                     \
         {"kv-memory", required_argument, NULL, CDZ_OPT_KV_MEMORY},                                 \
         {"kv-cache", required_argument, NULL, CDZ_OPT_KV_CACHE},                                   \
+        {"numa", required_argument, NULL, CDZ_OPT_NUMA},                                           \
         {"seed", required_argument, NULL, CDZ_OPT_SEED},                                           \
         {"timeout", required_argument, NULL, CDZ_OPT_TIMEOUT},                                     \
         {"safe-mode", no_argument, NULL, CDZ_OPT_SAFE_MODE},                                       \

@@ -46,6 +46,8 @@ static void print_details(void)
                used ? ", used" : "");
         chosen |= runs;
     }
+    const unsigned nodes = cdz_cpu_nodes(NULL);
+    printf("memory nodes %u%s\n", nodes, nodes > 1 ? "" : ": --numa spread does nothing here");
     cdz_device_each(cdz_env_backends(), print_device, NULL);
 }
 

@@ -145,6 +145,7 @@ static cdz_status open_all(const cdz_cli_options *o, const char *folder, cdz_ses
         .n_threads = o->n_threads,
         .kv_bytes = o->kv_bytes,
         .kv_cache = o->kv_cache,
+        .numa = o->numa,
         .plugins = o->plugins,
         .n_plugins = o->n_plugins,
         .safe_mode = o->safe_mode,
@@ -198,6 +199,9 @@ void cdz_session_say_profile(const cdz_session *session)
     fflush(stdout); /* the answer first, where both go to one place */
     cdz_cli_say("profile: plugins, weights and tokenizer opened in %.1f ms; passes on %s",
                 session->open_s * 1e3, cdz_runtime_device(session->runtime)->api->device);
+    const unsigned nodes = cdz_engine_nodes(session->runtime->engine);
+    if (nodes > 1) cdz_cli_say("profile: numa: threads and memory are spread over %u nodes", nodes);
+    if (nodes == 1) cdz_cli_say("profile: numa: there is one node of memory, nothing to spread");
     if (table.data && !table.failed) fputs(table.data, stderr);
     cdz_buf_free(&table);
 }

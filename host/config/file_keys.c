@@ -24,7 +24,10 @@ const cdz_file_key cdz_pipeline_keys[CDZ_N_PIPELINE_KEYS] = {
 
 const cdz_file_key cdz_model_keys[CDZ_N_MODEL_KEYS] = {
     [CDZ_MODEL_DEVICE] = {"device", "what computes: cpu, auto, cuda, cuda:1", NULL, "--device"},
-    [CDZ_MODEL_KV_CACHE] = {"kv_cache", "what KV caches hold", "f32|f16|bf16|q8_0|none", "--kv-cache"},
+    [CDZ_MODEL_KV_CACHE] = {"kv_cache", "what KV caches hold", "f32|f16|bf16|q8_0|none",
+                            "--kv-cache"},
+    [CDZ_MODEL_NUMA] = {"numa", "memory and threads on machines with several nodes of memory",
+                        "off|spread|none", "--numa"},
 };
 
 enum { MOST_KEYS = 16 };

@@ -16,7 +16,12 @@ enum { CDZ_N_PIPELINE_KEYS = 9 };
 extern const cdz_file_key cdz_pipeline_keys[CDZ_N_PIPELINE_KEYS];
 
 /* Of [model], about the target model; the rest of the section is the drafter's that runs a model. */
-typedef enum cdz_model_key { CDZ_MODEL_DEVICE, CDZ_MODEL_KV_CACHE, CDZ_N_MODEL_KEYS } cdz_model_key;
+typedef enum cdz_model_key {
+    CDZ_MODEL_DEVICE,
+    CDZ_MODEL_KV_CACHE,
+    CDZ_MODEL_NUMA,
+    CDZ_N_MODEL_KEYS
+} cdz_model_key;
 extern const cdz_file_key cdz_model_keys[CDZ_N_MODEL_KEYS];
 
 /* The index of a name among n keys, or n; the key that was probably meant, or NULL. */

@@ -157,6 +157,8 @@ static void finish_matrix(cdz_weights *w)
 static uint64_t more_rows(cdz_weights *w, cdz_backend *backend, uint64_t bytes)
 {
     cdz_panels *p = w->panels;
+    if (p->next == 0 && p->row == 0 && backend->api->spread)
+        backend->api->spread(backend, p->memory, (size_t)p->bytes);
     const cdz_weight *matrix = p->matrices[p->next];
     const size_t stride = cdz_row_bytes(matrix->dtype, matrix->k), at = p->row * stride;
     const size_t left = matrix->n / CDZ_PANEL_ROWS - p->row / CDZ_PANEL_ROWS,

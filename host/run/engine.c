@@ -194,6 +194,8 @@ cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out
     engine->kv_given = options->kv_bytes != 0;
     engine->kv_type = options->kv_type;
     engine->kv_type_fixed = options->kv_type_fixed;
+    engine->numa = options->numa;
+    engine->numa_fixed = options->numa_fixed;
     engine->max_queue = options->max_queue;
     engine->max_running = options->max_running ? options->max_running : DEFAULT_RUNNING;
     engine->own_profile.now = CDZ_WORK_IDLE;
@@ -295,6 +297,7 @@ static cdz_status settle(cdz_engine *engine, cdz_run_model *model, cdz_error *er
 {
     const cdz_backend *unused;
     CDZ_TRY(cdz_engine_open_device(engine, &unused, err));
+    cdz_engine_spread(engine);
     model->device = engine->device;
     model->block_bytes = model->device->api->kv_block_bytes(model->device, &model->shape);
     CDZ_TRY(check_type(model, err));

@@ -14,10 +14,11 @@ typedef struct cdz_engine_options {
     const char *fibres; /* "ucontext", "threads" or NULL: the build's default (CADENZA_FIBRES) */
     bool one_by_one;    /* processors are never fused (CADENZA_PLAN=off) */
     uint64_t kv_bytes;  /* over all models; 0: a quarter of memory, or what a device has free */
-    cdz_device_wish device;          /* copied */
-    bool device_fixed;               /* no pipeline changes it */
-    cdz_dtype kv_type;               /* before CDZ_N_KV: what keys and values are kept in */
-    bool kv_type_fixed;              /* no pipeline changes it */
+    cdz_device_wish device; /* copied */
+    bool device_fixed;      /* no pipeline changes it */
+    cdz_dtype kv_type;      /* before CDZ_N_KV: what keys and values are kept in */
+    bool kv_type_fixed;     /* no pipeline changes it */
+    bool numa, numa_fixed;  /* memory and threads spread over nodes; no pipeline changes it */
     uint32_t max_queue, max_running; /* 0: no limit; 0: 256 */
     bool profile;                    /* times are taken: cdz_engine_get_profile */
     /* [any] A line from a plugin, or NULL: dropped. */
@@ -41,6 +42,10 @@ cdz_status cdz_engine_open_device(cdz_engine *engine, const cdz_backend **out, c
 cdz_status cdz_engine_wish_device(cdz_engine *engine, const char *name, cdz_error *err);
 /* [any] The same of what KV caches keep. CDZ_E_STATE: a model is open that keeps another type. */
 cdz_status cdz_engine_wish_kv_type(cdz_engine *engine, cdz_dtype type, cdz_error *err);
+/* Likewise; to be told with the first model. */
+cdz_status cdz_engine_wish_numa(cdz_engine *engine, bool spread, cdz_error *err);
+/* [any] How many nodes memory and threads are spread over; 1: there is one only; 0: it was not asked for. */
+uint32_t cdz_engine_nodes(const cdz_engine *engine);
 
 /* Makes loaded weights runnable: KV pool on the backend. Takes ownership of weights and tokenizer (may be NULL). */
 cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_tokenizer *tokenizer,

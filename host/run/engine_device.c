@@ -121,6 +121,42 @@ void cdz_engine_serve(cdz_engine *engine)
     pthread_mutex_unlock(&engine->lock);
 }
 
+/* --- nodes of memory ----------------------------------------------------------------------------------------------- */
+
+cdz_status cdz_engine_wish_numa(cdz_engine *engine, bool spread, cdz_error *err)
+{
+    cdz_status status = CDZ_OK;
+    pthread_mutex_lock(&engine->device_lock);
+    if (!engine->numa_fixed && engine->numa != spread) {
+        if (engine->device)
+            status = cdz_err(err, CDZ_E_STATE, "numa %s: models are open with %s already",
+                             spread ? "spread" : "off", spread ? "off" : "spread");
+        else
+            engine->numa = spread;
+    }
+    pthread_mutex_unlock(&engine->device_lock);
+    return status;
+}
+
+uint32_t cdz_engine_nodes(const cdz_engine *engine)
+{
+    return atomic_load(&engine->nodes);
+}
+
+static void spread(void *arg)
+{
+    cdz_engine *engine = arg;
+    if (atomic_load(&engine->nodes) == 0)
+        atomic_store(&engine->nodes, cdz_cpu_spread(engine->backend, NULL));
+}
+
+/* A device has been opened, so the wish stays what it is. */
+void cdz_engine_spread(cdz_engine *engine)
+{
+    if (engine->numa && cdz_engine_nodes(engine) == 0)
+        (void)cdz_engine_call(engine, spread, engine);
+}
+
 /* --- weights ------------------------------------------------------------------------------------------------------- */
 
 struct cdz_placed {

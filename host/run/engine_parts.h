@@ -43,12 +43,15 @@ struct cdz_engine {
     bool wish_fixed;
     cdz_dtype kv_type; /* constant from the device's opening on */
     bool kv_type_fixed;
+    bool numa,
+        numa_fixed; /* memory and threads are to be spread over nodes; under the device's lock */
     cdz_backend *device; /* NULL: no model has been opened; then constant */
     uint64_t kv_room;    /* what KV memory could take on it; under the lock */
     bool kv_given;       /* the budget was asked for */
 
     /* [engine] */
     cdz_backend *backend; /* the CPU */
+    atomic_uint nodes;    /* that they were spread over; 0: not asked for, or no model yet */
     cdz_fibres *fibres;
     cdz_kv_budget budget; /* its limit changes under the lock */
     cdz_engine_stats now;
@@ -71,7 +74,8 @@ void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *p
 /* --- engine_device.c --- */
 /* [any but the engine] Runs on the engine's thread and returns after. False: it is being stopped, nothing ran. */
 bool cdz_engine_call(cdz_engine *engine, void (*run)(void *arg), void *arg);
-void cdz_engine_serve(cdz_engine *engine); /* [engine] */
+void cdz_engine_serve(cdz_engine *engine);  /* [engine] */
+void cdz_engine_spread(cdz_engine *engine); /* [any but the engine] Once, where it was asked for. */
 /* A model's weights to its device; they come back with cdz_placed_free [engine, or when it has ended]. */
 cdz_status cdz_engine_place(cdz_engine *engine, cdz_run_model *model, cdz_error *err);
 void cdz_placed_free(cdz_run_model *model);

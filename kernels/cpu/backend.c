@@ -115,6 +115,30 @@ static void move(cdz_backend *b, void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
+/* Where the system refuses, pages come from the node of who touches them first. */
+void cdz_cpu_spread_pages(cdz_backend *b, void *memory, size_t bytes)
+{
+    const cdz_numa *numa = &cdz_cpu(b)->numa;
+    if (numa->n > 1) (void)cdz_numa_spread(numa, memory, bytes);
+}
+
+uint32_t cdz_cpu_nodes(const char *folder)
+{
+    cdz_numa numa;
+    cdz_numa_read(folder, &numa);
+    return numa.n > 1 ? numa.n : 1;
+}
+
+uint32_t cdz_cpu_spread(cdz_backend *b, const char *folder)
+{
+    cpu_backend *cpu = cdz_cpu(b);
+    cdz_numa_read(folder, &cpu->numa);
+    if (cpu->numa.n <= 1) return 1;
+    (void)cdz_numa_bind(&cpu->numa, pthread_self(), 0);
+    cdz_pool_bind(cpu->pool, &cpu->numa);
+    return cpu->numa.n;
+}
+
 static const void *place(cdz_backend *b, const void *data, size_t bytes)
 {
     (void)b, (void)bytes;
@@ -150,6 +174,7 @@ static const cdz_backend_api operations = {
     .sync = sync,
     .n_threads = n_threads,
     .use_threads = use_threads,
+    .spread = cdz_cpu_spread_pages,
     .upload = move,
     .download = move,
     .copy = move,

@@ -2,6 +2,7 @@
 #ifndef CDZ_CPU_BACKEND_H
 #define CDZ_CPU_BACKEND_H
 
+#include "cpu/numa.h"
 #include "cpu/pool.h"
 #include "kernel_set.h"
 
@@ -11,6 +12,7 @@ typedef struct cpu_backend {
     const cdz_kernel_set *set;
     cdz_pool *pool;
     uint32_t n_kv; /* stores made so far: names them for await_readers */
+    cdz_numa numa; /* of no nodes: memory and threads are left where they are */
 } cpu_backend;
 
 enum {
@@ -23,6 +25,9 @@ enum {
 size_t cdz_matmul_scratch_bytes(void);
 
 cpu_backend *cdz_cpu(cdz_backend *b);
+
+/* backend.c: cdz_backend_api.spread */
+void cdz_cpu_spread_pages(cdz_backend *b, void *memory, size_t bytes);
 
 /* Of cdz_cpu_matmul, the products of a set whose weights have a form for int8 activations. */
 void cdz_cpu_matmul_int8(cpu_backend *cpu, const cdz_product *products, size_t n, const float *x,

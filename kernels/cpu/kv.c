@@ -46,6 +46,7 @@ cdz_kv *cdz_cpu_kv_create(cdz_backend *b, const cdz_kv_shape *shape, size_t n_bl
     kv->head_bytes = 2 * cdz_kv_keys_bytes(shape->type, shape->head_dim);
     kv->name = (uint64_t)++cpu->n_kv << 32;
     kv->memory = cdz_aligned_zeroed(bytes);
+    if (kv->memory) cdz_cpu_spread_pages(b, kv->memory, bytes);
     if (kv->memory && cdz_pool_reserve(cpu->pool, scratch)) return kv;
     cdz_aligned_free(kv->memory);
     free(kv);

@@ -457,6 +457,13 @@ void cdz_pool_destroy(cdz_pool *pool)
     cdz_aligned_free(pool);
 }
 
+void cdz_pool_bind(cdz_pool *pool, const cdz_numa *numa)
+{
+    for (uint32_t i = 0; i < pool->n_workers; i++)
+        (void)cdz_numa_bind(numa, pool->workers[i].thread,
+                            cdz_numa_node_of(numa, i + 1, pool->n_workers + 1));
+}
+
 uint32_t cdz_pool_threads(const cdz_pool *pool)
 {
     return pool->n_workers + 1;

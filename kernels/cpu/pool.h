@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu/numa.h"
+
 enum { CDZ_POOL_MAX_THREADS = 1024 };
 
 typedef struct cdz_pool cdz_pool;
@@ -35,6 +37,8 @@ cdz_pool *cdz_pool_create(uint32_t n_threads, size_t scratch_bytes);
 void cdz_pool_destroy(cdz_pool *pool);
 
 uint32_t cdz_pool_threads(const cdz_pool *pool);
+/* Its own threads to the nodes, evenly, counting the caller as the first thread; the caller is left alone. */
+void cdz_pool_bind(cdz_pool *pool, const cdz_numa *numa);
 /* From the next job on, at most so many of them work, the caller among them; the others sleep until this is raised again. At
  * first all do. */
 void cdz_pool_use(cdz_pool *pool, uint32_t n_threads);

@@ -86,6 +86,10 @@ typedef struct cdz_options {
      * asks for, else f32. The shorter ones take half of the memory or little more than a quarter, and the model sees keys
      * and values rounded: docs/models.md */
     const char *kv_cache;
+    /* "spread": on a machine with several nodes of memory, threads are bound to them evenly, and KV caches and weights in
+     * panels take their pages from all in turns; "off". NULL: what a pipeline that is loaded before the first model asks for,
+     * else off. docs/performance.md */
+    const char *numa;
 } cdz_options;
 
 /* options may be NULL. */
