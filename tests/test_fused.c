@@ -154,7 +154,9 @@ static double mass_of(size_t n, float top, const cdz_form *f, size_t n_forms)
     double mass = 0.0;
     for (size_t i = 0; i < n; i++) {
         float x = row[i], t = top;
-        for (size_t k = 0; k < n_forms && f[k].kind == CDZ_FORM_DIVIDE; k++) {
+        for (size_t k = 0; k < n_forms; k++) {
+            if (cdz_form_is_void(&f[k], n)) continue;
+            if (f[k].kind != CDZ_FORM_DIVIDE) break;
             x /= (float)f[k].amount;
             t /= (float)f[k].amount;
         }
@@ -228,10 +230,14 @@ static cdz_fusing compare_changed(const char *variant, size_t n, row_kind kind, 
     static int32_t ids[MOST_CHANGED], joined[MOST];
     static float was[MOST_CHANGED], is[MOST_CHANGED], joined_x[MOST];
     cdz_leading l = lead_row(n, least, f, n_forms);
-    const size_t n_lead = f[0].kind == CDZ_FORM_DIVIDE, many = 1 + test_random() % 60;
-    cdz_changes c = {.ids = ids, .was = was, .is = is};
-    c.divisor = n_lead ? (float)f[0].amount : 1.0f;
-    if (n_lead && n_forms > 1 && f[1].kind == CDZ_FORM_DIVIDE) c.divisor = 0.0f;
+    const size_t many = 1 + test_random() % 60;
+    cdz_changes c = {.ids = ids, .was = was, .is = is, .divisor = 1.0f};
+    size_t n_lead = 0;
+    for (size_t k = 0; k < n_forms; k++) {
+        if (cdz_form_is_void(&f[k], n)) continue;
+        if (f[k].kind != CDZ_FORM_DIVIDE) break;
+        c.divisor = n_lead++ ? 0.0f : (float)f[k].amount; /* there is no mass for two of them */
+    }
     if (c.divisor == 0.0f) l.mass = 0.0;
     l.mass *= 1.0 + ((double)(test_random() % 31) - 15.0) * 0x1p-24;
     for (size_t i = 0, lead = 0; i < n && c.n < MOST_CHANGED; i++) {
