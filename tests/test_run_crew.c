@@ -93,6 +93,20 @@ static void all_come_back_when_a_neighbour_goes(void **state)
     }
 }
 
+/* Where fewer threads are no use at all, trials cost little, from the first second on. */
+static void hopeless_trials_are_short(void **state)
+{
+    (void)state;
+    static const machine alone = {{0, 0.034, 0.020}, 0.7, 0.1};
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        uint64_t at = seed;
+        cdz_crew crew;
+        cdz_crew_begin(&crew, 2);
+        for (int second = 0; second < 10; second++)
+            assert_true(go_on(&crew, &alone, 1, &at) >= 46); /* of 50 */
+    }
+}
+
 /* Sixteen cores of which six are taken. */
 static void large_crews_are_walked_through(void **state)
 {
@@ -139,6 +153,7 @@ int main(void)
         cmocka_unit_test(quiet_machines_are_left_alone),
         cmocka_unit_test(the_faster_number_is_found),
         cmocka_unit_test(all_come_back_when_a_neighbour_goes),
+        cmocka_unit_test(hopeless_trials_are_short),
         cmocka_unit_test(large_crews_are_walked_through),
         cmocka_unit_test(sizes_are_not_mixed),
         cmocka_unit_test(one_thread_stays_one),

@@ -1,13 +1,16 @@
 /* crew.c - see crew.h. */
 #include "run/crew.h"
 
-enum { LEAST_PASSES = 4, IGNORED = 1 };
+enum { LEAST_PASSES = 4, GLANCE_PASSES = 2, IGNORED = 1 };
 
-static const double stretch_s = 0.1; /* at least: time slices are some milliseconds */
-static const double all_time =
-    0.95; /* of the wall's that a thread has of a core when nobody else wants it */
-static const double worth = 0.97; /* of the time before, for a trial to be won */
-static const double shortest_rest_s = 0.25, longest_rest_s = 4;
+static const double stretch_s = 0.1;  /* at least: time slices are some milliseconds */
+static const double glance_s = 0.025; /* of a trial, until it may be seen to be hopeless: */
+static const double hopeless = 1.3;   /* so many times what passes took before */
+static const double worth = 0.97;     /* of that, for a trial to be won */
+/* Of a core's time, what the engine's thread has at least where nobody in earnest wants it too; a virtual machine takes a
+ * little of it now and then. */
+static const double undisturbed = 0.85;
+static const double shortest_rest_s = 0.5, longest_rest_s = 4;
 
 void cdz_crew_begin(cdz_crew *crew, uint32_t most)
 {
@@ -26,9 +29,16 @@ static double cost(const cdz_crew_stretch *s)
     return s->wall_s / s->passes;
 }
 
+/* Of a trial: so much slower that no more of it need be seen. */
+static bool is_hopeless(const cdz_crew *c)
+{
+    return c->settled != 0 && c->seen.passes >= GLANCE_PASSES && c->seen.wall_s >= glance_s &&
+           cost(&c->seen) > hopeless * cost(&c->before);
+}
+
 static bool kept_waiting(const cdz_crew_stretch *s)
 {
-    return s->ran_s < all_time * s->wall_s;
+    return s->ran_s < undisturbed * s->wall_s;
 }
 
 static void add(cdz_crew_stretch *s, const cdz_crew_pass *pass)
@@ -90,6 +100,7 @@ uint32_t cdz_crew_note(cdz_crew *c, const cdz_crew_pass *pass)
         return c->now;
     }
     add(&c->seen, pass);
+    if (is_hopeless(c)) end_trial(c, false);
     if (!complete(&c->seen)) return c->now;
     if (c->settled != 0) {
         end_trial(c, cost(&c->seen) < worth * cost(&c->before));
