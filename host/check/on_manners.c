@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "check/checks.h"
 #include "check/probe.h"
 
@@ -196,13 +196,6 @@ cdz_check_state cdz_check_out_of_memory(cdz_child *c)
 
 enum { FEWEST = 3, MOST = 41 };
 
-static double cpu_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static int by_size(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -229,10 +222,10 @@ cdz_check_state cdz_check_speed(cdz_child *c)
         .data = row, .n_rows = 1, .n_vocab = facts.n_vocab, .stride = facts.n_vocab};
     while (runs < FEWEST || (runs < MOST && all < 0.03)) {
         memcpy(row, usual, facts.n_vocab * sizeof *row);
-        const double start = cpu_seconds();
+        const double start = cdz_thread_s();
         if (cdz_probe_ask(&t, &rows, &scores) != CDZ_OK)
             return cdz_skip_check(c, "it refuses such a row: %s", t.said.text);
-        took[runs] = cpu_seconds() - start;
+        took[runs] = cdz_thread_s() - start;
         all += took[runs++];
     }
     cdz_probe_free(&t);

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "lua/script.h"
 #include "vec/vec.h"
@@ -32,26 +32,17 @@ void cdz_lua_set(lua_State *L, cdz_lua_slot slot)
 
 /* --- time -------------------------------------------------------------------------------------------- */
 
-static double clock_s(clockid_t id)
-{
-    struct timespec t;
-
-    clock_gettime(id, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* The thread's own clock, not the wall's, decides: on a busy machine a script is not punished for waiting. It is a
  * system call, so the wall clock, which runs at least as fast, is asked first, and the other one only for calls that are
  * about to last: `long_work`, or a millisecond gone. */
 static cdz_lua_spent time_spent(cdz_lua_session *S, bool long_work)
 {
-    const double wall = clock_s(CLOCK_MONOTONIC),
-                 gone = S->call_wall_s < 0 ? 0 : wall - S->call_wall_s;
+    const double wall = cdz_now_s(), gone = S->call_wall_s < 0 ? 0 : wall - S->call_wall_s;
 
     if (S->call_wall_s < 0) S->call_wall_s = wall;
     if (S->call_cpu_s < 0) {
         if (!long_work && gone < SHORT_S) return CDZ_LUA_NOT_SPENT;
-        S->call_cpu_s = clock_s(CLOCK_THREAD_CPUTIME_ID) - (gone < SHORT_S ? gone : SHORT_S);
+        S->call_cpu_s = cdz_thread_s() - (gone < SHORT_S ? gone : SHORT_S);
     }
     const double limit = 1e-3 * (double)S->limits.ms;
     const double call = limit * S->call_rows;
@@ -59,7 +50,7 @@ static cdz_lua_spent time_spent(cdz_lua_session *S, bool long_work)
     const double least = call < request ? call : request;
 
     if (gone <= least) return CDZ_LUA_NOT_SPENT;
-    const double ran = clock_s(CLOCK_THREAD_CPUTIME_ID) - S->call_cpu_s;
+    const double ran = cdz_thread_s() - S->call_cpu_s;
     if (ran > call) return CDZ_LUA_SPENT_TIME;
     return ran > request ? CDZ_LUA_SPENT_REQUEST_TIME : CDZ_LUA_NOT_SPENT;
 }
@@ -67,9 +58,9 @@ static cdz_lua_spent time_spent(cdz_lua_session *S, bool long_work)
 /* What the call that ends has run. */
 static double time_ran(const cdz_lua_session *S)
 {
-    if (S->call_cpu_s >= 0) return clock_s(CLOCK_THREAD_CPUTIME_ID) - S->call_cpu_s;
+    if (S->call_cpu_s >= 0) return cdz_thread_s() - S->call_cpu_s;
     if (S->call_wall_s < 0) return 0;
-    const double gone = clock_s(CLOCK_MONOTONIC) - S->call_wall_s;
+    const double gone = cdz_now_s() - S->call_wall_s;
     return gone < SHORT_S ? gone : SHORT_S;
 }
 
