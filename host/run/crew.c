@@ -90,18 +90,18 @@ static void end_trial(cdz_crew *c, bool won)
     c->next_rest_s = 2 * c->next_rest_s < longest_rest_s ? 2 * c->next_rest_s : longest_rest_s;
 }
 
-uint32_t cdz_crew_note(cdz_crew *c, const cdz_crew_pass *pass)
+void cdz_crew_note(cdz_crew *c, const cdz_crew_pass *pass)
 {
-    if (c->most < 2) return c->most;
+    if (c->most < 2) return;
     c->rest_s -= pass->wall_s;
     if (c->settled != 0 && pass->rows != c->before.rows) end_trial(c, false);
     if (c->ignored > 0) {
         c->ignored--;
-        return c->now;
+        return;
     }
     add(&c->seen, pass);
     if (is_hopeless(c)) end_trial(c, false);
-    if (!complete(&c->seen)) return c->now;
+    if (!complete(&c->seen)) return;
     if (c->settled != 0) {
         end_trial(c, cost(&c->seen) < worth * cost(&c->before));
     } else if (c->rest_s <= 0) {
@@ -109,5 +109,4 @@ uint32_t cdz_crew_note(cdz_crew *c, const cdz_crew_pass *pass)
         if (other != 0) start_trial(c, other);
     }
     c->seen = (cdz_crew_stretch){0};
-    return c->now;
 }

@@ -36,7 +36,7 @@ typedef struct cdz_crew {
 } cdz_crew;
 
 void cdz_crew_begin(cdz_crew *crew, uint32_t most);
-/* Threads of the next pass. */
-uint32_t cdz_crew_note(cdz_crew *crew, const cdz_crew_pass *pass);
+/* After a pass; `now` is what the next one has. */
+void cdz_crew_note(cdz_crew *crew, const cdz_crew_pass *pass);
 
 #endif
