@@ -16,6 +16,16 @@ typedef enum cdz_ask {
     CDZ_ASK_NEXT /* the rows that come after these, from a tile whose own weights are in the cache: 10 to 15 % at 8 and 12 */
 } cdz_ask;
 
+/* What a tile of mr rows asks for whose first is row r of m, and which has `most` rows at most: the first tile of all reads
+ * the weights from memory, the others find them in the first-level cache. */
+static inline __attribute__((always_inline)) cdz_ask cdz_ask_of(cdz_dtype dtype, size_t r, int mr,
+                                                                size_t m, size_t most)
+{
+    if (dtype >= CDZ_N_PLAIN) return CDZ_ASK_NOTHING;
+    if (mr > 1 && r == 0 && m < 2 * most) return CDZ_ASK_AHEAD;
+    return (size_t)mr == most && r == most ? CDZ_ASK_NEXT : CDZ_ASK_NOTHING;
+}
+
 /* For the first byte of each of nr rows: `at` bytes into them, `next` bytes before the rows that come after. */
 static inline __attribute__((always_inline)) void cdz_ask_for(cdz_ask ask, int nr, const char *row,
                                                               size_t row_stride, size_t next,

@@ -9,7 +9,7 @@
 #include "cpu/avx2.h"
 #include "cpu/group16.h"
 
-enum { MAX_PAIRS = 6 };
+enum { MAX_PAIRS = 6, MOST_ROWS = 3 };
 
 typedef struct weights {
     cdz_dtype dtype;
@@ -129,19 +129,16 @@ CDZ_INLINE void dot_tile(int mr, int nr, cdz_ask ask, const weights *w, size_t k
     } while (from < k);
 }
 
-/* A tile of mr activation rows, the first of them being row r of m. The first tile of all reads the weights from memory, the
- * others find them in the first-level cache. */
+/* A tile of mr activation rows, the first of them being row r of m. */
 CDZ_INLINE void tile_at(size_t r, int mr, int nr, const weights *w, size_t k, const float *x,
                         size_t ldx, size_t m, float *y, size_t ldy, size_t y_step)
 {
-    const bool plain = w->dtype < CDZ_N_PLAIN;
     x += r * ldx, y += r * ldy;
-    if (plain && mr > 1 && r == 0 && m < 6)
-        dot_tile(mr, nr, CDZ_ASK_AHEAD, w, k, x, ldx, y, ldy, y_step);
-    else if (plain && mr == 3 && r == 3)
-        dot_tile(mr, nr, CDZ_ASK_NEXT, w, k, x, ldx, y, ldy, y_step);
-    else
-        dot_tile(mr, nr, CDZ_ASK_NOTHING, w, k, x, ldx, y, ldy, y_step);
+    switch (cdz_ask_of(w->dtype, r, mr, m, MOST_ROWS)) {
+    case CDZ_ASK_AHEAD: dot_tile(mr, nr, CDZ_ASK_AHEAD, w, k, x, ldx, y, ldy, y_step); break;
+    case CDZ_ASK_NEXT: dot_tile(mr, nr, CDZ_ASK_NEXT, w, k, x, ldx, y, ldy, y_step); break;
+    default: dot_tile(mr, nr, CDZ_ASK_NOTHING, w, k, x, ldx, y, ldy, y_step); break;
+    }
 }
 
 /* All m activation rows by one set of nr weight rows. */
