@@ -262,44 +262,46 @@ cdz_status cdz_loop_rows_of(cdz_loop *loop, const char *verb, const cdz_scores *
                          verb, out->n_rows, *first, loop->n_rows);
 }
 
-/* Rows that processors change few scores of stay away; settled[r]: is one. The others come over; returns how many stayed. */
-static uint32_t process_away(cdz_loop *loop, const cdz_scores *rows, uint32_t first,
-                             cdz_drawn *settled)
+/* Rows that processors change few scores of stay away; (*settled)[r]: is one. The others come over. NULL: all of them. */
+static cdz_status process_away(cdz_loop *loop, const cdz_scores *rows, uint32_t first,
+                               cdz_drawn **settled)
 {
     cdz_away *away = &loop->away;
     uint32_t stayed = 0, fetched = 0;
+    cdz_scratch_reset(&loop->verb_scratch);
+    cdz_drawn *stays = cdz_scratch_take(&loop->verb_scratch, rows->n_rows * sizeof *stays);
+    if (!stays) return cdz_loop_nomem(loop);
+    memset(stays, 0, rows->n_rows * sizeof *stays);
     for (uint32_t r = 0; r < rows->n_rows; r++) {
         if (!cdz_away_has(away, first + r) || !cdz_row_runs(loop, first + r)) continue;
-        settled[r].listed = cdz_edits_settle(loop, rows, first, r);
-        if (settled[r].listed)
+        stays[r].listed = cdz_edits_settle(loop, rows, first, r);
+        if (stays[r].listed)
             stayed++;
         else
             fetched += cdz_away_fetch(away, loop->scores.data, first + r, 1);
     }
     cdz_loop_note_fetched(loop, fetched);
     if (stayed || fetched) cdz_away_note(away, fetched == 0);
-    return stayed;
+    *settled = stayed ? stays : NULL;
+    return CDZ_OK;
 }
 
 cdz_status cdz_verb_process(cdz_decoder *dec, cdz_scores *scores)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
-    uint32_t first, stayed = 0;
+    uint32_t first;
     cdz_scores rows;
     CDZ_TRY(cdz_loop_rows_of(loop, "process", scores, &rows, &first));
     if (loop->n_processors == 0 && loop->n_watchers == 0) return CDZ_OK;
     cdz_loop_view_rows(loop, first, rows.n_rows);
-    cdz_scratch_reset(&loop->verb_scratch);
-    cdz_drawn *settled = cdz_scratch_take(&loop->verb_scratch, rows.n_rows * sizeof *settled);
-    if (!settled) return cdz_loop_nomem(loop);
-    memset(settled, 0, rows.n_rows * sizeof *settled);
-    if (rows.id == loop->scores.id && loop->n_processors && cdz_edits(loop) == loop->n_processors)
-        stayed = process_away(loop, &rows, first, settled);
-    if (rows.id == loop->scores.id && stayed == 0)
-        CDZ_TRY(cdz_loop_fetch(loop, first, rows.n_rows));
-    if (stayed == 0) *scores = rows;
-    return cdz_stages_process(loop, &loop->view, &rows, stayed ? settled : NULL);
+    const bool ours = rows.id == loop->scores.id;
+    cdz_drawn *settled = NULL;
+    if (ours && loop->away.rows && loop->n_processors && cdz_edits(loop) == loop->n_processors)
+        CDZ_TRY(process_away(loop, &rows, first, &settled));
+    if (ours && !settled) CDZ_TRY(cdz_loop_fetch(loop, first, rows.n_rows));
+    if (!settled) *scores = rows;
+    return cdz_stages_process(loop, &loop->view, &rows, settled);
 }
 
 /* --- end ------------------------------------------------------------------------------------------------------ */
