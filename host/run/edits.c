@@ -7,6 +7,7 @@
 #include "cadenza/processor.h"
 #include "run/task.h"
 #include "vec/leading.h"
+#include "vec/vec.h"
 
 /* Scores of a row that are worth bringing over one by one: that many always, and a share of the row. Lists grow with the
  * row, and scratch memory for them in steps. */
@@ -177,10 +178,7 @@ bool cdz_edits_settle(cdz_loop *loop, const cdz_scores *scores, uint32_t first, 
     cdz_edited *edited = &loop->away.edited[first + r];
     const bool settled = cdz_edits_known(loop, scores, first, r, &known);
     if (settled) {
-        size_t best = 0;
-        for (size_t i = 1; i < known.n; i++)
-            if (known.x[i] > known.x[best]) best = i;
-        loop->away.best[first + r] = known.ids[best];
+        loop->away.best[first + r] = known.ids[cdz_vec_table()->argmax(known.x, known.n)];
         for (uint32_t i = 0; i < edited->n; i++) edited->x[i] = row[edited->ids[i]];
         edited->done = true;
     }
