@@ -1,4 +1,4 @@
-/* ahead.h - weights asked for before the dot kernels get to them. A tile of several activation rows computes about as long as its
+/* ahead.h - weights asked for before the kernels get to them. A tile of several activation rows computes about as long as its
  * weights take to come, and does one after the other when left alone: far streams leave the processor's own prefetching
  * behind, and too few loads are under way while it multiplies. */
 #ifndef CDZ_CPU_AHEAD_H
@@ -8,7 +8,7 @@
 
 #include "kernels.h"
 
-enum { CDZ_AHEAD_BYTES = 2048, CDZ_LINE_BYTES = 64 };
+enum { CDZ_AHEAD_BYTES = 2048, CDZ_AHEAD_IN_PANEL = 384, CDZ_LINE_BYTES = 64 };
 
 typedef enum cdz_ask {
     CDZ_ASK_NOTHING,
@@ -40,6 +40,20 @@ static inline __attribute__((always_inline)) void cdz_ask_for(cdz_ask ask, int n
         else
             _mm_prefetch(here + next, _MM_HINT_T0);
     }
+}
+
+/* Whether panels of a type are asked for when `height` activation rows meet them: q6_k comes 25 to 40 % faster, the others
+ * no faster or slower. */
+static inline __attribute__((always_inline)) bool cdz_asks_in_panels(cdz_dtype dtype, int height)
+{
+    return dtype == CDZ_Q6_K && height <= 4;
+}
+
+/* For what comes some lines after the n bytes at `at`, of the same panel or the next. */
+static inline __attribute__((always_inline)) void cdz_ask_in_panel(const uint8_t *at, size_t n)
+{
+    for (size_t i = 0; i < n; i += CDZ_LINE_BYTES)
+        _mm_prefetch((const char *)at + CDZ_AHEAD_IN_PANEL + i, _MM_HINT_T0);
 }
 
 #endif

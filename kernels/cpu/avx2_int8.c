@@ -2,6 +2,7 @@
  * each. Unsigned weights times signed activations add up in pairs in 16 bits, as long as they cannot
  * overflow, then in 32; whole bytes (Q8_0) multiply as |w| and x with the sign of w, so that -128 is right
  * too. Integers are exact, so the bits are those of ref_int8.c. */
+#include "cpu/ahead.h"
 #include "cpu/avx2.h"
 
 enum { MOST_SUMS = 8 }; /* accumulators of a tile: height times far half panels */
@@ -306,10 +307,14 @@ CDZ_INLINE void whole_block(cdz_dtype type, int height, const uint8_t *panel, si
                             const cdz_x8 *x, __m256 *acc)
 {
     const uint8_t *fields = panel + 16 * half, *w = panel + (two_fields(type) ? 64 : 32) + 32 * half;
+    const int subs = is_large(type) ? 8 : 1;
+    const size_t bytes = cdz_dtype_bytes(type) * CDZ_PANEL_ROWS / (size_t)subs;
     factors f;
     find_factors(type, fields, w, &f);
-    for (int sub = 0; sub < (is_large(type) ? 8 : 1); sub++, x += height) {
+    for (int sub = 0; sub < subs; sub++, x += height) {
         const place at = place_of(type, sub);
+        if (half == 0 && cdz_asks_in_panels(type, height))
+            cdz_ask_in_panel(panel + (size_t)sub * bytes, bytes);
         if (has_halves(type))
             block_of_halves(type, height, w, sub, &at, f.d[0], f.m[0], x, acc);
         else

@@ -2,6 +2,7 @@
  * weights of each of a panel's sixteen rows, one instruction multiplies it with four activations and
  * adds. Weights enter unsigned, their offset times the activations' sum comes off first. Integers are exact,
  * so the bits are those of ref_int8.c. */
+#include "cpu/ahead.h"
 #include "cpu/avx512.h"
 
 enum { MOST_SUMS = 12 }; /* accumulators of a tile: height times far panels */
@@ -258,11 +259,16 @@ CDZ_INLINE void whole_block(cdz_dtype type, int height, int far, const uint8_t *
                             const cdz_x8 *x, __m512 *acc)
 {
     const int subs = (int)(type >= CDZ_Q2_K && type <= CDZ_Q6_K ? 8 : 1);
+    const size_t bytes = cdz_dtype_bytes(type) * CDZ_PANEL_ROWS / (size_t)subs;
     factors f[4];
     CDZ_UNROLL
     for (int p = 0; p < far; p++) find_factors(type, w + (size_t)p * apart, &f[p]);
     for (int sub = 0; sub < subs; sub++, x += height) {
         const place at = place_of(type, sub);
+        const size_t ask = cdz_asks_in_panels(type, height) ? bytes : 0;
+        CDZ_UNROLL
+        for (int p = 0; p < far; p++)
+            cdz_ask_in_panel(w + (size_t)p * apart + (size_t)sub * bytes, ask);
         CDZ_UNROLL
         for (int p = 0; p < far; p++)
             if (has_halves(type))
