@@ -254,10 +254,11 @@ static const struct {
      "\"do_sample\": true, \"seed\": 8, \"temperature\": 0.4, \"top_k\": 0, \"top_p\": 0.8, "
      "\"repetition_penalty\": 0.8, \"no_repeat_ngram_size\": 1}}",
      2 * FIVE_STEPS, 0, NULL},
-    {"drawn from all tokens after a penalty, rows are read",
-     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"do_sample\": true, "
-     "\"seed\": 5, \"top_k\": 0, \"repetition_penalty\": 1.5}}",
-     1, 1, "sample"},
+    {"drawn from all tokens after a penalty",
+     "{\"prompt_ids\": [[1, 5, 9], [1, 7, 2]], \"kwargs\": {\"max_new_tokens\": 5, "
+     "\"do_sample\": true, \"seed\": 5, \"top_k\": 0, \"temperature\": 0.15, "
+     "\"repetition_penalty\": 1.5}}",
+     2 * FIVE_STEPS, 0, NULL},
     {"drawn rows stay",
      "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"do_sample\": true, "
      "\"seed\": 3, \"temperature\": 0.8, \"top_k\": 20, \"top_p\": 0.9, \"min_p\": 0.02}}",
@@ -266,10 +267,23 @@ static const struct {
      "{\"prompt_ids\": [[1, 5, 9], [1, 5, 9], [7, 3, 2]], \"kwargs\": {\"max_new_tokens\": 5, "
      "\"do_sample\": true, \"seed\": 4, \"top_k\": 50}}",
      3 * FIVE_STEPS, 0, NULL},
-    {"drawn from all tokens, rows are read",
-     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"do_sample\": true, "
-     "\"seed\": 5, \"top_k\": 0, \"temperature\": 1.5}}",
-     0, 0, NULL},
+    {"drawn from all tokens",
+     "{\"prompt_ids\": [[1, 5, 9], [7, 3, 2]], \"kwargs\": {\"max_new_tokens\": 5, "
+     "\"do_sample\": true, \"seed\": 5, \"top_k\": 0, \"temperature\": 0.15}}",
+     2 * FIVE_STEPS, 0, NULL},
+    {"drawn from all tokens of flat rows, of which single scores are read",
+     "{\"prompt_ids\": [[1, 5, 9], [7, 3, 2]], \"kwargs\": {\"max_new_tokens\": 12, "
+     "\"do_sample\": true, \"seed\": 5, \"top_k\": 0, \"temperature\": 1.5}}",
+     2 * 12, 0, NULL},
+    {"drawn from all tokens of flat rows after penalties, which some of those that have a chance have had",
+     "{\"prompt_ids\": [[1, 5, 9, 44, 71, 100, 13, 17, 66, 200, 201, 202], [7, 3, 2]], "
+     "\"kwargs\": {\"max_new_tokens\": 12, \"do_sample\": true, \"seed\": 6, \"top_k\": 0, "
+     "\"temperature\": 3.5, \"repetition_penalty\": 1.5}}",
+     18, 3, "cuts below the leaders"},
+    {"drawn without processors, which the first draw tells",
+     "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 12, "
+     "\"do_sample\": true, \"seed\": 5, \"top_k\": 0}}",
+     12, 1, NULL},
     {"who reads the first is given the others",
      "{\"prompt_ids\": [[1, 5, 9]], \"kwargs\": {\"max_new_tokens\": 5, \"num_beams\": 2}}", 2, 2,
      "beam"},

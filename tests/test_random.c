@@ -1,9 +1,12 @@
 /* test_random.c - torch's stream and Philox against their published and recorded numbers. */
 #include "test_vec_support.h"
 
+#include "random/open_race.h"
 #include "random/torch_rng.h"
+#include "vec/fused.h"
 #include "vec/vec.h"
 
+#include <float.h>
 #include <math.h>
 
 static void test_words(void **state)
@@ -110,6 +113,121 @@ static void test_masked_rows(void **state)
     }
 }
 
+/* --- open races: a row drawn from by its leaders --- */
+
+enum { WIDE = 40000 };
+
+static const struct {
+    const char *name;
+    float spread;
+    size_t masked; /* of a thousand tokens */
+    size_t peaks;
+    bool steps; /* many equal scores */
+} open_rows[] = {
+    {"bell", 2.0f, 0, 0, false},          {"flat", 0.3f, 0, 0, false},
+    {"peaked", 1.0f, 0, 40, false},       {"one above all", 1.0f, 0, 1, false},
+    {"half masked", 2.0f, 500, 5, false}, {"few left", 3.0f, 998, 0, false},
+    {"steps", 2.0f, 0, 3, true},          {"steep", 30.0f, 0, 0, false},
+};
+enum { N_OPEN_ROWS = sizeof open_rows / sizeof open_rows[0] };
+
+static void make_row(size_t kind, float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float v = test_normal() * open_rows[kind].spread;
+        x[i] = open_rows[kind].steps ? roundf(v * 4) / 4 : v;
+        if (test_random() % 1000 < open_rows[kind].masked) x[i] = -INFINITY;
+    }
+    for (size_t i = 0; i < open_rows[kind].peaks; i++) x[test_random() % n] = 8 + test_uniform();
+    x[test_random() % n] = 3.0f;
+}
+
+static float one_score(void *of, int32_t id)
+{
+    return ((const float *)of)[id];
+}
+
+/* Draws from x by its leaders, with or without the row at hand; -1: void, the stream has to stand where it stood. */
+static int32_t open_draw(const cdz_fuser *fuser, cdz_torch_rng *rng, const float *x, size_t n,
+                         bool here)
+{
+    static _Alignas(64) unsigned char scratch[8192 + 24 * WIDE];
+    const cdz_torch_rng before = *rng;
+    cdz_survivors s;
+    float low;
+    if (fuser->lead(x, n, &s, &low, scratch) != CDZ_FUSED) return -1;
+    for (size_t i = 0, k = 0; i < n; i++) {
+        const bool led = k < s.n && s.ids[k] == (int32_t)i;
+        if (led ? x[i] != s.x[k] || x[i] < low : x[i] >= low && x[i] >= -FLT_MAX)
+            fail_msg("token %zu is wrongly %s", i, led ? "a leader" : "none");
+        k += led;
+    }
+    cdz_field field = cdz_field_of(&s, low, n);
+    field.x = here ? x : NULL;
+    field.score = one_score;
+    field.of = (void *)(uintptr_t)x;
+    const int32_t token = cdz_torch_open_race(rng, &field, n);
+    if (token < 0) assert_memory_equal(rng, &before, sizeof before);
+    return token;
+}
+
+static void test_open_races(void **state)
+{
+    static float x[WIDE], p[WIDE];
+    static const char *const variants[] = {"scalar", "avx2"};
+    (void)state;
+    test_seed(9);
+    for (size_t kind = 0; kind < N_OPEN_ROWS; kind++) {
+        int clear[2] = {0, 0}, races = 0;
+        for (uint64_t seed = 0; seed < 40; seed++) {
+            const size_t n = WIDE - test_random() % 9000;
+            make_row(kind, x, n);
+            cdz_vec_table()->softmax(p, x, n);
+            cdz_torch_rng closed, open;
+            cdz_torch_seed(&closed, seed);
+            cdz_torch_skip(&closed, seed % 5); /* pairs of words across the state's end too */
+            const cdz_torch_rng start = closed;
+            const int32_t winner = cdz_torch_draw(&closed, p, n);
+            for (int way = 0; way < 4; way++) {
+                const cdz_fuser *fuser = cdz_fuser_of(variants[way / 2]);
+                if (!fuser) continue;
+                open = start;
+                const int32_t token = open_draw(fuser, &open, x, n, way % 2 == 0);
+                races += way % 2 == 0;
+                if (token < 0) continue;
+                clear[way % 2]++;
+                if (token != winner || memcmp(&open, &closed, sizeof open) != 0)
+                    fail_msg("%s, seed %d: token %d, not %d", open_rows[kind].name, (int)seed,
+                             token, winner);
+            }
+        }
+        if (clear[0] < races - 1)
+            fail_msg("%s: %d of %d races are void", open_rows[kind].name, races - clear[0], races);
+        /* where only those are asked for that have a chance, these may be too many */
+        if (open_rows[kind].peaks == 40 && clear[1] < races - races / 8)
+            fail_msg("%s: %d of %d races by single scores are void", open_rows[kind].name,
+                     races - clear[1], races);
+    }
+}
+
+/* Two that are as good as equal: nobody can tell without the reference's roundings. */
+static void test_a_close_race_is_void(void **state)
+{
+    static const float q[] = {3.508326f, 1.230385f, 0.615044f, 2.535119f, 1.035705f};
+    static const int32_t ids[] = {0, 1, 2, 3, 4};
+    (void)state;
+    for (int close = 0; close < 2; close++) {
+        float p[5];
+        cdz_torch_rng rng;
+        const cdz_field field = {.ids = ids, .p = p, .n = 5};
+        for (size_t i = 0; i < 5; i++) p[i] = q[i] * 0.2f;
+        p[3] *= 1.001f;
+        p[1] *= close ? 1.001003f : 1.0011f;
+        cdz_torch_seed(&rng, 0);
+        assert_int_equal(cdz_torch_open_race(&rng, &field, 5), close ? -1 : 1);
+    }
+}
+
 /* Next-token probabilities by last token, and what torch samples with them (docs/reference: decoding.md 3.5, 11). */
 static const float table[5][5] = {
     {0.10f, 0.40f, 0.30f, 0.15f, 0.05f}, {0.05f, 0.10f, 0.45f, 0.15f, 0.25f},
@@ -202,6 +320,8 @@ int main(void)
         cmocka_unit_test(test_exponentials_decide),
         cmocka_unit_test(test_refusals_advance_the_stream),
         cmocka_unit_test(test_masked_rows),
+        cmocka_unit_test(test_open_races),
+        cmocka_unit_test(test_a_close_race_is_void),
         cmocka_unit_test(test_sampled_runs),
         cmocka_unit_test(test_philox),
         cmocka_unit_test(test_plugin_keys),

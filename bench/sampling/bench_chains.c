@@ -1,4 +1,5 @@
-/* bench_chains.c - choosing a token by the usual chains: stage by stage, fused, and by a Lua script, over three vocabularies.
+/* bench_chains.c - choosing a token by the usual chains: stage by stage, fused (by the leaders where nothing is cut), and by a Lua
+ * script, over three vocabularies.
  *
  * Prints a line for each vocabulary, kind of row and chain: microseconds with the draw, medians of turns; "-" where there
  * is nothing to fuse. Exits with 1 when scores or tokens of the three differ. Rows: "bell" is a normal distribution of
@@ -8,7 +9,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "random/torch_rng.h"
+#include "random/open_race.h"
 #include "vec/fused.h"
 #include "vec/vec.h"
 
@@ -102,10 +103,29 @@ static void unfused(bench *b)
     choose(b);
 }
 
+/* Nothing is cut off. */
+static void choose_by_leaders(bench *b)
+{
+    cdz_survivors s;
+    float low;
+    stages(b);
+    b->verdict = cdz_fuser_here()->lead(b->x, b->n, &s, &low, b->scratch);
+    if (b->verdict == CDZ_FUSED) {
+        cdz_field field = cdz_field_of(&s, low, b->n);
+        field.x = b->x;
+        b->token = cdz_torch_open_race(&b->rng, &field, b->n);
+    }
+    if (b->verdict != CDZ_FUSED || b->token < 0) choose(b);
+}
+
 static void fused(bench *b)
 {
     cdz_survivors s;
     penalize(b);
+    if (chains[b->chain].draws && !cdz_fusible(chains[b->chain].forms, chains[b->chain].n_forms)) {
+        choose_by_leaders(b);
+        return;
+    }
     b->verdict = cdz_fuser_here()->run(b->x, b->n, chains[b->chain].forms, chains[b->chain].n_forms,
                                        &s, b->scratch);
     if (b->verdict == CDZ_FUSED) {
@@ -169,7 +189,7 @@ static bool measure(bench *b, const char *kind)
                                       .num_beams = 1,
                                       .pad = -1,
                                       .bos = -1};
-    const bool fusible = cdz_fusible(chains[b->chain].forms, chains[b->chain].n_forms);
+    const bool fusible = chains[b->chain].draws;
     cdz_bench_open_script(&b->script, CADENZA_BENCH_SAMPLING "/chains.lua", (int64_t)b->chain + 1,
                           &b->ids, &request);
     for (int i = 0; i < REPEATS; i++)

@@ -30,10 +30,21 @@ static void screen_words(const uint32_t *words, const float *p, size_t n, float 
                          uint32_t *maybe)
 {
     for (size_t i = 0; i < n; i++) {
-        const uint32_t top = cdz_mt_temper(words[2 * i]) & 0x1fffffu;
+        const uint32_t top = cdz_mt_temper(words[2 * i]) & CDZ_WIDE_MASK;
         const float least = best * ((float)(int32_t)top * 0x1p-21f);
         maybe[i] = (uint32_t)(p[i] > 0.0f) & (uint32_t)(p[i] >= least);
     }
+}
+
+static uint32_t least_noise(const uint32_t *words, size_t n)
+{
+    uint32_t least = UINT32_MAX;
+
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t top = cdz_mt_temper(words[2 * i]) & CDZ_WIDE_MASK;
+        least = top < least ? top : least;
+    }
+    return least;
 }
 
 static bool all_zero(const float *p, size_t n)
@@ -48,6 +59,6 @@ static bool all_zero(const float *p, size_t n)
     return any == 0;
 }
 
-static const cdz_wide wide = {next_words, screen_words, all_zero};
+static const cdz_wide wide = {next_words, screen_words, least_noise, all_zero};
 
 #endif

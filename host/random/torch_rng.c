@@ -2,10 +2,10 @@
 #include "random/torch_rng.h"
 
 #include "random/mt19937.h"
+#include "random/noise.h"
 #include "random/wide.h"
 #include "vec/vec.h"
 
-#include <math.h>
 #include <string.h>
 
 void cdz_torch_seed(cdz_torch_rng *rng, uint64_t seed)
@@ -38,19 +38,6 @@ float cdz_torch_uniform(cdz_torch_rng *rng)
     return (float)(cdz_torch_word(rng) & 0xffffffu) * 0x1p-24f;
 }
 
-/* In [0, 1), of 53 bits: two words, the first drawn on top. */
-static double uniform53(cdz_torch_rng *rng)
-{
-    const uint64_t high = cdz_torch_word(rng), low = cdz_torch_word(rng);
-    return (double)(((high << 32) | low) & ((UINT64_C(1) << 53) - 1)) * 0x1p-53;
-}
-
-/* Rate 1. Never less than u. */
-static float exponential(double u)
-{
-    return (float)-log1p(-u);
-}
-
 /* torch.multinomial's conditions: finite, not negative, not all zero. */
 static bool is_distribution(const float *p, size_t n)
 {
@@ -69,7 +56,7 @@ typedef struct race {
 static void compete(race *r, int32_t id, float p, double u)
 {
     if (r->winner >= 0 && (double)p * (1.0 + 1e-6) < (double)r->ratio * u) return;
-    const float ratio = p / exponential(u);
+    const float ratio = p / cdz_exponential(u);
     if (r->winner < 0 || ratio > r->ratio) *r = (race){id, ratio};
 }
 
@@ -90,7 +77,7 @@ static void compete_block(race *r, cdz_torch_rng *rng, const float *p, size_t fi
         for (size_t k = i; k < i + 2; k++) {
             if (maybe[k] == 0) continue;
             rng->at = at + 2 * (uint32_t)k;
-            compete(r, (int32_t)(first + k), p[first + k], uniform53(rng));
+            compete(r, (int32_t)(first + k), p[first + k], cdz_uniform53(rng));
         }
     }
     rng->at = at + 2 * (uint32_t)n;
@@ -112,7 +99,7 @@ int32_t cdz_torch_draw(cdz_torch_rng *rng, const float *p, size_t n)
     while (i < n) {
         if (rng->at + 2 > CDZ_MT_WORDS) { /* the next element's words are not both here */
             if (p[i] > 0.0f)
-                compete(&r, (int32_t)i, p[i], uniform53(rng));
+                compete(&r, (int32_t)i, p[i], cdz_uniform53(rng));
             else
                 cdz_torch_skip(rng, 2);
             i++;
@@ -136,7 +123,7 @@ int32_t cdz_torch_race(cdz_torch_rng *rng, const int32_t *ids, const float *p, s
     for (size_t i = 0; i < len; i++) {
         if (!(p[i] > 0.0f)) continue;
         cdz_torch_skip(rng, 2 * (uint64_t)((size_t)ids[i] - drawn));
-        compete(&r, ids[i], p[i], uniform53(rng));
+        compete(&r, ids[i], p[i], cdz_uniform53(rng));
         drawn = (size_t)ids[i] + 1;
     }
     cdz_torch_skip(rng, 2 * (uint64_t)(n - drawn));
@@ -154,7 +141,7 @@ int32_t cdz_torch_multinomial_k(cdz_torch_rng *rng, const float *p, size_t n, si
     }
     for (size_t i = 0; i < n; i++) {
         if (p[i] > 0.0f) {
-            ratio[i] = p[i] / exponential(uniform53(rng));
+            ratio[i] = p[i] / cdz_exponential(cdz_uniform53(rng));
         } else {
             cdz_torch_skip(rng, 2);
             ratio[i] = 0.0f;

@@ -6,6 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The upper bits of noise u = r / 2^53 are the low bits of the first of its two words: u is at least those over
+ * CDZ_WIDE_NOISE, and less than one more of them. */
+#define CDZ_WIDE_MASK  0x1fffffu
+#define CDZ_WIDE_NOISE 0x1p21
+
 typedef struct cdz_wide {
     /* The 624 words that follow these. */
     void (*next)(uint32_t *state);
@@ -13,6 +18,8 @@ typedef struct cdz_wide {
      * out of its reach whatever the lower bits of q are. words: (2 * n) of the state, untempered, two for each
      * element; its noise is at least the upper 21 bits of the first. */
     void (*screen)(const uint32_t *words, const float *p, size_t n, float best, uint32_t *maybe);
+    /* The smallest of n elements' upper bits, words as above. */
+    uint32_t (*least)(const uint32_t *words, size_t n);
     /* As bit patterns: what processors masked. */
     bool (*all_zero)(const float *p, size_t n);
 } cdz_wide;

@@ -1,6 +1,7 @@
 /* away.c - see away.h. */
 #include "run/away.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,6 +174,17 @@ size_t cdz_away_told(const cdz_away *away, uint32_t row)
     if (!l || l->least == 0) return sizeof *away->best;
     const size_t n = l->n > CDZ_LEADERS_MOST ? 0 : l->n;
     return n * (sizeof *l->ids + sizeof *l->x) + away->edited[row].n * sizeof *l->was;
+}
+
+float cdz_away_score(cdz_away *away, uint32_t row, int32_t id)
+{
+    const cdz_edited *e = &away->edited[row];
+    const float *at = away->rows + row * away->n_vocab + (size_t)id;
+    float x;
+    for (uint32_t i = 0; i < e->n && e->ids[i] <= id; i++)
+        if (e->ids[i] == id) return NAN;
+    away->device->api->download(away->device, &x, at, sizeof x);
+    return x;
 }
 
 void cdz_away_note(cdz_away *away, bool enough)

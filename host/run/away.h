@@ -30,7 +30,9 @@ typedef struct cdz_away {
     bool on;            /* the next pass's rows stay there, and */
     cdz_leaders
         wish; /* what it is to tell of them: `least` and `divisor`; least 0: the best token alone */
-    bool cuts;        /* a draw can be made of the leaders */
+    bool cuts; /* a draw can be made of the leaders, */
+    bool open; /* of a row that nothing is cut off from; then they may not be enough to tell it */
+    bool draws; /* somebody drew from a row that was there while no more than its best token was asked for */
     uint64_t *coming; /* (n_coming) tickets of rows that are on their way home; 0: this one is not */
     uint32_t n_coming;
     bool asked;         /* somebody read a row that was there */
@@ -67,6 +69,8 @@ uint32_t cdz_away_least(const cdz_away *away, uint32_t row);
 int32_t cdz_away_best(const cdz_away *away, uint32_t row);
 /* Bytes that came over with the pass for a row that is there. */
 size_t cdz_away_told(const cdz_away *away, uint32_t row);
+/* One score of a row that is there; NaN: it is edited. */
+float cdz_away_score(cdz_away *away, uint32_t row, int32_t id);
 /* The leaders were, or were not, enough for a step's rows: after one that was not, rows come with their passes for a while,
  * longer each time. */
 void cdz_away_note(cdz_away *away, bool enough);

@@ -2,6 +2,7 @@
  * row: a walk that cannot tell a cut leaves the row to the processors themselves, and is counted. */
 #include "run/fuse.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/calling.h"
@@ -62,13 +63,13 @@ uint32_t cdz_fuse_end(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t
     return cdz_fusible(forms, n) ? end : from;
 }
 
-/* The list in place of the row, which is long enough for it. */
-static void list(cdz_survivors *s, float *row, uint32_t n_vocab, cdz_drawn *drawn)
+/* The list, of probabilities, in place of the row, which is long enough for it. */
+static void put_list(const cdz_survivors *s, float *row, cdz_drawn *drawn)
 {
-    cdz_fuser_here()->softmax(s, n_vocab);
     memcpy(row, s->ids, s->n * sizeof *s->ids);
     memcpy(row + s->n, s->x, s->n * sizeof *s->x);
-    *drawn = (cdz_drawn){true, (uint32_t)s->n};
+    drawn->listed = true;
+    drawn->n = (uint32_t)s->n;
 }
 
 /* Rows with thousands of survivors come in a row: after one, the walk is not tried for a while, longer each time. */
@@ -105,10 +106,12 @@ bool cdz_fuse_row(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t pha
     const cdz_fusing verdict = fuser->run(row, n_vocab, forms, n, &s, scratch);
     note(worker, verdict);
     if (verdict == CDZ_FUSED) {
-        if (drawn && 2 * s.n <= n_vocab)
-            list(&s, row, n_vocab, drawn);
-        else
+        if (drawn && 2 * s.n <= n_vocab) {
+            fuser->softmax(&s, n_vocab);
+            put_list(&s, row, drawn);
+        } else {
             fuser->write(&s, row, n_vocab);
+        }
     }
     cdz_scratch_reset(&worker->scratch);
     return verdict == CDZ_FUSED;
@@ -116,7 +119,7 @@ bool cdz_fuse_row(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t pha
 
 /* --- rows that are away ------------------------------------------------------------------------------------------- */
 
-enum { MOST_ASKED = CDZ_LEADERS_MOST / 2, SOME_PROBABLE = 256 };
+enum { MOST_ASKED = CDZ_LEADERS_MOST / 2, SOME_PROBABLE = 256, LEAD_SHARE = 8 };
 
 /* For the first cut, whose leading divisions are n_lead, the newest by `divisor`. */
 static bool wish_for(const cdz_form *cut, size_t n_lead, double divisor, uint32_t *least,
@@ -145,9 +148,17 @@ bool cdz_fuse_wish(const cdz_loop *loop, cdz_fuse_wishes *wish)
     if (loop->teller) return false;
     const uint32_t from = cdz_edits(loop);
     const size_t n = collect(loop, from, loop->n_processors, CDZ_IN_ALL_PHASES, forms, &end);
-    *wish = (cdz_fuse_wishes){.least = 1, .cuts = n > 0};
     if (end < loop->n_processors) return false;
-    if (n == 0) return true; /* the best one of those that are edited */
+    if (cdz_divides_only(forms, n, loop->n_vocab)) {
+        const bool draws = n > 0 || loop->away.draws;
+        const uint32_t some = loop->n_vocab / LEAD_SHARE,
+                       least = some < MOST_ASKED ? some : MOST_ASKED;
+        /* without a draw the best one of those that are edited, if any */
+        *wish = (cdz_fuse_wishes){
+            .least = draws ? least : loop->n_processors > 0, .cuts = draws, .open = draws};
+        return true;
+    }
+    *wish = (cdz_fuse_wishes){.cuts = true};
     if (!cdz_fusible(forms, n)) return false;
     for (size_t i = 0; i < n; i++) {
         if (forms[i].kind == CDZ_FORM_DIVIDE) {
@@ -160,26 +171,42 @@ bool cdz_fuse_wish(const cdz_loop *loop, cdz_fuse_wishes *wish)
     return false;
 }
 
+/* What the leaders become, with *drawn but for the list. [row] */
+static bool run_leaders(const cdz_loop *loop, const cdz_leading *known, uint32_t n_vocab,
+                        cdz_survivors *s, cdz_drawn *drawn, void *scratch)
+{
+    const cdz_fuser *fuser = cdz_fuser_here();
+    cdz_form forms[MOST_FORMS];
+    float low;
+    uint32_t end;
+    const size_t n =
+        collect(loop, cdz_edits(loop), loop->n_processors, CDZ_IN_ALL_PHASES, forms, &end);
+    if (end < loop->n_processors) return false;
+    if (loop->away.open) {
+        if (fuser->lead_leading(known, n_vocab, forms, n, s, &low, scratch) != CDZ_FUSED)
+            return false;
+        *drawn = (cdz_drawn){.open = true, .field = cdz_field_of(s, low, n_vocab)};
+    } else {
+        if (n == 0 || fuser->run_leading(known, n_vocab, forms, n, s, scratch) != CDZ_FUSED)
+            return false;
+        fuser->softmax(s, n_vocab);
+    }
+    return 2 * s->n <= n_vocab;
+}
+
 bool cdz_fuse_leaders(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t r,
                       cdz_drawn *drawn)
 {
     cdz_worker *worker = &loop->workers[0];
     const uint32_t V = scores->n_vocab;
-    cdz_form forms[MOST_FORMS];
     cdz_leading known;
     cdz_survivors s;
-    uint32_t end;
-    const size_t n =
-        collect(loop, cdz_edits(loop), loop->n_processors, CDZ_IN_ALL_PHASES, forms, &end);
-    if (end < loop->n_processors || n == 0) return false;
     bool done = cdz_edits_known(loop, scores, first, r, &known);
     void *scratch = done ? cdz_scratch_take(&worker->scratch, cdz_vec_scratch(V)) : NULL;
-    done = scratch &&
-           cdz_fuser_here()->run_leading(&known, V, forms, n, &s, scratch) == CDZ_FUSED &&
-           2 * s.n <= V;
+    done = scratch && run_leaders(loop, &known, V, &s, drawn, scratch);
     if (done) {
         worker->fusings[CDZ_FUSED]++;
-        list(&s, cdz_row(scores, r), V, drawn);
+        put_list(&s, cdz_row(scores, r), drawn);
     }
     cdz_scratch_reset(&worker->scratch);
     return done;
@@ -191,4 +218,61 @@ int32_t cdz_fuse_draw(cdz_torch_rng *rng, const float *row, uint32_t n_vocab, co
 {
     const int32_t *ids = (const int32_t *)(const void *)row;
     return cdz_torch_race(rng, ids, row + drawn->n, drawn->n, n_vocab);
+}
+
+typedef struct away_row {
+    cdz_loop *loop;
+    uint32_t row;
+} away_row;
+
+/* A score of a row that is away, after the divisions that its leaders have had. */
+static float score_away(void *of, int32_t id)
+{
+    const away_row *at = of;
+    cdz_loop *loop = at->loop;
+    float x = cdz_away_score(&loop->away, at->row, id);
+    if (loop->profile) loop->profile->times.scores.bytes += sizeof x;
+    for (uint32_t s = cdz_edits(loop); s < loop->n_processors; s++)
+        if (loop->processors[s].form.kind == CDZ_FORM_DIVIDE)
+            x /= (float)loop->processors[s].form.amount;
+    return x;
+}
+
+int32_t cdz_fuse_draw_open(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t r,
+                           const cdz_drawn *drawn)
+{
+    const float *row = cdz_row(scores, r);
+    away_row at = {loop, first + r};
+    cdz_field field = drawn->field;
+    field.ids = (const int32_t *)(const void *)row;
+    field.p = row + drawn->n;
+    field.score = score_away;
+    field.of = &at;
+    return cdz_torch_open_race(&loop->rng, &field, scores->n_vocab);
+}
+
+static int32_t draw_by_leaders(cdz_torch_rng *rng, const float *row, uint32_t n_vocab,
+                               cdz_worker *worker)
+{
+    cdz_survivors s;
+    float low;
+    int32_t token = -1;
+    void *scratch = cdz_scratch_take(&worker->scratch, cdz_vec_scratch(n_vocab));
+    if (scratch && cdz_fuser_here()->lead(row, n_vocab, &s, &low, scratch) == CDZ_FUSED) {
+        cdz_field field = cdz_field_of(&s, low, n_vocab);
+        field.x = row;
+        token = cdz_torch_open_race(rng, &field, n_vocab);
+    }
+    cdz_scratch_reset(&worker->scratch);
+    return token;
+}
+
+int32_t cdz_fuse_draw_row(cdz_torch_rng *rng, float *row, uint32_t n_vocab, cdz_worker *worker)
+{
+    const int32_t token = draw_by_leaders(rng, row, n_vocab, worker);
+    if (token >= 0) return token;
+    cdz_vec_table()->softmax(row, row, n_vocab);
+    /* A softmax is a distribution, or nan all over. */
+    if (n_vocab == 0 || isnan(row[0])) return -1;
+    return cdz_torch_draw(rng, row, n_vocab);
 }

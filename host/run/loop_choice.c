@@ -106,43 +106,6 @@ static cdz_status verb_by_verb(cdz_decoder *dec, cdz_scores *scores, int32_t *to
     return cdz_verb_multinomial(dec, scores, tokens);
 }
 
-typedef struct finishing {
-    cdz_loop *loop;
-    const cdz_scores *scores;
-    uint32_t first;
-    const cdz_drawn *drawn;
-} finishing;
-
-/* Rows that are not lists become probabilities. */
-static void finish_row(void *arg, size_t row)
-{
-    const finishing *f = arg;
-    float *x = cdz_row(f->scores, (uint32_t)row);
-    if (f->drawn[row].listed || skips(f->loop, f->scores, f->first, (uint32_t)row)) return;
-    cdz_vec_table()->softmax(x, x, f->scores->n_vocab);
-}
-
-static cdz_status draw(cdz_loop *loop, const cdz_scores *scores, uint32_t first,
-                       const cdz_drawn *drawn, int32_t *tokens)
-{
-    for (uint32_t r = 0; r < scores->n_rows; r++) {
-        const float *row = cdz_row(scores, r);
-        if (skips(loop, scores, first, r)) {
-            cdz_torch_skip(&loop->rng, 2 * (uint64_t)scores->n_vocab);
-            tokens[r] = 0;
-            continue;
-        }
-        if (drawn[r].listed) {
-            tokens[r] = cdz_fuse_draw(&loop->rng, row, scores->n_vocab, &drawn[r]);
-            continue;
-        }
-        /* A softmax is a distribution, or nan all over. */
-        if (scores->n_vocab == 0 || isnan(row[0])) return bad_row(loop, first + r);
-        tokens[r] = cdz_torch_draw(&loop->rng, row, scores->n_vocab);
-    }
-    return CDZ_OK;
-}
-
 /* Rows that are away become lists by what is known of them; of those that cannot the scores are fetched. */
 static void draw_away(cdz_loop *loop, const cdz_scores *scores, uint32_t first, cdz_drawn *drawn)
 {
@@ -157,35 +120,72 @@ static void draw_away(cdz_loop *loop, const cdz_scores *scores, uint32_t first, 
             fetched += cdz_away_fetch(away, loop->scores.data, first + r, 1);
     }
     cdz_loop_note_fetched(loop, fetched);
-    if (fetched && !away->cuts) away->asked = true;
-    if (enough || fetched) cdz_away_note(away, fetched == 0);
+    away->draws |= fetched > 0;
+    if (away->cuts && (enough || fetched)) cdz_away_note(away, fetched == 0);
+}
+
+/* What was known of row r was not enough: it comes over after all, and is processed as it is. */
+static cdz_status bring_drawn(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t r)
+{
+    cdz_scores one = *scores;
+    one.data = cdz_row(scores, r);
+    one.n_rows = 1;
+    cdz_loop_note_fetched(loop, cdz_away_fetch(&loop->away, loop->scores.data, first + r, 1));
+    cdz_away_note(&loop->away, false);
+    cdz_loop_view_rows(loop, first + r, 1);
+    const cdz_status status = cdz_stages_process(loop, &loop->view, &one, NULL);
+    cdz_loop_view_rows(loop, first, scores->n_rows);
+    return status;
+}
+
+static cdz_status draw_row(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t r,
+                           const cdz_drawn *drawn, int32_t *token)
+{
+    float *row = cdz_row(scores, r);
+    if (drawn->listed) {
+        *token = drawn->open ? cdz_fuse_draw_open(loop, scores, first, r, drawn)
+                             : cdz_fuse_draw(&loop->rng, row, scores->n_vocab, drawn);
+        if (*token >= 0) return CDZ_OK;
+        CDZ_TRY(bring_drawn(loop, scores, first, r));
+    }
+    *token = cdz_fuse_draw_row(&loop->rng, row, scores->n_vocab, &loop->workers[0]);
+    return *token >= 0 ? CDZ_OK : bad_row(loop, first + r);
+}
+
+static cdz_status draw(cdz_loop *loop, const cdz_scores *scores, uint32_t first,
+                       const cdz_drawn *drawn, int32_t *tokens)
+{
+    for (uint32_t r = 0; r < scores->n_rows; r++) {
+        if (!skips(loop, scores, first, r)) {
+            CDZ_TRY(draw_row(loop, scores, first, r, &drawn[r], &tokens[r]));
+            continue;
+        }
+        cdz_torch_skip(&loop->rng, 2 * (uint64_t)scores->n_vocab);
+        tokens[r] = 0;
+    }
+    return CDZ_OK;
 }
 
 cdz_status cdz_verb_draw_rows(cdz_decoder *dec, cdz_scores *scores, int32_t *tokens)
 {
     cdz_loop *loop = cdz_loop_of(dec);
+    uint32_t first;
     if (!loop->fuses || loop->n_watchers || cdz_record_wants(loop, CDZ_RECORD_SCORES))
         return verb_by_verb(dec, scores, tokens);
     CDZ_TRY(cdz_loop_alive(loop));
-    finishing f = {.loop = loop, .scores = scores};
-    CDZ_TRY(cdz_loop_rows_of(loop, "draw_rows", scores, scores, &f.first));
+    CDZ_TRY(cdz_loop_rows_of(loop, "draw_rows", scores, scores, &first));
     cdz_scratch_reset(&loop->verb_scratch);
     cdz_drawn *drawn = cdz_scratch_take(&loop->verb_scratch, scores->n_rows * sizeof *drawn);
     if (!drawn) return cdz_loop_nomem(loop);
     memset(drawn, 0, scores->n_rows * sizeof *drawn);
-    f.drawn = drawn;
-    cdz_loop_view_rows(loop, f.first, scores->n_rows);
-    if (scores->id == loop->scores.id) CDZ_TRY(cdz_loop_arrive(loop, f.first, scores->n_rows));
-    draw_away(loop, scores, f.first, drawn);
+    cdz_loop_view_rows(loop, first, scores->n_rows);
+    if (scores->id == loop->scores.id) CDZ_TRY(cdz_loop_arrive(loop, first, scores->n_rows));
+    draw_away(loop, scores, first, drawn);
     CDZ_TRY(cdz_stages_process(loop, &loop->view, scores, drawn));
     const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
-    if (scores->n_rows > 1)
-        loop->backend->api->parallel(loop->backend, finish_row, &f, scores->n_rows);
-    else if (scores->n_rows == 1)
-        finish_row(&f, 0);
-    CDZ_TRY(draw(loop, scores, f.first, drawn, tokens));
+    const cdz_status status = draw(loop, scores, first, drawn, tokens);
     cdz_profile_mark(loop->profile, was);
-    return CDZ_OK;
+    return status;
 }
 
 /* --- several rows as one -------------------------------------------------------------------------------------- */

@@ -108,7 +108,7 @@ static const char *reader_of_rows(const cdz_loop *loop, cdz_fuse_wishes *wish)
     if (cdz_companions_most(loop)) return "companions";
     if (cdz_record_wants(loop, CDZ_RECORD_LOGITS) || cdz_record_wants(loop, CDZ_RECORD_SCORES))
         return "the answer";
-    if (loop->n_processors && !cdz_fuse_wish(loop, wish)) return reading_processor(loop);
+    if (!cdz_fuse_wish(loop, wish)) return reading_processor(loop);
     if (loop->away.asked) return loop->strategy.plugin.base->id;
     return loop->away.resting ? "cuts below the leaders" : NULL;
 }
@@ -124,6 +124,7 @@ static const char *ask_away(cdz_loop *loop)
     if (!away->begun) cdz_away_begin(away, loop->model->device, loop->n_rows, loop->n_vocab);
     if (!away->rows || !cdz_away_wish(away, wish.least, wish.divisor)) return "want of memory";
     away->cuts = wish.cuts;
+    away->open = wish.open;
     return cdz_edits_plan(loop);
 }
 

@@ -94,8 +94,7 @@ static cdz_status choose(report *r, cdz_drawn *drawn)
     } else if (drawn->listed) {
         token = cdz_fuse_draw(&r->rng, x, n, drawn);
     } else {
-        vec->softmax(x, x, n);
-        token = isnan(x[0]) ? -1 : cdz_torch_draw(&r->rng, x, n);
+        token = cdz_fuse_draw_row(&r->rng, x, n, &r->bare.loop->workers[0]);
     }
     return token >= 0 ? CDZ_OK
                       : cdz_err(&r->bare.loop->error, CDZ_E_INPUT,

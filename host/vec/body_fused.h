@@ -14,7 +14,7 @@
 #include "vec/body_filter.h"
 #include "vec/fused.h"
 
-enum { LIST_MOST = 16384, FEW = 1024, LEAD_MOST = 4 };
+enum { LIST_MOST = 16384, FEW = 1024, LEAD_MOST = 4, LEAD_LEAST = 64 };
 
 #define ROUNDING 0x1p-24
 #define APART    1e-5 /* relative distance of probabilities that no rounding bridges */
@@ -605,6 +605,39 @@ static cdz_fusing fused_run_leading(const cdz_leading *row, size_t n, const cdz_
     const cdz_fusing verdict = run_from(&f, forms, i, n_forms);
     *out = f.s;
     return verdict;
+}
+
+/* --- leaders ------------------------------------------------------------------------------------------------------------------------ */
+
+static cdz_fusing fused_lead(const float *x, size_t n, cdz_survivors *out, float *low, void *scratch)
+{
+    fusion f;
+
+    lay_out(&f, x, n, scratch);
+    const size_t half = f.r.n_blocks / 2, k = half < CDZ_LEAD ? half : (size_t)CDZ_LEAD;
+    if (k < LEAD_LEAST) return CDZ_FUSE_MANY;
+    survey(&f.r);
+    if (f.r.nan || !(f.r.top > -INFINITY && f.r.top < INFINITY)) return CDZ_FUSE_VALUES;
+    *low = bound_of_kth(&f, k);
+    if (!gather_list(&f, *low > -FLT_MAX ? *low : -FLT_MAX)) return CDZ_FUSE_MANY;
+    *out = f.s;
+    return CDZ_FUSED;
+}
+
+static cdz_fusing fused_lead_leading(const cdz_leading *row, size_t n, const cdz_form *forms,
+                                     size_t n_forms, cdz_survivors *out, float *low, void *scratch)
+{
+    fusion f;
+
+    lay_out(&f, NULL, n, scratch);
+    if (n_forms > LEAD_MOST || note_lead(&f, forms, n_forms) < n_forms || row->n > f.room)
+        return CDZ_FUSE_MANY;
+    f.known = row;
+    if (!gather_known(&f, row->low) || !take_lead(&f)) return CDZ_FUSE_VALUES;
+    if (!(f.top < INFINITY)) return CDZ_FUSE_VALUES;
+    *low = is_whole(row) ? -INFINITY : led(&f, row->low);
+    *out = f.s;
+    return CDZ_FUSED;
 }
 
 static void fused_softmax(cdz_survivors *s, size_t n)

@@ -25,6 +25,15 @@ bool cdz_fusible(const cdz_form *forms, size_t n_forms)
     return cuts;
 }
 
+bool cdz_divides_only(const cdz_form *forms, size_t n_forms, size_t n)
+{
+    for (size_t i = 0; i < n_forms; i++) {
+        const bool divides = forms[i].kind == CDZ_FORM_DIVIDE;
+        if (divides ? !plain_divisor(&forms[i]) : !cdz_form_is_void(&forms[i], n)) return false;
+    }
+    return true;
+}
+
 bool cdz_form_is_void(const cdz_form *form, size_t n)
 {
     if (form->kind == CDZ_FORM_KEEP_TOPK) return form->count == 0 || form->count >= n;

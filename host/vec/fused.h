@@ -34,6 +34,8 @@ typedef struct cdz_leading {
     double mass_off; /* by fewer roundings it is off */
 } cdz_leading;
 
+enum { CDZ_LEAD = 512 };
+
 typedef struct cdz_fuser {
     /* x: (n), only read. scratch: cdz_vec_scratch(n) bytes, 64-byte aligned; out points into it. */
     cdz_fusing (*run)(const float *x, size_t n, const cdz_form *forms, size_t n_forms,
@@ -41,6 +43,12 @@ typedef struct cdz_fuser {
     /* The same for a row of n of which this is known. CDZ_FUSE_MANY: it is not enough. */
     cdz_fusing (*run_leading)(const cdz_leading *row, size_t n, const cdz_form *forms,
                               size_t n_forms, cdz_survivors *out, void *scratch);
+    /* About CDZ_LEAD of a row's best scores, those of short rows not; *low: no other is above it. CDZ_FUSE_MANY: short, or too
+     * many that are equal. Memory as for run. */
+    cdz_fusing (*lead)(const float *x, size_t n, cdz_survivors *out, float *low, void *scratch);
+    /* The same after these divisions of a row of n of which this is known. */
+    cdz_fusing (*lead_leading)(const cdz_leading *row, size_t n, const cdz_form *forms,
+                               size_t n_forms, cdz_survivors *out, float *low, void *scratch);
     /* softmax of the row of n that the survivors stand for. */
     void (*softmax)(cdz_survivors *s, size_t n);
     /* The row itself. */
@@ -49,6 +57,9 @@ typedef struct cdz_fuser {
 
 /* Can these forms be run at all? They need a cut, and divisors that neither overflow nor underflow. */
 bool cdz_fusible(const cdz_form *forms, size_t n_forms);
+
+/* Are they nothing but such divisions, and cuts that cut nothing of a row of n? */
+bool cdz_divides_only(const cdz_form *forms, size_t n_forms, size_t n);
 
 /* A cut that cuts nothing of a row of n. */
 bool cdz_form_is_void(const cdz_form *form, size_t n);

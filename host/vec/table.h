@@ -54,5 +54,7 @@ static const cdz_vec table = {
 
 static const cdz_fuser fuser = {.run = fused_run,
                                 .run_leading = fused_run_leading,
+                                .lead = fused_lead,
+                                .lead_leading = fused_lead_leading,
                                 .softmax = fused_softmax,
                                 .write = fused_write};
