@@ -2,6 +2,7 @@
 """What each quantised type costs: logit error and perplexity against the plain model, beside llama.cpp's.
 
     quality.py [MODEL] [--cadenza PROGRAM] [--types q8_0,q4_k,...] [--activations f32|int8]
+    quality.py [MODEL] --device cuda: what --precision auto costs there, with the weights as they are stored
 
 Text: the model's own, sampled with fixed seeds at temperature 1, so that the plain model's perplexity is about its entropy
 and what a type adds is its divergence. It is cut into chunks; each is scored from its start. Logit error: of the next
@@ -83,6 +84,14 @@ def kind_of(a, kind):
     return ["--activations", "f32" if kind in ("q2_k", "q3_k") else a.activations]
 
 
+def precisions(a, base, chunks):
+    print("computed | perplexity | mean change of a token's log-probability | logit error")
+    print("cpu | " + summary(base, base), flush=True)
+    for precision in ("f32", "auto"):
+        got = ours(a.cadenza, a.model, chunks, "--device", a.device, "--precision", precision)
+        print("%s, --precision %s | %s" % (a.device, precision, summary(base, got)), flush=True)
+
+
 def main():
     root = pathlib.Path(__file__).resolve().parents[2]
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -91,6 +100,7 @@ def main():
     ap.add_argument("--types", default=",".join(GGUF_TYPES + OTHER_TYPES))
     ap.add_argument("--chunks", type=int, default=8)
     ap.add_argument("--activations", default="f32", help="what quantised weights meet: f32 or int8")
+    ap.add_argument("--device", help="compare the precisions of this device with the CPU instead")
     a = ap.parse_args()
     try:
         import llama_cpp  # noqa: F401
@@ -100,6 +110,9 @@ def main():
     chunks = make_chunks(a.cadenza, a.model, a.chunks)
     base = ours(a.cadenza, a.model, chunks)
     print("%d tokens in %d chunks" % (len(base[0]), len(chunks)))
+    if a.device:
+        precisions(a, base, chunks)
+        return
     print("type | MiB | perplexity | mean change of a token's log-probability | logit error | the same three in llama.cpp")
     with tempfile.TemporaryDirectory() as folder:
         plain = pathlib.Path(folder) / "plain.gguf"
