@@ -116,6 +116,20 @@ typedef enum cdz_curve {
     CDZ_N_CURVES
 } cdz_curve;
 
+/* The matrices of an expert. */
+enum { CDZ_EXPERT_GATE, CDZ_EXPERT_UP, CDZ_EXPERT_DOWN, CDZ_EXPERT_PARTS };
+
+/* A layer's experts: n feed-forwards down(curve(gate) * up), or down(curve(up)), without biases. Gates are of one type and
+ * shape, and so are ups and downs. */
+typedef struct cdz_experts {
+    cdz_weight part[CDZ_EXPERT_PARTS]; /* of the first expert; data of the gate NULL: there are none */
+    /* (n, CDZ_EXPERT_PARTS) where the data of each lie, as place gave them; itself in memory from alloc, written by upload */
+    const void *const *at;
+    size_t n, n_active; /* experts, and those that a row goes to */
+    bool normalise;
+    cdz_curve curve;
+} cdz_experts;
+
 /* The paged KV store of one model. A block holds CDZ_KV_BLOCK positions of every layer. Inside,
  * per layer and kv head, keys lie as [CDZ_KV_BLOCK/8][head_dim][8] (eight positions side by
  * side) and values as [CDZ_KV_BLOCK][head_dim], in the type of the shape (Q8_0: ref/kv_layout.h); the backend alone reads
@@ -264,6 +278,12 @@ typedef struct cdz_backend_api {
     /* y[to[r]] += factors[r] * x[r]; the rows `to` are distinct. */
     void (*add_scaled)(cdz_backend *b, float *y, size_t ldy, const int32_t *to,
                        const float *factors, const float *x, size_t ldx, size_t m, size_t n);
+
+    /* y (m, D) = what experts give of x (m, D): each row's n_active of n, as route finds them in scores (m, n), times their
+     * weights, added to zero in ascending index. The choice stays on the device: nobody waits for it. y lies apart from x.
+     * False: nothing has been done, and the caller goes by way of route, as always where the pointer is NULL. */
+    bool (*experts)(cdz_backend *b, float *y, size_t ldy, const cdz_experts *experts,
+                    const float *scores, size_t lds, const float *x, size_t ldx, size_t m);
 
     /* The best of each row of x (m, n): the lowest index of the largest, the first NaN over everything. ids (m) are host
      * memory. NULL where memory is the host's, which looks itself. */

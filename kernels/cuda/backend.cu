@@ -75,6 +75,7 @@ static cdz_backend_api operations()
     api.soft_cap = cuda_soft_cap;
     api.route = cuda_route;
     api.add_scaled = cuda_add_scaled;
+    api.experts = cuda_experts;
     api.argmax = cuda_argmax;
     api.leaders = cuda_leaders;
     api.kv_create = cuda_kv_create;

@@ -48,6 +48,16 @@ struct cuda_bringing {
     gpu_event *done;
 };
 
+/* Work memory by use. */
+enum cuda_work {
+    CUDA_WORK_WIDE,
+    CUDA_WORK_ROUND,
+    CUDA_WORK_INPUT,
+    CUDA_WORK_RESULT,
+    CUDA_WORK_EXPERTS,
+    CUDA_WORKS,
+};
+
 struct cuda_block; /* of weights */
 
 struct cuda_backend {
@@ -65,13 +75,11 @@ struct cuda_backend {
     uint64_t step;    /* counts what the host reads: waits, and copies it will wait for; from 1 */
     unsigned next;    /* the place to overwrite when a step has used all of a kind */
     cuda_block *blocks;
-    void *work[4]; /* work memory by use, grown on demand */
-    size_t work_bytes[4];
+    void *work[CUDA_WORKS]; /* grown on demand */
+    size_t work_bytes[CUDA_WORKS];
     char *scratch; /* host memory to put things together in */
     size_t scratch_bytes;
 };
-
-enum cuda_work { CUDA_WORK_WIDE, CUDA_WORK_ROUND, CUDA_WORK_INPUT, CUDA_WORK_RESULT };
 
 static inline cuda_backend *cuda_of(cdz_backend *b)
 {
@@ -137,10 +145,15 @@ void cuda_activate(cdz_backend *b, float *y, size_t ldy, const float *gate, cons
 void cuda_add(cdz_backend *b, float *y, size_t ldy, const float *x, size_t ldx, size_t m, size_t n);
 void cuda_scale(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float factor);
 void cuda_soft_cap(cdz_backend *b, float *x, size_t ldx, size_t m, size_t n, float cap);
-void cuda_route(cdz_backend *b, float *weights, int32_t *ids, size_t k, const float *scores,
-                size_t lds, size_t m, size_t n, bool normalise);
 void cuda_add_scaled(cdz_backend *b, float *y, size_t ldy, const int32_t *to, const float *factors,
                      const float *x, size_t ldx, size_t m, size_t n);
+
+/* ---- experts.cu ---- */
+
+void cuda_route(cdz_backend *b, float *weights, int32_t *ids, size_t k, const float *scores,
+                size_t lds, size_t m, size_t n, bool normalise);
+bool cuda_experts(cdz_backend *b, float *y, size_t ldy, const cdz_experts *experts,
+                  const float *scores, size_t lds, const float *x, size_t ldx, size_t m);
 
 /* ---- scores.cu ---- */
 

@@ -19,6 +19,12 @@
 #define GPU_SHARED(type, name)                                                                     \
     extern __shared__ __align__(16) unsigned char gpu_shared_bytes[];                              \
     type *const name = reinterpret_cast<type *>(gpu_shared_bytes)
+/* An address that was itself read from memory, which is not known to be the device's: loads through it would ask each time. */
+template <typename T> __device__ inline T *gpu_global(T *at)
+{
+    __builtin_assume(__isGlobal(at));
+    return at;
+}
 #else
 #include "emulate.h"
 #endif

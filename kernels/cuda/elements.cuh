@@ -8,6 +8,12 @@
 
 #include "device.h"
 
+/* A matrix of activations. */
+struct row_view {
+    float *at;
+    size_t ld;
+};
+
 template <int D> struct block_of; /* elements and bytes of a block, as in dtype.c */
 #define BLOCK_OF(dtype, n, size)                                                                   \
     template <> struct block_of<dtype> {                                                           \

@@ -13,12 +13,13 @@ static bool aligned(const void *at, size_t ld)
     return reinterpret_cast<uintptr_t>(at) % 16 == 0 && ld % 4 == 0;
 }
 
-/* Products of one type that share x, up to PRODUCT_FUSED in a launch. */
+/* Products of one type that share x, up to PRODUCT_FUSED in a launch; their number. */
 static size_t own_products(cuda_backend *b, const cdz_product *products, size_t n, const float *x,
-                           size_t ldx, size_t m)
+                           size_t ldx, size_t m, const product_choice &choice)
 {
     const cdz_dtype dtype = products[0].w->dtype;
     product_call call = {};
+    call.choice = choice;
     call.x = x;
     call.ldx = ldx;
     call.k = products[0].w->k;
@@ -38,11 +39,22 @@ static size_t own_products(cuda_backend *b, const cdz_product *products, size_t 
         call.blocks += (unsigned)products_ceil_div(p->w->n, PRODUCT_ROWS);
         if (dtype < CDZ_N_PLAIN) call.vector = call.vector && aligned(p->w->data, 4);
     }
-    if (dtype < CDZ_N_PLAIN)
+    if (choice.at)
+        cuda_products_chosen(b, dtype, call);
+    else if (dtype < CDZ_N_PLAIN)
         cuda_products_plain(b, dtype, call);
     else
         cuda_products_blocks(b, dtype, call);
     return call.n_parts;
+}
+
+void cuda_own_products(cuda_backend *b, const cdz_product *products, size_t n, const float *x,
+                       size_t ldx, size_t m, product_choice choice)
+{
+    for (size_t i = 0, done; i < n; i += done) {
+        done = own_products(b, products + i, n - i, x, ldx, m, choice);
+        if (choice.at) choice.at += done;
+    }
 }
 
 /* ---- the library ---- */
@@ -129,7 +141,7 @@ void cuda_matmul(cdz_backend *base, const cdz_product *products, size_t n, const
     cuda_backend *b = cuda_of(base);
     if (n == 0 || m == 0) return;
     if (m <= FEW_ROWS || b->strict || !gpu_multiplies(b->g)) {
-        for (size_t i = 0; i < n;) i += own_products(b, products + i, n - i, x, ldx, m);
+        cuda_own_products(b, products, n, x, ldx, m, {});
         return;
     }
     inputs in = {};

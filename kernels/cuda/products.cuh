@@ -19,6 +19,7 @@ enum {
     PRODUCT_ROWS = 8,  /* weight rows of a warp, so of a block */
     PRODUCT_WARPS = 8, /* most of a block */
     PRODUCT_FUSED = 4, /* most products of a launch */
+    PRODUCT_TILE = 4,  /* rows of a tile of a choice */
 };
 
 struct product_part {
@@ -30,8 +31,19 @@ struct product_part {
     unsigned first_block;
 };
 
+/* Which weights a row meets, where the device alone knows it: row i of y those of ids[i]. */
+struct product_choice {
+    const void *const *at; /* (n_ids, stride) an id's weights by part; NULL: no choice, the parts' w */
+    const int32_t *ids;    /* (m) */
+    /* (n_tiles, PRODUCT_TILE) rows of y, those of a tile of one id; m: none. NULL: each row is a tile. */
+    const unsigned *tiles;
+    unsigned n_tiles, stride;
+    unsigned sharing; /* rows of y that read one of x */
+};
+
 struct product_call {
     product_part part[PRODUCT_FUSED];
+    product_choice choice;
     const float *x; /* (m, k) */
     size_t ldx, k;
     unsigned n_parts, m, blocks; /* blocks: of a tile of R rows of x */
@@ -115,9 +127,22 @@ __device__ inline void dot_chunk(float acc[R][4], const uint8_t *w, const float 
     }
 }
 
-/* Block b of a call is tile b / blocks of x; its part has the weight rows of b % blocks. Shared memory:
- * [chunk][R][PRODUCT_ROWS] floats. */
-template <int D, unsigned R>
+/* Row r of a tile; from c.m on there is none. */
+template <unsigned R, bool CHOSEN>
+__device__ inline unsigned tile_row(const product_call &c, unsigned tile, unsigned r)
+{
+    return CHOSEN && R > 1 ? c.choice.tiles[tile * R + r] : tile * R + r;
+}
+
+__device__ inline const uint8_t *chosen_weights(const product_call &c, unsigned row, unsigned part)
+{
+    const size_t id = (size_t)c.choice.ids[row];
+    return gpu_global(static_cast<const uint8_t *>(c.choice.at[id * c.choice.stride + part]));
+}
+
+/* Block b of a call is tile b / blocks; its part has the weight rows of b % blocks. CHOSEN: there is a choice, with
+ * tiles if R is more than 1. Shared memory: [chunk][R][PRODUCT_ROWS] floats. */
+template <int D, unsigned R, bool CHOSEN>
 __global__ void __launch_bounds__(PRODUCT_WARPS *GPU_WARP, 2)
     products(const __grid_constant__ product_call c)
 {
@@ -126,17 +151,23 @@ __global__ void __launch_bounds__(PRODUCT_WARPS *GPU_WARP, 2)
     unsigned p = 0;
     while (p + 1 < c.n_parts && block >= c.part[p + 1].first_block) p++;
     const product_part &part = c.part[p];
+    const unsigned leader = tile_row<R, CHOSEN>(c, tile, 0);
+    if (CHOSEN && leader >= c.m) return;
 
     const unsigned warp = threadIdx.x / GPU_WARP, row = threadIdx.x % GPU_WARP / 4;
     const unsigned lane = threadIdx.x % 4, warps = blockDim.x / GPU_WARP;
     const size_t first = (size_t)(block - part.first_block) * PRODUCT_ROWS;
     const size_t j = first + row < part.n ? first + row : part.n - 1; /* none left: the last again */
-    const uint8_t *w = part.w + j * row_bytes<D>(c.k);
+    const uint8_t *w = CHOSEN ? chosen_weights(c, leader, p) : part.w;
+    w += j * row_bytes<D>(c.k);
     const float *x[R];
 #pragma unroll
     for (unsigned r = 0; r < R; r++) {
-        const unsigned at = tile * R + r;
-        x[r] = c.x + (at < c.m ? at : c.m - 1) * c.ldx;
+        const unsigned at = tile_row<R, CHOSEN>(c, tile, r);
+        if (CHOSEN)
+            x[r] = c.x + (at < c.m ? at : leader) / c.choice.sharing * c.ldx;
+        else
+            x[r] = c.x + (at < c.m ? at : c.m - 1) * c.ldx;
     }
 
     const unsigned chunks = (unsigned)((c.k + PRODUCT_CHUNK - 1) / PRODUCT_CHUNK);
@@ -154,7 +185,7 @@ __global__ void __launch_bounds__(PRODUCT_WARPS *GPU_WARP, 2)
     __syncthreads();
 
     for (unsigned i = threadIdx.x; i < R * PRODUCT_ROWS; i += blockDim.x) {
-        const unsigned r = tile * R + i / PRODUCT_ROWS;
+        const unsigned r = tile_row<R, CHOSEN>(c, tile, i / PRODUCT_ROWS);
         const size_t output = first + i % PRODUCT_ROWS;
         if (r >= c.m || output >= part.n) continue;
         float y = sums[i];

@@ -149,29 +149,7 @@ void cuda_embed(cdz_backend *base, float *y, size_t ldy, const cdz_weight *table
     if (there) cuda_widen(b, y, ldy, table, 0, there, m);
 }
 
-/* ---- experts ---- */
-
-void cuda_route(cdz_backend *base, float *weights, int32_t *ids, size_t k, const float *scores,
-                size_t lds, size_t m, size_t n, bool normalise)
-{
-    cuda_backend *b = cuda_of(base);
-    memset(weights, 0,
-           m * k * sizeof *weights); /* what the host reads is defined whatever happens */
-    memset(ids, 0, m * k * sizeof *ids);
-    if (n > ROUTE_MOST || m == 0) {
-        if (m) cuda_note(b, "%s: %zu experts; at most %d", b->name, n, ROUTE_MOST);
-        return;
-    }
-    const size_t bytes = m * k * sizeof(float);
-    char *result = static_cast<char *>(cuda_work_memory(b, CUDA_WORK_RESULT, 2 * bytes));
-    if (!result) return;
-    float *w = reinterpret_cast<float *>(result);
-    int32_t *chosen = reinterpret_cast<int32_t *>(result + bytes);
-    gpu_launch(b->g, "route_rows", route_rows, {m, n <= 32 ? 32u : 128u, 0}, w, chosen, k,
-               rows_of(scores, lds), n, normalise);
-    cuda_download(base, weights, w, bytes);
-    cuda_download(base, ids, chosen, bytes);
-}
+/* ---- sums ---- */
 
 void cuda_add_scaled(cdz_backend *base, float *y, size_t ldy, const int32_t *to,
                      const float *factors, const float *x, size_t ldx, size_t m, size_t n)

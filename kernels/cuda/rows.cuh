@@ -1,5 +1,5 @@
 /* rows.cuh - what treats every row of activations alone: norms, rotation, element by element
- * operations, gathering rows of a table, choosing experts.
+ * operations, gathering rows of a table.
  *
  * Every element is rounded as in ref/rows.h, every sum has the CPU's lanes and order: a row has the
  * CPU's bits. */
@@ -8,13 +8,7 @@
 
 #include "elements.cuh"
 
-enum { ROW_THREADS = 256, SUM_LANES = 16, SUM_CHUNK = 1024, ROUTE_MOST = 1024 };
-
-/* A matrix of activations. */
-struct row_view {
-    float *at;
-    size_t ld;
-};
+enum { ROW_THREADS = 256, SUM_LANES = 16, SUM_CHUNK = 1024 };
 
 struct vector_view {
     const void *data;
@@ -236,44 +230,6 @@ __global__ void __launch_bounds__(ROW_THREADS)
         const float v = x.at[i / n * x.ld + i % n];
         y[i] = dtype == CDZ_F16 ? round_f16(v) : round_bf16(v);
     }
-}
-
-/* ---- experts: a block takes a row ---- */
-
-/* ref_route.c: softmax with a sum in index order; the largest first, the lower index first among equals.
- * Scores are few; what is long about it, the exponentials, the threads share. */
-__global__ void __launch_bounds__(ROW_THREADS)
-    route_rows(float *weights, int32_t *ids, size_t k, row_view scores, size_t n, bool normalise)
-{
-    __shared__ float score[ROUTE_MOST], power[ROUTE_MOST], largest;
-    __shared__ bool taken[ROUTE_MOST];
-    const float *from = scores.at + blockIdx.x * scores.ld;
-    for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
-        score[i] = from[i];
-        taken[i] = false;
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        largest = score[0];
-        for (size_t i = 1; i < n; i++) largest = score[i] > largest ? score[i] : largest;
-    }
-    __syncthreads();
-    for (size_t i = threadIdx.x; i < n; i += blockDim.x) power[i] = cdz_exp(score[i] - largest);
-    __syncthreads();
-    if (threadIdx.x != 0) return;
-
-    float sum = 0.0f, chosen = 0.0f, *w = weights + blockIdx.x * k;
-    for (size_t i = 0; i < n; i++) sum += power[i];
-    for (size_t j = 0; j < k; j++) {
-        size_t best = n;
-        for (size_t i = 0; i < n; i++)
-            if (!taken[i] && (best == n || score[i] > score[best])) best = i;
-        taken[best] = true;
-        ids[blockIdx.x * k + j] = (int32_t)best;
-        w[j] = power[best] / sum;
-        chosen += w[j];
-    }
-    for (size_t j = 0; normalise && j < k; j++) w[j] /= chosen;
 }
 
 #endif

@@ -71,6 +71,11 @@ template <typename T> T __ldcs(const T *at)
     return *at;
 }
 
+template <typename T> T *gpu_global(T *at)
+{
+    return at;
+}
+
 void *emu_shared();
 #define GPU_SHARED(type, name) type *const name = static_cast<type *>(emu_shared())
 

@@ -71,7 +71,7 @@ compile_tests() {
 run_tests() {
     local test sanitizer tool status=0
     compile_backend
-    for test in test_cuda_kernels test_cuda_attention; do
+    for test in test_cuda_kernels test_cuda_experts test_cuda_attention; do
         compile_tests $test
         "$out/$test" "$out/cuda.so" || status=$?
         [ $status -eq 77 ] && exit 77
@@ -81,7 +81,7 @@ run_tests() {
     [ -n "$sanitizer" ] || { say "not run: there is no compute-sanitizer"; return; }
     for tool in memcheck racecheck initcheck synccheck; do
         say "== compute-sanitizer $tool"
-        for test in test_cuda_kernels test_cuda_attention; do
+        for test in test_cuda_kernels test_cuda_experts test_cuda_attention; do
             "$sanitizer" --tool "$tool" --error-exitcode 9 "$out/$test" "$out/cuda.so" | tail -5
         done
     done
