@@ -60,7 +60,7 @@ static bool allocate_here(cdz_layers *f)
     if (a->n_active == 0) return true;
     f->route_weights = calloc(m, a->n_active * sizeof *f->route_weights);
     f->route_ids = calloc(m, a->n_active * sizeof *f->route_ids);
-    return f->route_weights && f->route_ids;
+    return f->route_weights && f->route_ids && cdz_layers_place_experts(f);
 }
 
 static bool allocate_all(cdz_layers *f)
@@ -150,7 +150,8 @@ void cdz_layers_free(cdz_layers *f)
                          f->route_scores,
                          f->gathered,
                          f->expert_gives,
-                         f->zeros};
+                         f->zeros,
+                         f->expert_table};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]) f->backend->api->free(f->backend, all[i]);
     free(f->route_ids);
@@ -394,8 +395,17 @@ static void attend_source(cdz_layers *f, uint32_t layer, const float *x, float *
     b->api->matmul(b, &o, 1, f->mixed, wide, f->m);
 }
 
-/* given = down(act(gate) * up) of x, or down(act(up)); m rows */
-static void feed(cdz_layers *f, const cdz_feed_forward *w, const float *x, size_t m, float *given)
+cdz_curve cdz_layers_curve(const cdz_arch *a)
+{
+    static const cdz_curve curves[] = {[CDZ_ACT_SILU] = CDZ_CURVE_SILU,
+                                       [CDZ_ACT_GELU] = CDZ_CURVE_GELU,
+                                       [CDZ_ACT_GELU_TANH] = CDZ_CURVE_GELU_TANH,
+                                       [CDZ_ACT_RELU] = CDZ_CURVE_RELU};
+    return curves[a->activation];
+}
+
+void cdz_layers_feed(cdz_layers *f, const cdz_feed_forward *w, const float *x, size_t m,
+                     float *given)
 {
     const cdz_arch *a = f->stack.arch;
     cdz_backend *b = f->backend;
@@ -403,11 +413,6 @@ static void feed(cdz_layers *f, const cdz_feed_forward *w, const float *x, size_
     const bool gated = w->gate.w.data;
     const size_t D = a->hidden, F = w->up.w.n;
     const float *inner = gated ? f->gate : f->up, *factor = gated ? f->up : NULL;
-
-    static const cdz_curve curves[] = {[CDZ_ACT_SILU] = CDZ_CURVE_SILU,
-                                       [CDZ_ACT_GELU] = CDZ_CURVE_GELU,
-                                       [CDZ_ACT_GELU_TANH] = CDZ_CURVE_GELU_TANH,
-                                       [CDZ_ACT_RELU] = CDZ_CURVE_RELU};
 
     const cdz_product halves[] = {cdz_layers_product(&w->up, f->up),
                                   cdz_layers_product(&w->gate, f->gate)};
@@ -417,56 +422,10 @@ static void feed(cdz_layers *f, const cdz_feed_forward *w, const float *x, size_
     if (a->activation == CDZ_ACT_SILU && gated)
         api->silu_mul(b, f->gate, F, inner, factor, F, m, F);
     else
-        api->activate(b, f->gate, F, inner, factor, F, m, F, curves[a->activation]);
+        api->activate(b, f->gate, F, inner, factor, F, m, F, cdz_layers_curve(a));
     const cdz_product down = cdz_layers_product(&w->down, given);
     cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     api->matmul(b, &down, 1, f->gate, F, m);
-}
-
-/* Rows that chose an expert, and how much they take of it; returns their number. */
-static uint32_t rows_of_expert(cdz_layers *f, int32_t expert)
-{
-    const uint32_t k = f->stack.arch->n_active;
-    uint32_t n = 0;
-    for (uint32_t r = 0; r < f->m; r++)
-        for (uint32_t j = 0; j < k; j++)
-            if (f->route_ids[(size_t)r * k + j] == expert) {
-                f->picked[n] = (int32_t)r;
-                f->shares[n++] = f->route_weights[(size_t)r * k + j];
-            }
-    return n;
-}
-
-static void clear(cdz_layers *f, float *y, size_t n)
-{
-    cdz_backend *b = f->backend;
-    if (b->api->host_memory)
-        memset(y, 0, n * sizeof *y);
-    else
-        b->api->copy(b, y, f->zeros, n * sizeof *y);
-}
-
-/* given = the chosen experts' weighted sum, added in ascending index. */
-static void feed_experts(cdz_layers *f, const cdz_layer_weights *w, const float *x, float *given)
-{
-    const cdz_arch *a = f->stack.arch;
-    cdz_backend *b = f->backend;
-    const size_t D = a->hidden, m = f->m;
-    const cdz_product route = cdz_layers_product(&w->router, f->route_scores);
-    cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
-    b->api->matmul(b, &route, 1, x, D, m);
-    cdz_profile_mark(f->profile, CDZ_WORK_NORM);
-    b->api->route(b, f->route_weights, f->route_ids, a->n_active, f->route_scores, a->n_experts, m,
-                  a->n_experts, a->normalise_routes);
-    clear(f, given, m * D);
-    for (uint32_t e = 0; e < a->n_experts; e++) {
-        const uint32_t n = rows_of_expert(f, (int32_t)e);
-        if (n == 0) continue;
-        cdz_layers_pick(f, f->gathered, x, n);
-        feed(f, &w->experts[e], f->gathered, n, f->expert_gives);
-        cdz_profile_mark(f->profile, CDZ_WORK_NORM);
-        b->api->add_scaled(b, given, D, f->picked, f->shares, f->expert_gives, D, n, D);
-    }
 }
 
 void cdz_layers_finish(cdz_layers *f, uint32_t layer)
@@ -482,9 +441,9 @@ void cdz_layers_finish(cdz_layers *f, uint32_t layer)
     const float *x = entering(f, &w->mlp_norm);
     float *given = parallel ? f->also_given : f->given;
     if (w->router.w.data)
-        feed_experts(f, w, x, given);
+        cdz_layers_feed_experts(f, layer, x, given);
     else
-        feed(f, &w->mlp, x, f->m, given);
+        cdz_layers_feed(f, &w->mlp, x, f->m, given);
     if (parallel) leave(f, f->given, &w->attn_post_norm);
     leave(f, given, &w->mlp_post_norm);
 }

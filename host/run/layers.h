@@ -1,5 +1,5 @@
 /* layers.h - a model's activations and the sublayers that work on them, for the files that run passes: forward.c (the
- * decoder) and encode.c (the encoder of a pair).
+ * decoder), experts.c (its mixtures) and encode.c (the encoder of a pair).
  *
  * Shapes: m rows in the pass; D hidden, H query heads, G key-value heads, d head_dim, F intermediate, V vocabulary. */
 #ifndef CDZ_HOST_RUN_LAYERS_H
@@ -74,6 +74,9 @@ struct cdz_layers {
     float *route_scores;            /* (m, n_experts) */
     float *gathered, *expert_gives; /* (m, D) the rows of one expert */
     float *zeros;                   /* (m, D) on a device; NULL where the host can write them */
+    /* (n_layers, n_experts, CDZ_EXPERT_PARTS) where the data of experts lie, for a device that chooses among them; NULL:
+     * the host does. */
+    const void **expert_table;
 
     /* From here on memory of the host. */
     float *route_weights;               /* (m, n_active) */
@@ -111,6 +114,17 @@ void cdz_layers_embed(cdz_layers *layers, const cdz_weight *table, const cdz_wei
 void cdz_layers_project(cdz_layers *layers, uint32_t layer, bool queries, bool keys);
 /* The rest of the layer: attention, and what follows. */
 void cdz_layers_finish(cdz_layers *layers, uint32_t layer);
+
+/* given = down(act(gate) * up) of x, or down(act(up)); m rows */
+void cdz_layers_feed(cdz_layers *layers, const cdz_feed_forward *w, const float *x, size_t m,
+                     float *given);
+cdz_curve cdz_layers_curve(const cdz_arch *arch);
+
+/* --- experts.c --- */
+/* Tells a device where experts are, if it can choose among them; false: out of memory. */
+bool cdz_layers_place_experts(cdz_layers *layers);
+/* given = the chosen experts' weighted sum, added in ascending index. */
+void cdz_layers_feed_experts(cdz_layers *layers, uint32_t layer, const float *x, float *given);
 
 /* --- heads.c --- */
 /* y[i] = x[picked[i]], (n, D) of (m, D) */

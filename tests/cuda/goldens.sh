@@ -43,7 +43,7 @@ replay() {
 # On a device all of them; on the emulation, which is slow, families that differ.
 cd "$root/tests/golden"
 if [ -n "${2:-}" ]; then
-    replay "alone" one gpt2 bart gemma2 gemma3 llama_bf16 llama_draft mistral_sw phi3_longrope qwen3 stablelm t5_relu
+    replay "alone" one gpt2 bart gemma2 gemma3 llama_bf16 llama_draft mistral_sw mixtral phi3_longrope qwen3 stablelm t5_relu
     replay "together" all llama_f16 qwen3_moe
 else
     all=(*/cases.json)
@@ -74,7 +74,26 @@ penalised() { # options of the device...
 check "penalties are the CPU's" penalised --device cuda
 kept=f16 check "draws are the CPU's, keys and values in f16" same_tokens --device cuda
 kept=bf16 check "draws are the CPU's, keys and values in bf16" same_tokens --device cuda
+# Sixteen steps more are sixteen waits more, and as many batches of launches: nothing between a step's ids and the next
+# ones hangs on what the host knows.
+steps_wait_once() { # options...
+    local mixture n waits batches waits_later batches_later counts=()
+    for mixture in mixtral qwen3_moe; do
+        for n in 10 26; do
+            CADENZA_EMULATED_COUNTS=$work/counts cadenza run "$root/tests/golden/$mixture" --device cuda --ids 5,6,7 \
+                -s min_new_tokens=$n -s max_new_tokens=$n "$@" || return 1
+            counts+=("$(sed 's/[a-z,]//g' "$work/counts")")
+        done
+        read -r waits batches waits_later batches_later <<<"${counts[*]}"
+        echo "$mixture: from $waits to $waits_later waits, from $batches to $batches_later batches"
+        [ $((waits_later - waits)) -eq 16 ] && [ $((batches_later - batches)) -eq 16 ] || return 1
+        counts=()
+    done
+}
 if [ -n "${2:-}" ]; then
+    check "a step of a mixture waits once" steps_wait_once
+    check "a step of a mixture waits once, strictly" steps_wait_once --determinism strict
+    check "a step of four rows of a mixture waits once" steps_wait_once -s do_sample=true -s seed=3 -s num_return_sequences=4
     check "a device that fails ends the request" env CADENZA_EMULATED_FAULT=40 bash -c "$(declare -f says)
         says 'the device has failed: kernel .*: the fault that was asked for' cadenza run '$model' --device cuda -p 'the cat'"
     check "a device that fails while rows come ends the request" env CADENZA_EMULATED_FAULT=400 bash -c "$(declare -f says)

@@ -2,7 +2,8 @@
  * emulate.cpp, everything done when it is asked for, but that copies to the host are seen by whoever waits for them.
  *
  * CADENZA_EMULATED_DEVICES says how many devices there are (1), CADENZA_EMULATED_BYTES how much memory
- * each has (4 GiB), CADENZA_EMULATED_FAULT after how many launches it fails (never). */
+ * each has (4 GiB), CADENZA_EMULATED_FAULT after how many launches it fails (never), CADENZA_EMULATED_COUNTS a file that
+ * is told at the end how often the host waited, and in how many batches launches were given. */
 #include "gpu.h"
 
 #include <atomic>
@@ -21,6 +22,7 @@ struct copy_underway {
 struct gpu {
     char trouble[512];
     size_t total, used, launches, fault;
+    size_t waits, batches;
     std::map<void *, size_t> sizes;
     uint64_t copies; /* to the host, counted */
     std::deque<copy_underway> underway;
@@ -65,10 +67,20 @@ gpu *gpu_open(int, char *, size_t)
     return g;
 }
 
+static void write_counts(const gpu *g)
+{
+    const char *path = getenv("CADENZA_EMULATED_COUNTS");
+    FILE *file = path ? fopen(path, "w") : nullptr;
+    if (!file) return;
+    fprintf(file, "%zu waits, %zu batches\n", g->waits, g->batches);
+    fclose(file);
+}
+
 void gpu_close(gpu *g)
 {
     if (!g) return;
     gpu_flush(g);
+    write_counts(g);
     for (const auto &entry : g->sizes) emu_free(entry.first);
     delete g;
 }
@@ -103,6 +115,7 @@ void gpu_free(gpu *g, void *memory)
 {
     if (!memory) return;
     gpu_flush(g);
+    g->waits++;
     g->used -= g->sizes[memory];
     g->sizes.erase(memory);
     emu_free(memory);
@@ -166,6 +179,7 @@ void gpu_within(gpu *g, void *to, const void *from, size_t bytes)
 void gpu_wait(gpu *g)
 {
     gpu_flush(g);
+    g->waits++;
     deliver(g, UINT64_MAX);
 }
 
@@ -186,6 +200,7 @@ void gpu_event_record(gpu *g, gpu_event *event)
 
 void gpu_event_wait(gpu *g, gpu_event *event)
 {
+    if (!g->underway.empty() && g->underway.front().number <= event->copies) g->waits++;
     deliver(g, event->copies);
 }
 
@@ -228,6 +243,7 @@ pending_launches *gpu_pending(gpu *g)
 void gpu_flush(gpu *g)
 {
     pending_launches *p = &g->pending;
+    if (p->n) g->batches++;
     for (unsigned i = 0; i < p->n && !g->trouble[0]; i++) {
         const pending_launch *l = &p->launch[i];
         void *arguments[PENDING_ARGUMENTS];
