@@ -10,40 +10,45 @@ enum { EXPERT_THREADS = 256, EXPERT_PAIRS = 256, ROUTE_MOST = 1024 };
 
 /* ---- choosing: a block takes a row ---- */
 
-/* ref_route.c: softmax with a sum in index order; the largest first, the lower index first among equals.
- * Scores are few; what is long about it, the exponentials, the threads share. */
+/* How many experts come before expert i: larger ones, and equals of lower index. */
+__device__ inline size_t rank_of(const float *key, size_t n, size_t i)
+{
+    size_t before = 0;
+    for (size_t j = 0; j < n; j++) before += key[j] > key[i] || (key[j] == key[i] && j < i) ? 1 : 0;
+    return before;
+}
+
+/* ref_route.c: softmax with a sum in index order; the largest first, the lower index first among equals. A NaN makes
+ * every weight NaN, so who is chosen beside it does not matter: it comes last. */
 __global__ void __launch_bounds__(EXPERT_THREADS)
     route_rows(float *weights, int32_t *ids, size_t k, row_view scores, size_t n, bool normalise)
 {
-    __shared__ float score[ROUTE_MOST], power[ROUTE_MOST], largest;
-    __shared__ bool taken[ROUTE_MOST];
+    __shared__ float score[ROUTE_MOST], key[ROUTE_MOST], power[ROUTE_MOST];
+    __shared__ int32_t chosen[ROUTE_MOST];
     const float *from = scores.at + blockIdx.x * scores.ld;
     for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
         score[i] = from[i];
-        taken[i] = false;
+        key[i] = score[i] == score[i] ? score[i] : -INFINITY;
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
-        largest = score[0];
-        for (size_t i = 1; i < n; i++) largest = score[i] > largest ? score[i] : largest;
+    for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
+        const size_t rank = rank_of(key, n, i);
+        if (rank < k) chosen[rank] = (int32_t)i;
     }
     __syncthreads();
+    const float largest = score[chosen[0]];
     for (size_t i = threadIdx.x; i < n; i += blockDim.x) power[i] = cdz_exp(score[i] - largest);
     __syncthreads();
     if (threadIdx.x != 0) return;
 
-    float sum = 0.0f, chosen = 0.0f, *w = weights + blockIdx.x * k;
+    float sum = 0.0f, all = 0.0f, *w = weights + blockIdx.x * k;
     for (size_t i = 0; i < n; i++) sum += power[i];
     for (size_t j = 0; j < k; j++) {
-        size_t best = n;
-        for (size_t i = 0; i < n; i++)
-            if (!taken[i] && (best == n || score[i] > score[best])) best = i;
-        taken[best] = true;
-        ids[blockIdx.x * k + j] = (int32_t)best;
-        w[j] = power[best] / sum;
-        chosen += w[j];
+        ids[blockIdx.x * k + j] = chosen[j];
+        w[j] = power[chosen[j]] / sum;
+        all += w[j];
     }
-    for (size_t j = 0; normalise && j < k; j++) w[j] /= chosen;
+    for (size_t j = 0; normalise && j < k; j++) w[j] /= all;
 }
 
 /* ---- sharing: one block, a thread for each pair ---- */

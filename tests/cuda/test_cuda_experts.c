@@ -102,8 +102,16 @@ static void expect_from(cdz_backend *cpu, const mixture *x, float *y, size_t ldy
 
 /* ---- comparing ---- */
 
-/* How scores are, beside random. */
-enum { RANDOM, EQUAL, ALIKE, FEW }; /* of a row; of all rows; taking few different values */
+/* How scores are: random; equal in a row; alike in all rows; of few different values; with infinities, zeros of either sign and,
+ * in every third row, a NaN. */
+enum { RANDOM, EQUAL, ALIKE, FEW, WILD, N_KINDS };
+
+static float wild_score(size_t row, size_t expert, float score)
+{
+    static const float values[] = {0.0f, -INFINITY, -0.0f};
+    if (row % 3 == 2 && expert == row / 3) return NAN;
+    return expert % 4 < 3 ? values[(expert + row) % 3] : score;
+}
 
 static float *make_scores(rng *r, size_t m, size_t n, size_t lds, int kind)
 {
@@ -114,6 +122,7 @@ static float *make_scores(rng *r, size_t m, size_t n, size_t lds, int kind)
             *s = kind == EQUAL   ? 0.25f
                  : kind == ALIKE ? scores[e]
                  : kind == FEW   ? (float)(int)(*s * 3.0f)
+                 : kind == WILD  ? wild_score(i, e, *s)
                                  : *s * 5.0f;
         }
     return scores;
@@ -186,7 +195,7 @@ static void every_choice(run *t)
     static const size_t rows[] = {1, 2, 3, 9, MOST_ROWS};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-            for (int kind = RANDOM; kind <= FEW; kind++) {
+            for (int kind = RANDOM; kind < N_KINDS; kind++) {
                 const form f = {.D = 24,
                                 .F = 12,
                                 .n = cases[c].n,
@@ -196,6 +205,26 @@ static void every_choice(run *t)
                                 .plain = i % 2};
                 same_mixture(t, kind % 2 ? t->f32 : t->strict, &f, rows[i], kind);
             }
+}
+
+/* Whatever the scores: who is chosen is there, and chosen once. */
+static void choices_are_distinct(run *t)
+{
+    enum { N = 8, ROWS = 4 };
+    cdz_backend *b = t->strict;
+    float scores[ROWS * N], weights[ROWS * N];
+    int32_t ids[ROWS * N];
+    for (size_t i = 0; i < ROWS * N; i++)
+        scores[i] = i % N < 2 * (i / N) + 2 ? NAN : (float)(i % 3); /* 2, 4, 6, all */
+    float *st = floats_there(b, scores, ROWS * N);
+    b->api->route(b, weights, ids, N, st, N, ROWS, N, true);
+    for (size_t r = 0; r < ROWS; r++) {
+        uint32_t seen = 0;
+        for (size_t j = r * N; j < (r + 1) * N; j++)
+            if (ids[j] >= 0 && ids[j] < N) seen |= 1u << ids[j];
+        expect(t, seen == (1u << N) - 1, "row %zu with NaN goes to experts %#x", r, (unsigned)seen);
+    }
+    b->api->free(b, st);
 }
 
 /* Matrices of an expert in types of their own; every curve, with a gate and without. */
@@ -288,9 +317,13 @@ static void memory_runs_out(run *t)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        {"experts of every type", every_type},     {"experts of every size", every_size},
-        {"experts of every choice", every_choice}, {"experts of every form", every_form},
-        {"many mixtures in turn", many_in_turn},   {"many rows are refused", many_rows_are_refused},
+        {"experts of every type", every_type},
+        {"experts of every size", every_size},
+        {"experts of every choice", every_choice},
+        {"choices are distinct", choices_are_distinct},
+        {"experts of every form", every_form},
+        {"many mixtures in turn", many_in_turn},
+        {"many rows are refused", many_rows_are_refused},
         {"memory runs out", memory_runs_out},
     };
     return run_all(argc, argv, cases, sizeof cases / sizeof *cases);
