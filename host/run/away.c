@@ -180,7 +180,7 @@ float cdz_away_score(cdz_away *away, uint32_t row, int32_t id)
 {
     const cdz_edited *e = &away->edited[row];
     const float *at = away->rows + row * away->n_vocab + (size_t)id;
-    float x;
+    float x = NAN;
     for (uint32_t i = 0; i < e->n && e->ids[i] <= id; i++)
         if (e->ids[i] == id) return NAN;
     away->device->api->download(away->device, &x, at, sizeof x);
