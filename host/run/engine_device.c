@@ -241,15 +241,33 @@ static uint64_t bytes_in_all(const cdz_run_model *model)
     return bytes;
 }
 
-static cdz_status too_little(const cdz_run_model *model, uint64_t need, uint64_t done,
-                             cdz_error *err)
+typedef struct device_memory {
+    cdz_backend *device;
+    size_t free_bytes, total;
+} device_memory;
+
+static void look_at_memory(void *arg)
+{
+    device_memory *m = arg;
+    m->device->api->memory(m->device, &m->free_bytes, &m->total);
+}
+
+/* Asked by the engine's thread, which may be about to give some back. */
+static device_memory memory_of(cdz_engine *engine, const cdz_run_model *model)
+{
+    device_memory m = {.device = model->device};
+    if (!cdz_engine_call(engine, look_at_memory, &m)) look_at_memory(&m);
+    return m;
+}
+
+static cdz_status too_little(cdz_engine *engine, const cdz_run_model *model, uint64_t need,
+                             uint64_t done, cdz_error *err)
 {
     cdz_size_text want, had, all, there;
-    size_t free_bytes, total;
-    model->device->api->memory(model->device, &free_bytes, &total);
+    const device_memory memory = memory_of(engine, model);
     cdz_size_write(&want, need);
-    cdz_size_write(&had, free_bytes);
-    cdz_size_write(&all, total);
+    cdz_size_write(&had, memory.free_bytes);
+    cdz_size_write(&all, memory.total);
     cdz_size_write(&there, done);
     if (done)
         return cdz_err(err, CDZ_E_NOMEM,
@@ -277,7 +295,7 @@ static cdz_status place_all(cdz_engine *engine, cdz_run_model *model, uint64_t n
         }
         if (!cdz_engine_call(engine, place_one, &one))
             return cdz_err(err, CDZ_E_STATE, "the engine is being stopped");
-        if (!p->at) return too_little(model, need, done, err);
+        if (!p->at) return too_little(engine, model, need, done, err);
         cdz_weights_let_go(&(cdz_weight){
             .data = p->from, .dtype = p->weight->dtype, .n = p->weight->n, .k = p->weight->k});
         done += bytes_of(p);
@@ -289,7 +307,7 @@ static cdz_status place_all(cdz_engine *engine, cdz_run_model *model, uint64_t n
 
 cdz_status cdz_engine_place(cdz_engine *engine, cdz_run_model *model, cdz_error *err)
 {
-    size_t n = 0, free_bytes, total;
+    size_t n = 0;
     if (model->device->api->host_memory) return CDZ_OK;
     (void)cdz_weights_each(model->weights, count, &n); /* neither fails */
     collecting c = {.all = calloc(n ? n : 1, sizeof *c.all)};
@@ -298,11 +316,11 @@ cdz_status cdz_engine_place(cdz_engine *engine, cdz_run_model *model, cdz_error 
     model->placed = c.all;
     model->n_placed = n;
     const uint64_t need = bytes_in_all(model);
-    model->device->api->memory(model->device, &free_bytes, &total);
-    if (need > free_bytes && cdz_engine_call(engine, free_idle_call, engine))
-        model->device->api->memory(model->device, &free_bytes, &total);
-    cdz_status status =
-        need > free_bytes ? too_little(model, need, 0, err) : place_all(engine, model, need, err);
+    device_memory memory = memory_of(engine, model);
+    if (need > memory.free_bytes && cdz_engine_call(engine, free_idle_call, engine))
+        memory = memory_of(engine, model);
+    cdz_status status = need > memory.free_bytes ? too_little(engine, model, need, 0, err)
+                                                 : place_all(engine, model, need, err);
     if (status != CDZ_OK && !cdz_engine_call(engine, free_call, model)) cdz_placed_free(model);
     return status;
 }
