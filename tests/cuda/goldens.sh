@@ -98,7 +98,7 @@ if [ -n "${2:-}" ]; then
         says 'the device has failed: kernel .*: the fault that was asked for' cadenza run '$model' --device cuda -p 'the cat'"
     check "a device that fails while rows come ends the request" env CADENZA_EMULATED_FAULT=400 bash -c "$(declare -f says)
         says 'the device has failed: kernel .*: the fault that was asked for' cadenza run '$model' --device cuda -p 'the cat' \
-            -s do_sample=true -s typical_p=0.5 -s max_new_tokens=60"
+            -s do_sample=true -s seed=3 -s typical_p=0.5 -s min_new_tokens=60 -s max_new_tokens=60"
     check "no device is a sentence" env CADENZA_EMULATED_DEVICES=0 bash -c "$(declare -f says)
         says 'told to have no device' cadenza run '$model' --device cuda -p 'the cat'"
 fi
