@@ -8,14 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define METER_HOOKS 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
-    __has_feature(memory_sanitizer)
-#define METER_HOOKS 1
-#endif
-#endif
+#include "base/sanitized.h"
 
 static atomic_long meter_live, meter_peak; /* bytes */
 
@@ -31,7 +24,7 @@ static inline void meter_take(size_t bytes)
     atomic_fetch_sub(&meter_live, (long)bytes);
 }
 
-#if defined(METER_HOOKS)
+#if CDZ_WITH_OWN_HEAP
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
                                               void (*on_free)(const volatile void *));
 size_t __sanitizer_get_allocated_size(const volatile void *memory);
@@ -127,7 +120,7 @@ static inline size_t meter_most(void)
 static inline size_t meter_allowed(size_t file_bytes)
 {
     const size_t allowed = 4 * file_bytes + ((size_t)64 << 20);
-#if defined(METER_HOOKS)
+#if CDZ_WITH_OWN_HEAP
     return 2 * allowed;
 #else
     return allowed;

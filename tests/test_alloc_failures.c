@@ -14,25 +14,19 @@
 
 #include <cmocka.h>
 
+#include "base/sanitized.h"
 #include "cadenza/cadenza.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define TAKEN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TAKEN 1
-#endif
-#endif
-
-#ifdef TAKEN
+#if CDZ_WITH_OWN_HEAP || !defined(__GLIBC__)
 static const bool taken = true;
 #else
+#define OWN_MALLOC 1
 static const bool taken = false;
 #endif
 static atomic_long n_asked, refused_at = -1, n_held;
 static atomic_bool ever_after; /* everything from refused_at on is refused, not that one alone */
 
-#ifndef TAKEN
+#ifdef OWN_MALLOC
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_realloc(void *old, size_t bytes);

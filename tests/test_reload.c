@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
+#include "base/sanitized.h"
 #include "cadenza/cadenza.h"
 
 static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
@@ -727,15 +728,6 @@ static void test_named_plugin(void **state)
 
 /* --- a thousand reloads under load ----------------------------------------------------------------------------------------- */
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define KEEPS_FREED_MEMORY 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define KEEPS_FREED_MEMORY 1
-#endif
-
 enum { SUBMITTERS = 3, FLIGHT = 4, WARM = 100, RELOADS = 1000 };
 
 typedef struct load_test {
@@ -864,7 +856,7 @@ static void test_load(void **state)
                   atomic_load(&l.n_done), maps, maps_after, fds, fds_after, more);
     /* The last requests may still be on their way out. */
     assert_true(fds_after < fds + RELOADS / 100);
-#ifndef KEEPS_FREED_MEMORY /* which also maps more and more of it */
+#if !CDZ_WITH_OWN_HEAP /* which also maps more and more of it */
     assert_true(maps_after < maps + RELOADS / 10);
     assert_true(more < 8192);
 #endif

@@ -3,21 +3,14 @@
  * taken that place already. */
 #include "run/run_strategies.h"
 
+#include "base/sanitized.h"
 #include "cadenza/cadenza.h"
 
 #include <stdatomic.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TAKEN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TAKEN 1
-#endif
-#endif
-
 static atomic_ulong n_allocations;
 
-#if defined(__GLIBC__) && !defined(TAKEN)
+#if defined(__GLIBC__) && !CDZ_WITH_OWN_HEAP
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_realloc(void *old, size_t bytes);
@@ -164,7 +157,7 @@ static void check_steady(const cdz_strategy *strategy, uint32_t n_rows, uint32_t
 static void test_steady_state(void **state)
 {
     (void)state;
-#if !defined(__GLIBC__) || defined(TAKEN)
+#if !defined(__GLIBC__) || CDZ_WITH_OWN_HEAP
     skip();
 #endif
     const cdz_strategy *greedy = (const void *)built_plugin("greedy");
@@ -208,7 +201,7 @@ static const struct {
 static void test_steady_streams(void **state)
 {
     (void)state;
-#if !defined(__GLIBC__) || defined(TAKEN)
+#if !defined(__GLIBC__) || CDZ_WITH_OWN_HEAP
     skip();
 #endif
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {

@@ -17,21 +17,11 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "base/sanitized.h"
 #include "load/safetensors.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 #define TEXT(s)      s, sizeof(s) - 1
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
 /* --- files ----------------------------------------------------------------------------------- */
 
@@ -397,7 +387,7 @@ static int open_with_little_memory(const char *name, const char *sentence)
         const struct rlimit limit = {bytes, bytes};
         cdz_tensors set;
         cdz_error err = {0};
-        if (!SANITIZED) setrlimit(RLIMIT_DATA, &limit);
+        if (!CDZ_WITH_ASAN && !CDZ_WITH_TSAN) setrlimit(RLIMIT_DATA, &limit);
         cdz_status st = cdz_tensors_open(path_of(name), &set, &err);
         if (!strstr(err.text, sentence)) fprintf(stderr, "%s: %s\n", name, err.text);
         int code = strstr(err.text, sentence) ? (int)st : 100;

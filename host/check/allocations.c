@@ -6,21 +6,10 @@
 #include <malloc.h>
 #include <stdlib.h>
 
+#include "base/sanitized.h"
 #include "check/child.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OWN_MALLOC 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
-    __has_feature(memory_sanitizer)
-#define OWN_MALLOC 0
-#endif
-#endif
-#if !defined(OWN_MALLOC) && defined(__GLIBC__)
-#define OWN_MALLOC 1
-#endif
-
-#if defined(OWN_MALLOC) && OWN_MALLOC
+#if !CDZ_WITH_OWN_HEAP && defined(__GLIBC__)
 
 static _Thread_local bool watching;
 static _Thread_local uint32_t seen;

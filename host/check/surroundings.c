@@ -10,18 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sanitized.h"
 #include "check/checks.h"
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
-#endif
-
-#if defined(__SANITIZE_THREAD__)
-#define FOLLOWS_THREADS 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define FOLLOWS_THREADS 1
-#endif
 #endif
 
 enum { SIGNALS = 32, PATH_BYTES = 4096 };
@@ -95,7 +88,7 @@ static uint32_t count_threads(uint32_t expected)
     return n;
 }
 
-#if defined(FOLLOWS_THREADS)
+#if CDZ_WITH_TSAN
 static void *end_at_once(void *arg)
 {
     return arg;

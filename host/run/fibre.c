@@ -5,16 +5,9 @@
 #include <string.h>
 
 #include "base/calling.h"
+#include "base/sanitized.h"
 
-#if defined(__SANITIZE_THREAD__)
-#define FOLLOWS_THREADS 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define FOLLOWS_THREADS 1
-#endif
-#endif
-
-#if defined(FOLLOWS_THREADS) || !defined(__GLIBC__)
+#if CDZ_WITH_TSAN || !defined(__GLIBC__)
 #define DEFAULT_WAY (&cdz_fibre_threads)
 #else
 #define DEFAULT_WAY (&cdz_fibre_ucontext)

@@ -12,29 +12,17 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define TELL_ASAN 1
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define TELL_TSAN 1
-#endif
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) && !defined(TELL_ASAN)
-#define TELL_ASAN 1
-#endif
-#if __has_feature(thread_sanitizer) && !defined(TELL_TSAN)
-#define TELL_TSAN 1
-#endif
-#endif
-#ifdef TELL_ASAN
+#include "base/sanitized.h"
+
+#if CDZ_WITH_ASAN
 #include <sanitizer/common_interface_defs.h>
 #endif
-#ifdef TELL_TSAN
+#if CDZ_WITH_TSAN
 #include <sanitizer/tsan_interface.h>
 #endif
 
 /* Instrumented frames are several times larger. */
-#if defined(TELL_ASAN) || defined(TELL_TSAN)
+#if CDZ_WITH_ASAN || CDZ_WITH_TSAN
 enum { STACK_BYTES = 1024 * 1024 };
 #else
 enum { STACK_BYTES = 256 * 1024 };
@@ -46,27 +34,27 @@ typedef struct switcher {
     struct switcher *next_kept;
     char *mapping;
     size_t mapping_bytes, page;
-#ifdef TELL_ASAN
+#if CDZ_WITH_ASAN
     void *fake_inside, *fake_outside; /* ASan's shadow frames of the side that is left */
     const void *outside_bottom;
     size_t outside_bytes;
 #endif
-#ifdef TELL_TSAN
+#if CDZ_WITH_TSAN
     void *tsan_inside, *tsan_outside;
 #endif
 } switcher;
 
 static void enter(switcher *s)
 {
-#ifdef TELL_ASAN
+#if CDZ_WITH_ASAN
     __sanitizer_start_switch_fiber(&s->fake_outside, s->mapping + s->page, STACK_BYTES);
 #endif
-#ifdef TELL_TSAN
+#if CDZ_WITH_TSAN
     s->tsan_outside = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(s->tsan_inside, 0);
 #endif
     swapcontext(&s->outside, &s->inside);
-#ifdef TELL_ASAN
+#if CDZ_WITH_ASAN
     __sanitizer_finish_switch_fiber(s->fake_outside, NULL, NULL);
 #endif
 }
@@ -75,15 +63,15 @@ static void enter(switcher *s)
 static void leave(switcher *s, bool last)
 {
     (void)last;
-#ifdef TELL_ASAN
+#if CDZ_WITH_ASAN
     __sanitizer_start_switch_fiber(last ? NULL : &s->fake_inside, s->outside_bottom,
                                    s->outside_bytes);
 #endif
-#ifdef TELL_TSAN
+#if CDZ_WITH_TSAN
     __tsan_switch_to_fiber(s->tsan_outside, 0);
 #endif
     swapcontext(&s->inside, &s->outside);
-#ifdef TELL_ASAN
+#if CDZ_WITH_ASAN
     __sanitizer_finish_switch_fiber(s->fake_inside, &s->outside_bottom, &s->outside_bytes);
 #endif
 }
@@ -92,7 +80,7 @@ static void leave(switcher *s, bool last)
 static void trampoline(unsigned high, unsigned low)
 {
     switcher *s = (switcher *)(((uintptr_t)high << 32) | (uintptr_t)low);
-#ifdef TELL_ASAN
+#if CDZ_WITH_ASAN
     __sanitizer_finish_switch_fiber(NULL, &s->outside_bottom, &s->outside_bytes);
 #endif
     s->base.fn(s->base.arg);
@@ -140,7 +128,7 @@ static cdz_status start(cdz_fibres *fibres, cdz_fibre **out, cdz_error *err)
     s->inside.uc_link = NULL;
     const uintptr_t at = (uintptr_t)s;
     makecontext(&s->inside, (void (*)(void))trampoline, 2, (unsigned)(at >> 32), (unsigned)at);
-#ifdef TELL_TSAN
+#if CDZ_WITH_TSAN
     s->tsan_inside = __tsan_create_fiber(0);
 #endif
     *out = &s->base;
@@ -160,7 +148,7 @@ static void suspend(cdz_fibre *fibre)
 static void keep(cdz_fibre *fibre)
 {
     switcher *s = (switcher *)fibre;
-#ifdef TELL_TSAN
+#if CDZ_WITH_TSAN
     __tsan_destroy_fiber(s->tsan_inside);
 #endif
     s->next_kept = fibre->fibres->kept;
