@@ -106,16 +106,10 @@ static void unfused(bench *b)
 /* Nothing is cut off. */
 static void choose_by_leaders(bench *b)
 {
-    cdz_survivors s;
-    float low;
     stages(b);
-    b->verdict = cdz_fuser_here()->lead(b->x, b->n, &s, &low, b->scratch);
-    if (b->verdict == CDZ_FUSED) {
-        cdz_field field = cdz_field_of(&s, low, b->n);
-        field.x = b->x;
-        b->token = cdz_torch_open_race(&b->rng, &field, b->n);
-    }
-    if (b->verdict != CDZ_FUSED || b->token < 0) choose(b);
+    b->token = cdz_torch_draw_scores(&b->rng, b->x, b->n, b->scratch);
+    b->verdict = b->token >= 0 ? CDZ_FUSED : CDZ_FUSE_CLOSE;
+    if (b->token < 0) choose(b);
 }
 
 static void fused(bench *b)

@@ -190,3 +190,13 @@ int32_t cdz_torch_open_race(cdz_torch_rng *rng, const cdz_field *field, size_t n
     *rng = before;
     return -1;
 }
+
+int32_t cdz_torch_draw_scores(cdz_torch_rng *rng, const float *x, size_t n, void *scratch)
+{
+    cdz_survivors s;
+    float low;
+    if (cdz_fuser_here()->lead(x, n, &s, &low, scratch) != CDZ_FUSED) return -1;
+    cdz_field field = cdz_field_of(&s, low, n);
+    field.x = x;
+    return cdz_torch_open_race(rng, &field, n);
+}

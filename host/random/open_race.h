@@ -28,5 +28,7 @@ cdz_field cdz_field_of(cdz_survivors *leaders, float low, size_t n_vocab);
 /* What cdz_torch_draw would draw from the softmax of the whole row of n_vocab, with the stream where that would leave it.
  * -1: it cannot be told, and the stream has not moved. */
 int32_t cdz_torch_open_race(cdz_torch_rng *rng, const cdz_field *field, size_t n_vocab);
+/* The same from all n scores of a row, by their leaders. scratch: as of cdz_fuser.lead. */
+int32_t cdz_torch_draw_scores(cdz_torch_rng *rng, const float *x, size_t n, void *scratch);
 
 #endif

@@ -187,8 +187,7 @@ static bool run_leaders(const cdz_loop *loop, const cdz_leading *known, uint32_t
             return false;
         *drawn = (cdz_drawn){.open = true, .field = cdz_field_of(s, low, n_vocab)};
     } else {
-        if (n == 0 || fuser->run_leading(known, n_vocab, forms, n, s, scratch) != CDZ_FUSED)
-            return false;
+        if (fuser->run_leading(known, n_vocab, forms, n, s, scratch) != CDZ_FUSED) return false;
         fuser->softmax(s, n_vocab);
     }
     return 2 * s->n <= n_vocab;
@@ -251,25 +250,11 @@ int32_t cdz_fuse_draw_open(cdz_loop *loop, const cdz_scores *scores, uint32_t fi
     return cdz_torch_open_race(&loop->rng, &field, scores->n_vocab);
 }
 
-static int32_t draw_by_leaders(cdz_torch_rng *rng, const float *row, uint32_t n_vocab,
-                               cdz_worker *worker)
-{
-    cdz_survivors s;
-    float low;
-    int32_t token = -1;
-    void *scratch = cdz_scratch_take(&worker->scratch, cdz_vec_scratch(n_vocab));
-    if (scratch && cdz_fuser_here()->lead(row, n_vocab, &s, &low, scratch) == CDZ_FUSED) {
-        cdz_field field = cdz_field_of(&s, low, n_vocab);
-        field.x = row;
-        token = cdz_torch_open_race(rng, &field, n_vocab);
-    }
-    cdz_scratch_reset(&worker->scratch);
-    return token;
-}
-
 int32_t cdz_fuse_draw_row(cdz_torch_rng *rng, float *row, uint32_t n_vocab, cdz_worker *worker)
 {
-    const int32_t token = draw_by_leaders(rng, row, n_vocab, worker);
+    void *scratch = cdz_scratch_take(&worker->scratch, cdz_vec_scratch(n_vocab));
+    const int32_t token = scratch ? cdz_torch_draw_scores(rng, row, n_vocab, scratch) : -1;
+    cdz_scratch_reset(&worker->scratch);
     if (token >= 0) return token;
     cdz_vec_table()->softmax(row, row, n_vocab);
     /* A softmax is a distribution, or nan all over. */
