@@ -4,6 +4,7 @@
 #include "test_kernels_support.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -229,6 +230,53 @@ static void as_many_work_as_are_to(void **state)
     cdz_pool_destroy(pool);
 }
 
+static void policy_compute(const void *operands, size_t chunk, void *scratch)
+{
+    const int policy = sched_getscheduler(0);
+    roll_compute(operands, chunk, scratch);
+    memcpy(scratch, &policy, sizeof policy);
+}
+
+static void policy_commit(const void *operands, size_t chunk, const void *scratch)
+{
+    memcpy(&(*(int *const *)operands)[chunk], scratch, sizeof(int));
+}
+
+static void *may_be_batch(void *arg)
+{
+    const struct sched_param param = {0};
+    *(bool *)arg = pthread_setschedparam(pthread_self(), SCHED_BATCH, &param) == 0;
+    return NULL;
+}
+
+/* Workers wait for a time slice when they wake, the caller stays as it was. */
+static void workers_take_nobodys_core(void **state)
+{
+    (void)state;
+    enum { N = 60 };
+    pthread_t thread;
+    bool may = false;
+    assert_int_equal(pthread_create(&thread, NULL, may_be_batch, &may), 0);
+    pthread_join(thread, NULL);
+    const int own = sched_getscheduler(0);
+    if (!may || own != SCHED_OTHER) skip(); /* the system or who started us has it otherwise */
+    cdz_pool *pool = cdz_pool_create(3, 64);
+    bool seen = false;
+    for (int tries = 0; tries < 1000 && !seen; tries++) {
+        int policies[N];
+        int **operands = cdz_pool_claim(pool, sizeof *operands, N);
+        *operands = policies;
+        cdz_pool_run(pool, &(cdz_job){policy_compute, policy_commit, N, 0});
+        for (size_t i = 0; i < N; i++) {
+            assert_true(policies[i] == own || policies[i] == SCHED_BATCH);
+            seen |= policies[i] == SCHED_BATCH;
+        }
+    }
+    assert_true(seen);
+    assert_int_equal(sched_getscheduler(0), own);
+    cdz_pool_destroy(pool);
+}
+
 static void scratch_grows_between_jobs(void **state)
 {
     (void)state;
@@ -327,6 +375,7 @@ int main(void)
         cmocka_unit_test(tasks_run_once),
         cmocka_unit_test(a_held_up_worker_holds_nobody_up),
         cmocka_unit_test(as_many_work_as_are_to),
+        cmocka_unit_test(workers_take_nobodys_core),
         cmocka_unit_test(scratch_grows_between_jobs),
         cmocka_unit_test(backends_beside_each_other),
         cmocka_unit_test(cores_are_counted_within_the_mask),

@@ -3,14 +3,15 @@
 
 enum { LEAST_PASSES = 4, GLANCE_PASSES = 2, IGNORED = 1 };
 
-static const double stretch_s = 0.1;  /* at least: time slices are some milliseconds */
+static const double stretch_s = 0.15; /* at least: time slices are some milliseconds */
 static const double glance_s = 0.025; /* of a trial, until it may be seen to be hopeless: */
 static const double hopeless = 1.3;   /* so many times what passes took before */
-static const double worth = 0.97;     /* of that, for a trial to be won */
+/* Of that, for a trial to be won: two stretches differ by a tenth without a cause, and more threads are the rule. */
+static const double worth_fewer = 0.95, worth_more = 1;
 /* Of a core's time, what the engine's thread has at least where nobody in earnest wants it too; a virtual machine takes a
  * little of it now and then. */
 static const double undisturbed = 0.85;
-static const double shortest_rest_s = 0.5, longest_rest_s = 4;
+static const double shortest_rest_s = 0.75, longest_rest_s = 4;
 
 void cdz_crew_begin(cdz_crew *crew, uint32_t most)
 {
@@ -103,6 +104,7 @@ void cdz_crew_note(cdz_crew *c, const cdz_crew_pass *pass)
     if (is_hopeless(c)) end_trial(c, false);
     if (!complete(&c->seen)) return;
     if (c->settled != 0) {
+        const double worth = c->now < c->settled ? worth_fewer : worth_more;
         end_trial(c, cost(&c->seen) < worth * cost(&c->before));
     } else if (c->rest_s <= 0) {
         const uint32_t other = candidate(c);

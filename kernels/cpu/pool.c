@@ -15,6 +15,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -175,11 +176,23 @@ static void await_turn(cdz_pool *pool, const worker *w)
     }
 }
 
+/* Beside busy programs a worker that wakes would take its core from whoever has it, the caller too, whose work between jobs
+ * everybody waits for. As the thread of a batch it waits for the next time slice; the caller does its chunks meanwhile. Where
+ * the application set a scheduler of its own, that stays. */
+static void yield_to_whoever_runs(void)
+{
+    struct sched_param param;
+    int policy = -1;
+    if (pthread_getschedparam(pthread_self(), &policy, &param) == 0 && policy == SCHED_OTHER)
+        (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &param); /* refused: as before */
+}
+
 static void *worker_main(void *argument)
 {
     worker *w = argument;
     cdz_pool *pool = w->pool;
     cdz_machine_set_rounding();
+    yield_to_whoever_runs();
     for (unsigned seen = 0;;) {
         seen = await_signal(pool, seen);
         await_turn(pool, w);

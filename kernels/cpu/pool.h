@@ -9,7 +9,8 @@
  * exactly once each; the caller waits for all.
  *
  * One thread at a time calls; it takes part in the work. Idle workers spin for some tens of
- * microseconds, then sleep. */
+ * microseconds, then sleep. They run under SCHED_BATCH: beside other programs they take no running
+ * thread's core when they wake, least of all the caller's. */
 #ifndef CDZ_POOL_H
 #define CDZ_POOL_H
 
