@@ -289,6 +289,7 @@ static const deed_case deeds[] = {
     {"prints", NULL},
     {"closes", NULL}, /* for good: the process goes on without */
     {"memory", "its process crashed (SIGABRT) in apply"},
+    {"deep", "its process crashed (SIGSEGV) in apply"},
     {"forges", "its process gave no proper answer in apply"},
     {"lies", "its process gave no proper answer in apply"},
     {"floods", "apply took longer than 200 ms (deadline_ms); its process was ended"},

@@ -8,9 +8,10 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/stack.h"
 #include "check/child.h"
 
-enum { STACK_BYTES = 65536, EXIT_FAULT = 3 };
+enum { EXIT_FAULT = 3 };
 
 static cdz_verdict *the_verdict;
 
@@ -44,6 +45,9 @@ static void on_fault(int number, siginfo_t *info, void *context)
         const long long index = ((long long)at - (long long)r->from) / (long long)r->unit;
         snprintf(v->detail, sizeof v->detail, "%s: %s %s (element %lld)", v->note,
                  what_was_done(context), r->name, index);
+    } else if (cdz_stack_overflowed(info->si_addr)) {
+        snprintf(v->detail, sizeof v->detail, "%s: crashed: its stack of %zu KiB is full", v->note,
+                 cdz_stack_now.bytes / 1024);
     } else {
         snprintf(v->detail, sizeof v->detail, "%s: crashed: signal %d, %s address %p%s", v->note,
                  number, what_was_done(context), info->si_addr,
@@ -55,15 +59,11 @@ static void on_fault(int number, siginfo_t *info, void *context)
 
 bool cdz_fault_watch(cdz_verdict *verdict)
 {
-    void *stack =
-        mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (stack == MAP_FAILED) return false;
-    const stack_t alternate = {.ss_sp = stack, .ss_size = STACK_BYTES};
     struct sigaction act = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
     act.sa_sigaction = on_fault;
     the_verdict = verdict;
-    return sigaltstack(&alternate, NULL) == 0 && sigaction(SIGSEGV, &act, NULL) == 0 &&
-           sigaction(SIGBUS, &act, NULL) == 0;
+    (void)cdz_stack_begin(); /* to the end of the process */
+    return sigaction(SIGSEGV, &act, NULL) == 0 && sigaction(SIGBUS, &act, NULL) == 0;
 }
 
 bool cdz_fault_region(const void *lo, size_t bytes, const void *from, uint32_t unit,

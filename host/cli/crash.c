@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/calling.h"
+#include "base/stack.h"
 
 static const struct {
     int number;
@@ -41,7 +42,17 @@ static bool may_be_isolated(const cdz_plugin_base *plugin)
            plugin->kind == CDZ_KIND_DRAFTER;
 }
 
-static void tell(const char *signal_name, const cdz_calling *in)
+static void put_number(line *l, size_t number)
+{
+    char digits[24];
+    size_t at = sizeof digits - 1;
+    digits[at] = '\0';
+    do digits[--at] = (char)('0' + number % 10);
+    while ((number /= 10) != 0);
+    put(l, digits + at);
+}
+
+static void tell(const char *signal_name, const cdz_calling *in, const void *address)
 {
     line l = {.n = 0};
     put(&l, among_text ? "\ncadenza: " : "cadenza: ");
@@ -50,6 +61,11 @@ static void tell(const char *signal_name, const cdz_calling *in)
     put(&l, signal_name);
     put(&l, ") in ");
     put(&l, in->function);
+    if (address && cdz_stack_overflowed(address)) {
+        put(&l, ": its stack of ");
+        put_number(&l, cdz_stack_now.bytes / 1024);
+        put(&l, " KiB is full");
+    }
     if (may_be_isolated(in->plugin))
         put(&l, "; with `isolation = process` in its section it would end its request alone");
     l.text[l.n++] = '\n';
@@ -69,7 +85,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
     const bool ours = info->si_code > 0 || number == SIGABRT; /* and not sent from outside */
     for (size_t i = 0; i < N_SIGNALS; i++) {
         if (signals[i].number != number) continue;
-        if (ours && in.plugin) tell(signals[i].name, &in);
+        if (ours && in.plugin) tell(signals[i].name, &in, number == SIGABRT ? NULL : info->si_addr);
         sigaction(number, &before[i], NULL);
     }
     if (info->si_code <= 0) raise(number);
@@ -80,6 +96,7 @@ void cdz_cli_tell_crashes(void)
 {
     struct sigaction mine = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigemptyset(&mine.sa_mask);
+    (void)cdz_stack_begin(); /* the program's own thread, which opens plugins; to its end */
     among_text = isatty(STDOUT_FILENO) && isatty(STDERR_FILENO);
     for (size_t i = 0; i < N_SIGNALS; i++) sigaction(signals[i].number, &mine, &before[i]);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/stack.h"
 #include "run/engine_parts.h"
 
 enum { DEFAULT_RUNNING = 256, FEW_WANTS = 16 };
@@ -137,7 +138,9 @@ static bool await_work(cdz_engine *engine)
 static void *engine_main(void *arg)
 {
     cdz_engine *engine = arg;
+    void *spare = cdz_stack_begin();
     while (await_work(engine)) cdz_engine_tick(engine);
+    cdz_stack_end(spare);
     return NULL;
 }
 

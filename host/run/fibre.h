@@ -1,6 +1,6 @@
 /* fibre.h - functions that can be left in the middle and gone on with later: one per running request.
  *
- * Two ways to do it behind one interface. "ucontext" switches stacks (256 KiB each, a guard page below, kept for the
+ * Two ways to do it behind one interface. "ucontext" switches stacks (256 KiB each, a guard below, kept for the
  * next request) and costs a microsecond. "threads" gives each fibre a thread and passes a baton, so that exactly one
  * of them runs at a time: for valgrind, for sanitizers that follow threads, and where ucontext is missing.
  * Thread: start, resume and free on the engine thread; suspend inside the fibre. */

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/stack.h"
 #include "run/fibre.h"
 
 typedef struct runner {
@@ -30,7 +31,11 @@ static void *run(void *arg)
     while (!r->inside) pthread_cond_wait(&r->passed, &r->lock);
     pthread_mutex_unlock(&r->lock);
 
-    if (!r->never) r->base.fn(r->base.arg);
+    if (!r->never) {
+        void *spare = cdz_stack_begin();
+        r->base.fn(r->base.arg);
+        cdz_stack_end(spare);
+    }
 
     pthread_mutex_lock(&r->lock);
     r->base.ended = true;

@@ -1,6 +1,6 @@
 /* fibre_ucontext.c - fibres as stacks of their own, switched with swapcontext.
  *
- * A stack lies in one mapping with its control block: [guard page][stack ...][struct]. Overflowing hits the guard.
+ * A stack lies in one mapping with its control block: [guard][stack ...][struct]. Overflowing hits the guard.
  * Sanitizers are told of every switch, or they would take a fibre's frames for a smashed stack. */
 #include "run/fibre.h"
 
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/sanitized.h"
+#include "base/stack.h"
 
 #if CDZ_WITH_ASAN
 #include <sanitizer/common_interface_defs.h>
@@ -32,8 +33,8 @@ typedef struct switcher {
     cdz_fibre base;
     ucontext_t inside, outside;
     struct switcher *next_kept;
-    char *mapping;
-    size_t mapping_bytes, page;
+    char *mapping, *stack;
+    size_t mapping_bytes;
 #if CDZ_WITH_ASAN
     void *fake_inside, *fake_outside; /* ASan's shadow frames of the side that is left */
     const void *outside_bottom;
@@ -47,7 +48,7 @@ typedef struct switcher {
 static void enter(switcher *s)
 {
 #if CDZ_WITH_ASAN
-    __sanitizer_start_switch_fiber(&s->fake_outside, s->mapping + s->page, STACK_BYTES);
+    __sanitizer_start_switch_fiber(&s->fake_outside, s->stack, STACK_BYTES);
 #endif
 #if CDZ_WITH_TSAN
     s->tsan_outside = __tsan_get_current_fiber();
@@ -92,18 +93,18 @@ static switcher *map_new(void)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t control = (sizeof(switcher) + page - 1) / page * page;
-    const size_t bytes = page + STACK_BYTES + control;
-    char *mapping =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    const size_t used = STACK_BYTES + control, bytes = CDZ_STACK_GUARD + used;
+    char *mapping = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (mapping == MAP_FAILED) return NULL;
-    if (mprotect(mapping, page, PROT_NONE) != 0) {
+    char *stack = mapping + CDZ_STACK_GUARD;
+    if (mprotect(stack, used, PROT_READ | PROT_WRITE) != 0) {
         munmap(mapping, bytes);
         return NULL;
     }
-    switcher *s = (switcher *)(void *)(mapping + page + STACK_BYTES);
+    switcher *s = (switcher *)(void *)(stack + STACK_BYTES);
     s->mapping = mapping;
+    s->stack = stack;
     s->mapping_bytes = bytes;
-    s->page = page;
     return s;
 }
 
@@ -123,7 +124,7 @@ static cdz_status start(cdz_fibres *fibres, cdz_fibre **out, cdz_error *err)
     if (!s) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the stack of a fibre");
 
     fill_context(&s->inside);
-    s->inside.uc_stack.ss_sp = s->mapping + s->page;
+    s->inside.uc_stack.ss_sp = s->stack;
     s->inside.uc_stack.ss_size = STACK_BYTES;
     s->inside.uc_link = NULL;
     const uintptr_t at = (uintptr_t)s;
@@ -137,7 +138,11 @@ static cdz_status start(cdz_fibres *fibres, cdz_fibre **out, cdz_error *err)
 
 static void resume(cdz_fibre *fibre)
 {
-    enter((switcher *)fibre);
+    switcher *s = (switcher *)fibre;
+    const cdz_stack outer = cdz_stack_now;
+    cdz_stack_now = (cdz_stack){(uintptr_t)s->mapping, (uintptr_t)s->stack, STACK_BYTES};
+    enter(s);
+    cdz_stack_now = outer;
 }
 
 static void suspend(cdz_fibre *fibre)

@@ -1,6 +1,7 @@
-/* misdeed.c - a processor, a criterion and a drafter that do what `deed` says when the row has got `after` new tokens, and
+/* misdeed.c - a processor, a criterion, a drafter and a strategy that do what `deed` says when the row has got `after` new tokens, and
  * honest work until then: made-up rows that depend on the ids, the state and the tokens accepted. For test_isolate. */
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,11 +15,12 @@
 #include "cadenza/drafter.h"
 #include "cadenza/ext/companion.h"
 #include "cadenza/processor.h"
+#include "cadenza/strategy.h"
 #include "isolate/protocol.h"
 
 #define DEEDS                                                                                      \
     "none|segv|abort|loop|exit|rows|below|open|write|fork|thread|socket|kill|exec|code|closes|"    \
-    "memory|prints|forges|lies|floods|refuses|status|dies_idle|mode"
+    "memory|prints|forges|lies|floods|refuses|status|dies_idle|mode|deep|wide"
 enum deed {
     NONE,
     SEGV,
@@ -44,7 +46,9 @@ enum deed {
     REFUSES,
     STATUS,
     DIES_IDLE,
-    MODE
+    MODE,
+    DEEP,
+    WIDE
 };
 
 typedef struct misdeed {
@@ -106,6 +110,22 @@ static void take_memory(void)
     }
 }
 
+/* A stack that is overflowed step by step, */
+static int go_deeper(int left)
+{
+    volatile char frame[1000];
+    frame[left % 1000] = 1;
+    return left == 0 ? 0 : go_deeper(left - 1) + frame[left % 1000];
+}
+
+/* and in one. */
+static int take_a_wide_frame(void)
+{
+    volatile char frame[2 << 20];
+    frame[0] = 1;
+    return frame[0];
+}
+
 static cdz_status act(const cdz_step *step, int32_t deed, cdz_scores *scores)
 {
     volatile int *nowhere = NULL;
@@ -142,6 +162,8 @@ static cdz_status act(const cdz_step *step, int32_t deed, cdz_scores *scores)
     case STATUS: return (cdz_status)77;
     case DIES_IDLE: break;
     case MODE: break;
+    case DEEP: return go_deeper(INT_MAX) < 0 ? CDZ_OK : CDZ_E_INTERNAL;
+    case WIDE: return take_a_wide_frame() ? CDZ_OK : CDZ_E_INTERNAL;
     }
     return CDZ_OK;
 }
@@ -265,4 +287,29 @@ static const cdz_processor accompanied = {
     .apply = apply,
 };
 
-CDZ_EXPORT_PLUGINS(&processor.base, &criterion.base, &drafter.base, &accompanied.base)
+/* --- the strategy: ends with its deed --------------------------------------------------------------------------------- */
+
+static cdz_status run(cdz_decoder *dec, const cdz_step *step)
+{
+    const misdeed *p = step->params;
+    cdz_scores scores;
+    int32_t token;
+    while (!cdz_done(dec)) {
+        CDZ_TRY(cdz_forward(dec, &scores));
+        CDZ_TRY(cdz_argmax_rows(dec, &scores, &token));
+        CDZ_TRY(cdz_append_rows(dec, &token));
+        if (cdz_input_ids(dec, 0).len - step->request->prompt_len == (uint64_t)p->after)
+            return act(step, p->deed.value, NULL);
+    }
+    return CDZ_OK;
+}
+
+static const cdz_strategy strategy = {
+    .base = {CDZ_STRATEGY_BASE, .id = "test.misdeed_loop", .version = "1.0.0",
+             .summary = "decodes, or worse", CDZ_PARAMS(misdeed, params)},
+    .caps = CDZ_ONE_ROW,
+    .run = run,
+};
+
+CDZ_EXPORT_PLUGINS(&processor.base, &criterion.base, &drafter.base, &accompanied.base,
+                   &strategy.base)
