@@ -180,8 +180,8 @@ const char *cdz_cli_model_folder(const char *model, char *path, size_t bytes);
 
 /* --- interrupts ------------------------------------------------------------------------------------------ */
 
-/* From now on Ctrl-C and SIGTERM call handler(user) on a thread of their own instead of ending the program; a second
- * one within a second ends it. Call before any other thread exists. */
+/* From now on Ctrl-C and SIGTERM call handler(user) on a thread of their own instead of ending the program; another
+ * within a second, or before what the first was to end has ended, ends it. Call before any other thread exists. */
 bool cdz_cli_catch_interrupts(void);
 void cdz_cli_on_interrupt(void (*handler)(void *user), void *user); /* NULL: none */
 bool cdz_cli_interrupted(void);                                     /* since the last clear */

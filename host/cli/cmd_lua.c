@@ -95,6 +95,13 @@ static void interrupt(void *user)
     atomic_store(&((talk *)user)->interrupted, true);
 }
 
+/* [signal thread] Between statements there is nothing to end. */
+static void let_pass(void *user)
+{
+    (void)user;
+    cdz_cli_clear_interrupt();
+}
+
 /* [engine] */
 static void on_done(void *user, cdz_outcome *outcome)
 {
@@ -137,6 +144,7 @@ static cdz_lua_said give(talk *t, cdz_lua_statement statement)
     pthread_cond_broadcast(&t->changed);
     pthread_mutex_unlock(&t->lock);
     const bool alive = wait_for_console(t);
+    cdz_cli_on_interrupt(let_pass, NULL);
     cdz_cli_clear_interrupt();
     return alive ? t->said : CDZ_LUA_FAILED;
 }

@@ -243,20 +243,43 @@ static struct {
     atomic_bool interrupted;
 } interrupts = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static void take_signal(int number, bool soon)
+{
+    pthread_mutex_lock(&interrupts.lock);
+    const bool again = atomic_exchange(&interrupts.interrupted, true) || soon,
+               handled = interrupts.handler != NULL;
+    if (handled) interrupts.handler(interrupts.user);
+    pthread_mutex_unlock(&interrupts.lock);
+    if (again || !handled || number == SIGTERM) _exit(128 + number);
+}
+
+/* A handler was told, and what it is to end has not ended. */
+static bool is_stopping(void)
+{
+    pthread_mutex_lock(&interrupts.lock);
+    const bool stopping = atomic_load(&interrupts.interrupted) && interrupts.handler;
+    pthread_mutex_unlock(&interrupts.lock);
+    return stopping;
+}
+
 static void *wait_for_signals(void *set)
 {
+    static const struct timespec patience = {2, 0};
     double last = -10;
+    bool told = false;
     for (;;) {
-        int signal_number;
-        if (sigwait(set, &signal_number) != 0) continue;
-        bool again = cdz_now_s() - last < 1.0;
-        last = cdz_now_s();
-        pthread_mutex_lock(&interrupts.lock);
-        bool handled = interrupts.handler != NULL;
-        atomic_store(&interrupts.interrupted, true);
-        if (handled) interrupts.handler(interrupts.user);
-        pthread_mutex_unlock(&interrupts.lock);
-        if (again || !handled || signal_number == SIGTERM) _exit(128 + signal_number);
+        const bool stopping = is_stopping();
+        const int number =
+            stopping && !told ? sigtimedwait(set, NULL, &patience) : sigwaitinfo(set, NULL);
+        if (number > 0) {
+            take_signal(number, cdz_now_s() - last < 1);
+            last = cdz_now_s();
+            told = false;
+        } else if (stopping && errno == EAGAIN && is_stopping()) {
+            told = true;
+            cdz_cli_say("not stopped yet: a pass or a plugin has to come to its end; Ctrl-C again "
+                        "ends the program at once");
+        }
     }
     return NULL;
 }

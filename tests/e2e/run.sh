@@ -435,6 +435,16 @@ kill -INT $! 2>/dev/null
 wait $!
 case $? in 0 | 1 | 130) good ;; *) bad "Ctrl-C: status $?" ;; esac
 
+# --- a plugin's loop without an end: the first Ctrl-C cannot stop it, and it is said what the second does
+env --default-signal=INT cadenza run -p 'music is' --plugin "$build/tests/isolate/misdeed.so" -s pipeline.strategy=test.misdeed_loop -s test.misdeed_loop.deed=loop >out 2>err </dev/null &
+for _ in $(seq 600); do [ -s out ] && break; sleep 0.1; done
+kill -INT $! 2>/dev/null
+for _ in $(seq 600); do grep -q 'Ctrl-C again' err && break; sleep 0.1; done
+kill -INT $! 2>/dev/null
+wait $!
+status=$?
+if [ $status = 130 ] && grep -q 'cadenza: not stopped yet' err; then good; else bad "Ctrl-C beside an endless loop: status $status, said $(cat err)"; fi
+
 # --- a script that is saved while the program runs: the second line meets the new version, a broken one changes nothing
 say_token() { printf 'return cadenza.processor { apply = function(p, ids, row) row:fill(-math.huge); %s end }\n' "$1" >.new && mv .new say.lua; }
 awaits() { # FILE WORDS: until they are there
