@@ -273,6 +273,7 @@ static int converse(const lua_options *o, cdz_session *session)
     }
     int status = CDZ_EXIT_FAILURE;
     if (st == CDZ_OK) {
+        cdz_cli_on_interrupt(let_pass, NULL);
         status = run_all(o, &t);
         end_talk(&t);
         cdz_cli_on_interrupt(NULL, NULL);
