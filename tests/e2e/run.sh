@@ -426,7 +426,8 @@ crashes "in begin" SEGV ": crashed (SIGSEGV) in begin;" -s pipeline.processors=t
 crashes "a drafter" SEGV "_draft: crashed (SIGSEGV) in propose;" -s pipeline.drafter=test.misdeed_draft -s test.misdeed_draft.deed=segv -s do_sample=no
 crashes "a recursion in apply" SEGV ": crashed (SIGSEGV) in apply: its stack of " -s pipeline.processors=test.misdeed -s test.misdeed.deed=deep
 crashes "a recursion in run" SEGV "_loop: crashed (SIGSEGV) in run: its stack of " -s pipeline.strategy=test.misdeed_loop -s test.misdeed_loop.deed=deep
-crashes "a row among a loop's variables" SEGV "_loop: crashed (SIGSEGV) in run: its stack of " -s pipeline.strategy=test.misdeed_loop -s test.misdeed_loop.deed=wide
+# fibres that are threads have the system's stacks, where such a row has room
+[ "${CADENZA_FIBRES:-}" = threads ] || crashes "a row among a loop's variables" SEGV "_loop: crashed (SIGSEGV) in run: its stack of " -s pipeline.strategy=test.misdeed_loop -s test.misdeed_loop.deed=wide
 
 # --- Ctrl-C
 env --default-signal=INT cadenza run -s eos_token_id=none -s max_new_tokens=400 --input <(for i in $(seq 1 400); do echo '{"prompt": "music is"}'; done) >interrupted.out 2>err &
