@@ -8,9 +8,9 @@ static const double glance_s = 0.025; /* of a trial, until it may be seen to be 
 static const double hopeless = 1.3;   /* so many times what passes took before */
 /* Of that, for a trial to be won: two stretches differ by a tenth without a cause, and more threads are the rule. */
 static const double worth_fewer = 0.95, worth_more = 1;
-/* Of a core's time, what the engine's thread has at least where nobody in earnest wants it too; a virtual machine takes a
- * little of it now and then. */
-static const double undisturbed = 0.85;
+/* Of a core's time, what the engine's thread has at least where more threads are not slower: beside one neighbour it has seven
+ * eighths, since the backend's threads let it run. A virtual machine takes a little of it too, now and then. */
+static const double undisturbed = 0.75;
 static const double shortest_rest_s = 0.75, longest_rest_s = 4;
 
 void cdz_crew_begin(cdz_crew *crew, uint32_t most)
