@@ -257,6 +257,7 @@ static void mixed_set_in(const char *variant)
     b->api->matmul(b, products, 4, p.x, p.ldx, MOST_ROWS);
     const cdz_product one = {&floats, &p.bias, alone, shape.n};
     b->api->matmul(b, &one, 1, p.x, p.ldx, MOST_ROWS);
+    b->api->sync(b); /* a late thread may be reading weights until then */
     for (int i = 0; i < 4; i++) {
         assert_same_rows("mixed", y[i], shape.n, i == 1 ? alone : p.expected, shape.n, MOST_ROWS,
                          shape.n);
