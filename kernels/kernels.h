@@ -328,9 +328,16 @@ struct cdz_backend {
     const cdz_backend_api *api;
 };
 
+/* What each of a backend's own threads does first, and last with what came of that. */
+typedef struct cdz_on_thread {
+    void *(*begin)(void);
+    void (*end)(void *begun);
+} cdz_on_thread;
+
 typedef struct cdz_cpu_options {
     const char *variant; /* "scalar", "avx2", "avx512"; NULL: the best this machine runs */
     uint32_t n_threads;  /* 0: physical cores in this process's affinity mask */
+    const cdz_on_thread *on_thread; /* outlives the backend; NULL: nothing */
 } cdz_cpu_options;
 
 /* NULL with a sentence in why (at least 256 bytes) when the variant is unknown or the machine

@@ -292,7 +292,8 @@ static uint64_t block_bytes(void)
 {
     static const cdz_kv_shape shape = {.n_layers = 1, .n_kv_heads = 2, .head_dim = 8};
     char why[256];
-    cdz_backend *backend = cdz_cpu_backend_create(&(cdz_cpu_options){"scalar", 1}, why, sizeof why);
+    cdz_backend *backend = cdz_cpu_backend_create(
+        &(cdz_cpu_options){.variant = "scalar", .n_threads = 1}, why, sizeof why);
     assert_non_null(backend);
     const uint64_t bytes = backend->api->kv_block_bytes(backend, &shape);
     backend->api->destroy(backend);

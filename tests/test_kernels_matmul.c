@@ -305,7 +305,7 @@ static void unknown_variant_is_refused(void **state)
 {
     (void)state;
     char why[256] = "";
-    const cdz_cpu_options options = {"avx1024", 1};
+    const cdz_cpu_options options = {.variant = "avx1024", .n_threads = 1};
     assert_null(cdz_cpu_backend_create(&options, why, sizeof why));
     assert_non_null(strstr(why, "avx1024"));
     assert_non_null(strstr(why, "scalar"));

@@ -179,7 +179,8 @@ static void test_bound(void **state)
     if (o.a == o.b) skip();
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     const unsigned had[2] = {bound_to(o.a), bound_to(o.b)};
-    cdz_backend *b = cdz_cpu_backend_create(&(cdz_cpu_options){"scalar", 4}, why, sizeof why);
+    cdz_backend *b = cdz_cpu_backend_create(&(cdz_cpu_options){.variant = "scalar", .n_threads = 4},
+                                            why, sizeof why);
     assert_non_null(b);
 
     write_machine(&machines[0], folder);

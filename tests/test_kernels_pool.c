@@ -59,7 +59,7 @@ static void chunks_are_committed_once(void **state)
     (void)state;
     static const uint32_t threads[] = {1, 2, 3, 8, 64};
     for (size_t t = 0; t < 5; t++) {
-        cdz_pool *pool = cdz_pool_create(threads[t], 64);
+        cdz_pool *pool = cdz_pool_create(threads[t], 64, NULL);
         assert_non_null(pool);
         assert_int_equal(cdz_pool_threads(pool), threads[t]);
         const uint32_t runs = threads[t] > 8 ? 200 : 2000;
@@ -82,7 +82,7 @@ static void tasks_run_once(void **state)
     static const size_t sizes[] = {0, 1, 2, 3, 17, 64, 65, 1000, 5000};
     uint32_t *counts = must_alloc(5000 * sizeof *counts);
     for (uint32_t threads = 1; threads <= 16; threads *= 2) {
-        cdz_pool *pool = cdz_pool_create(threads, 64);
+        cdz_pool *pool = cdz_pool_create(threads, 64, NULL);
         for (size_t s = 0; s < 9; s++) {
             for (int repeat = 1; repeat <= 40; repeat++)
                 cdz_pool_tasks(pool, bump, counts, sizes[s]);
@@ -145,7 +145,7 @@ static void a_held_up_worker_holds_nobody_up(void **state)
     atomic_uintptr_t operands = 0;
     uint32_t results[200], later[200];
     held_up held = {pthread_self(), &stuck, &let_go, &operands, 7, results};
-    cdz_pool *pool = cdz_pool_create(2, 64);
+    cdz_pool *pool = cdz_pool_create(2, 64, NULL);
     for (int tries = 0; tries < 100 && !atomic_load(&operands); tries++) run_held(pool, &held);
     assert_true(atomic_load(&operands) != 0);
     assert_true(cdz_pool_recaptured(pool) >= 1);
@@ -211,7 +211,7 @@ static void as_many_work_as_are_to(void **state)
 {
     (void)state;
     static const uint32_t used[] = {1, 2, 4, 1, 3, 9, 0, 2};
-    cdz_pool *pool = cdz_pool_create(4, 64);
+    cdz_pool *pool = cdz_pool_create(4, 64, NULL);
     for (size_t i = 0; i < sizeof used / sizeof used[0]; i++) {
         const uint32_t most = used[i] > 4 ? 4 : used[i] > 0 ? used[i] : 1;
         uint32_t seen = 0;
@@ -260,7 +260,7 @@ static void workers_take_nobodys_core(void **state)
     pthread_join(thread, NULL);
     const int own = sched_getscheduler(0);
     if (!may || own != SCHED_OTHER) skip(); /* the system or who started us has it otherwise */
-    cdz_pool *pool = cdz_pool_create(3, 64);
+    cdz_pool *pool = cdz_pool_create(3, 64, NULL);
     bool seen = false;
     for (int tries = 0; tries < 1000 && !seen; tries++) {
         int policies[N];
@@ -277,10 +277,35 @@ static void workers_take_nobodys_core(void **state)
     cdz_pool_destroy(pool);
 }
 
+static atomic_uint n_begun, n_ended;
+
+static void *note_begin(void)
+{
+    atomic_fetch_add(&n_begun, 1);
+    return &n_begun;
+}
+
+static void note_end(void *begun)
+{
+    n_ended += begun == &n_begun;
+}
+
+static void its_threads_begin_and_end(void **state)
+{
+    (void)state;
+    static const cdz_on_thread notes = {note_begin, note_end};
+    cdz_pool *pool = cdz_pool_create(3, 64, &notes);
+    const uint32_t threads = cdz_pool_threads(pool);
+    run_counting(pool, 1, 200);
+    cdz_pool_destroy(pool);
+    assert_int_equal(n_begun, threads - 1);
+    assert_int_equal(n_ended, threads - 1);
+}
+
 static void scratch_grows_between_jobs(void **state)
 {
     (void)state;
-    cdz_pool *pool = cdz_pool_create(3, 64);
+    cdz_pool *pool = cdz_pool_create(3, 64, NULL);
     run_counting(pool, 1, 200);
     for (size_t bytes = 64; bytes < 1u << 20; bytes *= 4) {
         assert_true(cdz_pool_reserve(pool, bytes));
@@ -376,6 +401,7 @@ int main(void)
         cmocka_unit_test(a_held_up_worker_holds_nobody_up),
         cmocka_unit_test(as_many_work_as_are_to),
         cmocka_unit_test(workers_take_nobodys_core),
+        cmocka_unit_test(its_threads_begin_and_end),
         cmocka_unit_test(scratch_grows_between_jobs),
         cmocka_unit_test(backends_beside_each_other),
         cmocka_unit_test(cores_are_counted_within_the_mask),

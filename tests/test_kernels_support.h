@@ -79,7 +79,7 @@ static inline fenced random_weights(rng *r, cdz_dtype dtype, size_t n)
 static inline cdz_backend *make_backend(const char *variant, uint32_t n_threads)
 {
     char why[256] = "";
-    const cdz_cpu_options options = {variant, n_threads};
+    const cdz_cpu_options options = {.variant = variant, .n_threads = n_threads};
     cdz_backend *b = cdz_cpu_backend_create(&options, why, sizeof why);
     if (!b) fail_msg("%s", why);
     return b;

@@ -182,7 +182,7 @@ static void the_interface_takes_a_type(void **state)
 static int bring_panels(cdz_weights *w, int most)
 {
     char why[256] = "";
-    const cdz_cpu_options how = {NULL, 2};
+    const cdz_cpu_options how = {.n_threads = 2};
     cdz_backend *backend = cdz_cpu_backend_create(&how, why, sizeof why);
     int done = 0;
     assert_non_null(backend);

@@ -21,7 +21,8 @@ static store open_store(uint32_t n_blocks)
 {
     store s = {0};
     char why[256];
-    s.backend = cdz_cpu_backend_create(&(cdz_cpu_options){"scalar", 1}, why, sizeof why);
+    s.backend = cdz_cpu_backend_create(&(cdz_cpu_options){.variant = "scalar", .n_threads = 1}, why,
+                                       sizeof why);
     assert_non_null(s.backend);
     s.budget.limit = n_blocks * s.backend->api->kv_block_bytes(s.backend, &shape);
     return s;

@@ -214,7 +214,8 @@ int main(int argc, char **argv)
 {
     char why[256] = "";
     const char *variant = argc > 1 ? argv[1] : NULL;
-    const cdz_cpu_options options = {variant, argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0};
+    const cdz_cpu_options options = {
+        .variant = variant, .n_threads = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0};
     const size_t most_rows = argc > 3 ? strtoul(argv[3], NULL, 10) : 512;
     const size_t types = argc > 4 ? strtoul(argv[4], NULL, 10) : N_TYPES;
     cdz_backend *b = cdz_cpu_backend_create(&options, why, sizeof why);

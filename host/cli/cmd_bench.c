@@ -378,7 +378,7 @@ static cdz_status prepare(bench *b, const options *o, cdz_error *err)
     b->report.device = cdz_runtime_device(b->session->runtime)->api->device;
     b->report.open_ms = b->session->open_s * 1e3;
     CDZ_TRY(settle_lengths(b, err));
-    const cdz_cpu_options cpu = {b->report.variant, b->report.threads};
+    const cdz_cpu_options cpu = {.variant = b->report.variant, .n_threads = b->report.threads};
     b->backend = cdz_cpu_backend_create(&cpu, why, sizeof why);
     if (!b->backend) return cdz_err(err, CDZ_E_NOMEM, "%s", why);
     if (!allocate_rounds(b, &b->prefill) || !allocate_rounds(b, &b->decode) || !allocate_data(b))

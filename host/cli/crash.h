@@ -1,5 +1,5 @@
 /* crash.h - one sentence when a plugin's code in this process crashes. The program still dies of the signal.
- * A stack that is full is told on the program's first thread and the engine's; the backend's have no spare one for handlers. */
+ * A stack that is full is told too, on the threads that call plugins: the first, the engine's, the backend's. */
 #ifndef CDZ_HOST_CLI_CRASH_H
 #define CDZ_HOST_CLI_CRASH_H
 

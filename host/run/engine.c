@@ -163,10 +163,13 @@ static cdz_status keep_wish(cdz_engine *engine, const cdz_device_wish *wish, cdz
     return cdz_device_check_name(&engine->wish, err);
 }
 
+/* A row-wise processor's calls come on the backend's threads too. */
+static const cdz_on_thread on_thread = {cdz_stack_begin, cdz_stack_end};
+
 static cdz_status start_parts(cdz_engine *engine, const cdz_engine_options *options, cdz_error *err)
 {
     char why[256] = "";
-    const cdz_cpu_options cpu = {options->cpu_variant, options->n_threads};
+    const cdz_cpu_options cpu = {options->cpu_variant, options->n_threads, &on_thread};
     /* However short memory gets, a pass has room for some wants: a tick in which nothing goes on would be the last. */
     engine->wants = malloc(FEW_WANTS * sizeof *engine->wants);
     if (!engine->wants) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the engine");

@@ -229,7 +229,7 @@ cdz_backend *cdz_cpu_backend_create(const cdz_cpu_options *options, char *why, s
     if (!v) return NULL;
     const uint32_t threads = options->n_threads ? options->n_threads : cdz_machine_cores();
     cpu_backend *cpu = cdz_aligned_zeroed(sizeof *cpu);
-    if (cpu) cpu->pool = cdz_pool_create(threads, cdz_matmul_scratch_bytes());
+    if (cpu) cpu->pool = cdz_pool_create(threads, cdz_matmul_scratch_bytes(), options->on_thread);
     if (!cpu || !cpu->pool) {
         snprintf(why, why_bytes, "out of memory for a CPU backend of %u threads", (unsigned)threads);
         cdz_aligned_free(cpu);

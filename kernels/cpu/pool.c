@@ -69,6 +69,7 @@ struct cdz_pool {
     uint32_t count;
     size_t scratch_bytes;
     void *scratch; /* the caller's */
+    const cdz_on_thread *on_thread;
     slot *claimed;
     uint64_t n_recaptured;
     worker *workers; /* (n_workers) */
@@ -203,24 +204,32 @@ static void yield_to_whoever_runs(void)
         (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &param); /* refused: as before */
 }
 
-static void *worker_main(void *argument)
+static void work(cdz_pool *pool, worker *w)
 {
-    worker *w = argument;
-    cdz_pool *pool = w->pool;
-    cdz_machine_set_rounding();
-    yield_to_whoever_runs();
-#ifdef CDZ_CHECKED
-    n_as_worker = 1;
-#endif
     for (unsigned seen = 0;;) {
         seen = await_signal(pool, seen);
         await_turn(pool, w);
-        if (atomic_load(&pool->stopping)) return NULL;
+        if (atomic_load(&pool->stopping)) return;
         slot *s = pin_current(pool, w);
         if (!s) continue;
         draw_all(s, w->scratch);
         atomic_store(&w->pin, 0);
     }
+}
+
+static void *worker_main(void *argument)
+{
+    worker *w = argument;
+    const cdz_on_thread *on_thread = w->pool->on_thread;
+    void *begun = on_thread ? on_thread->begin() : NULL;
+    cdz_machine_set_rounding();
+    yield_to_whoever_runs();
+#ifdef CDZ_CHECKED
+    n_as_worker = 1;
+#endif
+    work(w->pool, w);
+    if (on_thread) on_thread->end(begun);
+    return NULL;
 }
 
 static void call_workers(cdz_pool *pool, size_t n)
@@ -450,7 +459,7 @@ static void start_workers(cdz_pool *pool, uint32_t n)
     atomic_store(&pool->used, pool->n_workers);
 }
 
-cdz_pool *cdz_pool_create(uint32_t n_threads, size_t scratch_bytes)
+cdz_pool *cdz_pool_create(uint32_t n_threads, size_t scratch_bytes, const cdz_on_thread *on_thread)
 {
     if (n_threads < 1) n_threads = 1;
     if (n_threads > CDZ_POOL_MAX_THREADS) n_threads = CDZ_POOL_MAX_THREADS;
@@ -458,6 +467,7 @@ cdz_pool *cdz_pool_create(uint32_t n_threads, size_t scratch_bytes)
     if (!pool) return NULL;
     pool->n_slots = (size_t)n_threads + 1;
     pool->scratch_bytes = scratch_bytes;
+    pool->on_thread = on_thread;
     pool->scratch = cdz_aligned_zeroed(scratch_bytes);
     pool->slots = cdz_aligned_zeroed(pool->n_slots * sizeof *pool->slots);
     pool->workers = cdz_aligned_zeroed(n_threads * sizeof *pool->workers);

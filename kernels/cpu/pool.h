@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "cpu/numa.h"
+#include "kernels.h"
 
 enum { CDZ_POOL_MAX_THREADS = 1024 };
 
@@ -33,8 +34,8 @@ typedef struct cdz_job {
     uint64_t reads; /* names the changeable memory that compute reads besides the operands; 0: none */
 } cdz_job;
 
-/* NULL when out of memory. Threads that cannot be started are done without. */
-cdz_pool *cdz_pool_create(uint32_t n_threads, size_t scratch_bytes);
+/* NULL when out of memory. Threads that cannot be started are done without. on_thread (NULL: nothing) outlives the pool. */
+cdz_pool *cdz_pool_create(uint32_t n_threads, size_t scratch_bytes, const cdz_on_thread *on_thread);
 void cdz_pool_destroy(cdz_pool *pool);
 
 uint32_t cdz_pool_threads(const cdz_pool *pool);

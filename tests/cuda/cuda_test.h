@@ -67,7 +67,7 @@ static inline void open_run(run *t, int argc, char **argv)
         printf("skipped device: %s\n", why);
         exit(77);
     }
-    const cdz_cpu_options scalar = {"scalar", 1};
+    const cdz_cpu_options scalar = {"scalar", 1, NULL};
     t->cpu = cdz_cpu_backend_create(&scalar, why, sizeof why);
     t->strict = open_device(t->entry, CDZ_PRECISION_AUTO, true);
     t->f32 = open_device(t->entry, CDZ_PRECISION_F32, false);

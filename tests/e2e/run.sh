@@ -425,6 +425,7 @@ crashes "an abort in apply" ABRT ": crashed (SIGABRT) in apply;" -s pipeline.pro
 crashes "in begin" SEGV ": crashed (SIGSEGV) in begin;" -s pipeline.processors=test.misdeed -s test.misdeed.begin=segv
 crashes "a drafter" SEGV "_draft: crashed (SIGSEGV) in propose;" -s pipeline.drafter=test.misdeed_draft -s test.misdeed_draft.deed=segv -s do_sample=no
 crashes "a recursion in apply" SEGV ": crashed (SIGSEGV) in apply: its stack of " -s pipeline.processors=test.misdeed -s test.misdeed.deed=deep
+crashes "a recursion in apply on all threads" SEGV ": crashed (SIGSEGV) in apply: its stack of " --threads 8 -s num_return_sequences=8 -s pipeline.processors=test.misdeed -s test.misdeed.deed=deep
 crashes "a recursion in run" SEGV "_loop: crashed (SIGSEGV) in run: its stack of " -s pipeline.strategy=test.misdeed_loop -s test.misdeed_loop.deed=deep
 # fibres that are threads have the system's stacks, where such a row has room
 [ "${CADENZA_FIBRES:-}" = threads ] || crashes "a row among a loop's variables" SEGV "_loop: crashed (SIGSEGV) in run: its stack of " -s pipeline.strategy=test.misdeed_loop -s test.misdeed_loop.deed=wide
