@@ -14,9 +14,10 @@
 #include <cmocka.h>
 
 #include "base/file.h"
+#include "base/sanitized.h"
 #include "cadenza/cadenza.h"
 
-#ifdef CADENZA_TSAN /* has a last word */
+#if CDZ_WITH_TSAN /* has a last word */
 #define EARLY "66"
 #else
 #define EARLY "7"
@@ -337,10 +338,10 @@ static void misdeeds(void **state)
         char ini[512];
         cdz_error err = {0};
         cdz_result *result = NULL;
-#ifdef CADENZA_SANITIZED /* no limit of memory, and code of their own */
+#if CDZ_SANITIZED /* no limit of memory, and code of their own */
         if (strcmp(c->deed, "memory") == 0) continue;
 #endif
-#ifdef CADENZA_TSAN /* its fork takes locks of its own first */
+#if CDZ_WITH_TSAN /* its fork takes locks of its own first */
         if (strcmp(c->deed, "fork") == 0) continue;
 #endif
         misdeed_ini("deed", c->deed, ini, sizeof ini);

@@ -387,7 +387,7 @@ static int open_with_little_memory(const char *name, const char *sentence)
         const struct rlimit limit = {bytes, bytes};
         cdz_tensors set;
         cdz_error err = {0};
-        if (!CDZ_WITH_ASAN && !CDZ_WITH_TSAN) setrlimit(RLIMIT_DATA, &limit);
+        if (!CDZ_SANITIZED) setrlimit(RLIMIT_DATA, &limit);
         cdz_status st = cdz_tensors_open(path_of(name), &set, &err);
         if (!strstr(err.text, sentence)) fprintf(stderr, "%s: %s\n", name, err.text);
         int code = strstr(err.text, sentence) ? (int)st : 100;

@@ -20,7 +20,10 @@
 #define CDZ_WITH_TSAN 0
 #endif
 
+/* Either: what it adds to a process takes memory, addresses and threads of its own. */
+#define CDZ_SANITIZED (CDZ_WITH_ASAN || CDZ_WITH_TSAN)
+
 /* A sanitizer whose malloc stands in the place of the C library's. */
-#define CDZ_WITH_OWN_HEAP (CDZ_WITH_ASAN || CDZ_WITH_TSAN || CDZ_HAS_FEATURE(memory_sanitizer))
+#define CDZ_WITH_OWN_HEAP (CDZ_SANITIZED || CDZ_HAS_FEATURE(memory_sanitizer))
 
 #endif

@@ -5,11 +5,15 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-enum { SPARE_BYTES = 64 * 1024 };
+enum {
+    SPARE_BYTES = 64 * 1024,
+    FIRST_THREADS_GAP = 1 << 20 /* the kernel maps nothing there (stack_guard_gap: 256 pages) */
+};
 
 _Thread_local cdz_stack cdz_stack_now;
 
-/* Whether a thread's guard counts to its stack differs between C libraries: both are taken. */
+/* Whether a thread's guard counts to its stack differs between C libraries: both are taken. The process's first thread has
+ * none: its stack grows to a limit, with the kernel's gap below. */
 static void note_own(void)
 {
     pthread_attr_t attr;
@@ -17,8 +21,10 @@ static void note_own(void)
     size_t bytes = 0, guard = 0;
     if (pthread_getattr_np(pthread_self(), &attr) != 0) return;
     if (pthread_attr_getstack(&attr, &lowest, &bytes) == 0 &&
-        pthread_attr_getguardsize(&attr, &guard) == 0)
-        cdz_stack_now = (cdz_stack){(uintptr_t)lowest - guard, (uintptr_t)lowest + guard, bytes};
+        pthread_attr_getguardsize(&attr, &guard) == 0) {
+        const size_t below = guard > 0 ? guard : FIRST_THREADS_GAP;
+        cdz_stack_now = (cdz_stack){(uintptr_t)lowest - below, (uintptr_t)lowest + guard, bytes};
+    }
     pthread_attr_destroy(&attr);
 }
 

@@ -14,8 +14,7 @@
 enum { CDZ_STACK_GUARD = 4 << 20 };
 
 typedef struct cdz_stack {
-    uintptr_t guard,
-        end; /* a fault in [guard, end) comes from below the stack; 0, 0: nobody has said so */
+    uintptr_t guard, end; /* a fault at guard <= address < end is below the stack; 0, 0: not known */
     size_t bytes;
 } cdz_stack;
 

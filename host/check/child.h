@@ -68,7 +68,7 @@ double cdz_random_unit(uint64_t *state);                /* [0, 1) */
 
 /* --- faults: fault.c --- */
 /* From now on a fault in a region of the verdict becomes a failure that names it. */
-bool cdz_fault_watch(cdz_verdict *verdict);
+void cdz_fault_watch(cdz_verdict *verdict);
 bool cdz_fault_region(const void *lo, size_t bytes, const void *from, uint32_t unit,
                       const char *name);
 

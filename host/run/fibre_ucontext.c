@@ -23,7 +23,7 @@
 #endif
 
 /* Instrumented frames are several times larger. */
-#if CDZ_WITH_ASAN || CDZ_WITH_TSAN
+#if CDZ_SANITIZED
 enum { STACK_BYTES = 1024 * 1024 };
 #else
 enum { STACK_BYTES = 256 * 1024 };

@@ -26,9 +26,7 @@
 #include "isolate/denied.h"
 #include "worker/worker.h"
 
-#define SANITIZED (CDZ_WITH_ASAN || CDZ_WITH_TSAN)
-
-#if SANITIZED
+#if CDZ_SANITIZED
 /* Faults of the plugin end the process as they do elsewhere; a report could not be written anyway. */
 #define OPTIONS "handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigfpe=0:handle_sigill=0:"
 CDZ_EXPORT const char *__asan_default_options(void);
@@ -66,7 +64,7 @@ void cdz_confine_limits(void)
 #ifdef SYS_close_range
     (void)syscall(SYS_close_range, CDZ_ISOLATE_PLUGIN_FD + 1, ~0U, 0);
 #endif
-#if !SANITIZED /* their shadow memory takes terabytes of addresses */
+#if !CDZ_SANITIZED /* their shadow memory takes terabytes of addresses */
     limit(RLIMIT_AS, MEMORY_BYTES, MEMORY_BYTES);
 #endif
     limit(RLIMIT_CPU, CPU_SECONDS, RLIM_INFINITY); /* the host moves the soft one on */
@@ -141,7 +139,7 @@ static const int always[] = {
 #ifdef SYS_rseq
     SYS_rseq,
 #endif
-#if SANITIZED
+#if CDZ_SANITIZED
     SYS_sigaltstack,  SYS_write,           SYS_readlink,      SYS_prctl,
     SYS_getrlimit,    SYS_clock_nanosleep, SYS_nanosleep,     SYS_sched_getaffinity,
 #endif

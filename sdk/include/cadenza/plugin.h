@@ -12,7 +12,7 @@
  *   [row]     any thread, several at once on different rows; may not allocate, block or keep pointers
  *   [any]     any thread, any time
  * Stack. [engine] calls may come on a fibre with 256 KiB: rows of scores and other large pieces come from cdz_scratch or
- * cdz_alloc, not from local variables. What overflows it ends the program, which says so.
+ * cdz_alloc, not from local variables. What overflows it ends the process; `cadenza` names the plugin first.
  * Ownership. What a call gives you is borrowed until the call returns, unless its line says otherwise.
  * Errors. Return a cdz_status; before returning one that is not CDZ_OK, say why: return cdz_fail(step, ...).
  * Versions. A host of ABI 1.n loads what was built for 1.0 to 1.n, for ever; a later minor or another major is refused
