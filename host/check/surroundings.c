@@ -76,14 +76,40 @@ static void *handler_of(int number)
     return at;
 }
 
-/* A thread that was joined is in the kernel's list a moment longer: one that stays half a second is there to stay. */
+/* Is a thread on its way out? One that was joined is in the kernel's list a moment longer. */
+static bool is_ending(const char *id)
+{
+    enum { ENDING = 4 }; /* PF_EXITING of proc(5)'s flags */
+    char path[64], line[512];
+    unsigned flags = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", id);
+    FILE *file = fopen(path, "re");
+    if (!file) return true;
+    const char *after = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+    fclose(file);
+    return !after ||
+           (sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & ENDING);
+}
+
+static uint32_t count_threads_now(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    uint32_t n = 0;
+    if (!dir) return 0;
+    for (const struct dirent *e = readdir(dir); e; e = readdir(dir))
+        n += e->d_name[0] != '.' && !is_ending(e->d_name);
+    closedir(dir);
+    return n;
+}
+
+/* One that nobody joins may need a moment to end: one that stays half a second is there to stay. */
 static uint32_t count_threads(uint32_t expected)
 {
     const struct timespec moment = {.tv_nsec = 5000000};
-    uint32_t n = count_entries("/proc/self/task");
+    uint32_t n = count_threads_now();
     for (int tries = 0; n > expected && tries < 100; tries++) {
         nanosleep(&moment, NULL);
-        n = count_entries("/proc/self/task");
+        n = count_threads_now();
     }
     return n;
 }
@@ -97,7 +123,7 @@ static void *end_at_once(void *arg)
 /* A process's first thread brings one of the sanitizer's with it, which stays. */
 static uint32_t count_first(void)
 {
-    const uint32_t n = count_entries("/proc/self/task");
+    const uint32_t n = count_threads_now();
     pthread_t thread;
     if (pthread_create(&thread, NULL, end_at_once, NULL) == 0) pthread_join(thread, NULL);
     return count_threads(n + 1);
@@ -105,7 +131,7 @@ static uint32_t count_first(void)
 #else
 static uint32_t count_first(void)
 {
-    return count_entries("/proc/self/task");
+    return count_threads_now();
 }
 #endif
 
@@ -170,8 +196,7 @@ bool cdz_surroundings_changed(const cdz_surroundings *was, char *what, size_t by
     if (is.n_files != was->n_files)
         return snprintf(what, bytes, "how many files are open (%u, were %u)", is.n_files,
                         was->n_files) > 0;
-    /* Fewer are no fault of a plugin's: one that had been joined was still in the list. */
-    if (is.n_threads > was->n_threads)
+    if (is.n_threads != was->n_threads)
         return snprintf(what, bytes, "how many threads there are (%u, was %u)", is.n_threads,
                         was->n_threads) > 0;
     return false;
