@@ -32,6 +32,7 @@ static const char examples[] = "\n"
 typedef struct parity {
     cdz_cli_options options;
     bool all, optional, verbose, many; /* many: several paths */
+    bool has_head;                     /* of the table printed */
     const char *only;
     cdz_runtime *runtime;
     cdz_pipeline *pipeline;
@@ -320,6 +321,14 @@ static cdz_status open_folder(parity *p, folder *f, cdz_error *err)
     return cdz_model_open(p->runtime, f->path, &how, &f->model, err);
 }
 
+/* Once, when there is something to say below it: a folder that cannot be opened has no table. */
+static void need_head(parity *p)
+{
+    if (p->has_head) return;
+    p->has_head = true;
+    printf("%-40s %7s %7s %12s %9s\n", "cases of", "passed", "failed", "unsupported", "optional");
+}
+
 static void print_row(const char *name, const cdz_parity_count *c)
 {
     printf("%-40s %7u %7u %12u %9u\n", name, c->passed, c->failed, c->unsupported, c->optional);
@@ -338,11 +347,13 @@ static int replay_folder(parity *p, const char *path)
     folder f = {.path = path};
     cdz_error err = {0};
     int status = CDZ_EXIT_OK;
-    if (open_folder(p, &f, &err) == CDZ_OK) {
+    const cdz_status opened = open_folder(p, &f, &err);
+    if (opened == CDZ_OK || opened == CDZ_E_UNSUPPORTED) need_head(p);
+    if (opened == CDZ_OK) {
         run_cases(p, &f);
         print_row(path, &f.count);
         add(&p->total, &f.count);
-    } else if (err.code == CDZ_E_UNSUPPORTED) {
+    } else if (opened == CDZ_E_UNSUPPORTED) {
         f.count.unsupported = f.cases.len;
         print_row(path, &f.count);
         if (p->verbose) printf("unsupported %s\n", err.text);
@@ -370,12 +381,14 @@ static int replay(parity *p, const char *path)
     struct stat st;
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
         cdz_parity_count count = {0};
+        need_head(p);
         int status = cdz_parity_vectors(path, p->runtime->registry, p->verbose, &count);
         if (status == CDZ_EXIT_OK) print_row(path, &count);
         add(&p->total, &count);
         return status;
     }
     if (p->many && !has_cases(path)) { /* a detector, a tokenizer beside the models */
+        need_head(p);
         printf("%-40s no cases\n", path);
         return CDZ_EXIT_OK;
     }
@@ -404,14 +417,11 @@ static int replay_all(parity *p, char **paths, int n)
         opened = cdz_session_pipeline(&session, &p->options, NULL, &p->pipeline, &err);
     if (opened == CDZ_OK) opened = cdz_pipeline_set(p->pipeline, "quirks", "yes", &err);
     int status = opened == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
-    if (opened == CDZ_OK)
-        printf("%-40s %7s %7s %12s %9s\n", "cases of", "passed", "failed", "unsupported",
-               "optional");
     for (int i = 0; opened == CDZ_OK && i < n; i++) {
         int one = replay(p, paths[i]);
         if (status == CDZ_EXIT_OK) status = one;
     }
-    if (opened == CDZ_OK && n > 1) print_row("all", &p->total);
+    if (p->has_head && n > 1) print_row("all", &p->total);
     cdz_pipeline_free(p->pipeline);
     cdz_close(p->runtime);
     return status == CDZ_EXIT_OK && p->total.failed ? CDZ_EXIT_FAILURE : status;
