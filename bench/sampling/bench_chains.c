@@ -108,7 +108,6 @@ static void choose_by_leaders(bench *b)
 {
     stages(b);
     b->token = cdz_torch_draw_scores(&b->rng, b->x, b->n, b->scratch);
-    b->verdict = b->token >= 0 ? CDZ_FUSED : CDZ_FUSE_CLOSE;
     if (b->token < 0) choose(b);
 }
 

@@ -2,7 +2,7 @@
  *
  * Where other programs want the same cores, more threads are not always faster: those that are on a core wait for one
  * that is not, and its neighbour keeps it waiting for a time slice. Whether that is so depends on the system's scheduler, so
- * it is tried: while the engine's thread gets nearly all of its time nothing is, but where it is kept from its core a stretch of
+ * it is tried: while the engine's thread has three quarters of a core nothing is, but where it has less a stretch of
  * passes runs on fewer threads, and what was faster stays. On fewer, more are tried again every few seconds, since neighbours go.
  * Numbers do not depend on it: a row has the same bits on any number of threads.
  *
