@@ -22,6 +22,7 @@ import time
 from peers import Worker, ids, memory
 
 HERE = pathlib.Path(__file__).resolve().parent
+ONE_THREAD = "cadenza, 1 thread"
 REST_S = 0.4  # between two turns: threads of the one before stop spinning
 
 
@@ -117,9 +118,11 @@ def spec_of(a, models, kind):
     return {"gguf": str(models.gguf(kind)), "folder": str(models.folder()), "threads": a.threads, "context": a.context}
 
 
-def programs(a, models, kind, missing):
+def programs(a, models, kind, missing, one_thread):
     """By name, those that are there; why the others are not goes to missing."""
     found = {"cadenza": Cadenza(a, models.gguf(kind))}
+    if one_thread:
+        found[ONE_THREAD] = Cadenza(a, models.gguf(kind), 1)
     wanted = ["llama.cpp"] + (["transformers"] if kind == "bf16" else []) + (["CTranslate2"] if kind == "q8_0" else [])
     for name in wanted:
         if name not in a.peers:
@@ -179,7 +182,7 @@ def turns(a, found, order, missing, what):
                 seconds[name] = []
             elif r:
                 seconds[name].append(answer["seconds"])
-                if "fraction" in answer:
+                if name == "cadenza" and "fraction" in answer:
                     fractions.append(answer["fraction"])
     return {name: s for name, s in seconds.items() if s}, fractions
 
@@ -200,11 +203,12 @@ def rows_of(seconds, fractions, per_turn, unit, what):
     return rows
 
 
-def compare(a, models, missing, plan):
-    """plan: (what, order, units of one turn, unit) of each comparison within one type of weights."""
+def compare(a, models, missing, plan, one_thread=False):
+    """plan: (what, order, units of one turn, unit) of each comparison within one type of weights. one_thread: Cadenza's own
+    takes turns too."""
     rows = []
     for kind in a.types:
-        found = programs(a, models, kind, missing)
+        found = programs(a, models, kind, missing, one_thread)
         for n in a.neighbours:
             for what, order, per_turn, unit in plan:
                 what = {"weights": kind, "neighbours": n, **what}
@@ -219,16 +223,7 @@ def compare(a, models, missing, plan):
 
 def bench_decode(a, models, missing):
     order = {"do": "decode", "context": a.context, "n": a.new_tokens, "batch": 1}
-    rows = compare(a, models, missing, [({}, order, 1, "tokens/s")])
-    if any(a.neighbours):  # what one thread alone does, for the worst case
-        for kind in a.types:
-            for n in a.neighbours:
-                what = {"weights": kind, "neighbours": n, "threads": 1}
-                say(", ".join(f"{k} {v}" for k, v in what.items()))
-                with Neighbours(n):
-                    seconds, fractions = turns(a, {"cadenza": Cadenza(a, models.gguf(kind), 1)}, order, missing, what)
-                rows += rows_of(seconds, fractions, 1, "tokens/s", what)
-    return rows
+    return compare(a, models, missing, [({}, order, 1, "tokens/s")], one_thread=any(a.neighbours))
 
 
 def bench_prefill(a, models, missing):
@@ -333,7 +328,7 @@ def cadenza_memory(a, model):
 def bench_memory(a, models, missing):
     rows = []
     for kind in a.types:
-        found = programs(a, models, kind, missing)
+        found = programs(a, models, kind, missing, one_thread=False)
         for name, program in found.items():
             if name == "cadenza":
                 seen = cadenza_memory(a, models.gguf(kind))
@@ -361,7 +356,7 @@ def machine(a):
 
 
 def table(rows):
-    columns = [c for c in ("weights", "sequences", "prompt", "neighbours", "threads", "program") if any(c in r for r in rows)]
+    columns = [c for c in ("weights", "sequences", "prompt", "neighbours", "program") if any(c in r for r in rows)]
     if all(r.get("neighbours", 0) == 0 for r in rows) and "neighbours" in columns:
         columns.remove("neighbours")
     lines = ["| " + " | ".join(columns) + " | " + rows[0]["unit"] + ", median | lowest | highest | Cadenza is | of the limit |",

@@ -13,6 +13,8 @@ import pathlib
 import subprocess
 import sys
 
+from compare import ONE_THREAD
+
 HERE = pathlib.Path(__file__).resolve().parent
 TYPES = ("bf16", "q8_0", "q4_0", "q4_k")
 LIMIT, LLAMA = "its read limit", "llama.cpp"
@@ -57,8 +59,7 @@ class Results:
 
     def one(self, bench, shape, **what):
         for row in self.rows(bench, shape):
-            if all(row.get(k, 0 if k == "neighbours" else None) == v for k, v in what.items()) and \
-                    ("threads" in what or "threads" not in row):
+            if all(row.get(k, 0 if k == "neighbours" else None) == v for k, v in what.items()):
                 return row
         return None
 
@@ -79,12 +80,6 @@ def fair_share(results, shape, kind, threads, cores, n):
         return None
     share = min(1, cores / (threads + n))
     return busy["median"] / quiet["median"] / share
-
-
-def own_thread(results, shape, kind, n):
-    both = results.one("decode", shape, program="cadenza", weights=kind, neighbours=n)
-    one = results.one("decode", shape, program="cadenza", weights=kind, neighbours=n, threads=1)
-    return both["median"] / one["median"] if both and one else None
 
 
 def targets(a, results):
@@ -114,7 +109,7 @@ def targets(a, results):
             if n == 1:
                 yield work, "its fair share", 0.85, fair_share(results, first, kind, a.threads, cores, n)
                 yield work, LLAMA, 2.5, results.times("decode", first, LLAMA, weights=kind, neighbours=n)
-            yield work, "its own single thread", 1.0, own_thread(results, first, kind, n)
+            yield work, "its own single thread", 1.0, results.times("decode", first, ONE_THREAD, weights=kind, neighbours=n)
     for row in results.rows("speculation", first):
         if "target" in row:
             yield row["work"], "plain greedy", row["target"], row["times"]
