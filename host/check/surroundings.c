@@ -53,15 +53,21 @@ static uint64_t hash_environment(void)
     return hash;
 }
 
-/* Entries of a folder of /proc; 0 where there is none. */
-static uint32_t count_entries(const char *path)
+/* Entries of a folder of /proc, but for those that `leave` is true of (NULL: all); 0 where there is none. */
+static uint32_t count_entries(const char *path, bool (*leave)(const char *name))
 {
     DIR *dir = opendir(path);
     uint32_t n = 0;
     if (!dir) return 0;
-    for (const struct dirent *e = readdir(dir); e; e = readdir(dir)) n += e->d_name[0] != '.';
+    for (const struct dirent *e = readdir(dir); e; e = readdir(dir))
+        n += e->d_name[0] != '.' && !(leave && leave(e->d_name));
     closedir(dir);
     return n;
+}
+
+static uint32_t count_files(void)
+{
+    return count_entries("/proc/self/fd", NULL);
 }
 
 static void *handler_of(int number)
@@ -93,13 +99,7 @@ static bool is_ending(const char *id)
 
 static uint32_t count_threads_now(void)
 {
-    DIR *dir = opendir("/proc/self/task");
-    uint32_t n = 0;
-    if (!dir) return 0;
-    for (const struct dirent *e = readdir(dir); e; e = readdir(dir))
-        n += e->d_name[0] != '.' && !is_ending(e->d_name);
-    closedir(dir);
-    return n;
+    return count_entries("/proc/self/task", is_ending);
 }
 
 /* One that nobody joins may need a moment to end: one that stays half a second is there to stay. */
@@ -145,7 +145,7 @@ static void look(cdz_surroundings *s)
     s->environment = hash_environment();
     pthread_sigmask(SIG_BLOCK, NULL, &s->blocked);
     for (int i = 1; i < SIGNALS; i++) s->handlers[i] = handler_of(i);
-    s->n_files = count_entries("/proc/self/fd");
+    s->n_files = count_files();
 }
 
 cdz_surroundings *cdz_surroundings_note(cdz_arena *arena)
@@ -160,7 +160,7 @@ cdz_surroundings *cdz_surroundings_note(cdz_arena *arena)
 
 void cdz_surroundings_forgive_files(cdz_surroundings *s)
 {
-    s->n_files = count_entries("/proc/self/fd");
+    s->n_files = count_files();
 }
 
 static bool same_blocked(const sigset_t *a, const sigset_t *b)

@@ -1,4 +1,4 @@
-/* Calls itself once for each token it has seen, and forgets where to stop. */
+/* A recursion that ends too late. */
 #include "bad.h"
 
 enum { DEEP = 1 << 20 }; /* with 1 KiB each, far more than any stack has; an end all the same */
