@@ -371,6 +371,10 @@ def table(rows):
     return "\n".join(lines)
 
 
+def counts(text):
+    return [int(n) for n in text.split(",")]
+
+
 SETTINGS = ("threads", "rounds", "context", "new_tokens", "prompt_tokens", "activations")
 BENCHES = {"decode": bench_decode, "prefill": bench_prefill, "batch": bench_batch, "load": bench_load,
            "memory": bench_memory}
@@ -389,7 +393,7 @@ def options():
     ap.add_argument("--new-tokens", type=int, default=32)
     ap.add_argument("--prompt-tokens", type=int, default=512)
     ap.add_argument("--sizes", default="1,8,32", help="of batches")
-    ap.add_argument("--neighbours", default="0", help="busy processes beside, one run for each: 0,1,2")
+    ap.add_argument("--neighbours", type=counts, default="0", help="busy processes beside, one run for each: 0,1,2")
     ap.add_argument("--activations", default="auto", help="Cadenza's: auto, f32, int8 or bf16")
     ap.add_argument("--build", default="build-bench")
     ap.add_argument("--cadenza", help="the program; default: the build's")
@@ -398,7 +402,6 @@ def options():
     a.cadenza = a.cadenza or os.path.join(a.build, "bin", "cadenza")
     a.types, a.peers = a.types.split(","), a.peers.split(",")
     a.sizes = [int(s) for s in a.sizes.split(",")]
-    a.neighbours = [int(n) for n in a.neighbours.split(",")]
     return a
 
 
