@@ -49,11 +49,14 @@ class Targets(unittest.TestCase):
         self.assertIsNone(found["decode, s, q8_0", "llama.cpp"][1])
 
     def test_a_share_of_the_cores(self):
-        rows = [self.row("cadenza", 0, 30), self.row("cadenza", 1, 20), self.row("cadenza", 1, 16, threads=1)]
         results = targets.Results("nowhere")
-        results.rows = lambda *_: rows
+        results.rows = lambda *_: [self.row("cadenza", 0, 30), self.row("cadenza", 1, 20)]
         self.assertAlmostEqual(targets.fair_share(results, "s", "bf16", 2, 2, 1), 1.0)
-        self.assertAlmostEqual(targets.own_thread(results, "s", "bf16", 1), 1.25)
+
+    def test_its_own_single_thread(self):
+        one = compare.ONE_THREAD
+        rows = [self.row("cadenza", 0, 30), self.row(one, 0, 20, 1.5), self.row("cadenza", 1, 20), self.row(one, 1, 16, 1.25)]
+        self.assertEqual(self.found(rows)["decode beside 1 busy, s, bf16", "its own single thread"], (1.0, 1.25))
 
     def test_the_table_says_what_was_reached(self):
         lines = targets.table([("a", "b", 2, 2.5), ("a", "c", 2, 1.999), ("a", "d", 2, None)]).split("\n")
