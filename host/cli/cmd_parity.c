@@ -321,7 +321,7 @@ static cdz_status open_folder(parity *p, folder *f, cdz_error *err)
     return cdz_model_open(p->runtime, f->path, &how, &f->model, err);
 }
 
-/* Once, when there is something to say below it: a folder that cannot be opened has no table. */
+/* Once, when there is something to say below it: a folder or file that cannot be read has no table. */
 static void need_head(parity *p)
 {
     if (p->has_head) return;
@@ -369,6 +369,23 @@ static int replay_folder(parity *p, const char *path)
     return status;
 }
 
+static int replay_vectors(parity *p, const char *path)
+{
+    cdz_arena arena = {0};
+    cdz_error err = {0};
+    const cdz_json *cases;
+    cdz_parity_count count = {0};
+    const cdz_status read = cdz_parity_read_vectors(path, &arena, &cases, &err);
+    if (read == CDZ_OK) {
+        need_head(p);
+        cdz_parity_vectors(cases, p->runtime->registry, p->verbose, &count);
+        print_row(path, &count);
+        add(&p->total, &count);
+    }
+    cdz_arena_free(&arena);
+    return read == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
+}
+
 static bool has_cases(const char *at)
 {
     char path[4096];
@@ -379,14 +396,7 @@ static bool has_cases(const char *at)
 static int replay(parity *p, const char *path)
 {
     struct stat st;
-    if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
-        cdz_parity_count count = {0};
-        need_head(p);
-        int status = cdz_parity_vectors(path, p->runtime->registry, p->verbose, &count);
-        if (status == CDZ_EXIT_OK) print_row(path, &count);
-        add(&p->total, &count);
-        return status;
-    }
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) return replay_vectors(p, path);
     if (p->many && !has_cases(path)) { /* a detector, a tokenizer beside the models */
         need_head(p);
         printf("%-40s no cases\n", path);

@@ -20,10 +20,13 @@ typedef struct cdz_parity_count {
     uint32_t passed, failed, unsupported, optional;
 } cdz_parity_count;
 
-/* Replays a file of the form of processor_vectors.json. verbose: name what is not supported. Returns the exit status
- * of a file that cannot be read, else 0; failures are printed. */
-int cdz_parity_vectors(const char *path, cdz_registry *registry, bool verbose,
-                       cdz_parity_count *count);
+/* Reads a file of the form of processor_vectors.json; its list of cases lies in the arena. */
+cdz_status cdz_parity_read_vectors(const char *path, cdz_arena *arena, const cdz_json **cases,
+                                   cdz_error *err);
+
+/* Replays those cases, prints what failed and adds to *count. verbose: name what is not supported. */
+void cdz_parity_vectors(const cdz_json *cases, cdz_registry *registry, bool verbose,
+                        cdz_parity_count *count);
 
 /* --- parts of that: parity_vectors.c, parity_trial.c --- */
 enum { CDZ_PARITY_ROWS = 64 }; /* of a case, at most */

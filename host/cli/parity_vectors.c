@@ -235,35 +235,38 @@ static void print_case(const char *word, const cdz_json *c, const char *why)
            cdz_json_is(id, CDZ_JSON_INT) ? (long long)id->integer : -1LL, why);
 }
 
-int cdz_parity_vectors(const char *path, cdz_registry *registry, bool verbose,
-                       cdz_parity_count *count)
+cdz_status cdz_parity_read_vectors(const char *path, cdz_arena *arena, const cdz_json **cases,
+                                   cdz_error *err)
 {
-    cdz_arena arena = {0};
-    cdz_json document;
-    cdz_error err = {0};
-    cdz_status read = cdz_json_read_file(path, 0, NULL, &arena, &document, &err);
-    const cdz_json *cases = read == CDZ_OK ? cdz_json_get(&document, "cases") : NULL;
-    if (read == CDZ_OK && !cdz_json_is(cases, CDZ_JSON_ARRAY))
-        read = cdz_err(&err, CDZ_E_INPUT, "%s: expected an object with a list of \"cases\"", path);
-    for (uint32_t i = 0; read == CDZ_OK && i < cases->len; i++) {
+    cdz_json *document = cdz_arena_alloc(arena, sizeof *document);
+    if (!document) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    CDZ_TRY(cdz_json_read_file(path, 0, NULL, arena, document, err));
+    *cases = cdz_json_get(document, "cases");
+    if (cdz_json_is(*cases, CDZ_JSON_ARRAY)) return CDZ_OK;
+    return cdz_err(err, CDZ_E_INPUT, "%s: expected an object with a list of \"cases\"", path);
+}
+
+void cdz_parity_vectors(const cdz_json *cases, cdz_registry *registry, bool verbose,
+                        cdz_parity_count *count)
+{
+    for (uint32_t i = 0; i < cases->len; i++) {
+        const cdz_json *c = &cases->items[i];
         cdz_error why = {0};
-        const char *optional = cdz_parity_optional(&cases->items[i]);
+        const char *optional = cdz_parity_optional(c);
         if (optional) {
             count->optional++;
-            if (verbose) print_case("optional", &cases->items[i], optional);
+            if (verbose) print_case("optional", c, optional);
             continue;
         }
-        cdz_status replayed = replay_case(registry, &cases->items[i], &why);
+        cdz_status replayed = replay_case(registry, c, &why);
         if (replayed == CDZ_OK) {
             count->passed++;
         } else if (replayed == CDZ_E_UNSUPPORTED) {
             count->unsupported++;
-            if (verbose) print_case("unsupported", &cases->items[i], why.text);
+            if (verbose) print_case("unsupported", c, why.text);
         } else {
             count->failed++;
-            print_case("FAILED", &cases->items[i], why.text);
+            print_case("FAILED", c, why.text);
         }
     }
-    cdz_arena_free(&arena);
-    return read == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
 }

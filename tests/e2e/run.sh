@@ -300,6 +300,9 @@ refused "a truncated model" 1 "model.safetensors" cadenza run truncated -p a
 refused "a truncated model, checked" 1 "model.safetensors" cadenza model check truncated
 refused "a folder without cases" 1 "truncated/cases.json: no such file" cadenza parity truncated
 same "and no table's head for it" "$(cadenza parity truncated 2>/dev/null)" ""
+printf '{"cases": 3}' >no_cases.json
+refused "a file without cases" 1 'no_cases.json: expected an object with a list of "cases"' cadenza parity no_cases.json
+same "nor for a file that cannot be read" "$(cadenza parity no_cases.json 2>/dev/null)" ""
 same "a good model, checked" "$(cadenza model check 2>&1 | tail -1)" "nothing wrong was found"
 cp -r "$model" pinned && (cd pinned && sha256sum ./*.json model.safetensors | sed 's, \./, ,' >SHA256SUMS)
 check "its hashes are found" grep -q 'tokenizer.json.*as recorded in pinned/SHA256SUMS' <(cadenza model check pinned)
