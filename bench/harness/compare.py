@@ -372,7 +372,10 @@ def table(rows):
 
 
 def counts(text):
-    return [int(n) for n in text.split(",")]
+    numbers = text.split(",")
+    if not all(n.isdecimal() for n in numbers):
+        raise argparse.ArgumentTypeError(f"'{text}': expected whole numbers, as in 1,2,8")
+    return [int(n) for n in numbers]
 
 
 SETTINGS = ("threads", "rounds", "context", "new_tokens", "prompt_tokens", "activations")
@@ -392,7 +395,7 @@ def options():
     ap.add_argument("--context", type=int, default=16, help="tokens before the new ones")
     ap.add_argument("--new-tokens", type=int, default=32)
     ap.add_argument("--prompt-tokens", type=int, default=512)
-    ap.add_argument("--sizes", default="1,8,32", help="of batches")
+    ap.add_argument("--sizes", type=counts, default="1,8,32", help="of batches")
     ap.add_argument("--neighbours", type=counts, default="0", help="busy processes beside, one run for each: 0,1,2")
     ap.add_argument("--activations", default="auto", help="Cadenza's: auto, f32, int8 or bf16")
     ap.add_argument("--build", default="build-bench")
@@ -401,7 +404,6 @@ def options():
     a = ap.parse_args()
     a.cadenza = a.cadenza or os.path.join(a.build, "bin", "cadenza")
     a.types, a.peers = a.types.split(","), a.peers.split(",")
-    a.sizes = [int(s) for s in a.sizes.split(",")]
     return a
 
 

@@ -14,7 +14,7 @@ import pathlib
 import statistics
 import sys
 
-from compare import Models, run, say
+from compare import Models, counts, run, say
 from svg import chart
 
 
@@ -104,8 +104,8 @@ def options():
     ap.add_argument("--threads", type=int, default=2)
     ap.add_argument("--rounds", type=int, default=5)
     ap.add_argument("--new-tokens", type=int, default=32)
-    ap.add_argument("--contexts", default="128,256,512,1024,2048,4096")
-    ap.add_argument("--sizes", default="1,2,4,8,16,32")
+    ap.add_argument("--contexts", type=counts, default="128,256,512,1024,2048,4096")
+    ap.add_argument("--sizes", type=counts, default="1,2,4,8,16,32")
     ap.add_argument("--from", dest="given", help="an earlier run's JSON")
     ap.add_argument("--plots", help="where the SVG files go")
     ap.add_argument("--activations", default="auto", help="auto, f32, int8 or bf16")
@@ -115,8 +115,6 @@ def options():
     a = ap.parse_args()
     a.cadenza = a.cadenza or os.path.join(a.build, "bin", "cadenza")
     a.types = a.types.split(",")
-    a.contexts = [int(c) for c in a.contexts.split(",")]
-    a.sizes = [int(s) for s in a.sizes.split(",")]
     return a
 
 

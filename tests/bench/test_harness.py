@@ -1,4 +1,5 @@
 """Spreads, ratios, tables and plots of bench/harness, and its talk with a program's process, on made-up figures."""
+import argparse
 import json
 import pathlib
 import sys
@@ -72,6 +73,12 @@ class Figures(unittest.TestCase):
         own = Slow([9, 1, 2, 3])
         seconds, fractions = compare.turns(self.a, {"cadenza": own}, {"do": "decode"}, [], {})
         self.assertEqual((seconds, own.asked, len(fractions)), ({"cadenza": [1, 2, 3]}, 4, 3))
+
+    def test_counts_are_whole_numbers(self):
+        self.assertEqual(compare.counts("0,1,12"), [0, 1, 12])
+        for text in ("", "x", "1,,2", "1,-2", "1.5"):
+            with self.assertRaisesRegex(argparse.ArgumentTypeError, f"'{text}': expected whole numbers"):
+                compare.counts(text)
 
     def test_a_program_that_fails_is_named(self):
         missing = []
