@@ -3,9 +3,9 @@
 # from instead of the build's own: the emulated one. Then a device that fails is tried too.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(cd "$1" && pwd)
+build=$(cd "$1" && pwd) || exit 1
 export PATH="$build/bin:$PATH" CADENZA_PLUGIN_DIR="${CADENZA_PLUGIN_DIR:-$build/lib/cadenza}"
-[ -z "${2:-}" ] || { CADENZA_BACKENDS=$(cd "$2" && pwd) && export CADENZA_BACKENDS; }
+[ -z "${2:-}" ] || { CADENZA_BACKENDS=$(cd "$2" && pwd) || exit 1; export CADENZA_BACKENDS; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
@@ -41,7 +41,7 @@ replay() {
 }
 
 # On a device all of them; on the emulation, which is slow, families that differ.
-cd "$root/tests/golden"
+cd "$root/tests/golden" || exit 1
 if [ -n "${2:-}" ]; then
     replay "alone" one gpt2 bart gemma2 gemma3 llama_bf16 llama_draft mistral_sw mixtral phi3_longrope qwen3 stablelm t5_relu
     replay "together" all llama_f16 qwen3_moe
@@ -51,29 +51,43 @@ else
     replay "together" all "${all[@]%/cases.json}"
 fi
 
-# The same tokens as on the CPU, drawn ones too.
-same_tokens() { # options of the device...
-    local draw=(-p "the cat" -s do_sample=true -s seed=7 -s max_new_tokens=24 --kv-cache "$kept")
-    cadenza run "$model" "${draw[@]}" >"$work/cpu" || return 1
-    cadenza run "$model" "${draw[@]}" "$@" >"$work/device" || return 1
+# The same text and ids as on the CPU, drawn ones too.
+answer() { # arguments of run...
+    cadenza run "$@" --json | grep -o '^{"text": .*, "finish_reason"'
+}
+same_answer() { # arguments of run... -- options of the device...
+    local run=()
+    while [ "$1" != -- ]; do run+=("$1") && shift; done
+    shift
+    answer "${run[@]}" >"$work/cpu" || return 1
+    answer "${run[@]}" "$@" >"$work/device" 2>"$work/profile" || { cat "$work/profile"; return 1; }
     cmp "$work/cpu" "$work/device"
 }
-kept=f32
-check "draws are the CPU's" same_tokens --device cuda
-check "draws are the CPU's, strictly" same_tokens --device cuda --determinism strict
+draw=("$model" -p "the cat" -s do_sample=true -s seed=7 -s max_new_tokens=24)
+check "draws are the CPU's" same_answer "${draw[@]}" --kv-cache f32 -- --device cuda
+check "draws are the CPU's, strictly" same_answer "${draw[@]}" --kv-cache f32 -- --device cuda --determinism strict
 penalised() { # options of the device...
     local fixed=(-p "the cat" -s seed=7 -s max_new_tokens=24 -s repetition_penalty=1.4 -s repetition_penalty.prompt_ignore_length=1
-        -s no_repeat_ngram_size=2 -s min_new_tokens=9) draw
-    for draw in do_sample=false do_sample=true; do
-        cadenza run "$model" "${fixed[@]}" -s $draw >"$work/cpu" || return 1
-        cadenza run "$model" "${fixed[@]}" -s $draw "$@" --profile >"$work/device" 2>"$work/profile" || return 1
-        cmp "$work/cpu" "$work/device" || return 1
+        -s no_repeat_ngram_size=2 -s min_new_tokens=9) sample
+    for sample in do_sample=false do_sample=true; do
+        same_answer "$model" "${fixed[@]}" -s $sample -- "$@" --profile || return 1
         grep -q "stayed on the device, and 0 of them" "$work/profile" || { cat "$work/profile"; return 1; }
     done
 }
 check "penalties are the CPU's" penalised --device cuda
-kept=f16 check "draws are the CPU's, keys and values in f16" same_tokens --device cuda
-kept=bf16 check "draws are the CPU's, keys and values in bf16" same_tokens --device cuda
+check "draws are the CPU's, keys and values in f16" same_answer "${draw[@]}" --kv-cache f16 -- --device cuda
+check "draws are the CPU's, keys and values in bf16" same_answer "${draw[@]}" --kv-cache bf16 -- --device cuda
+# A device has no kernel for experts whose matrices differ in type: the host chooses, and waits.
+if command -v python3 >/dev/null; then
+    greedy=("$work/mixed" --ids "5,6,7" -s do_sample=no -s min_new_tokens=20 -s max_new_tokens=20)
+    check "a mixture of differing types is made" python3 "$root/tests/cuda/mixed_experts.py" mixtral "$work/mixed"
+    check "experts of differing types are the CPU's" same_answer "${greedy[@]}" -- --device cuda --precision f32
+    check "experts of differing types are the CPU's, strictly" \
+        same_answer "${greedy[@]}" -- --device cuda --precision f32 --determinism strict
+else
+    echo "skipped experts of differing types: there is no python3"
+    skipped=$((skipped + 3))
+fi
 # Sixteen steps more are sixteen waits more, and as many batches of launches: nothing between a step's ids and the next
 # ones hangs on what the host knows.
 steps_wait_once() { # options...
@@ -90,20 +104,6 @@ steps_wait_once() { # options...
         counts=()
     done
 }
-# A device has no kernel for experts whose matrices differ in type: the host chooses, and waits.
-other_experts() { # options of the device...
-    local ids=(--ids 5,6,7 -s do_sample=no -s min_new_tokens=20 -s max_new_tokens=20 --json)
-    cadenza run "$work/mixed" "${ids[@]}" | grep -o '"ids": [^]]*]' >"$work/cpu" || return 1
-    cadenza run "$work/mixed" "${ids[@]}" "$@" | grep -o '"ids": [^]]*]' >"$work/device" || return 1
-    cmp "$work/cpu" "$work/device"
-}
-if command -v python3 >/dev/null && python3 "$root/tests/cuda/mixed_experts.py" mixtral "$work/mixed"; then
-    check "experts of differing types are the CPU's" other_experts --device cuda --precision f32
-    check "experts of differing types are the CPU's, strictly" other_experts --device cuda --precision f32 --determinism strict
-else
-    echo "skipped experts of differing types: there is no python3"
-    skipped=$((skipped + 2))
-fi
 if [ -n "${2:-}" ]; then
     check "a step of a mixture waits once" steps_wait_once
     check "a step of a mixture waits once, strictly" steps_wait_once --determinism strict
