@@ -26,7 +26,8 @@ typedef enum cdz_role { CDZ_ROLE_SYSTEM, CDZ_ROLE_USER, CDZ_ROLE_ASSISTANT } cdz
 
 typedef struct cdz_turn {
     cdz_role role;
-    char *text; /* owned */
+    char *text;               /* owned */
+    struct cdz_result *state; /* owned: the KV state of all up to this answer; NULL: none is kept */
 } cdz_turn;
 
 typedef struct cdz_turns {
@@ -36,6 +37,11 @@ typedef struct cdz_turns {
 
 bool cdz_turns_add(cdz_turns *turns, cdz_role role, const char *text);
 void cdz_turns_cut(cdz_turns *turns, size_t n); /* keeps the first n */
+/* Drops the oldest question with what answers it; a system message stays. False: there is no question but the last. */
+bool cdz_turns_drop_oldest(cdz_turns *turns);
+/* The newest KV state, whose beginning is the conversation's if no turn before it has changed; NULL: none is kept. */
+const struct cdz_result *cdz_turns_state(const cdz_turns *turns);
+bool cdz_turns_free_states(cdz_turns *turns); /* false: there was none */
 void cdz_turns_free(cdz_turns *turns);
 const char *cdz_role_name(cdz_role role);
 

@@ -1,7 +1,8 @@
-/* chat_turns.c - a conversation, and the ids its model's chat template makes of it. */
+/* chat_turns.c - a conversation, the ids its model's chat template makes of it, and the KV states of its answers. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "cadenza/cadenza.h"
 #include "cli/chat.h"
 #include "prepare/conversation.h"
 
@@ -20,9 +21,45 @@ bool cdz_turns_add(cdz_turns *turns, cdz_role role, const char *text)
     return true;
 }
 
+static void free_turn(cdz_turn *turn)
+{
+    free(turn->text);
+    cdz_result_free(turn->state);
+}
+
 void cdz_turns_cut(cdz_turns *turns, size_t n)
 {
-    while (turns->n > n) free(turns->at[--turns->n].text);
+    while (turns->n > n) free_turn(&turns->at[--turns->n]);
+}
+
+bool cdz_turns_drop_oldest(cdz_turns *turns)
+{
+    size_t first = 0;
+    while (first < turns->n && turns->at[first].role != CDZ_ROLE_USER) first++;
+    size_t end = first + 1;
+    while (end < turns->n && turns->at[end].role != CDZ_ROLE_USER) end++;
+    if (end >= turns->n) return false;
+    for (size_t i = first; i < end; i++) free_turn(&turns->at[i]);
+    memmove(&turns->at[first], &turns->at[end], (turns->n - end) * sizeof *turns->at);
+    turns->n -= end - first;
+    return true;
+}
+
+const cdz_result *cdz_turns_state(const cdz_turns *turns)
+{
+    for (size_t i = turns->n; i-- > 0;)
+        if (turns->at[i].state) return turns->at[i].state;
+    return NULL;
+}
+
+bool cdz_turns_free_states(cdz_turns *turns)
+{
+    const bool any = cdz_turns_state(turns) != NULL;
+    for (size_t i = 0; i < turns->n; i++) {
+        cdz_result_free(turns->at[i].state);
+        turns->at[i].state = NULL;
+    }
+    return any;
 }
 
 void cdz_turns_free(cdz_turns *turns)

@@ -14,6 +14,7 @@ static const char help[] =
     "Talks with a model; without MODEL with the shipped one. Ctrl-C stops an answer, Ctrl-D "
     "leaves.\n"
     "A line that ends in a backslash goes on; a line of \"\"\" begins and ends a block of lines.\n"
+    "The KV cache of the conversation is kept between answers: each reads only what is new.\n"
     "\n"
     "  --system TEXT            what the conversation begins with\n"
     "  --dev                    reload the pipeline, its scripts and plugins when their files change,\n"
@@ -24,15 +25,18 @@ static const char examples[] =
     "  cadenza chat\n"
     "  cadenza chat my-model --system 'Answer briefly.' -s temperature=0.7\n"
     "  echo 'What does river mean?' | cadenza chat -s do_sample=no\n";
-static const char commands_help[] = "  /set NAME=VALUE    change a setting; /set alone shows them\n"
-                                    "  /pipeline FILE     use another pipeline\n"
-                                    "  /reload            read the pipeline and its scripts again\n"
-                                    "  /system TEXT       begin anew with this system message\n"
-                                    "  /undo              take back the last question and answer\n"
-                                    "  /regen             answer the last question again\n"
-                                    "  /save FILE         write the conversation as JSON\n"
-                                    "  /clear             begin anew\n"
-                                    "  /help, /quit\n";
+static const char commands_help[] =
+    "  /set NAME=VALUE    change a setting; /set alone shows them\n"
+    "  /pipeline FILE     use another pipeline\n"
+    "  /reload            read the pipeline and its scripts again\n"
+    "  /system TEXT       begin anew with this system message\n"
+    "  /undo              take back the last question and answer\n"
+    "  /regen             answer the last question again\n"
+    "  /trim              forget the oldest questions, to half of the model's context\n"
+    "  /context           how much of the model's context is in use\n"
+    "  /save FILE         write the conversation as JSON\n"
+    "  /clear             begin anew\n"
+    "  /help, /quit\n";
 
 typedef struct chat {
     cdz_cli_options options; /* settings grow by /set */
@@ -42,6 +46,8 @@ typedef struct chat {
     bool interactive, warned;
     uint64_t running; /* the request Ctrl-C cancels */
     cdz_buf answer;
+    uint32_t n_read,
+        n_reused; /* prompt tokens of the last answer: computed, and found in the KV cache */
 } chat;
 
 /* --- an answer ------------------------------------------------------------------------------------------------ */
@@ -60,6 +66,53 @@ static void cancel(void *user)
     cdz_cancel(c->session.runtime, c->running, NULL);
 }
 
+static cdz_status conversation_ids(const chat *c, int32_t **ids, uint32_t *n, cdz_error *err)
+{
+    return cdz_chat_ids(c->chat_template, cdz_run_model_tokenizer(c->session.model->run), &c->turns,
+                        ids, n, err);
+}
+
+/* Keys whose frequencies change with a row's length (dynamic rope) are not those of a conversation read anew. */
+static bool can_keep_state(const chat *c)
+{
+    const cdz_arch *arch = &cdz_run_model_weights(c->session.model->run)->arch;
+    return !arch->rope_limit || arch->long_inv_freq;
+}
+
+static cdz_status run_request(chat *c, const cdz_request *request, cdz_result **result,
+                              cdz_error *err)
+{
+    CDZ_TRY(cdz_submit(c->session.runtime, request, &c->running, err));
+    cdz_cli_on_interrupt(cancel, c);
+    cdz_status status = cdz_wait(c->session.runtime, c->running, result, err);
+    cdz_cli_on_interrupt(NULL, NULL);
+    cdz_cli_clear_interrupt();
+    return status;
+}
+
+/* The states of earlier answers go where there is no room for both them and the request. */
+static cdz_status run_beside_states(chat *c, cdz_request *request, cdz_result **result,
+                                    cdz_error *err)
+{
+    cdz_status status = run_request(c, request, result, err);
+    if (status != CDZ_E_LIMIT || c->answer.len || !cdz_turns_free_states(&c->turns)) return status;
+    cdz_result_free(*result);
+    *result = NULL;
+    *err = (cdz_error){0};
+    request->past = NULL;
+    return run_request(c, request, result, err);
+}
+
+static cdz_status check_room(const chat *c, uint32_t n, cdz_error *err)
+{
+    const uint32_t context = cdz_model_context(c->session.model);
+    if (!context || n < context) return CDZ_OK;
+    return cdz_err(err, CDZ_E_INPUT,
+                   "the conversation has %u tokens; the model's context is %u: /trim forgets the "
+                   "oldest questions, /undo the last, /clear all",
+                   n, context);
+}
+
 /* Runs the conversation so far; what came of it is in c->answer. *result may be made on failure, too. */
 static cdz_status generate(chat *c, cdz_result **result, cdz_error *err)
 {
@@ -68,8 +121,7 @@ static cdz_status generate(chat *c, cdz_result **result, cdz_error *err)
     *result = NULL;
     cdz_buf_clear(&c->answer);
     cdz_buf_add(&c->answer, "", 0);
-    CDZ_TRY(cdz_chat_ids(c->chat_template, cdz_run_model_tokenizer(c->session.model->run),
-                         &c->turns, &ids, &n, err));
+    CDZ_TRY(conversation_ids(c, &ids, &n, err));
     cdz_request request = {
         .size = sizeof request,
         .model = c->session.model,
@@ -80,13 +132,14 @@ static cdz_status generate(chat *c, cdz_result **result, cdz_error *err)
         .timeout_s = c->options.timeout_s,
         .on_event = on_event,
         .user = c,
+        .past = can_keep_state(c) ? cdz_turns_state(&c->turns) : NULL,
+        .keep_cache = can_keep_state(c),
     };
-    cdz_status status = cdz_submit(c->session.runtime, &request, &c->running, err);
-    if (status == CDZ_OK) {
-        cdz_cli_on_interrupt(cancel, c);
-        status = cdz_wait(c->session.runtime, c->running, result, err);
-        cdz_cli_on_interrupt(NULL, NULL);
-        cdz_cli_clear_interrupt();
+    cdz_status status = check_room(c, n, err);
+    if (status == CDZ_OK) status = run_beside_states(c, &request, result, err);
+    if (*result) {
+        c->n_read = (*result)->outcome->n_prompt_tokens;
+        c->n_reused = (*result)->outcome->n_reused_tokens;
     }
     free(ids);
     return status;
@@ -97,6 +150,20 @@ static void say_warnings(chat *c, const cdz_result *result)
 {
     if (result && !c->warned) cdz_cli_say_warnings(&c->options, result);
     c->warned = true;
+}
+
+/* The answer becomes a turn, which owns the KV state that the result holds. */
+static bool keep_answer(chat *c, cdz_result *result)
+{
+    if (!cdz_turns_add(&c->turns, CDZ_ROLE_ASSISTANT, c->answer.data)) {
+        cdz_result_free(result);
+        return false;
+    }
+    if (result && result->outcome->kept)
+        c->turns.at[c->turns.n - 1].state = result;
+    else
+        cdz_result_free(result);
+    return true;
 }
 
 /* Answers the last user turn. On failure that turn is taken back. */
@@ -110,12 +177,9 @@ static int answer(chat *c)
         puts(stopped ? " [stopped]" : "");
         fflush(stdout); /* what is said next comes after it */
         say_warnings(c, result);
+        return keep_answer(c, result) ? CDZ_EXIT_OK : CDZ_EXIT_FAILURE;
     }
     cdz_result_free(result);
-    if (status == CDZ_OK || stopped) {
-        if (!cdz_turns_add(&c->turns, CDZ_ROLE_ASSISTANT, c->answer.data)) return CDZ_EXIT_FAILURE;
-        return CDZ_EXIT_OK;
-    }
     cdz_turns_cut(&c->turns, c->turns.n - 1);
     return cdz_cli_fail(&err);
 }
@@ -187,6 +251,55 @@ static void command_regen(chat *c)
     answer(c);
 }
 
+/* The tokens of the conversation as the next question finds it; false: that was told. */
+static bool count_tokens(const chat *c, uint32_t *n)
+{
+    cdz_error err = {0};
+    int32_t *ids = NULL;
+    *n = 0;
+    if (c->turns.n == 0) return true;
+    if (conversation_ids(c, &ids, n, &err) != CDZ_OK) {
+        cdz_cli_fail(&err);
+        return false;
+    }
+    free(ids);
+    return true;
+}
+
+static void command_trim(chat *c)
+{
+    const uint32_t context = cdz_model_context(c->session.model);
+    uint32_t n, dropped = 0;
+    if (!context) {
+        cdz_cli_say("the model's context has no end; /clear begins anew");
+        return;
+    }
+    while (count_tokens(c, &n)) {
+        if (n > context / 2 && cdz_turns_drop_oldest(&c->turns)) {
+            dropped++;
+            continue;
+        }
+        if (dropped) cdz_turns_free_states(&c->turns);
+        cdz_cli_say("%u question%s forgotten; the conversation has %u of %u tokens", dropped,
+                    dropped == 1 ? "" : "s", n, context);
+        return;
+    }
+}
+
+static void command_context(const chat *c)
+{
+    uint32_t n;
+    if (!count_tokens(c, &n)) return;
+    const uint32_t context = cdz_model_context(c->session.model);
+    if (context)
+        printf("%u of %u tokens", n, context);
+    else
+        printf("%u tokens", n);
+    if (c->n_read + c->n_reused)
+        printf("; the last answer read %u and found %u in the KV cache", c->n_read, c->n_reused);
+    putchar('\n');
+}
+
 static void command_save(chat *c, const char *path)
 {
     cdz_buf out = {0};
@@ -217,8 +330,8 @@ static void command_system(chat *c, const char *text)
 
 static void unknown_command(const char *name)
 {
-    static const char *const names[] = {"set",   "pipeline", "reload", "system", "undo",
-                                        "regen", "save",     "clear",  "help",   "quit"};
+    static const char *const names[] = {"set",  "pipeline", "reload", "system", "undo", "regen",
+                                        "trim", "context",  "save",   "clear",  "help", "quit"};
     const char *near = cdz_nearest_name(name, names, sizeof names / sizeof names[0]);
     cdz_cli_say("unknown command /%s%s%s%s; /help lists them", name, near ? ": did you mean /" : "",
                 near ? near : "", near ? "?" : "");
@@ -245,6 +358,10 @@ static bool run_command(chat *c, const char *line)
         command_undo(c);
     else if (strcmp(name, "regen") == 0)
         command_regen(c);
+    else if (strcmp(name, "trim") == 0)
+        command_trim(c);
+    else if (strcmp(name, "context") == 0)
+        command_context(c);
     else if (strcmp(name, "save") == 0)
         command_save(c, argument);
     else if (strcmp(name, "system") == 0)

@@ -259,6 +259,23 @@ same "chat answers from a pipe" "$(echo 'What does lighthouse mean?' | cadenza c
 printf 'What does river mean?\n/undo\n/set max_new_tokens=3\nWhat is water?\n/save talk.json\n/nonsense\n/quit\n' | cadenza chat "${greedy[@]}" >chat.out 2>chat.err
 same "chat undo, set and save" "$(grep -c role talk.json)" 2
 check "an unknown chat command is told" grep -q 'unknown command /nonsense' chat.err
+# An answer reads what is new alone, and is what the whole conversation read anew gives.
+printf 'What does river mean?\nWhat is water?\n/save talk.json\nAnd dog?\n/context\n' | cadenza chat "${greedy[@]}" >chat.out
+python3 - talk.json >talk.messages.json <<'EOF'
+import json, sys
+print(json.dumps(json.load(open(sys.argv[1])) + [{"role": "user", "content": "And dog?"}]))
+EOF
+same "chat with its KV cache answers as without" "$(sed -n 3p chat.out)" "$(cadenza run --messages talk.messages.json "${greedy[@]}")"
+check "chat reads only what is new" grep -qE 'the last answer read [0-9] and found [0-9]{2} in the KV cache' chat.out
+for i in {1..30}; do echo 'What does lighthouse mean?'; done >full.txt
+cadenza chat "${greedy[@]}" <full.txt >chat.out 2>chat.err
+same "a full conversation ends a pipe's chat" "$?: $(grep -c "the model's context is 512: /trim forgets the oldest" chat.err)" "1: 1"
+{
+    head -n 14 full.txt
+    printf '/trim\n/context\nWhat does river mean?\n'
+} | cadenza chat "${greedy[@]}" >chat.out 2>chat.err
+check "/trim says what it forgot" grep -qE '[0-9]+ questions forgotten; the conversation has [0-9]+ of 512 tokens' chat.err
+same "chat goes on after /trim" "$(tail -n 1 chat.out)" "A river is a large natural stream of water (larger than a creek)."
 
 # --- tokenize, model, version, help
 same "tokenize" "$(cadenza tokenize "$model" -p 'river (noun): a' | tr -d ' ')" "[360,336,292,305,299,261]"
