@@ -1,7 +1,8 @@
 /* batch.c - cadenza run --input: hundreds of requests, decoded together, answered in order.
  *
- * A window of requests is in flight; the oldest is waited for and written, which makes room for the next line. A line
- * that is wrong, or a request that fails, gives {"error": ...} in its place and exit status 1 at the end. */
+ * A window of requests is in flight. One thread reads lines and submits them, another waits for the oldest answer and
+ * writes it at once: line i is out when 1 to i are done, however long the next line of a pipe takes to come. A line that is
+ * wrong, or a request that fails, gives {"error": ...} in its place and exit status 1 at the end. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -33,28 +34,43 @@ typedef struct batch {
     FILE *in, *out;
     slot slots[WINDOW]; /* ring: [done, submitted) are in flight */
     uint64_t submitted, done, failed, n_lines;
+    uint64_t n_kept; /* answers that an earlier run wrote: --resume */
+    bool no_more;    /* every line is submitted */
+    int write_errno; /* of the first answer that could not be written */
     named_pipeline *pipelines;
     size_t n_pipelines;
     cdz_drafts drafts;
-    pthread_mutex_t lock; /* of the ring, against the interrupt's thread */
-    bool stop;            /* interrupted: submit no more */
+    pthread_mutex_t lock; /* of the ring: the reader's, the writer's and the interrupt's thread use it */
+    pthread_cond_t moved; /* an answer was written, or a line submitted */
+    bool stop;            /* interrupted, or nothing can be written: submit no more */
     bool show_progress;
-    double shown_at;
+    double shown_at, began_at;
 } batch;
 
 /* --- progress ----------------------------------------------------------------------------------------------- */
 
+/* [the writer's thread] */
 static void show_progress(batch *b, bool last)
 {
     enum { WIDTH = 30 };
     if (!b->show_progress || (!last && cdz_now_s() - b->shown_at < 0.1)) return;
     b->shown_at = cdz_now_s();
-    int filled = b->n_lines ? (int)(b->done * WIDTH / b->n_lines) : 0;
-    char bar[WIDTH + 1];
-    for (int i = 0; i < WIDTH; i++) bar[i] = i < filled ? '#' : '.';
-    bar[WIDTH] = '\0';
-    fprintf(stderr, "\r[%s] %llu of %llu%s", bar, (unsigned long long)b->done,
-            (unsigned long long)b->n_lines, last ? "\n" : "");
+    const double passed = b->shown_at - b->began_at;
+    const uint64_t done = b->n_kept + b->done;
+    fputc('\r', stderr);
+    if (b->n_lines) {
+        int filled = (int)(done * WIDTH / b->n_lines);
+        char bar[WIDTH + 1];
+        for (int i = 0; i < WIDTH; i++) bar[i] = i < filled ? '#' : '.';
+        bar[WIDTH] = '\0';
+        fprintf(stderr, "[%s] %llu of %llu", bar, (unsigned long long)done,
+                (unsigned long long)b->n_lines);
+    } else {
+        fprintf(stderr, "%llu answers", (unsigned long long)done);
+    }
+    if (passed > 1 && b->done) fprintf(stderr, ", %.1f a second\033[K", (double)b->done / passed);
+    if (last) fputc('\n', stderr);
+    fflush(stderr);
 }
 
 /* Lines of a regular file, for the bar; 0 when they cannot be counted. */
@@ -160,40 +176,86 @@ static void write_error(batch *b, const char *sentence)
     b->failed++;
 }
 
-static void write_oldest(batch *b)
+static void write_answer(batch *b, const slot *s)
 {
-    slot *s = &b->slots[b->done % WINDOW];
-    cdz_error err = {0};
     if (s->id == 0) {
         write_error(b, s->error ? s->error : "out of memory");
-        free(s->error);
-    } else {
-        cdz_result *result = NULL;
-        cdz_status status = cdz_wait(b->session->runtime, s->id, &result, &err);
-        if (result)
-            fprintf(b->out, "%s\n", cdz_result_json(result));
-        else
-            write_error(b, err.text);
-        if (result && status != CDZ_OK && status != CDZ_E_DEADLINE) b->failed++;
-        cdz_result_free(result);
+        return;
     }
-    pthread_mutex_lock(&b->lock);
-    *s = (slot){0};
-    b->done++;
-    pthread_mutex_unlock(&b->lock);
-    show_progress(b, false);
+    cdz_error err = {0};
+    cdz_result *result = NULL;
+    cdz_status status = cdz_wait(b->session->runtime, s->id, &result, &err);
+    if (result)
+        fprintf(b->out, "%s\n", cdz_result_json(result));
+    else
+        write_error(b, err.text);
+    if (result && status != CDZ_OK && status != CDZ_E_DEADLINE) b->failed++;
+    cdz_result_free(result);
 }
 
-/* Ctrl-C: no more lines, and what runs ends with what it has. */
-static void stop_batch(void *user)
+/* Under the lock: no more lines, and what runs ends with what it has. */
+static void stop_all(batch *b)
 {
-    batch *b = user;
-    pthread_mutex_lock(&b->lock);
     b->stop = true;
     for (uint64_t i = b->done; i < b->submitted; i++) {
         slot *s = &b->slots[i % WINDOW];
         if (s->id) cdz_cancel(b->session->runtime, s->id, NULL);
     }
+    pthread_cond_broadcast(&b->moved);
+}
+
+/* The oldest slot, waiting for one; false: there will be none. */
+static bool oldest(batch *b, slot *out)
+{
+    pthread_mutex_lock(&b->lock);
+    while (b->done == b->submitted && !b->no_more) pthread_cond_wait(&b->moved, &b->lock);
+    const bool any = b->done < b->submitted;
+    if (any) *out = b->slots[b->done % WINDOW];
+    pthread_mutex_unlock(&b->lock);
+    return any;
+}
+
+static void drop_oldest(batch *b)
+{
+    pthread_mutex_lock(&b->lock);
+    slot *s = &b->slots[b->done % WINDOW];
+    free(s->error);
+    *s = (slot){0};
+    b->done++;
+    pthread_cond_broadcast(&b->moved);
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* Where an answer cannot be written, more of them are worth nothing. */
+static void stop_writing(batch *b)
+{
+    pthread_mutex_lock(&b->lock);
+    if (b->write_errno == 0) {
+        b->write_errno = errno ? errno : EIO;
+        stop_all(b);
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void *write_answers(void *user)
+{
+    batch *b = user;
+    slot s;
+    while (oldest(b, &s)) {
+        write_answer(b, &s);
+        if (fflush(b->out) != 0 || ferror(b->out)) stop_writing(b);
+        drop_oldest(b);
+        show_progress(b, false);
+    }
+    return NULL;
+}
+
+/* Ctrl-C. [the interrupt's thread] */
+static void stop_batch(void *user)
+{
+    batch *b = user;
+    pthread_mutex_lock(&b->lock);
+    stop_all(b);
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -209,7 +271,18 @@ static void add_slot(batch *b, const char *line, size_t len, uint64_t line_numbe
     b->slots[b->submitted % WINDOW] = s;
     b->submitted++;
     if (b->stop && s.id) cdz_cancel(b->session->runtime, s.id, NULL);
+    pthread_cond_broadcast(&b->moved);
     pthread_mutex_unlock(&b->lock);
+}
+
+/* Waits for room in the window; false: stopped. */
+static bool has_room(batch *b)
+{
+    pthread_mutex_lock(&b->lock);
+    while (!b->stop && b->submitted - b->done == WINDOW) pthread_cond_wait(&b->moved, &b->lock);
+    const bool go_on = !b->stop;
+    pthread_mutex_unlock(&b->lock);
+    return go_on;
 }
 
 static bool stopped(batch *b)
@@ -220,11 +293,11 @@ static bool stopped(batch *b)
     return stop;
 }
 
-static cdz_status run_lines(batch *b, cdz_error *err)
+static cdz_status submit_lines(batch *b, cdz_error *err)
 {
     char *line = NULL;
     size_t cap = 0;
-    uint64_t line_number = 0;
+    uint64_t line_number = 0, n_requests = 0;
     cdz_status status = CDZ_OK;
     for (ssize_t len; !stopped(b) && (len = getline(&line, &cap, b->in)) >= 0;) {
         line_number++;
@@ -233,14 +306,76 @@ static cdz_status run_lines(batch *b, cdz_error *err)
                              (unsigned long long)line_number, max_line);
             break;
         }
-        if (strspn(line, " \t\r\n") == (size_t)len) continue;
-        if (b->submitted - b->done == WINDOW) write_oldest(b);
+        if (strspn(line, " \t\r\n") == (size_t)len || n_requests++ < b->n_kept) continue;
+        if (!has_room(b)) break;
         add_slot(b, line, (size_t)len, line_number);
     }
-    while (b->done < b->submitted) write_oldest(b);
     free(line);
+    if (status == CDZ_OK && n_requests < b->n_kept && !stopped(b))
+        status = cdz_err(err, CDZ_E_INPUT,
+                         "%s has %llu answers, %s only %llu requests: --resume continues a run of "
+                         "the same requests",
+                         b->options->output, (unsigned long long)b->n_kept, b->options->input,
+                         (unsigned long long)n_requests);
     return status;
 }
+
+static cdz_status run_lines(batch *b, cdz_error *err)
+{
+    pthread_t writer;
+    if (pthread_create(&writer, NULL, write_answers, b) != 0)
+        return cdz_err(err, CDZ_E_NOMEM, "no thread could be made to write the answers");
+    const cdz_status status = submit_lines(b, err);
+    pthread_mutex_lock(&b->lock);
+    b->no_more = true;
+    pthread_cond_broadcast(&b->moved);
+    pthread_mutex_unlock(&b->lock);
+    pthread_join(writer, NULL);
+    return status;
+}
+
+/* --- resuming --------------------------------------------------------------------------------------------------- */
+
+static bool is_cancelled(const cdz_json *reason)
+{
+    return reason->type == CDZ_JSON_STRING && strcmp(reason->string, "cancelled") == 0;
+}
+
+/* An answer that another run need not give again: an object, and no row of it was cancelled. */
+static bool is_answer(const char *line, size_t len)
+{
+    cdz_arena arena = {0};
+    cdz_json answer;
+    cdz_error err = {0};
+    bool good = cdz_json_parse(line, len, "answer", NULL, &arena, &answer, &err) == CDZ_OK &&
+                answer.type == CDZ_JSON_OBJECT;
+    const cdz_json *reason = good ? cdz_json_get(&answer, "finish_reason") : NULL;
+    if (reason && is_cancelled(reason)) good = false;
+    for (uint32_t i = 0; reason && reason->type == CDZ_JSON_ARRAY && i < reason->len; i++)
+        if (is_cancelled(&reason->items[i])) good = false;
+    cdz_arena_free(&arena);
+    return good;
+}
+
+/* Counts the answers that stand in the output, and cuts off what follows them. */
+static bool keep_answers(batch *b)
+{
+    FILE *file = fopen(b->options->output, "rbe");
+    if (!file) return errno == ENOENT; /* nothing has been answered yet */
+    char *line = NULL;
+    size_t cap = 0;
+    off_t end = 0;
+    for (ssize_t len; (len = getline(&line, &cap, file)) > 0 && line[len - 1] == '\n'; end += len) {
+        if (!is_answer(line, (size_t)len)) break;
+        b->n_kept++;
+    }
+    const bool read = !ferror(file);
+    free(line);
+    fclose(file);
+    return read && truncate(b->options->output, end) == 0;
+}
+
+/* --- the files -------------------------------------------------------------------------------------------------- */
 
 static int open_files(batch *b)
 {
@@ -250,14 +385,15 @@ static int open_files(batch *b)
         cdz_cli_say("%s: cannot be opened: %s", o->input, strerror(errno));
         return CDZ_EXIT_FAILURE;
     }
-    b->out = o->output ? fopen(o->output, "wbe") : stdout;
+    const bool kept = !o->resume || keep_answers(b);
+    b->out = !kept ? NULL : o->output ? fopen(o->output, o->resume ? "abe" : "wbe") : stdout;
     if (!b->out) {
         cdz_cli_say("%s: cannot be written: %s", o->output, strerror(errno));
         return CDZ_EXIT_FAILURE;
     }
     b->show_progress = isatty(STDERR_FILENO) && !isatty(fileno(b->out));
     if (b->show_progress) b->n_lines = count_lines(b->in);
-    if (b->n_lines == 0) b->show_progress = false;
+    b->began_at = cdz_now_s();
     return CDZ_EXIT_OK;
 }
 
@@ -265,9 +401,12 @@ static int close_files(batch *b)
 {
     int status = CDZ_EXIT_OK;
     if (b->in && b->in != stdin) fclose(b->in);
-    if (b->out && (b->out == stdout ? fflush(b->out) : fclose(b->out)) != 0) {
-        cdz_cli_say("%s: %s", b->options->output ? b->options->output : "standard output",
-                    strerror(errno));
+    if (b->out && (b->out == stdout ? fflush(b->out) : fclose(b->out)) != 0 && !b->write_errno)
+        b->write_errno = errno;
+    if (b->write_errno) {
+        cdz_cli_say("%s: cannot be written: %s",
+                    b->options->output ? b->options->output : "standard output",
+                    strerror(b->write_errno));
         status = CDZ_EXIT_FAILURE;
     }
     return status;
@@ -280,6 +419,7 @@ int cdz_run_batch(const cdz_run_options *options, cdz_session *session)
     b->options = options;
     b->session = session;
     pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->moved, NULL);
     cdz_error err = {0};
     int status = open_files(b);
     if (status == CDZ_EXIT_OK) {
@@ -291,7 +431,9 @@ int cdz_run_batch(const cdz_run_options *options, cdz_session *session)
     int closed = close_files(b);
     if (status == CDZ_EXIT_OK) status = closed;
     if (status == CDZ_EXIT_OK && b->stop) status = CDZ_EXIT_INTERRUPTED;
-    if (b->failed) {
+    if (b->stop && !b->write_errno && b->options->output)
+        cdz_cli_say("--resume goes on where %s ends", b->options->output);
+    if (b->failed && !b->write_errno) {
         cdz_cli_say("%llu of %llu requests failed; see \"error\" in their lines",
                     (unsigned long long)b->failed, (unsigned long long)b->done);
         if (status == CDZ_EXIT_OK) status = CDZ_EXIT_FAILURE;
@@ -302,6 +444,7 @@ int cdz_run_batch(const cdz_run_options *options, cdz_session *session)
     }
     free(b->pipelines);
     cdz_drafts_close(&b->drafts);
+    pthread_cond_destroy(&b->moved);
     pthread_mutex_destroy(&b->lock);
     free(b);
     return status;

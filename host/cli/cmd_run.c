@@ -32,7 +32,9 @@ static const char help[] =
     "one JSON\n"
     "                           object per line, in order. A line may have a \"pipeline\" of its "
     "own\n"
-    "  --output FILE            where answers to --input go; default: standard output\n"
+    "  --output FILE            where answers to --input go; default: standard output. Each is written when it\n"
+    "                           and all before it are done\n"
+    "  --resume                 --output has answers of a run that was stopped: the requests after them\n"
     "  --dev                    reload the pipeline, its scripts and plugins when their files change: "
     "processors\n"
     "                           between two steps, strategies with the next request\n"
@@ -65,6 +67,7 @@ static const struct option long_options[] = {
     {"request", required_argument, NULL, CDZ_OPT_OWN + 1},
     {"input", required_argument, NULL, CDZ_OPT_OWN + 2},
     {"output", required_argument, NULL, CDZ_OPT_OWN + 3},
+    {"resume", no_argument, NULL, CDZ_OPT_OWN + 7},
     {"outputs", required_argument, NULL, CDZ_OPT_OWN + 9},
     {"json", no_argument, NULL, CDZ_OPT_OWN + 4},
     {"dev", no_argument, NULL, CDZ_OPT_DEV},
@@ -88,6 +91,7 @@ static bool take_options(int argc, char **argv, cdz_run_options *o, int *status)
         case CDZ_OPT_OWN + 1: o->request = optarg; break;
         case CDZ_OPT_OWN + 2: o->input = optarg; break;
         case CDZ_OPT_OWN + 3: o->output = optarg; break;
+        case CDZ_OPT_OWN + 7: o->resume = true; break;
         case CDZ_OPT_OWN + 4: o->json = true; break;
         case CDZ_OPT_OWN + 9: o->outputs = optarg; break;
         case CDZ_OPT_OWN + 5: o->messages = optarg; break;
@@ -114,6 +118,10 @@ static bool take_options(int argc, char **argv, cdz_run_options *o, int *status)
     }
     if (o->output && !o->input) {
         cdz_cli_misuse("run", "--output goes with --input");
+        return false;
+    }
+    if (o->resume && !o->output) {
+        cdz_cli_misuse("run", "--resume goes with --input and --output, whose answers it keeps");
         return false;
     }
     return true;

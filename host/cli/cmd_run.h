@@ -9,7 +9,7 @@ typedef struct cdz_run_options {
     const char *prompt, *ids, *request, *messages; /* at most one */
     const char *outputs;                           /* file for tensors, or NULL */
     const char *input, *output;                    /* JSONL */
-    bool json;
+    bool json, resume;
 } cdz_run_options;
 
 int cdz_run_batch(const cdz_run_options *options, cdz_session *session);

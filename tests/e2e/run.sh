@@ -240,6 +240,29 @@ cadenza run --input mixed.jsonl >mixed.out 2>mixed.err
 same "a wrong line fails alone" "$?" 1
 same "the others are answered" "$(grep -c '"text"' mixed.out) $(grep -c '"error"' mixed.out) $(wc -l <mixed.out | tr -d ' ')" "2 2 4"
 check "the sentence names the line" grep -q 'line 2' mixed.out
+# an answer is written as soon as those before it are, while the pipe that lines come from is still open
+mkfifo waiting
+cadenza run --input waiting --output early.out &
+early=$!
+exec 9>waiting
+head -n 1 many.jsonl >&9
+for _ in $(seq 600); do [ -s early.out ] && break; sleep 0.1; done
+same "an answer does not wait for the next line" "$(wc -l <early.out | tr -d ' ')" 1
+exec 9>&-
+wait $early
+# what a run left that was killed in the middle of a line is kept, but for that line; a cancelled answer is given again
+{
+    head -n 20 many.out
+    sed -n 21p many.out | sed 's/"finish_reason": "[a-z]*"/"finish_reason": "cancelled"/'
+    sed -n 22p many.out
+    sed -n 23p many.out | head -c 50
+} >resumed.out
+check "a run resumes" cadenza run --input many.jsonl --output resumed.out --resume
+same "resumed answers are those of one run" "$(ids_only resumed.out)" "$(ids_only many.out)"
+check "a run that was done resumes" cadenza run --input many.jsonl --output resumed.out --resume
+same "nothing is answered again" "$(wc -l <resumed.out | tr -d ' ')" 200
+refused "answers to other requests" 1 "has 200 answers, mixed.jsonl only 4 requests" cadenza run --input mixed.jsonl --output resumed.out --resume
+refused "--resume without a file" 2 "--resume goes with --input and --output" cadenza run --input mixed.jsonl --resume
 
 # --- conversations
 echo '[{"role": "user", "content": "What does lighthouse mean?"}]' >talk.messages.json
