@@ -500,6 +500,133 @@ static void reading_is_as_writing(void **state)
     cdz_result_free(r);
 }
 
+/* --- the best of a row ------------------------------------------------------------------------------------------------ */
+
+/* The greatest of (V) and then the next, ties by lower id. */
+static int32_t best_below(const float *row, uint32_t V, float than, int32_t after)
+{
+    int32_t best = -1;
+    for (uint32_t v = 0; v < V; v++) {
+        if (row[v] > than || (row[v] == than && (int32_t)v <= after)) continue;
+        if (best < 0 || row[v] > row[best]) best = (int32_t)v;
+    }
+    return best;
+}
+
+static double log_sum(const float *row, uint32_t V)
+{
+    double sum = 0;
+    const int32_t best = best_below(row, V, INFINITY, -1);
+    for (uint32_t v = 0; v < V; v++) sum += exp((double)row[v] - (double)row[best]);
+    return log(sum) + (double)row[best];
+}
+
+static void check_top(const cdz_result *bounded, const saved *whole, uint32_t step, uint32_t R,
+                      uint32_t V, uint32_t K)
+{
+    char name[32], shape[64];
+    snprintf(name, sizeof name, "scores/%u", step);
+    snprintf(shape, sizeof shape, "F32 [%u, %u]", R, V);
+    const float *rows = values(whole, name, shape);
+    for (uint32_t r = 0; r < R; r++) {
+        const int32_t *ids;
+        const float *scores;
+        float sum, than = INFINITY;
+        int32_t id = -1;
+        float *row = malloc(V * sizeof *row);
+        assert_non_null(row);
+        memcpy(row, rows + (size_t)r * V, V * sizeof *row);
+        assert_int_equal(cdz_result_top_scores(bounded, r, step, &ids, &scores, &sum), K);
+        for (uint32_t i = 0; i < K; i++) {
+            id = best_below(row, V, than, id);
+            assert_int_equal(ids[i], id);
+            assert_memory_equal(&scores[i], &row[id], sizeof *scores);
+            than = row[id];
+        }
+        assert_true(fabs((double)sum - log_sum(row, V)) < 1e-4);
+        free(row);
+    }
+    const int32_t *none;
+    const float *no_scores;
+    float no_sum;
+    assert_int_equal(cdz_result_top_scores(bounded, R, step, &none, &no_scores, &no_sum), 0);
+}
+
+/* In every mode the best that are kept are those of the whole rows, and nothing else changes. */
+static void the_best_are_those_of_whole_rows(void **state)
+{
+    world *w = *state;
+    static const struct {
+        const char *settings;
+        uint32_t rows;
+        bool assisted;
+    } ways[] = {{"\"do_sample\": false", 1, false},
+                {"\"do_sample\": true, \"top_k\": 0, \"num_return_sequences\": 2", 2, false},
+                {"\"num_beams\": 3", 3, false},
+                {"\"do_sample\": false, \"num_assistant_tokens\": 3", 1, true}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char json[256];
+        cdz_result *both[2];
+        for (int k = 0; k < 2; k++) {
+            snprintf(json, sizeof json,
+                     "{\"prompt_ids\": [[5, 6, 7]], \"seed\": 3, \"kwargs\": {\"max_new_tokens\": 5, "
+                     "\"eos_token_id\": null, \"output_scores\": true, %s%s}}",
+                     ways[i].settings, k ? ", \"output_scores_top\": 4" : "");
+            both[k] = run(w, w->llama, ways[i].assisted ? w->llama_draft : NULL, json);
+        }
+        assert_non_null(strstr(cdz_result_json(both[0]), "\"scores\": "));
+        assert_null(strstr(cdz_result_json(both[1]), "\"scores\": "));
+        saved whole = save(both[0]), few = save(both[1]);
+        const uint32_t V = cdz_model_vocab_size(w->llama);
+        for (uint32_t step = 0; step < 5; step++)
+            check_top(both[1], &whole, step, ways[i].rows, V, 4);
+        char shape[64];
+        snprintf(shape, sizeof shape, "I32 [5, %u, 4]", ways[i].rows);
+        values(&few, "top_ids", shape);
+        const int32_t *ids;
+        const float *scores;
+        float sum;
+        cdz_result_top_scores(both[1], 0, 0, &ids, &scores, &sum);
+        snprintf(shape, sizeof shape, "F32 [5, %u, 4]", ways[i].rows);
+        assert_memory_equal(values(&few, "top_scores", shape), scores, 4 * sizeof *scores);
+        snprintf(shape, sizeof shape, "F32 [5, %u]", ways[i].rows);
+        assert_memory_equal(values(&few, "logsumexp", shape), &sum, sizeof sum);
+        drop(&whole);
+        drop(&few);
+        cdz_result_free(both[0]);
+        cdz_result_free(both[1]);
+    }
+}
+
+static void a_text_has_its_likeliest_tokens(void **state)
+{
+    world *w = *state;
+    cdz_result *r = run(w, w->llama, NULL,
+                        "{\"mode\": \"score\", \"prompt_ids\": [[5, 6, 7, 8]], \"kwargs\": "
+                        "{\"output_scores_top\": 100000}}");
+    const uint32_t V = cdz_model_vocab_size(w->llama);
+    const int32_t *ids;
+    const float *logprobs;
+    uint32_t n;
+    const float *own = cdz_result_prompt_logprobs(r, 0, &n);
+    assert_int_equal(cdz_result_prompt_top_logprobs(r, 0, 0, &ids, &logprobs), 0);
+    assert_int_equal(cdz_result_prompt_top_logprobs(r, 0, 4, &ids, &logprobs), 0);
+    for (uint32_t place = 1; place < 4; place++) {
+        double sum = 0;
+        bool found = false;
+        assert_int_equal(cdz_result_prompt_top_logprobs(r, 0, place, &ids, &logprobs), V);
+        for (uint32_t i = 0; i < V; i++) {
+            sum += exp((double)logprobs[i]);
+            if (i) assert_true(logprobs[i] <= logprobs[i - 1]);
+            found |= ids[i] == 5 + (int32_t)place && logprobs[i] == own[place];
+        }
+        assert_true(found);
+        assert_true(fabs(sum - 1) < 1e-3);
+    }
+    assert_non_null(strstr(cdz_result_json(r), "\"top_logprobs\": [null, [{\"id\": "));
+    cdz_result_free(r);
+}
+
 /* --- drafts of a pair ----------------------------------------------------------------------------------------------- */
 
 static uint32_t accepted(const cdz_result *r)
@@ -551,6 +678,8 @@ int main(void)
         cmocka_unit_test(saved_tensors_give_transition_scores),
         cmocka_unit_test(a_text_is_as_probable_as_the_reference_says),
         cmocka_unit_test(reading_is_as_writing),
+        cmocka_unit_test(the_best_are_those_of_whole_rows),
+        cmocka_unit_test(a_text_has_its_likeliest_tokens),
         cmocka_unit_test(a_pair_drafts_for_a_pair),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

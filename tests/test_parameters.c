@@ -157,6 +157,7 @@ static const struct {
     {"output_attentions", RANDOM, IDS, BEST, "true", CHANGES, NULL, false},
     {"output_hidden_states", RANDOM, IDS, BEST, "true", CHANGES, NULL, false},
     {"output_logprobs", RANDOM, IDS, BEST, "true", CHANGES, NULL, false},
+    {"output_scores_top", RANDOM, IDS, BEST, "2", CHANGES, NULL, false},
     {"return_dict_in_generate", RANDOM, IDS, BEST, "true", MOOT, "every answer is an object", false},
     {"pad_token_id", WORDS, "\"prompt\": [\"river (noun): a\", \"music (noun): a\"]", PROSE, "9",
      CHANGES, NULL, false},

@@ -156,6 +156,83 @@ static void write_top(const cdz_result *result, bool values, cdz_buf *out)
     cdz_buf_putc(out, ']');
 }
 
+/* [step][row] of one float of the step's rows. */
+static void write_sums(const cdz_outcome *o, cdz_buf *out)
+{
+    cdz_buf_putc(out, '[');
+    for (uint32_t s = 0; s < o->n_steps; s++) {
+        if (s) cdz_buf_puts(out, ", ");
+        write_floats(out, o->steps[s].logsumexp, o->n_step_rows);
+    }
+    cdz_buf_putc(out, ']');
+}
+
+static void write_token_text(const cdz_result *result, int32_t id, cdz_buf *out)
+{
+    const cdz_tokenizer *tok = cdz_run_model_tokenizer(result->model);
+    cdz_buf text = {0};
+    cdz_buf_add(&text, "", 0);
+    if (tok && id >= 0) cdz_tokenizer_decode(tok, &id, 1, 0, &text, NULL);
+    if (text.failed)
+        out->failed = true;
+    else
+        cdz_json_write_string(out, text.data, text.len);
+    cdz_buf_free(&text);
+}
+
+/* A place's likeliest tokens; sum is taken off their values. */
+static void write_alternatives(const cdz_result *result, const int32_t *ids, const float *values,
+                               float sum, cdz_buf *out)
+{
+    cdz_buf_putc(out, '[');
+    for (uint32_t i = 0; i < result->keep_top; i++) {
+        cdz_buf_printf(out, "%s{\"id\": %" PRId32 ", \"token\": ", i ? ", " : "", ids[i]);
+        write_token_text(result, ids[i], out);
+        cdz_buf_puts(out, ", \"logprob\": ");
+        cdz_json_write_f32(out, values[i] - sum);
+        cdz_buf_putc(out, '}');
+    }
+    cdz_buf_putc(out, ']');
+}
+
+/* top_logprobs[step][row], null once a row has ended. */
+static void write_top_logprobs(const cdz_result *result, cdz_buf *out)
+{
+    const cdz_outcome *o = result->outcome;
+    const bool search = cdz_result_is_search(result); /* whose rows at a step are its beams */
+    const size_t k = result->keep_top;
+    cdz_buf_putc(out, '[');
+    for (uint32_t s = 0; s < o->n_steps; s++) {
+        cdz_buf_puts(out, s ? ", [" : "[");
+        for (uint32_t r = 0; r < o->n_step_rows; r++) {
+            if (r) cdz_buf_puts(out, ", ");
+            if (search || s < live_steps(result, r))
+                write_alternatives(result, o->steps[s].top_ids + r * k,
+                                   o->steps[s].top_values + r * k, o->steps[s].logsumexp[r], out);
+            else
+                cdz_buf_puts(out, "null");
+        }
+        cdz_buf_putc(out, ']');
+    }
+    cdz_buf_putc(out, ']');
+}
+
+/* What output_scores_top keeps. */
+static void write_bounded_scores(const cdz_result *result, cdz_buf *out)
+{
+    const cdz_outcome *o = result->outcome;
+    if (o->n_steps == 0 || !o->steps[0].top_ids || !o->steps[0].logsumexp) return;
+    key(out, "top_ids");
+    write_top(result, false, out);
+    key(out, "top_scores");
+    write_top(result, true, out);
+    key(out, "logsumexp");
+    write_sums(o, out);
+    if (!result->logprobs) return;
+    key(out, "top_logprobs");
+    write_top_logprobs(result, out);
+}
+
 static void write_n_finite(const cdz_outcome *o, cdz_buf *out)
 {
     cdz_buf_putc(out, '[');
@@ -365,6 +442,22 @@ static void row_perplexity(const cdz_result *result, uint32_t r, cdz_buf *out)
         cdz_buf_puts(out, "null");
 }
 
+/* [place], null where nothing predicts the token there. */
+static void row_top_logprobs(const cdz_result *result, uint32_t r, cdz_buf *out)
+{
+    const int32_t *ids;
+    const float *logprobs;
+    cdz_buf_putc(out, '[');
+    for (uint32_t i = 0; i < result->prompt_len; i++) {
+        if (i) cdz_buf_puts(out, ", ");
+        if (cdz_result_prompt_top_logprobs(result, r, i, &ids, &logprobs))
+            write_alternatives(result, ids, logprobs, 0, out);
+        else
+            cdz_buf_puts(out, "null");
+    }
+    cdz_buf_putc(out, ']');
+}
+
 /* Mode `score`. */
 static void score_form(const cdz_result *result, cdz_buf *out)
 {
@@ -373,6 +466,7 @@ static void score_form(const cdz_result *result, cdz_buf *out)
     per_row(result, "n_scored", row_n_scored, out);
     per_row(result, "log_likelihood", row_likelihood, out);
     per_row(result, "perplexity", row_perplexity, out);
+    if (result->outcome->prompt_top_ids) per_row(result, "top_logprobs", row_top_logprobs, out);
 }
 
 static void recorded_text(const cdz_result *result, cdz_buf *out)
@@ -529,12 +623,14 @@ static void user_form(const cdz_result *result, cdz_buf *out)
         stop_string |= o->rows[r].stop.reason == CDZ_STOP_STRING;
     if (stop_string) per_row(result, "stop_string", row_stop_text, out);
     write_sequences(o, out);
-    const bool taken = o->n_steps && (o->steps[0].scores || result->logprobs);
+    const bool bounded = o->n_steps && o->steps[0].top_ids;
+    const bool taken = o->n_steps && (o->steps[0].scores || result->logprobs || bounded);
     if (cdz_result_is_search(result) || taken) {
         key(out, "transition_scores");
         write_transition(result, CDZ_TOKEN_SCORE, out);
     }
     write_outputs(result, out);
+    write_bounded_scores(result, out);
     if (result->logprobs && o->n_steps && o->steps[0].chosen_logprob &&
         o->steps[0].chosen_raw_logprob) {
         key(out, "logprobs");

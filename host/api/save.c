@@ -91,6 +91,39 @@ static bool put_result(saving *s, const cdz_named_result *res)
                      (item){res->name, res->type, res->n_dims, res->shape, res->data});
 }
 
+/* A column of all steps as one tensor, (steps, rows) or (steps, rows, k). */
+static bool put_steps(saving *s, const char *name, cdz_result_type type, uint32_t n_dims,
+                      uint64_t k, size_t field)
+{
+    const cdz_outcome *o = s->result->outcome;
+    const uint64_t shape[] = {o->n_steps, o->n_step_rows, k};
+    const size_t each = (size_t)(o->n_step_rows * k) * types[type].bytes;
+    char *all = malloc(o->n_steps * each + 1);
+    if (!all) return false;
+    for (uint32_t i = 0; i < o->n_steps; i++) {
+        const void *from;
+        memcpy(&from, (const char *)&o->steps[i] + field, sizeof from);
+        memcpy(all + i * each, from, each);
+    }
+    const bool good = put_named(s, "", (item){name, type, n_dims, shape, all});
+    free(all);
+    return good;
+}
+
+/* What output_scores_top keeps. */
+static bool put_top(saving *s)
+{
+    const cdz_outcome *o = s->result->outcome;
+    const uint64_t k = s->result->keep_top;
+    for (uint32_t i = 0; i < o->n_steps; i++)
+        if (!o->steps[i].top_ids || !o->steps[i].logsumexp) return true;
+    if (o->n_steps == 0) return true;
+    return put_steps(s, "top_ids", CDZ_RESULT_I32, 3, k, offsetof(cdz_recorded_step, top_ids)) &&
+           put_steps(s, "top_scores", CDZ_RESULT_F32, 3, k,
+                     offsetof(cdz_recorded_step, top_values)) &&
+           put_steps(s, "logsumexp", CDZ_RESULT_F32, 2, 1, offsetof(cdz_recorded_step, logsumexp));
+}
+
 static bool each_of(saving *s, const cdz_result *result)
 {
     const cdz_outcome *o = result->outcome;
@@ -100,7 +133,7 @@ static bool each_of(saving *s, const cdz_result *result)
         put_named(s, "", (item){"sequences", CDZ_RESULT_I64, 2, s->sequences_shape, s->sequences});
     free(s->sequences);
     for (uint32_t i = 0; good && i < o->n_results; i++) good = put_result(s, &o->results[i]);
-    return good && cdz_result_each_output(result, put_output, s);
+    return good && put_top(s) && cdz_result_each_output(result, put_output, s);
 }
 
 /* The request's own tensors, then those of its later calls. */

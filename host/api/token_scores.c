@@ -83,6 +83,33 @@ const float *cdz_result_prompt_logprobs(const cdz_result *result, uint32_t row, 
     return there ? o->prompt_logprobs + (size_t)row * result->prompt_len : NULL;
 }
 
+/* --- the likeliest --------------------------------------------------------------------------------------------- */
+
+uint32_t cdz_result_top_scores(const cdz_result *result, uint32_t row, uint32_t step,
+                               const int32_t **ids, const float **scores, float *logsumexp)
+{
+    const cdz_outcome *o = result->outcome;
+    const size_t at = (size_t)row * result->keep_top;
+    if (step >= o->n_steps || row >= o->n_step_rows || !o->steps[step].top_ids) return 0;
+    *ids = o->steps[step].top_ids + at;
+    *scores = o->steps[step].top_values + at;
+    *logsumexp = o->steps[step].logsumexp[row];
+    return result->keep_top;
+}
+
+uint32_t cdz_result_prompt_top_logprobs(const cdz_result *result, uint32_t row, uint32_t place,
+                                        const int32_t **ids, const float **logprobs)
+{
+    uint32_t n;
+    const cdz_outcome *o = result->outcome;
+    const float *known = cdz_result_prompt_logprobs(result, row, &n);
+    if (!known || place >= n || !o->prompt_top_ids || isnan(known[place])) return 0;
+    const size_t at = ((size_t)row * n + place) * result->keep_top;
+    *ids = o->prompt_top_ids + at;
+    *logprobs = o->prompt_top_logprobs + at;
+    return result->keep_top;
+}
+
 /* --- a text on its own ---------------------------------------------------------------------------------------------- */
 
 static void write_row(cdz_buf *out, const char *name, const int32_t *ids, size_t n)

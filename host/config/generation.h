@@ -35,6 +35,7 @@ typedef struct cdz_generation {
     int64_t num_return_sequences;
     bool output_scores, output_logits, output_attentions, output_hidden_states,
         return_dict_in_generate;
+    cdz_opt_int output_scores_top; /* Cadenza's own: so many of output_scores */
     bool output_logprobs; /* Cadenza's own: raw and processed log-probability of every token */
     cdz_opt_int pad_token_id, bos_token_id;
     cdz_int_list eos_token_id;

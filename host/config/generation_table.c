@@ -65,6 +65,8 @@ static const cdz_param rows[] = {
               "guidance: 0 hides an id of negative_prompt_ids"),
     INT(num_return_sequences, 1, 1, CDZ_NO_LIMIT, "rows per prompt"),
     BOOL(output_scores, false, "return processed scores of each step"),
+    OPT_INT(output_scores_top, 1, CDZ_NO_LIMIT,
+            "of each step's processed scores keep the k best and their log-sum-exp, in place of all"),
     BOOL(output_logits, false, "return raw logits of each step"),
     BOOL(output_attentions, false, "return attention weights"),
     BOOL(output_hidden_states, false, "return hidden states"),

@@ -358,17 +358,24 @@ static void choose_prefill(preparation *p)
     if (chunk->set) p->job->prefill_chunk = chunk->value < UINT32_MAX ? (uint32_t)chunk->value : 0;
 }
 
+/* Columns of what is kept of a row's best, no more than it has. */
+static uint32_t columns(const preparation *p, int64_t wanted)
+{
+    return wanted < p->arch->n_vocab ? (uint32_t)wanted : p->arch->n_vocab;
+}
+
 static void choose_records(preparation *p, const cdz_record_spec *record)
 {
     const cdz_generation *g = &p->job->plan->generation;
-    p->job->keep_scores = record->present ? record->outputs : g->output_scores;
+    const bool bounded = g->output_scores_top.set;
+    p->job->keep_scores = record->present ? record->outputs : g->output_scores && !bounded;
     p->job->keep_logits = g->output_logits && (!record->present || record->outputs);
     p->job->keep_hidden = g->output_hidden_states;
     p->job->keep_attentions = g->output_attentions;
-    p->job->keep_logprobs = g->output_logprobs || g->output_scores || record->present;
+    p->job->keep_logprobs = g->output_logprobs || g->output_scores || bounded || record->present;
     /* A recorded answer counts finite scores even when it keeps none of the best. */
-    uint32_t top = record->present && record->top == 0 ? 1 : record->top;
-    p->job->keep_top = top < p->arch->n_vocab ? top : p->arch->n_vocab;
+    const int64_t top = record->present && record->top == 0 ? 1 : record->top;
+    p->job->keep_top = columns(p, bounded && !record->present ? g->output_scores_top.value : top);
 }
 
 /* Where a detector lies: a folder as given, or beside the model's. */
@@ -429,6 +436,8 @@ static cdz_status prepare(preparation *p, cdz_record_spec *record)
     if (p->job->prompt_logits) {
         p->job->n_rows = p->job->n_prompts;
         p->job->max_length = p->job->prompt_len;
+        const cdz_opt_int *top = &p->job->plan->generation.output_scores_top;
+        if (p->job->prompt_logprobs && top->set) p->job->keep_top = columns(p, top->value);
         return CDZ_OK;
     }
     if (p->job->n_embeds && p->job->plan->drafter.plugin.base)

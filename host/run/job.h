@@ -52,7 +52,7 @@ typedef struct cdz_job {
     double deadline_s;      /* monotonic; 0: none */
     bool keep_scores, keep_logits, keep_logprobs; /* what record() keeps */
     bool keep_hidden, keep_attentions;            /* of recorded steps */
-    uint32_t keep_top; /* > 0: instead of whole rows keep the k best ids and values, the chosen and n_finite */
+    uint32_t keep_top; /* > 0: instead of whole rows keep the k best ids and values, n_finite and the log-sum-exp */
     cdz_kept *past;     /* held by the job: KV state that prompts may continue, or NULL */
     bool keep_cache;    /* the outcome holds the rows' KV state */
     bool prompt_logits; /* mode `logits`: one pass over rows, logits of every position, no strategy */
@@ -101,7 +101,8 @@ typedef struct cdz_recorded_step {
     const float *chosen_logprob, *chosen_raw_logprob; /* (n_step_rows) or NULL */
     const int32_t *top_ids; /* (n_step_rows, keep_top), by falling score, ties by lower id */
     const float *top_values;
-    const int32_t *ids; /* (n_step_rows, n_ids) what the rows held; NULL: no states are kept */
+    const float *logsumexp; /* (n_step_rows) of the whole row that the best are of */
+    const int32_t *ids;     /* (n_step_rows, n_ids) what the rows held; NULL: no states are kept */
     uint32_t n_ids, n_queries, n_keys;
     /* A tensor for each layer, and one more of hidden states; or NULL. */
     float *const *hidden;     /* (n_step_rows, n_queries, hidden) */
@@ -125,6 +126,9 @@ struct cdz_outcome {
     uint32_t n_results;
     const float *prompt_logits; /* (n_prompts, prompt_len, n_vocab) when asked for */
     const float *prompt_logprobs; /* (n_prompts, prompt_len) when asked for; NAN: nothing predicts it */
+    /* (n_prompts, prompt_len, keep_top) with prompt_logprobs: the likeliest there; NULL: keep_top is 0 */
+    const int32_t *prompt_top_ids;
+    const float *prompt_top_logprobs;
     double queued_s, prefill_s, decode_s;   /* durations */
     uint32_t n_prompt_tokens, n_new_tokens; /* computed prompt positions; sum over rows */
     uint32_t n_reused_tokens; /* prompt positions taken over from the past, not in n_prompt_tokens */

@@ -348,6 +348,8 @@ cdz_status cdz_row_state_rewind(cdz_loop *loop, uint32_t row);    /* to the row'
 cdz_status cdz_row_state_trial(cdz_loop *loop, cdz_ids ids, uint32_t row, unsigned char *state);
 
 /* --- recording: record.c --- */
+/* The best k of a row of n scores by falling score, ties by lower id; nan counts as -inf. */
+void cdz_record_best(const float *row, uint32_t n, uint32_t k, int32_t *ids, float *values);
 bool cdz_record_wants(const cdz_loop *loop, cdz_record_kind what); /* does record do anything? */
 cdz_status cdz_record_rows(cdz_loop *loop, cdz_record_kind what, const cdz_scores *scores);
 void cdz_record_token(cdz_loop *loop, uint32_t row, int32_t token);

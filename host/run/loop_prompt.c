@@ -69,7 +69,25 @@ static cdz_status want_chunk(cdz_loop *loop, const group *g, uint32_t done)
     return cdz_loop_await(loop);
 }
 
-static void take_chunk(cdz_loop *loop, const group *g, uint32_t done, float *out)
+/* What read_logprobs fills: log-probabilities of all slots, and the likeliest k of each. */
+typedef struct readings {
+    float *logprobs;   /* (n_rows, prompt_len) */
+    int32_t *top_ids;  /* (n_rows, prompt_len, k) or NULL */
+    float *top_values; /* the same */
+    uint32_t k;
+} readings;
+
+static void take_row(const cdz_loop *loop, const float *row, int32_t id, size_t at, readings *out)
+{
+    const float sum = cdz_vec_table()->logsumexp(row, loop->n_vocab);
+    out->logprobs[at] = row[id] - sum;
+    if (out->k == 0) return;
+    cdz_record_best(row, loop->n_vocab, out->k, out->top_ids + at * out->k,
+                    out->top_values + at * out->k);
+    for (uint32_t i = 0; i < out->k; i++) out->top_values[at * out->k + i] -= sum;
+}
+
+static void take_chunk(cdz_loop *loop, const group *g, uint32_t done, readings *out)
 {
     const float *rows = loop->seq_scores.data;
     for (uint32_t r = g->first; r < g->first + g->n; r++) {
@@ -79,19 +97,28 @@ static void take_chunk(cdz_loop *loop, const group *g, uint32_t done, float *out
         for (uint32_t i = 0; i < g->chunk && done + i + 1 < visible; i++) {
             const float *row = rows + (size_t)i * loop->n_vocab;
             const uint32_t slot = cdz_seq_slot(seq, done + i + 1);
-            out[(size_t)r * loop->job->prompt_len + slot] =
-                row[seq->ids[slot]] - cdz_vec_table()->logsumexp(row, loop->n_vocab);
+            take_row(loop, row, seq->ids[slot], (size_t)r * loop->job->prompt_len + slot, out);
         }
         rows += (size_t)g->chunk * loop->n_vocab;
     }
 }
 
+static bool make_readings(cdz_loop *loop, readings *out)
+{
+    cdz_arena *arena = &loop->task->outcome->arena;
+    const size_t n = (size_t)loop->n_rows * loop->job->prompt_len, k = loop->job->keep_top;
+    *out = (readings){.logprobs = cdz_arena_array(arena, n, sizeof(float)), .k = (uint32_t)k};
+    for (size_t i = 0; out->logprobs && i < n; i++) out->logprobs[i] = NAN;
+    if (k == 0) return out->logprobs != NULL;
+    out->top_ids = cdz_arena_array(arena, n, k * sizeof(int32_t));
+    out->top_values = cdz_arena_array(arena, n, k * sizeof(float));
+    return out->logprobs && out->top_ids && out->top_values;
+}
+
 static cdz_status read_logprobs(cdz_loop *loop)
 {
-    const size_t n = (size_t)loop->n_rows * loop->job->prompt_len;
-    float *out = cdz_arena_array(&loop->task->outcome->arena, n, sizeof *out);
-    if (!out || !cdz_loop_want(loop, SCORE_ROWS)) return cdz_loop_nomem(loop);
-    for (size_t i = 0; i < n; i++) out[i] = NAN;
+    readings out;
+    if (!make_readings(loop, &out) || !cdz_loop_want(loop, SCORE_ROWS)) return cdz_loop_nomem(loop);
     CDZ_TRY(cdz_matrix_fit(loop, &loop->seq_scores, SCORE_ROWS, loop->n_vocab));
     group g = {.length = longest(loop)};
     for (; g.first < loop->n_rows; g.first += g.n) {
@@ -100,10 +127,13 @@ static cdz_status read_logprobs(cdz_loop *loop)
         g.chunk = SCORE_ROWS / g.n;
         for (uint32_t done = 0; done + 1 < g.length; done += g.chunk) {
             CDZ_TRY(want_chunk(loop, &g, done));
-            take_chunk(loop, &g, done, out);
+            take_chunk(loop, &g, done, &out);
         }
     }
-    loop->task->outcome->prompt_logprobs = out;
+    cdz_outcome *outcome = loop->task->outcome;
+    outcome->prompt_logprobs = out.logprobs;
+    outcome->prompt_top_ids = out.top_ids;
+    outcome->prompt_top_logprobs = out.top_values;
     return CDZ_OK;
 }
 

@@ -129,7 +129,8 @@ static bool join_top(const cdz_task *task, uint32_t step, cdz_recorded_step *out
     }
     out->top_ids = ids;
     out->n_finite = finite;
-    return join_floats(task, step, k, offsetof(cdz_recorded_step, top_values), &out->top_values);
+    return join_floats(task, step, k, offsetof(cdz_recorded_step, top_values), &out->top_values) &&
+           join_floats(task, step, 1, offsetof(cdz_recorded_step, logsumexp), &out->logsumexp);
 }
 
 /* A tensor for each layer with `rows` times `width` floats for each loop; zeros for those that have no such step. */

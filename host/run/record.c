@@ -54,9 +54,8 @@ static cdz_status new_step(cdz_loop *loop)
 
 /* --- rows ------------------------------------------------------------------------------------------------------- */
 
-/* The best k of a row by falling score, ties by lower id; nan counts as -inf. Insertion into a short sorted list: only
- * few scores of a row get past the list's last. */
-static void best_of(const float *row, uint32_t n, uint32_t k, int32_t *ids, float *values)
+/* Insertion into a short sorted list: only few scores of a row get past the list's last. */
+void cdz_record_best(const float *row, uint32_t n, uint32_t k, int32_t *ids, float *values)
 {
     uint32_t have = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -86,15 +85,18 @@ static cdz_status summarise(cdz_loop *loop, cdz_recorded_step *step, const cdz_s
     int32_t *ids = cdz_arena_array(arena_of(loop), (size_t)R * loop->job->keep_top, sizeof *ids);
     float *values = cdz_arena_array(arena_of(loop), (size_t)R * loop->job->keep_top, sizeof *values);
     uint32_t *finite = cdz_arena_array(arena_of(loop), R, sizeof *finite);
-    if (!ids || !values || !finite) return cdz_loop_nomem(loop);
+    float *sums = cdz_arena_array(arena_of(loop), R, sizeof *sums);
+    if (!ids || !values || !finite || !sums) return cdz_loop_nomem(loop);
     for (uint32_t r = 0; r < R; r++) {
         const size_t at = (size_t)r * loop->job->keep_top;
-        best_of(cdz_row(scores, r), V, k, ids + at, values + at);
+        cdz_record_best(cdz_row(scores, r), V, k, ids + at, values + at);
         finite[r] = count_finite(cdz_row(scores, r), V);
+        sums[r] = cdz_vec_table()->logsumexp(cdz_row(scores, r), V);
     }
     step->top_ids = ids;
     step->top_values = values;
     step->n_finite = finite;
+    step->logsumexp = sums;
     return CDZ_OK;
 }
 

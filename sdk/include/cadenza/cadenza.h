@@ -312,6 +312,14 @@ cdz_status cdz_transition_scores(const cdz_transition *in, float *out, uint32_t 
 /* Of a request in mode "score": the log-probability of each id of cdz_result_sequence under what stands before it, NAN
  * where nothing does. NULL: another mode. */
 const float *cdz_result_prompt_logprobs(const cdz_result *result, uint32_t row, uint32_t *n_ids);
+/* With output_scores_top: the best scores of a row at a step, after the processors, by falling score, ties by lower id; of a
+ * search, row counts the beams of that step. A score less *logsumexp, which is the whole row's, is a log-probability. Returns
+ * how many there are; 0: none are kept, or there is no such row or step. */
+uint32_t cdz_result_top_scores(const cdz_result *result, uint32_t row, uint32_t step,
+                               const int32_t **ids, const float **scores, float *logsumexp);
+/* The same of a request in mode "score": the likeliest tokens at a place of cdz_result_sequence under what stands before it. */
+uint32_t cdz_result_prompt_top_logprobs(const cdz_result *result, uint32_t row, uint32_t place,
+                                        const int32_t **ids, const float **logprobs);
 /* The sequences, and scores, logits, attentions and hidden states of every step (output_scores and the like), as tensors
  * named "logits/0", "attentions/0/2": kind, step, layer. path: a .safetensors file, or a folder
  * (which is made if its name ends in '/') for one .npy file per tensor, "attentions.0.2.npy". */
