@@ -22,6 +22,8 @@ struct cdz_runtime {
     uint64_t next_id;
     cdz_queued_event *events, **events_end; /* oldest first */
     cdz_queued_event *polled;               /* what the last cdz_poll lent out */
+    bool stopped;                           /* cdz_drain: no more requests */
+    cdz_stats ended;                        /* what requests that have ended add up to */
 };
 
 struct cdz_model {
@@ -43,6 +45,7 @@ struct cdz_result {
     cdz_buf *texts;    /* n_rows: new text without special tokens */
     char *json;        /* made when first asked for */
     char *detect;      /* the job's order to look for a watermark, or NULL */
+    char *name;        /* the request's, or NULL */
     uint64_t seed;
     bool healed;     /* the prompts are the healed ones */
     bool logprobs;   /* output_logprobs was asked for, not only needed */

@@ -17,6 +17,7 @@ struct cdz_entry_request {
     cdz_entry_request *next;
     cdz_runtime *runtime;
     uint64_t id, engine_id;
+    char *name;         /* the caller's own id, or NULL */
     bool engine_knows;  /* engine_id is valid */
     bool cancel_wanted; /* cancelled before the engine gave its id */
     bool done, waited;
@@ -37,6 +38,11 @@ struct cdz_entry_request {
     void *user;
     cdz_chain chain;
 };
+
+/* What became of a request that is done. */
+cdz_request_state cdz_entry_state(const cdz_entry_request *req);
+/* The request that has this name, or NULL; the runtime's lock is held. */
+cdz_entry_request *cdz_entry_named(const cdz_runtime *rt, const char *name);
 
 /* Reads the document's "calls", if it has any, and keeps what they need. */
 cdz_status cdz_chain_read(cdz_entry_request *req, const cdz_request *request,

@@ -36,6 +36,7 @@ static void free_request(cdz_entry_request *req)
     if (req->model) cdz_run_model_release(req->model);
     if (req->assistant) cdz_run_model_release(req->assistant);
     if (req->pipeline) cdz_pipeline_release(req->pipeline);
+    free(req->name);
     free(req);
 }
 
@@ -102,6 +103,7 @@ static void send_tokens(cdz_entry_request *req, cdz_event *event)
     event->size = sizeof *event;
     event->kind = CDZ_EVENT_TOKENS;
     event->request_id = req->id;
+    event->name = req->name;
     event->call = req->chain.next;
     if (req->on_event) req->on_event(req->user, event);
     if (!req->poll) return;
@@ -145,13 +147,36 @@ static void flush_streams(cdz_entry_request *req)
 
 static cdz_status begin(cdz_entry_request *req, cdz_job *job, uint64_t *engine_id, cdz_error *err);
 
+static void add_outcome(cdz_stats *sum, const cdz_outcome *outcome)
+{
+    sum->n_prompt_tokens += outcome->n_prompt_tokens;
+    sum->n_new_tokens += outcome->n_new_tokens;
+    sum->n_reused_tokens += outcome->n_reused_tokens;
+}
+
+/* Counts a request that has ended; the lock is held. */
+static void count(cdz_runtime *rt, const cdz_entry_request *req)
+{
+    switch (cdz_entry_state(req)) {
+    case CDZ_REQUEST_CANCELLED: rt->ended.n_cancelled++; break;
+    case CDZ_REQUEST_FAILED: rt->ended.n_failed++; break;
+    default: rt->ended.n_finished++; break;
+    }
+    if (!req->result) return;
+    add_outcome(&rt->ended, req->result->outcome);
+    for (uint32_t i = 0; i < req->result->n_calls; i++)
+        add_outcome(&rt->ended, req->result->calls[i]->outcome);
+}
+
 /* [engine thread] The last call has ended: the request has. */
 static void finish(cdz_entry_request *req)
 {
     cdz_runtime *rt = req->runtime;
+    if (req->result && req->name) req->result->name = strdup(req->name);
     cdz_event event = {.size = sizeof event,
                        .kind = CDZ_EVENT_DONE,
                        .request_id = req->id,
+                       .name = req->name,
                        .text = "",
                        .result = req->result};
     if (req->on_event) req->on_event(req->user, &event);
@@ -159,6 +184,7 @@ static void finish(cdz_entry_request *req)
     /* Once done is set, whoever waits may free the request: touch it no more after the unlock. */
     pthread_mutex_lock(&rt->lock);
     req->done = true;
+    count(rt, req);
     enqueue(rt, queued);
     pthread_cond_broadcast(&rt->changed);
     pthread_mutex_unlock(&rt->lock);
@@ -298,7 +324,10 @@ static cdz_entry_request *new_request(cdz_runtime *rt, const cdz_request *reques
     }
     req->pipeline = request->pipeline ? request->pipeline : rt->hf;
     cdz_pipeline_retain(req->pipeline);
-    return req;
+    if (request->name) req->name = strdup(request->name);
+    if (!request->name || req->name) return req;
+    free_request(req);
+    return NULL;
 }
 
 static cdz_status check_request(const cdz_request *request, cdz_error *err)
@@ -370,29 +399,47 @@ static cdz_status begin(cdz_entry_request *req, cdz_job *job, uint64_t *engine_i
     return launch(req, job, engine_id, err);
 }
 
+/* Gives the request its id and a place in the list, unless its name is taken. */
+static cdz_status enlist(cdz_runtime *rt, cdz_entry_request *req, uint64_t *id, cdz_error *err)
+{
+    cdz_status status = CDZ_OK;
+    pthread_mutex_lock(&rt->lock);
+    if (rt->stopped)
+        status = cdz_err(err, CDZ_E_STATE, "the runtime was drained: it takes no more requests");
+    else if (req->name && cdz_entry_named(rt, req->name))
+        status =
+            cdz_err(err, CDZ_E_USAGE, "cdz_request.name \"%s\": another request has it", req->name);
+    if (status == CDZ_OK) {
+        *id = req->id = rt->next_id++;
+        req->next = rt->requests;
+        rt->requests = req;
+    }
+    pthread_mutex_unlock(&rt->lock);
+    return status;
+}
+
 cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id, cdz_error *err)
 {
     CDZ_TRY(check_request(request, err));
     cdz_entry_request *req = new_request(rt, request);
     if (!req) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
     cdz_job *job = NULL;
+    uint64_t own_id = 0, engine_id;
     cdz_status status = prepare(rt, request, req, &job, err);
+    if (status == CDZ_OK) {
+        status = enlist(rt, req, &own_id, err);
+        if (status != CDZ_OK) cdz_job_free(job);
+    }
     if (status != CDZ_OK) {
         free_request(req);
         return status;
     }
-    pthread_mutex_lock(&rt->lock);
-    uint64_t own_id = req->id = rt->next_id++;
-    req->next = rt->requests;
-    rt->requests = req;
-    pthread_mutex_unlock(&rt->lock);
-
-    uint64_t engine_id;
     status = begin(req, job, &engine_id, err);
     pthread_mutex_lock(&rt->lock);
     bool cancel = false;
     if (status != CDZ_OK) {
         free_request(take_request(rt, own_id));
+        pthread_cond_broadcast(&rt->changed);              /* somebody may join */
     } else if ((req = find_request(rt, own_id)) != NULL) { /* else it is done and already taken */
         req->engine_id = engine_id;
         req->engine_knows = true;
@@ -404,33 +451,117 @@ cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id,
     return status;
 }
 
+/* --- states and numbers ------------------------------------------------------------------------------------- */
+
+static uint32_t count_open(const cdz_runtime *rt)
+{
+    uint32_t n = 0;
+    for (const cdz_entry_request *req = rt->requests; req; req = req->next) n += !req->done;
+    return n;
+}
+
+cdz_entry_request *cdz_entry_named(const cdz_runtime *rt, const char *name)
+{
+    for (cdz_entry_request *req = rt->requests; req; req = req->next)
+        if (req->name && strcmp(req->name, name) == 0) return req;
+    return NULL;
+}
+
+cdz_request_state cdz_entry_state(const cdz_entry_request *req)
+{
+    switch (req->result ? req->result->error.code : CDZ_E_NOMEM) {
+    case CDZ_OK:
+    case CDZ_E_DEADLINE: return CDZ_REQUEST_FINISHED;
+    case CDZ_E_CANCELLED: return CDZ_REQUEST_CANCELLED;
+    default: return CDZ_REQUEST_FAILED;
+    }
+}
+
+cdz_request_state cdz_get_request_state(cdz_runtime *rt, uint64_t id)
+{
+    pthread_mutex_lock(&rt->lock);
+    const cdz_entry_request *req = find_request(rt, id);
+    const bool done = req && req->done, asks = req && !done && req->engine_knows;
+    const uint64_t engine_id = asks ? req->engine_id : 0;
+    cdz_request_state state = CDZ_REQUEST_PENDING;
+    if (!req)
+        state = id && id < rt->next_id ? CDZ_REQUEST_EVICTED : CDZ_REQUEST_UNKNOWN;
+    else if (done)
+        state = cdz_entry_state(req);
+    pthread_mutex_unlock(&rt->lock);
+    /* Between two calls of one request the engine knows neither: it runs all the same. */
+    if (asks && !cdz_engine_is_waiting(rt->engine, engine_id)) state = CDZ_REQUEST_RUNNING;
+    return state;
+}
+
+uint64_t cdz_find_request(cdz_runtime *rt, const char *name)
+{
+    pthread_mutex_lock(&rt->lock);
+    const cdz_entry_request *req = cdz_entry_named(rt, name);
+    const uint64_t id = req ? req->id : 0;
+    pthread_mutex_unlock(&rt->lock);
+    return id;
+}
+
+void cdz_get_stats(cdz_runtime *rt, cdz_stats *out)
+{
+    cdz_engine_stats engine;
+    cdz_engine_get_stats(rt->engine, &engine);
+    pthread_mutex_lock(&rt->lock);
+    cdz_stats all = rt->ended;
+    const uint32_t open = count_open(rt);
+    pthread_mutex_unlock(&rt->lock);
+    const uint32_t waiting = cdz_engine_n_waiting(rt->engine);
+    all.size = out->size;
+    all.n_pending = waiting < open ? waiting : open;
+    all.n_running = open - all.n_pending;
+    all.n_passes = engine.passes;
+    all.n_pass_rows = engine.pass_rows;
+    all.kv_blocks_used = engine.kv_blocks_used;
+    all.kv_blocks_peak = engine.kv_blocks_peak;
+    memcpy(out, &all, out->size < sizeof all ? out->size : sizeof all);
+}
+
 /* --- watching, waiting, ending -------------------------------------------------------------------------- */
 
-static struct timespec after(double seconds)
-{
+/* When a wait ends; seconds < 0: never. */
+typedef struct limit {
+    bool never, now;
     struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    double whole = (double)(time_t)seconds;
-    at.tv_sec += (time_t)whole;
-    at.tv_nsec += (long)((seconds - whole) * 1e9);
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
+} limit;
+
+static limit after(double seconds)
+{
+    static const double longest = 1e9; /* the clock's arithmetic has an end */
+    limit out = {.never = seconds < 0, .now = seconds == 0};
+    if (!(seconds > 0)) return out;
+    if (seconds > longest) seconds = longest;
+    clock_gettime(CLOCK_MONOTONIC, &out.at);
+    const double whole = (double)(time_t)seconds;
+    out.at.tv_sec += (time_t)whole;
+    out.at.tv_nsec += (long)((seconds - whole) * 1e9);
+    if (out.at.tv_nsec >= 1000000000) {
+        out.at.tv_sec++;
+        out.at.tv_nsec -= 1000000000;
     }
-    return at;
+    return out;
+}
+
+/* Waits for a change; false: the time is over. The lock is held. */
+static bool await_change(cdz_runtime *rt, const limit *until)
+{
+    if (until->now) return false;
+    if (until->never) return pthread_cond_wait(&rt->changed, &rt->lock) == 0;
+    return pthread_cond_timedwait(&rt->changed, &rt->lock, &until->at) != ETIMEDOUT;
 }
 
 cdz_status cdz_poll(cdz_runtime *rt, double timeout_s, cdz_event *out, cdz_error *err)
 {
-    struct timespec until = after(timeout_s > 0 ? timeout_s : 0);
+    const limit until = after(timeout_s);
     pthread_mutex_lock(&rt->lock);
     free_event(rt->polled);
     rt->polled = NULL;
-    while (!rt->events && timeout_s != 0) {
-        if (timeout_s < 0)
-            pthread_cond_wait(&rt->changed, &rt->lock);
-        else if (pthread_cond_timedwait(&rt->changed, &rt->lock, &until) == ETIMEDOUT)
-            break;
+    while (!rt->events && await_change(rt, &until)) {
     }
     cdz_queued_event *queued = rt->events;
     if (queued) {
@@ -443,19 +574,9 @@ cdz_status cdz_poll(cdz_runtime *rt, double timeout_s, cdz_event *out, cdz_error
     return queued ? CDZ_OK : cdz_err(err, CDZ_E_NOT_FOUND, "no event arrived in time");
 }
 
-cdz_status cdz_wait(cdz_runtime *rt, uint64_t id, cdz_result **out, cdz_error *err)
+/* Takes over what a request that has ended gave, which is no longer in the list. */
+static cdz_status take_result(cdz_entry_request *req, cdz_result **out, cdz_error *err)
 {
-    pthread_mutex_lock(&rt->lock);
-    cdz_entry_request *req = find_request(rt, id);
-    if (!req || req->waited) {
-        pthread_mutex_unlock(&rt->lock);
-        return cdz_err(err, CDZ_E_NOT_FOUND, "no request %llu to wait for", (unsigned long long)id);
-    }
-    req->waited = true;
-    while (!req->done) pthread_cond_wait(&rt->changed, &rt->lock);
-    take_request(rt, id);
-    pthread_mutex_unlock(&rt->lock);
-
     cdz_result *result = req->result;
     req->result = NULL;
     free_request(req);
@@ -463,6 +584,79 @@ cdz_status cdz_wait(cdz_runtime *rt, uint64_t id, cdz_result **out, cdz_error *e
     *out = result;
     const cdz_error *why = &result->error;
     return why->code == CDZ_OK ? CDZ_OK : cdz_err(err, why->code, "%s", why->text);
+}
+
+static cdz_status not_to_be_waited_for(uint64_t id, cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_NOT_FOUND, "no request %llu to wait for", (unsigned long long)id);
+}
+
+/* A request of that id, waiting for its end; the lock is held. Its waiter has it to itself. */
+static cdz_status await_one(cdz_runtime *rt, uint64_t id, const limit *until,
+                            cdz_entry_request **out, cdz_error *err)
+{
+    cdz_entry_request *req = find_request(rt, id);
+    if (!req || req->waited) return not_to_be_waited_for(id, err);
+    req->waited = true;
+    while (!req->done && await_change(rt, until)) {
+    }
+    req->waited = req->done;
+    if (!req->done)
+        return cdz_err(err, CDZ_E_STATE, "request %llu has not ended in time",
+                       (unsigned long long)id);
+    *out = req;
+    return CDZ_OK;
+}
+
+/* The oldest that has ended and that nobody waits for; *open: some have not ended. */
+static cdz_entry_request *oldest_ended(const cdz_runtime *rt, bool *open)
+{
+    cdz_entry_request *oldest = NULL;
+    *open = false;
+    for (cdz_entry_request *req = rt->requests; req; req = req->next) {
+        if (req->waited) continue;
+        if (req->done)
+            oldest = req;
+        else
+            *open = true;
+    }
+    return oldest;
+}
+
+static cdz_status await_any(cdz_runtime *rt, const limit *until, cdz_entry_request **out,
+                            cdz_error *err)
+{
+    bool open;
+    while (!(*out = oldest_ended(rt, &open)) && open && await_change(rt, until)) {
+    }
+    if (*out) return CDZ_OK;
+    if (!open) return cdz_err(err, CDZ_E_NOT_FOUND, "there is no request to wait for");
+    return cdz_err(err, CDZ_E_STATE, "no request has ended in time");
+}
+
+cdz_status cdz_get_result(cdz_runtime *rt, uint64_t id, double timeout_s, uint64_t *ended,
+                          cdz_result **out, cdz_error *err)
+{
+    const limit until = after(timeout_s);
+    cdz_entry_request *req = NULL;
+    *out = NULL;
+    pthread_mutex_lock(&rt->lock);
+    const cdz_status status =
+        id ? await_one(rt, id, &until, &req, err) : await_any(rt, &until, &req, err);
+    if (status == CDZ_OK) take_request(rt, req->id);
+    pthread_mutex_unlock(&rt->lock);
+    if (status != CDZ_OK) return status;
+    if (ended) *ended = req->id;
+    return take_result(req, out, err);
+}
+
+cdz_status cdz_wait(cdz_runtime *rt, uint64_t id, cdz_result **out, cdz_error *err)
+{
+    cdz_result *result = NULL;
+    if (id == 0) return not_to_be_waited_for(id, err);
+    const cdz_status status = cdz_get_result(rt, id, -1, NULL, &result, err);
+    if (result) *out = result;
+    return status;
 }
 
 cdz_status cdz_cancel(cdz_runtime *rt, uint64_t id, cdz_error *err)
@@ -491,6 +685,26 @@ cdz_status cdz_evict(cdz_runtime *rt, uint64_t id, cdz_error *err)
                        (unsigned long long)id);
     free_request(req);
     return CDZ_OK;
+}
+
+cdz_status cdz_join(cdz_runtime *rt, double timeout_s, cdz_error *err)
+{
+    const limit until = after(timeout_s);
+    pthread_mutex_lock(&rt->lock);
+    uint32_t n;
+    while ((n = count_open(rt)) && await_change(rt, &until)) {
+    }
+    pthread_mutex_unlock(&rt->lock);
+    if (n == 0) return CDZ_OK;
+    return cdz_err(err, CDZ_E_STATE, "%u requests have not ended in time", n);
+}
+
+void cdz_drain(cdz_runtime *rt, bool block)
+{
+    pthread_mutex_lock(&rt->lock);
+    rt->stopped = true;
+    pthread_mutex_unlock(&rt->lock);
+    if (block && cdz_join(rt, -1, NULL) != CDZ_OK) return;
 }
 
 cdz_status cdz_generate(cdz_runtime *rt, const cdz_request *request, cdz_result **out,

@@ -68,9 +68,15 @@ cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const 
     return result;
 }
 
+const char *cdz_result_name(const cdz_result *result)
+{
+    return result->name;
+}
+
 void cdz_result_free(cdz_result *result)
 {
     if (!result) return;
+    free(result->name);
     for (uint32_t r = 0; result->texts && r < result->outcome->n_rows; r++)
         cdz_buf_free(&result->texts[r]);
     free(result->texts);

@@ -79,6 +79,7 @@ static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_
         .numa_fixed = options->numa != NULL,
         .max_queue = options->max_queue,
         .max_running = options->max_running,
+        .scheduler = options->scheduler,
         .profile = options->profile,
         .log = options->log,
         .log_user = options->log_user,

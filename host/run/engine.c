@@ -185,6 +185,16 @@ static cdz_status start_parts(cdz_engine *engine, const cdz_engine_options *opti
     return CDZ_OK;
 }
 
+static cdz_status name_scheduler(cdz_engine *engine, const char *name, cdz_error *err)
+{
+    static const char *const names[] = {"fifo", "prefill_first"};
+    engine->prefill_first = name && strcmp(name, names[1]) == 0;
+    if (!name || engine->prefill_first || strcmp(name, names[0]) == 0) return CDZ_OK;
+    const char *near = cdz_nearest_name(name, names, sizeof names / sizeof *names);
+    return cdz_err(err, CDZ_E_USAGE, "scheduler \"%s\": expected fifo or prefill_first%s%s%s", name,
+                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
 cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out, cdz_error *err)
 {
     cdz_engine *engine = calloc(1, sizeof *engine);
@@ -209,7 +219,8 @@ cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out
     engine->log = options->log;
     engine->progress = options->progress;
     engine->log_user = options->log_user;
-    const cdz_status status = start_parts(engine, options, err);
+    cdz_status status = name_scheduler(engine, options->scheduler, err);
+    if (status == CDZ_OK) status = start_parts(engine, options, err);
     if (status != CDZ_OK) {
         cdz_engine_free(engine);
         return status;
@@ -455,6 +466,22 @@ static cdz_task *find_task(cdz_task *list, uint64_t id)
 {
     while (list && list->id != id) list = list->next;
     return list;
+}
+
+bool cdz_engine_is_waiting(cdz_engine *engine, uint64_t id)
+{
+    pthread_mutex_lock(&engine->lock);
+    const bool waits = find_task(engine->queue, id) != NULL;
+    pthread_mutex_unlock(&engine->lock);
+    return waits;
+}
+
+uint32_t cdz_engine_n_waiting(cdz_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    const uint32_t n = engine->n_queued;
+    pthread_mutex_unlock(&engine->lock);
+    return n;
 }
 
 cdz_status cdz_engine_cancel(cdz_engine *engine, uint64_t id, cdz_error *err)

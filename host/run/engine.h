@@ -20,6 +20,7 @@ typedef struct cdz_engine_options {
     bool kv_type_fixed;     /* no pipeline changes it */
     bool numa, numa_fixed;  /* memory and threads spread over nodes; no pipeline changes it */
     uint32_t max_queue, max_running; /* 0: no limit; 0: 256 */
+    const char *scheduler;           /* "fifo", "prefill_first" or NULL: the first */
     bool profile;                    /* times are taken: cdz_engine_get_profile */
     /* [any] A line from a plugin, or NULL: dropped. */
     void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
@@ -66,6 +67,9 @@ const cdz_run_model *cdz_kept_model(const cdz_kept *kept);
  * accepted job. Fails with CDZ_E_LIMIT when the queue is full or the request can never fit the KV memory. */
 cdz_status cdz_engine_submit(cdz_engine *engine, cdz_job *job, uint64_t *id, cdz_error *err);
 cdz_status cdz_engine_cancel(cdz_engine *engine, uint64_t id, cdz_error *err); /* [any] */
+/* [any] Whether a job waits for its turn; false: it runs, or has ended. And how many wait. */
+bool cdz_engine_is_waiting(cdz_engine *engine, uint64_t id);
+uint32_t cdz_engine_n_waiting(cdz_engine *engine);
 /* Counters for tests: passes run, rows per pass, fibre switches, KV blocks used and peak; rows of scores that a pass left
  * on a device, and those of them that somebody read after all. */
 typedef struct cdz_engine_stats {

@@ -106,6 +106,11 @@ cdz_status cdz_layers_reach(cdz_layers *f, uint32_t n_positions, cdz_error *err)
                               n_positions, err);
 }
 
+void cdz_layers_set_prompts_first(cdz_layers *f, bool first)
+{
+    f->prompts_first = first;
+}
+
 cdz_status cdz_layers_create(cdz_backend *backend, const cdz_weights *weights, cdz_kv_pool *pool,
                              cdz_profile *profile, cdz_layers **out, cdz_error *err)
 {
@@ -269,9 +274,11 @@ static void gather(cdz_layers *f, cdz_want *const *wants, uint32_t n)
     f->m = f->n_heads = f->n_kept = f->n_spans = 0;
     f->any_embeds = f->any_seen = false;
     for (uint32_t i = 0; i < n; i++) wants[i]->served = false;
-    for (int prompts = 0; prompts < 2; prompts++)
-        for (uint32_t i = 0; i < n && f->m < CDZ_PASS_ROWS; i++)
-            if (!wants[i]->served && (prompts || wants[i]->rows_left <= SHORT)) serve(f, wants[i]);
+    for (int turn = 0; turn < 2; turn++)
+        for (uint32_t i = 0; i < n && f->m < CDZ_PASS_ROWS; i++) {
+            const bool prompt = wants[i]->rows_left > SHORT;
+            if (!wants[i]->served && (turn || prompt == f->prompts_first)) serve(f, wants[i]);
+        }
 }
 
 /* --- the layers ----------------------------------------------------------------------------------------- */

@@ -68,8 +68,11 @@ cdz_status cdz_layers_expect(cdz_layers *layers, const cdz_encoded *source, cdz_
 /* Sets rows_left and at from what the sequences' caches lack. */
 void cdz_want_begin(cdz_want *want);
 
-/* One pass over rows of these wants, all of one depth: those with few rows left first, then in the order given. Returns the rows run; a
- * want is satisfied when its rows_left is 0. */
+/* Which wants of a pass are served first: those with many rows left, or (as it is made) those with few. */
+void cdz_layers_set_prompts_first(cdz_layers *layers, bool first);
+/* One pass over rows of these wants, all of one depth: those served first, then the others, each in the order given.
+ * Returns the rows run; a want is
+ * satisfied when its rows_left is 0. */
 uint32_t cdz_layers_pass(cdz_layers *layers, cdz_want *const *wants, uint32_t n);
 /* After a pass: has the device had trouble? Then what it gave is worth nothing. */
 cdz_status cdz_layers_check(const cdz_layers *layers, cdz_error *err);

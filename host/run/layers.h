@@ -58,6 +58,7 @@ struct cdz_layers {
     cdz_stack stack; /* the one that runs; x is where its rows are */
     cdz_relative relative;
     cdz_encoder *encoder; /* encode.c; NULL: a decoder alone */
+    bool prompts_first;   /* of the wants of a pass, not those with few rows left */
 
     /* Memory of the backend. */
     float *x, *normed; /* (m, D) the residual stream; what a sublayer reads */

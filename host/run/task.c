@@ -130,6 +130,7 @@ static cdz_status ready(cdz_engine *engine, cdz_run_model *model, cdz_error *err
     if (!model->layers)
         CDZ_TRY(cdz_layers_create(model->device, model->weights, model->pool, engine->profile,
                                   &model->layers, err));
+    cdz_layers_set_prompts_first(model->layers, engine->prefill_first);
     return CDZ_OK;
 }
 

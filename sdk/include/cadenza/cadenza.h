@@ -90,6 +90,10 @@ typedef struct cdz_options {
      * panels take their pages from all in turns; "off". NULL: what a pipeline that is loaded before the first model asks for,
      * else off. docs/performance.md */
     const char *numa;
+    /* Whose rows go into a pass first where there is room for some only: "fifo" or NULL, those that decode, so that answers
+     * flow; "prefill_first", prompts, so that more requests decode together sooner. The names are transformers'. No answer
+     * depends on it. */
+    const char *scheduler;
 } cdz_options;
 
 /* options may be NULL. */
@@ -206,6 +210,7 @@ typedef struct cdz_event {
     uint32_t n_ids;
     uint32_t call;            /* 0: the request itself; then its "calls" */
     const cdz_result *result; /* CDZ_EVENT_DONE: borrowed; use cdz_wait to own it */
+    const char *name;         /* cdz_request.name, or NULL; valid while the request is known */
 } cdz_event;
 
 typedef struct cdz_request {
@@ -234,6 +239,9 @@ typedef struct cdz_request {
     uint32_t n_embeds, n_embed_rows;
     const char *
         inputs_dir; /* folder of the files that json may name ("inputs_embeds"); NULL: it may name none */
+    /* An id of your own choice, copied; NULL: none. No two requests whose results nobody has taken may share one:
+     * CDZ_E_USAGE. cdz_find_request knows it, events and results carry it. */
+    const char *name;
 } cdz_request;
 
 /* Checks and queues a request. Everything the struct points to is copied, models and pipeline are kept alive. */
@@ -256,6 +264,45 @@ cdz_status cdz_cancel(cdz_runtime *runtime, uint64_t id, cdz_error *err);
 /* Drops a finished request's result that nobody waited for. */
 cdz_status cdz_evict(cdz_runtime *runtime, uint64_t id, cdz_error *err);
 
+/* As cdz_wait, for at most timeout_s seconds (0: does not wait; < 0: for ever). id 0: whichever request ends first that
+ * nobody waits for, or has ended; *ended (may be NULL) is its id. CDZ_E_STATE: nothing has ended in time, and *out is NULL;
+ * ask again. */
+cdz_status cdz_get_result(cdz_runtime *runtime, uint64_t id, double timeout_s, uint64_t *ended,
+                          cdz_result **out, cdz_error *err) CDZ_MUST_CHECK;
+
+typedef enum cdz_request_state {
+    CDZ_REQUEST_UNKNOWN, /* never submitted to this runtime */
+    CDZ_REQUEST_PENDING, /* waits for its turn, or for KV memory */
+    CDZ_REQUEST_RUNNING,
+    CDZ_REQUEST_FINISHED, /* as is the next two's, its result waits to be taken */
+    CDZ_REQUEST_CANCELLED,
+    CDZ_REQUEST_FAILED,  /* its deadline passing counts as finished */
+    CDZ_REQUEST_EVICTED, /* its result was taken or evicted, or it was refused when submitted */
+} cdz_request_state;
+cdz_request_state cdz_get_request_state(cdz_runtime *runtime, uint64_t id);
+/* The id of the request that has this name; 0: none has. */
+uint64_t cdz_find_request(cdz_runtime *runtime, const char *name);
+
+/* Waits until no request is pending or running, for at most timeout_s seconds (< 0: for ever). CDZ_E_STATE: some still are.
+ * Results stay to be taken. */
+cdz_status cdz_join(cdz_runtime *runtime, double timeout_s, cdz_error *err) CDZ_MUST_CHECK;
+/* From now on cdz_submit is refused (CDZ_E_STATE); what was submitted goes on to its end. block: returns when it has. */
+void cdz_drain(cdz_runtime *runtime, bool block);
+
+typedef struct cdz_stats {
+    uint32_t size;
+    uint32_t n_pending, n_running;              /* requests now */
+    uint64_t n_finished, n_cancelled, n_failed; /* requests that have ended, so far */
+    uint64_t n_prompt_tokens, n_new_tokens; /* of those: prompt positions computed, tokens written */
+    uint64_t n_reused_tokens;               /* of those: prompt positions found in a KV state */
+    uint64_t n_passes, n_pass_rows;         /* so far: passes through models, positions in them */
+    uint64_t kv_blocks_used,
+        kv_blocks_peak; /* of all models, CDZ_KV_BLOCK_POSITIONS positions each */
+} cdz_stats;
+enum { CDZ_KV_BLOCK_POSITIONS = 32 };
+/* Counters as of the engine's last step. out->size is set by you; what lies behind it is left alone. */
+void cdz_get_stats(cdz_runtime *runtime, cdz_stats *out);
+
 /* Submit and wait. */
 cdz_status cdz_generate(cdz_runtime *runtime, const cdz_request *request, cdz_result **out,
                         cdz_error *err) CDZ_MUST_CHECK;
@@ -275,6 +322,7 @@ const char *cdz_result_text(const cdz_result *result,
 const int32_t *cdz_result_ids(const cdz_result *result, uint32_t row, uint32_t *n_ids); /* new ids */
 /* A whole row: prompt, new ids and what fills it up. Not affected by the settings of text. */
 const int32_t *cdz_result_sequence(const cdz_result *result, uint32_t row, uint32_t *n_ids);
+const char *cdz_result_name(const cdz_result *result); /* of its cdz_request, or NULL */
 const char *cdz_result_finish_reason(const cdz_result *result,
                                      uint32_t row); /* "stop", "length", "time", ... */
 /* Results of the document's "calls", in order; borrowed as well. The request's own result tells how the last one ended. */
