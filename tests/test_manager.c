@@ -204,6 +204,76 @@ static void a_drained_runtime_takes_no_more(void **state)
     close_of(&f);
 }
 
+/* --- what events say ----------------------------------------------------------------------------------------------------- */
+
+typedef struct heard {
+    char text[512];
+    int32_t ids[64];
+    uint32_t n, n_half_words;
+    bool last_was_half;
+} heard;
+
+static void hear_text(void *user, const cdz_event *event)
+{
+    heard *h = user;
+    if (event->kind != CDZ_EVENT_TOKENS) return;
+    const size_t len = strlen(event->text);
+    if (len) {
+        h->n_half_words += h->last_was_half;
+        h->last_was_half = event->text[len - 1] != ' ' && event->text[len - 1] != '\n';
+    }
+    strncat(h->text, event->text, sizeof h->text - strlen(h->text) - 1);
+    for (uint32_t i = 0; i < event->n_ids && h->n < 64; i++) h->ids[h->n++] = event->ids[i];
+}
+
+static heard listen(fixture *f, uint32_t stream)
+{
+    heard h = {0};
+    cdz_error err = {0};
+    cdz_result *result;
+    uint32_t n;
+    cdz_request request = {
+        .size = sizeof request,
+        .model = f->model,
+        .json = "{\"prompt\": \"river (noun): a\", \"kwargs\": {\"do_sample\": false}}",
+        .on_event = hear_text,
+        .user = &h,
+        .stream = stream};
+    must(cdz_generate(f->rt, &request, &result, &err), &err);
+    const int32_t *all = cdz_result_sequence(result, 0, &n);
+    const bool prompt = stream & CDZ_STREAM_PROMPT;
+    const uint32_t skipped = prompt ? 0 : 6; /* the prompt's */
+    assert_int_equal(h.n, n - skipped);
+    assert_memory_equal(h.ids, all + skipped, h.n * sizeof *h.ids);
+    cdz_result_free(result);
+    return h;
+}
+
+static void events_say_what_was_asked_for(void **state)
+{
+    static const char answer[] =
+        " large natural stream of water (larger than a creek). A river is a kind of stream.";
+    char text[512];
+    heard h = listen(*state, 0);
+    assert_string_equal(h.text, answer);
+    assert_true(h.n_half_words > 0);
+    h = listen(*state, CDZ_STREAM_WORDS);
+    assert_string_equal(h.text, answer);
+    assert_int_equal(h.n_half_words, 0);
+    h = listen(*state, CDZ_STREAM_PROMPT | CDZ_STREAM_WORDS);
+    snprintf(text, sizeof text, "river (noun): a%s", answer);
+    assert_string_equal(h.text, text);
+    assert_int_equal(h.n_half_words, 0);
+    h = listen(*state, CDZ_STREAM_SPECIAL);
+    snprintf(text, sizeof text, "%s<", answer); /* and the end's token */
+    assert_true(strncmp(h.text, text, strlen(text)) == 0);
+    cdz_error err = {0};
+    uint64_t id;
+    fixture *f = *state;
+    cdz_request wrong = {.size = sizeof wrong, .model = f->model, .prompt = "a", .stream = 8};
+    assert_int_equal(cdz_submit(f->rt, &wrong, &id, &err), CDZ_E_USAGE);
+}
+
 /* --- schedulers -------------------------------------------------------------------------------------------------------- */
 
 enum { N_LONG = 8, LONG = 300 }; /* more positions than a few passes have room for */
@@ -304,6 +374,7 @@ int main(void)
         cmocka_unit_test(states_go_one_way),
         cmocka_unit_test(results_come_as_requests_end),
         cmocka_unit_test(a_drained_runtime_takes_no_more),
+        cmocka_unit_test(events_say_what_was_asked_for),
         cmocka_unit_test(schedulers_say_who_is_first),
     };
     return cmocka_run_group_tests_name("manager", tests, open_all, close_all);

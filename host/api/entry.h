@@ -3,6 +3,7 @@
 #define CDZ_HOST_API_ENTRY_H
 
 #include "api/api.h"
+#include "token/word_stream.h"
 
 /* The calls that follow the first one, and what preparing them needs. Zeroed: there are none. */
 typedef struct cdz_chain {
@@ -32,6 +33,9 @@ struct cdz_entry_request {
     const cdz_job *job;       /* of the present call: alive until on_done returns */
     cdz_buf streamed;         /* on_tokens' text, its memory kept */
     cdz_text_stream *streams; /* n_rows, or NULL: the model has no tokenizer */
+    cdz_word_stream *words;   /* n_rows, or NULL: characters are handed on as they come */
+    uint32_t stream;          /* cdz_stream_flags */
+    bool told_prompt;
     uint32_t n_rows;
     bool poll;
     void (*on_event)(void *user, const cdz_event *event);

@@ -23,6 +23,9 @@ static void free_streams(cdz_entry_request *req)
         cdz_text_stream_free(&req->streams[r]);
     free(req->streams);
     req->streams = NULL;
+    for (uint32_t r = 0; req->words && r < req->n_rows; r++) cdz_word_stream_free(&req->words[r]);
+    free(req->words);
+    req->words = NULL;
 }
 
 static void free_request(cdz_entry_request *req)
@@ -113,33 +116,78 @@ static void send_tokens(cdz_entry_request *req, cdz_event *event)
     pthread_mutex_unlock(&req->runtime->lock);
 }
 
-/* [engine thread] */
-static void on_tokens(void *user, uint32_t row, const int32_t *ids, uint32_t n)
+/* In req->streamed, what a text becomes once half words are held back. */
+static void hold_half_words(cdz_entry_request *req, uint32_t row)
 {
-    cdz_entry_request *req = user;
-    if (!req->on_event && !req->poll) return;
+    size_t n;
+    cdz_buf *text = &req->streamed;
+    if (!req->words || !text->data) return;
+    const char *said = cdz_word_stream_feed(&req->words[row], text->data, text->len, &n);
+    cdz_buf_clear(text);
+    if (said) cdz_buf_add(text, said, n);
+}
+
+static void tell_ids(cdz_entry_request *req, uint32_t row, const int32_t *ids, uint32_t n)
+{
     cdz_buf *text = &req->streamed;
     cdz_buf_clear(text);
+    cdz_buf_add(text, "", 0);
     for (uint32_t i = 0; req->streams && i < n; i++) {
         const char *piece;
         size_t len;
         if (cdz_text_stream_feed(&req->streams[row], ids[i], &piece, &len, NULL) == CDZ_OK)
             cdz_buf_add(text, piece, len);
     }
+    hold_half_words(req, row);
     cdz_event event = {.row = row, .ids = ids, .n_ids = n, .text = text->data ? text->data : ""};
     send_tokens(req, &event);
 }
 
-/* The text that streams still hold (half a character at the very end), row by row. */
+/* The visible ids of the row's prompt. */
+static void tell_prompt(cdz_entry_request *req, uint32_t row)
+{
+    const cdz_job *job = req->job;
+    const cdz_job_row *prompt = &job->rows[(uint64_t)row * job->n_prompts / job->n_rows];
+    int32_t *ids = malloc((job->prompt_len + (size_t)1) * sizeof *ids);
+    uint32_t n = 0;
+    for (uint32_t i = 0; ids && i < job->prompt_len; i++)
+        if (!prompt->mask || job->n_embeds || prompt->mask[i]) ids[n++] = prompt->ids[i];
+    if (n) tell_ids(req, row, ids, n);
+    free(ids);
+}
+
+static void tell_prompts(cdz_entry_request *req)
+{
+    if (req->told_prompt || !(req->stream & CDZ_STREAM_PROMPT)) return;
+    req->told_prompt = true;
+    for (uint32_t r = 0; r < req->n_rows; r++) tell_prompt(req, r);
+}
+
+/* [engine thread] */
+static void on_tokens(void *user, uint32_t row, const int32_t *ids, uint32_t n)
+{
+    cdz_entry_request *req = user;
+    if (!req->on_event && !req->poll) return;
+    tell_prompts(req);
+    tell_ids(req, row, ids, n);
+}
+
+/* The text that streams still hold (half a character at the very end, half a word), row by row. */
 static void flush_streams(cdz_entry_request *req)
 {
+    cdz_buf *text = &req->streamed;
+    tell_prompts(req);
     for (uint32_t r = 0; req->streams && r < req->n_rows; r++) {
         const char *piece;
         size_t len;
-        if (cdz_text_stream_end(&req->streams[r], &piece, &len, NULL) != CDZ_OK || len == 0)
-            continue;
-        cdz_event event = {.row = r, .text = piece};
-        send_tokens(req, &event);
+        cdz_buf_clear(text);
+        if (cdz_text_stream_end(&req->streams[r], &piece, &len, NULL) == CDZ_OK)
+            cdz_buf_add(text, piece, len);
+        hold_half_words(req, r);
+        piece = req->words ? cdz_word_stream_end(&req->words[r], &len) : NULL;
+        if (piece) cdz_buf_add(text, piece, len);
+        cdz_event event = {.row = r, .text = text->data};
+        if (text->len) send_tokens(req, &event);
     }
 }
 
@@ -259,14 +307,17 @@ static cdz_status make_streams(cdz_entry_request *req, const cdz_job *job, cdz_e
     const cdz_tokenizer *tok = cdz_run_model_tokenizer(req->model);
     free_streams(req);
     req->n_rows = job->n_rows;
+    req->told_prompt = false;
     if (!tok) return CDZ_OK;
     req->streams = calloc(job->n_rows, sizeof *req->streams);
     if (!req->streams) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
     for (uint32_t r = 0; r < job->n_rows; r++) {
         req->streams[r].tok = tok;
-        req->streams[r].skip_special = true;
+        req->streams[r].skip_special = !(req->stream & CDZ_STREAM_SPECIAL);
     }
-    return CDZ_OK;
+    if (!(req->stream & CDZ_STREAM_WORDS)) return CDZ_OK;
+    req->words = calloc(job->n_rows, sizeof *req->words);
+    return req->words ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory for the request");
 }
 
 static cdz_status prepare(cdz_runtime *rt, const cdz_request *request, cdz_entry_request *req,
@@ -311,6 +362,7 @@ static cdz_entry_request *new_request(cdz_runtime *rt, const cdz_request *reques
     if (!req) return NULL;
     req->runtime = rt;
     req->poll = request->poll;
+    req->stream = request->stream;
     req->keep_cache = request->keep_cache;
     req->chain.model = request->model;
     cdz_model_retain(request->model);
@@ -340,6 +392,10 @@ static cdz_status check_request(const cdz_request *request, cdz_error *err)
     int given = (request->prompt != NULL) + (request->ids != NULL) + (request->json != NULL);
     if (given > 1)
         return cdz_err(err, CDZ_E_USAGE, "cdz_request has more than one of prompt, ids and json");
+    const uint32_t flags = CDZ_STREAM_PROMPT | CDZ_STREAM_SPECIAL | CDZ_STREAM_WORDS;
+    if (request->stream & ~flags)
+        return cdz_err(err, CDZ_E_USAGE, "cdz_request.stream is %u: expected cdz_stream_flags",
+                       request->stream);
     if (request->embeds && (request->n_embeds == 0 || request->n_embed_rows == 0))
         return cdz_err(err, CDZ_E_USAGE, "cdz_request.embeds is set, n_embeds or n_embed_rows is 0");
     if (!request->past) return CDZ_OK;

@@ -46,6 +46,9 @@ const char *cdz_parity_optional(const cdz_json *c);
 bool cdz_parity_loop_case(cdz_registry *registry, const cdz_json *c, cdz_status *replayed,
                           cdz_error *err);
 
+/* --- what a streamer prints: parity_stream.c --- */
+bool cdz_parity_stream_case(const cdz_json *c, cdz_status *replayed, cdz_error *err);
+
 /* --- cases of configuration: parity_config.c; what it asks of the other two --- */
 /* Replays the case if it is one of these; false if not. */
 bool cdz_parity_config_case(cdz_registry *registry, const cdz_json *c, cdz_status *replayed,

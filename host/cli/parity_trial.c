@@ -241,7 +241,7 @@ float cdz_parity_float(const cdz_json *value)
 
 cdz_status cdz_trial_malformed(const char *what, cdz_error *err)
 {
-    return cdz_err(err, CDZ_E_INPUT, "the case is cdz_trial_malformed: %s", what);
+    return cdz_err(err, CDZ_E_INPUT, "the case is malformed: %s", what);
 }
 
 /* Integers, or one integer, as a list of ids. */

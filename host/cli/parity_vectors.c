@@ -214,7 +214,7 @@ static cdz_status replay_case(cdz_registry *registry, const cdz_json *c, cdz_err
                                         : NULL;
     cdz_status known;
     if (cdz_parity_config_case(registry, c, &known, err) ||
-        cdz_parity_loop_case(registry, c, &known, err))
+        cdz_parity_loop_case(registry, c, &known, err) || cdz_parity_stream_case(c, &known, err))
         return known;
     if (!replay) return cdz_trial_unsupported(err);
     cdz_trial *t = malloc(sizeof *t);

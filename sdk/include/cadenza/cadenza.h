@@ -213,6 +213,15 @@ typedef struct cdz_event {
     const char *name;         /* cdz_request.name, or NULL; valid while the request is known */
 } cdz_event;
 
+/* What events say of a row's text; together as transformers' TextStreamer. */
+typedef enum cdz_stream_flags {
+    CDZ_STREAM_PROMPT =
+        1, /* the prompt first, pads left out: an event with its ids, before those of new ones */
+    CDZ_STREAM_SPECIAL = 2, /* special tokens are written out */
+    CDZ_STREAM_WORDS =
+        4, /* no half words: text up to the last space; ideographs and finished lines at once */
+} cdz_stream_flags;
+
 typedef struct cdz_request {
     uint32_t size;
     cdz_model *model;
@@ -242,6 +251,7 @@ typedef struct cdz_request {
     /* An id of your own choice, copied; NULL: none. No two requests whose results nobody has taken may share one:
      * CDZ_E_USAGE. cdz_find_request knows it, events and results carry it. */
     const char *name;
+    uint32_t stream; /* cdz_stream_flags; 0: new text alone, whole characters as soon as they are there */
 } cdz_request;
 
 /* Checks and queues a request. Everything the struct points to is copied, models and pipeline are kept alive. */
