@@ -188,12 +188,140 @@ static void mistakes_are_told(void **state)
     cdz_config_free(NULL);
 }
 
+/* --- as transformers' own methods ------------------------------------------------------------------------------------- */
+
+/* What GenerationConfig(**config).get_generation_mode(assistant) of transformers 5.3.0 says without and with an assistant. */
+static const struct {
+    const char *config, *alone, *assisted;
+} modes[] = {
+    {"{}", "greedy_search", "assisted_generation"},
+    {"{\"do_sample\": true}", "sample", "assisted_generation"},
+    {"{\"num_beams\": 4}", "beam_search", "beam_search"},
+    {"{\"num_beams\": 4, \"do_sample\": true}", "beam_sample", "beam_sample"},
+    {"{\"num_beams\": 4, \"num_beam_groups\": 2, \"diversity_penalty\": 0.5}", "group_beam_search",
+     "group_beam_search"},
+    {"{\"penalty_alpha\": 0.6}", "greedy_search", "assisted_generation"},
+    {"{\"penalty_alpha\": 0.6, \"top_k\": 4}", "contrastive_search", "contrastive_search"},
+    {"{\"penalty_alpha\": 0.6, \"top_k\": 4, \"do_sample\": true}", "sample", "assisted_generation"},
+    {"{\"force_words_ids\": [[1]], \"num_beams\": 2}", "constrained_beam_search",
+     "constrained_beam_search"},
+    {"{\"prompt_lookup_num_tokens\": 3}", "assisted_generation", "assisted_generation"},
+    {"{\"assistant_early_exit\": 1, \"do_sample\": true}", "assisted_generation",
+     "assisted_generation"},
+    {"{\"dola_layers\": \"high\"}", "dola_generation", "assisted_generation"},
+    {"{\"dola_layers\": \"low\", \"prompt_lookup_num_tokens\": 2}", "assisted_generation",
+     "assisted_generation"},
+    {"{\"num_beams\": 3, \"prompt_lookup_num_tokens\": 2}", "beam_search", "beam_search"},
+};
+
+static void the_mode_is_the_reference_s(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        cdz_config *config;
+        cdz_error err = {0};
+        const char *alone = "", *assisted = "";
+        assert_int_equal(cdz_config_open(NULL, &config, &err), CDZ_OK);
+        if (cdz_config_update(config, modes[i].config, false, NULL, &err) != CDZ_OK ||
+            cdz_config_mode(config, false, &alone, &err) != CDZ_OK ||
+            cdz_config_mode(config, true, &assisted, &err) != CDZ_OK)
+            fail_msg("%s: %s", modes[i].config, err.text);
+        if (strcmp(alone, modes[i].alone) != 0 || strcmp(assisted, modes[i].assisted) != 0)
+            fail_msg("%s: %s and %s, expected %s and %s", modes[i].config, alone, assisted,
+                     modes[i].alone, modes[i].assisted);
+        cdz_config_free(config);
+    }
+}
+
+static void update(cdz_config *config, const char *json, bool defaults_only, const char *unused)
+{
+    char *rest;
+    cdz_error err = {0};
+    if (cdz_config_update(config, json, defaults_only, &rest, &err) != CDZ_OK)
+        fail_msg("%s: %s", json, err.text);
+    assert_string_equal(rest, unused);
+    cdz_free(rest);
+}
+
+/* The calls, and what they leave, are those of GenerationConfig.update in transformers 5.3.0. */
+static void an_update_returns_what_it_cannot_use(void **state)
+{
+    char path[] = "/tmp/cadenza-update-XXXXXX", *json;
+    cdz_config *config;
+    cdz_error err = {0};
+    (void)state;
+    const int fd = mkstemp(path);
+    static const char begin[] = "{\"temperature\": 0.5, \"do_sample\": true, \"custom\": 3}";
+    assert_int_equal(write(fd, begin, sizeof begin - 1), sizeof begin - 1);
+    close(fd);
+    assert_int_equal(cdz_config_open(path, &config, &err), CDZ_OK);
+    unlink(path);
+    update(config, "{\"temperature\": 0.7, \"nonsense\": 1, \"custom\": 4, \"top_k\": null}", false,
+           "{\"nonsense\": 1}");
+    update(config, "{\"temperature\": 0.9, \"top_p\": 0.5, \"x\": 2}", true,
+           "{\"temperature\": 0.9, \"x\": 2}");
+    update(config, "{\"top_k\": null, \"max_length\": 5}", true, "{}");
+    static const char after[] =
+        "{\n  \"custom\": 4,\n  \"do_sample\": true,\n  \"max_length\": 5,\n"
+        "  \"temperature\": 0.7,\n  \"top_p\": 0.5\n}\n";
+    assert_int_equal(cdz_config_json(config, false, &json, &err), CDZ_OK);
+    assert_string_equal(json, after);
+    cdz_free(json);
+
+    /* What cannot be changes nothing, of what comes before it either. */
+    char *rest = NULL;
+    assert_int_equal(
+        cdz_config_update(config, "{\"top_k\": 3, \"max_length\": \"long\"}", false, &rest, &err),
+        CDZ_E_USAGE);
+    assert_null(rest);
+    assert_int_equal(cdz_config_update(config, "[1]", false, &rest, &err), CDZ_E_INPUT);
+    assert_int_equal(cdz_config_json(config, false, &json, &err), CDZ_OK);
+    assert_string_equal(json, after);
+    cdz_free(json);
+    cdz_config_free(config);
+}
+
+static void a_model_s_config_is_read_for_what_it_says(void **state)
+{
+    char folder[] = "/tmp/cadenza-model-XXXXXX", path[200], *json;
+    cdz_config *config;
+    cdz_error err = {0};
+    static const char text[] =
+        "{\"eos_token_id\": 2, \"hidden_size\": 64, \"output_hidden_states\": true, \"top_k\": null,"
+        " \"text_config\": {\"bos_token_id\": 1, \"eos_token_id\": 7}}";
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/generation_config.json", folder);
+    FILE *file = fopen(path, "w");
+    assert_true(file && fputs("{\"top_k\": 3}", file) >= 0 && fclose(file) == 0);
+    assert_int_equal(cdz_config_from_model(folder, &config, &err), CDZ_E_NOT_FOUND);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    file = fopen(path, "w");
+    assert_true(file && fputs(text, file) >= 0 && fclose(file) == 0);
+    for (int from_file = 0; from_file < 2; from_file++) {
+        if (cdz_config_from_model(from_file ? path : folder, &config, &err) != CDZ_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(cdz_config_json(config, false, &json, &err), CDZ_OK);
+        assert_string_equal(json, "{\n  \"bos_token_id\": 1,\n  \"eos_token_id\": 2,\n"
+                                  "  \"output_hidden_states\": true,\n"
+                                  "  \"return_dict_in_generate\": true\n}\n");
+        cdz_free(json);
+        cdz_config_free(config);
+    }
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_parameter_is_followed_or_refused),
         cmocka_unit_test(a_config_is_changed_saved_and_read),
         cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(the_mode_is_the_reference_s),
+        cmocka_unit_test(an_update_returns_what_it_cannot_use),
+        cmocka_unit_test(a_model_s_config_is_read_for_what_it_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

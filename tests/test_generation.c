@@ -210,7 +210,7 @@ static const struct {
     {"prompt lookup", "{\"prompt_lookup_num_tokens\": 3}", false, "prompt_lookup"},
     {"early exit", "{\"assistant_early_exit\": 2}", false, "early_exit"},
     {"dola over greedy", "{\"dola_layers\": \"high\"}", false, "dola"},
-    {"dola over assisted", "{\"dola_layers\": \"high\"}", true, "dola"},
+    {"an assistant over dola", "{\"dola_layers\": \"high\"}", true, "assisted"},
     {"null is unset", "{\"prompt_lookup_num_tokens\": null, \"dola_layers\": null}", false,
      "greedy"},
 };

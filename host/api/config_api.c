@@ -83,6 +83,17 @@ static cdz_status read_folder(cdz_config *config, const char *folder, cdz_json *
                                 out, err);
 }
 
+static cdz_status take_members(cdz_config *config, const cdz_json *object, const char *path,
+                               cdz_error *err)
+{
+    if (object->type != CDZ_JSON_OBJECT)
+        return cdz_err(err, CDZ_E_INPUT, "%s: holds %s, expected an object", path,
+                       cdz_json_type_name(object));
+    for (uint32_t i = 0; i < object->len; i++)
+        CDZ_TRY(put(config, object->members[i].key, &object->members[i].value, err));
+    return CDZ_OK;
+}
+
 static cdz_status read_path(cdz_config *config, const char *path, cdz_error *err)
 {
     cdz_json object;
@@ -93,25 +104,46 @@ static cdz_status read_path(cdz_config *config, const char *path, cdz_error *err
         if (!config->path) return no_memory(err);
         CDZ_TRY(cdz_json_read_file(path, 0, NULL, &config->arena, &object, err));
     }
-    if (object.type != CDZ_JSON_OBJECT)
-        return cdz_err(err, CDZ_E_INPUT, "%s: holds %s, expected an object", path,
-                       cdz_json_type_name(&object));
-    for (uint32_t i = 0; i < object.len; i++)
-        CDZ_TRY(put(config, object.members[i].key, &object.members[i].value, err));
-    return CDZ_OK;
+    return take_members(config, &object, path, err);
 }
 
-cdz_status cdz_config_open(const char *path, cdz_config **out, cdz_error *err)
+static cdz_status read_model(cdz_config *config, const char *path, cdz_error *err)
+{
+    cdz_json model, object;
+    if (is_folder(path)) path = cdz_arena_printf(&config->arena, "%s/config.json", path);
+    config->path = path ? cdz_arena_strdup(&config->arena, path) : NULL;
+    if (!config->path) return no_memory(err);
+    config->derived = true;
+    CDZ_TRY(cdz_json_read_file(config->path, 0, NULL, &config->arena, &model, err));
+    if (model.type != CDZ_JSON_OBJECT)
+        return cdz_err(err, CDZ_E_INPUT, "%s: holds %s, expected an object", config->path,
+                       cdz_json_type_name(&model));
+    CDZ_TRY(cdz_model_generation(NULL, &model, &config->arena, &object, err));
+    return take_members(config, &object, config->path, err);
+}
+
+static cdz_status open_by(cdz_status (*read)(cdz_config *, const char *, cdz_error *),
+                          const char *path, cdz_config **out, cdz_error *err)
 {
     cdz_config *config = calloc(1, sizeof *config);
     if (!config) return no_memory(err);
-    const cdz_status status = path ? read_path(config, path, err) : CDZ_OK;
+    const cdz_status status = path ? read(config, path, err) : CDZ_OK;
     if (status != CDZ_OK) {
         cdz_config_free(config);
         return status;
     }
     *out = config;
     return CDZ_OK;
+}
+
+cdz_status cdz_config_open(const char *path, cdz_config **out, cdz_error *err)
+{
+    return open_by(read_path, path, out, err);
+}
+
+cdz_status cdz_config_from_model(const char *path, cdz_config **out, cdz_error *err)
+{
+    return open_by(read_model, path, out, err);
 }
 
 void cdz_config_free(cdz_config *config)
@@ -132,6 +164,98 @@ cdz_status cdz_config_set(cdz_config *config, const char *name, const char *valu
     }
     CDZ_TRY(cdz_generation_from_text((uint32_t)slot, value, &config->arena, &read, err));
     return put(config, cdz_generation_slot_name((uint32_t)slot), &read, err);
+}
+
+/* --- updating ------------------------------------------------------------------------------------------------ */
+
+/* Whether update takes a member; a null that is set nowhere changes nothing and is taken all the same. */
+static bool takes(const cdz_config *config, const cdz_json_member *member, bool defaults_only)
+{
+    const bool set = find(config, member->key) < config->n;
+    if (set) return !defaults_only;
+    return cdz_generation_slot(member->key) >= 0;
+}
+
+static cdz_status update(cdz_config *config, const cdz_json *object, bool defaults_only,
+                         cdz_buf *unused, cdz_error *err)
+{
+    bool *taken = cdz_arena_array(&config->arena, object->len + (size_t)1, sizeof *taken);
+    if (!taken) return no_memory(err);
+    for (uint32_t i = 0; i < object->len; i++)
+        taken[i] = takes(config, &object->members[i], defaults_only);
+    cdz_buf_putc(unused, '{');
+    const char *comma = "";
+    for (uint32_t i = 0; i < object->len; i++) {
+        const cdz_json_member *member = &object->members[i];
+        if (taken[i]) {
+            CDZ_TRY(put(config, member->key, &member->value, err));
+            continue;
+        }
+        cdz_buf_puts(unused, comma);
+        cdz_json_write_string(unused, member->key, member->key_len);
+        cdz_buf_puts(unused, ": ");
+        cdz_json_write(unused, &member->value);
+        comma = ", ";
+    }
+    cdz_buf_putc(unused, '}');
+    return unused->failed ? no_memory(err) : cdz_config_validate(config, false, NULL, err);
+}
+
+cdz_status cdz_config_update(cdz_config *config, const char *json, bool defaults_only,
+                             char **unused, cdz_error *err)
+{
+    cdz_json object;
+    cdz_buf rest = {0};
+    const char *text = cdz_arena_strdup(&config->arena, json);
+    if (!text) return no_memory(err);
+    CDZ_TRY(cdz_json_parse(text, strlen(text), "update", NULL, &config->arena, &object, err));
+    if (object.type != CDZ_JSON_OBJECT)
+        return cdz_err(err, CDZ_E_INPUT, "update: holds %s, expected an object",
+                       cdz_json_type_name(&object));
+    cdz_json_member *before = cdz_arena_array(&config->arena, config->n + (size_t)1, sizeof *before);
+    if (!before) return no_memory(err);
+    const uint32_t n = config->n;
+    if (n) memcpy(before, config->members, n * sizeof *before);
+    const cdz_status status = update(config, &object, defaults_only, &rest, err);
+    if (status != CDZ_OK) {
+        config->n = n;
+        if (n) memcpy(config->members, before, n * sizeof *before);
+    }
+    if (status == CDZ_OK && unused)
+        *unused = rest.data;
+    else
+        cdz_buf_free(&rest);
+    return status;
+}
+
+/* --- the mode ------------------------------------------------------------------------------------------------- */
+
+cdz_status cdz_config_mode(const cdz_config *config, bool has_assistant, const char **mode,
+                           cdz_error *err)
+{
+    static const char *const names[] = {
+        [CDZ_MODE_GREEDY] = "greedy_search",
+        [CDZ_MODE_SAMPLE] = "sample",
+        [CDZ_MODE_CONTRASTIVE] = "contrastive_search",
+        [CDZ_MODE_BEAM] = "beam_search",
+        [CDZ_MODE_BEAM_SAMPLE] = "beam_sample",
+        [CDZ_MODE_GROUP_BEAM] = "group_beam_search",
+        [CDZ_MODE_CONSTRAINED_BEAM] = "constrained_beam_search",
+        [CDZ_MODE_ASSISTED] = "assisted_generation",
+        [CDZ_MODE_PROMPT_LOOKUP] = "assisted_generation",
+        [CDZ_MODE_EARLY_EXIT] = "assisted_generation",
+        [CDZ_MODE_DOLA] = "dola_generation",
+    };
+    cdz_arena arena = {0};
+    cdz_resolution res;
+    const cdz_status status = cdz_config_resolve(config, &arena, &res, err);
+    if (status == CDZ_OK) {
+        /* The default is filled in by generate(), not by the config. */
+        if (find(config, "top_k") == config->n) res.generation.top_k.set = false;
+        *mode = names[cdz_generation_mode(&res, has_assistant)];
+    }
+    cdz_arena_free(&arena);
+    return status;
 }
 
 /* --- checking -------------------------------------------------------------------------------------------------- */

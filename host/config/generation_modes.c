@@ -48,11 +48,10 @@ cdz_mode cdz_generation_mode(const cdz_resolution *res, bool has_assistant)
     const cdz_generation *g = &res->generation;
     cdz_mode mode = base_mode(res);
     if (mode != CDZ_MODE_GREEDY && mode != CDZ_MODE_SAMPLE) return mode;
-    if (value_of(res, "dola_layers")) return CDZ_MODE_DOLA;
     if (has_assistant) return CDZ_MODE_ASSISTED;
     if (g->prompt_lookup_num_tokens.set) return CDZ_MODE_PROMPT_LOOKUP;
     if (g->assistant_early_exit.set) return CDZ_MODE_EARLY_EXIT;
-    return mode;
+    return value_of(res, "dola_layers") ? CDZ_MODE_DOLA : mode;
 }
 
 typedef struct unsupported {

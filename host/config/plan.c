@@ -121,6 +121,9 @@ static cdz_status follow_mode(cdz_planner *p)
 {
     cdz_mode mode = cdz_generation_mode(&p->res, p->assistant || p->link->drafter.plugin.base);
     if (drafts(mode)) p->strategy = &p->link->assisted;
+    if (drafts(mode) && p->res.values[cdz_generation_slot("dola_layers")])
+        cdz_warn(&p->res.warnings, &p->plan->arena,
+                 "dola_layers: drafts were asked for too, which go before it: it is ignored");
     if (mode == CDZ_MODE_GREEDY) p->strategy = &p->link->greedy;
     if (mode == CDZ_MODE_SAMPLE) p->strategy = &p->link->sample;
     if (mode == CDZ_MODE_BEAM || mode == CDZ_MODE_BEAM_SAMPLE) p->strategy = &p->link->beam;

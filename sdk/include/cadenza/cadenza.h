@@ -392,6 +392,18 @@ typedef struct cdz_config cdz_config;
 /* path: a generation_config.json, or a model folder (its config.json counts where it has no generation_config.json);
  * NULL: nothing is set. Unknown names are kept. */
 cdz_status cdz_config_open(const char *path, cdz_config **out, cdz_error *err) CDZ_MUST_CHECK;
+/* transformers' from_model_config: what a model's config.json says of generation, whatever generation_config.json stands beside
+ * it. path: the file or its folder. */
+cdz_status cdz_config_from_model(const char *path, cdz_config **out, cdz_error *err) CDZ_MUST_CHECK;
+/* transformers' update: takes the members of a JSON object whose names are parameters, or names that the config has; null
+ * unsets. defaults_only: those alone that are not set yet. *unused (may be NULL; free with cdz_free): the others, as a JSON
+ * object. The result is checked as by cdz_config_validate; where that fails nothing has changed. */
+cdz_status cdz_config_update(cdz_config *config, const char *json, bool defaults_only,
+                             char **unused, cdz_error *err) CDZ_MUST_CHECK;
+/* transformers' get_generation_mode: "greedy_search", "sample", "beam_search", "beam_sample", "group_beam_search",
+ * "constrained_beam_search", "contrastive_search", "assisted_generation", "dola_generation". Constant. */
+cdz_status cdz_config_mode(const cdz_config *config, bool has_assistant, const char **mode,
+                           cdz_error *err) CDZ_MUST_CHECK;
 /* As `-s name=value`; "none" unsets. */
 cdz_status cdz_config_set(cdz_config *config, const char *name, const char *value,
                           cdz_error *err) CDZ_MUST_CHECK;
@@ -399,7 +411,8 @@ cdz_status cdz_config_set(cdz_config *config, const char *name, const char *valu
  * parameters and values that would do nothing; strict: the latter are an error too. */
 cdz_status cdz_config_validate(const cdz_config *config, bool strict, char **report,
                                cdz_error *err) CDZ_MUST_CHECK;
-/* What is set, as a file has it; all: every parameter with the value a run would have. Free with cdz_free. */
+/* What is set, as a file has it (transformers' to_diff_dict: since its version 5 no parameter has another default than None);
+ * all: every parameter with the value a run would have. Free with cdz_free. */
 cdz_status cdz_config_json(const cdz_config *config, bool all, char **json,
                            cdz_error *err) CDZ_MUST_CHECK;
 /* Writes what is set to a file, or to generation_config.json of a folder, after a strict check. */
