@@ -1,7 +1,8 @@
 /* bench_cuda.c - what a device gives beside what it could: passes of known models' shapes, with random
  * weights, through the same calls that the host makes, beside the device's copying and a library's products.
  *
- * usage: bench_cuda BACKEND.so [--shapes NAME,NAME] [--context N] [--steps N] [--f32]
+ * usage: bench_cuda BACKEND.so [--shapes LIST] [--weights LIST] [--kv TYPE] [--contexts LIST] [--batches LIST]
+ *                   [--prompts LIST] [--steps N] [--read BYTES] [--f32] [--strict] [--json]
  * It opens the backend alone: neither the host nor its libraries are needed. */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -17,13 +18,21 @@ typedef struct model_shape {
 } model_shape;
 
 static const model_shape shapes[] = {
-    {"0.5B", 24, 896, 14, 2, 64, 4864, 151936},
-    {"1B", 16, 2048, 32, 8, 64, 8192, 128256},
-    {"8B", 32, 4096, 32, 8, 128, 14336, 128256},
+    {"0.5B", 24, 896, 14, 2, 64, 4864, 151936},  {"1B", 16, 2048, 32, 8, 64, 8192, 128256},
+    {"7B", 28, 3584, 28, 4, 128, 18944, 152064}, {"8B", 32, 4096, 32, 8, 128, 14336, 128256},
     {"tiny", 2, 64, 4, 2, 16, 128, 512}, /* to try the program itself */
 };
 
-enum { PREFILL = 2048, MOST_ROWS = 512, BATCH = 64 };
+static const struct {
+    const char *name;
+    cdz_dtype dtype;
+    size_t scales[2]; /* bytes of a block at which a factor in f16 lies; blocks only */
+} weight_types[] = {
+    {"f32", CDZ_F32, {0}},      {"bf16", CDZ_BF16, {0}},    {"q8_0", CDZ_Q8_0, {0, 0}},
+    {"q4_0", CDZ_Q4_0, {0, 0}}, {"q4_k", CDZ_Q4_K, {0, 2}},
+};
+
+enum { MOST_ROWS = 512, MOST_BATCH = 128, MOST_LIST = 16 };
 
 /* The matrices of a layer, then the head. */
 enum { AT_Q, AT_K, AT_V, AT_O, AT_GATE, AT_UP, AT_DOWN, N_MATRICES };
@@ -37,7 +46,7 @@ typedef struct model {
     size_t weight_bytes; /* read by a step */
     float *x, *normed, *q, *k, *v, *mixed, *gate, *up, *logits, *inv_freq, *row;
     cdz_kv *kv;
-    int32_t *blocks; /* (BATCH, blocks_each) */
+    int32_t *blocks; /* (batch, blocks_each) */
     size_t blocks_each;
     uint32_t positions[MOST_ROWS];
     int32_t ids[MOST_ROWS];
@@ -60,16 +69,26 @@ static void *must(void *p, const char *what)
 
 /* ---- making a model ---- */
 
-/* Small random numbers of the type, enough for the largest matrix; every matrix is a copy of its start. */
-static char *random_bytes(const model_shape *s, cdz_dtype dtype)
+static uint32_t next_random(uint32_t *state)
 {
-    const size_t n =
-        s->vocab * s->hidden > s->inner * s->hidden ? s->vocab * s->hidden : s->inner * s->hidden;
-    char *data = must(malloc(n * cdz_dtype_bytes(dtype)), "weights");
+    return *state = *state * 1664525u + 1013904223u;
+}
+
+/* Any bytes are numbers of a block; its factors are set to 0.002 in f16, so that sums stay small. */
+static void fill_blocks(char *data, size_t bytes, size_t block, const size_t scales[2])
+{
+    static const uint16_t small = 0x1819;
+    uint32_t state = 12345;
+    for (size_t i = 0; i < bytes; i++) data[i] = (char)(next_random(&state) >> 24);
+    for (size_t at = 0; at + block <= bytes; at += block)
+        for (int i = 0; i < 2; i++) memcpy(data + at + scales[i], &small, sizeof small);
+}
+
+static void fill_plain(char *data, size_t n, cdz_dtype dtype)
+{
     uint32_t state = 12345;
     for (size_t i = 0; i < n; i++) {
-        state = state * 1664525u + 1013904223u;
-        const float f = (float)(int32_t)state * 0x1p-31f * 0.03f;
+        const float f = (float)(int32_t)next_random(&state) * 0x1p-31f * 0.03f;
         uint32_t bits;
         memcpy(&bits, &f, sizeof bits);
         const uint16_t half = (uint16_t)(bits >> 16);
@@ -79,31 +98,45 @@ static char *random_bytes(const model_shape *s, cdz_dtype dtype)
         else
             memcpy(to, &half, sizeof half);
     }
+}
+
+/* Small random numbers of the type, enough for the largest matrix; every matrix is a copy of its start. */
+static char *random_bytes(const model_shape *s, size_t type)
+{
+    const cdz_dtype dtype = weight_types[type].dtype;
+    const size_t n = s->vocab > s->inner ? s->vocab : s->inner;
+    const size_t bytes = n * cdz_row_bytes(dtype, s->hidden);
+    char *data = must(malloc(bytes), "weights");
+    if (dtype < CDZ_N_PLAIN)
+        fill_plain(data, n * s->hidden, dtype);
+    else
+        fill_blocks(data, bytes, cdz_dtype_bytes(dtype), weight_types[type].scales);
     return data;
 }
 
-static cdz_weight place(model *m, const char *data, size_t n, size_t k)
+static cdz_weight place(model *m, const char *data, cdz_dtype dtype, size_t n, size_t k)
 {
-    const size_t bytes = n * cdz_row_bytes(m->dtype, k);
-    cdz_weight w = {m->b->api->place(m->b, data, bytes), m->dtype, n, k, CDZ_WEIGHT_ROWS};
+    const size_t bytes = n * cdz_row_bytes(dtype, k);
+    cdz_weight w = {m->b->api->place(m->b, data, bytes), dtype, n, k, CDZ_WEIGHT_ROWS};
     must((void *)(uintptr_t)w.data, "a weight on the device");
     m->weight_bytes += bytes;
     return w;
 }
 
-static void place_weights(model *m)
+static void place_weights(model *m, size_t type)
 {
     const model_shape *s = m->s;
     const size_t wide = s->heads * s->dim, narrow = s->kv_heads * s->dim;
     const size_t sizes[N_MATRICES][2] = {
         {wide, s->hidden},     {narrow, s->hidden},   {narrow, s->hidden},  {s->hidden, wide},
         {s->inner, s->hidden}, {s->inner, s->hidden}, {s->hidden, s->inner}};
-    char *data = random_bytes(s, m->dtype);
+    char *data = random_bytes(s, type), norm[4 * 8192];
+    fill_plain(norm, s->hidden, CDZ_F32);
     m->w = must(calloc(s->layers * N_MATRICES, sizeof *m->w), "weights");
     for (size_t i = 0; i < s->layers * N_MATRICES; i++)
-        m->w[i] = place(m, data, sizes[i % N_MATRICES][0], sizes[i % N_MATRICES][1]);
-    m->head = place(m, data, s->vocab, s->hidden);
-    m->norm = place(m, data, 1, s->hidden);
+        m->w[i] = place(m, data, m->dtype, sizes[i % N_MATRICES][0], sizes[i % N_MATRICES][1]);
+    m->head = place(m, data, m->dtype, s->vocab, s->hidden);
+    m->norm = place(m, norm, CDZ_F32, 1, s->hidden);
     free(data);
 }
 
@@ -112,21 +145,34 @@ static float *activations(model *m, size_t columns)
     return must(m->b->api->alloc(m->b, MOST_ROWS * columns * sizeof(float)), "activations");
 }
 
-/* A store for BATCH sequences of `length` positions, or for one prompt. */
-static void make_store(model *m, size_t length)
+/* A store for n sequences of `length` positions. False: the device has no room for it. */
+static bool make_store(model *m, size_t n, size_t length, cdz_dtype kv_type)
 {
-    const cdz_kv_shape shape = {m->s->layers, m->s->kv_heads, m->s->dim, CDZ_F32};
+    const cdz_kv_shape shape = {m->s->layers, m->s->kv_heads, m->s->dim, kv_type};
+    size_t left, total;
+    m->b->api->memory(m->b, &left, &total);
     m->blocks_each = length / CDZ_KV_BLOCK + 1;
-    m->kv = must(m->b->api->kv_create(m->b, &shape, BATCH * m->blocks_each), "the KV store");
-    m->blocks = must(malloc(BATCH * m->blocks_each * sizeof *m->blocks), "block lists");
-    for (size_t i = 0; i < BATCH * m->blocks_each; i++) m->blocks[i] = (int32_t)i;
+    const size_t bytes = 2 * m->s->layers * n * m->blocks_each * CDZ_KV_BLOCK * m->s->kv_heads *
+                         m->s->dim * cdz_dtype_bytes(kv_type);
+    m->kv = bytes < left - left / 16 ? m->b->api->kv_create(m->b, &shape, n * m->blocks_each) : NULL;
+    if (!m->kv) return false;
+    m->blocks = must(malloc(n * m->blocks_each * sizeof *m->blocks), "block lists");
+    for (size_t i = 0; i < n * m->blocks_each; i++) m->blocks[i] = (int32_t)i;
+    return true;
 }
 
-static void open_model(model *m, const model_shape *s, cdz_backend *b, cdz_dtype dtype,
-                       size_t length)
+static void drop_store(model *m)
 {
-    *m = (model){.s = s, .b = b, .dtype = dtype};
-    place_weights(m);
+    m->b->api->kv_destroy(m->b, m->kv);
+    free(m->blocks);
+    m->kv = NULL;
+    m->blocks = NULL;
+}
+
+static void open_model(model *m, const model_shape *s, cdz_backend *b, size_t type)
+{
+    *m = (model){.s = s, .b = b, .dtype = weight_types[type].dtype};
+    place_weights(m, type);
     m->x = activations(m, s->hidden);
     m->normed = activations(m, s->hidden);
     m->q = activations(m, s->heads * s->dim);
@@ -135,11 +181,10 @@ static void open_model(model *m, const model_shape *s, cdz_backend *b, cdz_dtype
     m->v = activations(m, s->kv_heads * s->dim);
     m->gate = activations(m, s->inner);
     m->up = activations(m, s->inner);
-    m->logits = must(b->api->alloc(b, BATCH * s->vocab * sizeof(float)), "logits");
-    m->row = must(malloc(BATCH * s->vocab * sizeof(float)), "logits");
+    m->logits = must(b->api->alloc(b, MOST_BATCH * s->vocab * sizeof(float)), "logits");
+    m->row = must(malloc(MOST_BATCH * s->vocab * sizeof(float)), "logits");
     m->inv_freq = must(malloc(s->dim / 2 * sizeof(float)), "frequencies");
     for (size_t i = 0; i < s->dim / 2; i++) m->inv_freq[i] = 1.0f / (float)(i + 1);
-    make_store(m, length);
 }
 
 static void close_model(model *m)
@@ -148,13 +193,11 @@ static void close_model(model *m)
     for (size_t i = 0; i < m->s->layers * N_MATRICES; i++) api->unplace(m->b, m->w[i].data);
     api->unplace(m->b, m->head.data);
     api->unplace(m->b, m->norm.data);
-    float *const all[] = {m->x, m->normed, m->q, m->mixed, m->k, m->v, m->gate, m->up, m->logits};
+    float *const all[] = {m->x, m->normed, m->q, m->k, m->v, m->mixed, m->gate, m->up, m->logits};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) api->free(m->b, all[i]);
-    api->kv_destroy(m->b, m->kv);
     free(m->w);
     free(m->row);
     free(m->inv_freq);
-    free(m->blocks);
 }
 
 /* ---- a pass, as host/run/forward.c makes it ---- */
@@ -272,18 +315,81 @@ static double copy_rate(cdz_backend *b)
 
 /* ---- the table ---- */
 
+typedef struct list {
+    size_t at[MOST_LIST], n;
+} list;
+
 typedef struct settings {
-    const char *shapes;
-    size_t context, steps;
-    bool f32;
+    const char *shapes, *weights, *kv;
+    list contexts, batches, prompts;
+    size_t steps;
+    double read; /* bytes a second that the device reads; 0: what its copy moves stands for it */
+    bool f32, strict, json;
 } settings;
 
-static double decode_time(model *m, size_t n, const settings *o)
+/* What a row of the table is about. */
+typedef struct subject {
+    const model_shape *s;
+    const char *weights, *kv;
+    double rate; /* bytes a second */
+} subject;
+
+static void print_left_out(const subject *of, const settings *o, const char *why)
 {
-    for (int i = 0; i < 3; i++) decode_step(m, n, (uint32_t)o->context);
+    if (o->json)
+        printf("{\"work\": \"left out\", \"shape\": \"%s\", \"weights\": \"%s\", \"kv\": \"%s\", "
+               "\"why\": \"%s\"}\n",
+               of->s->name, of->weights, of->kv, why);
+    else
+        printf("%-5s %-5s left out: %s\n", of->s->name, of->weights, why);
+    fflush(stdout);
+}
+
+static void no_room(const subject *of, const settings *o, size_t batch, size_t length)
+{
+    char why[128];
+    snprintf(why, sizeof why, "no room for the keys and values of %zu x %zu positions", batch,
+             length);
+    print_left_out(of, o, why);
+}
+
+static void print_decode(const subject *of, const settings *o, size_t batch, size_t context,
+                         double step, double bytes)
+{
+    const double share = bytes / step / of->rate;
+    if (o->json)
+        printf("{\"work\": \"decode\", \"shape\": \"%s\", \"weights\": \"%s\", \"kv\": \"%s\", "
+               "\"batch\": %zu, \"context\": %zu, \"step_ms\": %.4f, \"tokens_s\": %.1f, "
+               "\"bytes\": %.0f, \"share\": %.3f}\n",
+               of->s->name, of->weights, of->kv, batch, context, step * 1e3, (double)batch / step,
+               bytes, share);
+    else
+        printf("%-5s %-5s decode  %4zu at %6zu: %10.1f tokens/s %7.2f of the bandwidth\n",
+               of->s->name, of->weights, batch, context, (double)batch / step, share);
+    fflush(stdout);
+}
+
+static void print_prefill(const subject *of, const settings *o, size_t length, double whole,
+                          double alone)
+{
+    if (o->json)
+        printf("{\"work\": \"prefill\", \"shape\": \"%s\", \"weights\": \"%s\", \"kv\": \"%s\", "
+               "\"length\": %zu, \"ms\": %.3f, \"tokens_s\": %.0f, \"products_ms\": %.3f, "
+               "\"share_of_products\": %.3f}\n",
+               of->s->name, of->weights, of->kv, length, whole * 1e3, (double)length / whole,
+               alone * 1e3, alone / whole);
+    else
+        printf("%-5s %-5s prompt %12zu: %10.0f tokens/s %7.2f of its products\n", of->s->name,
+               of->weights, length, (double)length / whole, alone / whole);
+    fflush(stdout);
+}
+
+static double decode_time(model *m, size_t n, size_t context, size_t steps)
+{
+    for (int i = 0; i < 3; i++) decode_step(m, n, (uint32_t)context);
     const double start = now();
-    for (size_t i = 0; i < o->steps; i++) decode_step(m, n, (uint32_t)(o->context + 1 + i));
-    return (now() - start) / (double)o->steps;
+    for (size_t i = 0; i < steps; i++) decode_step(m, n, (uint32_t)(context + 1 + i));
+    return (now() - start) / (double)steps;
 }
 
 /* The best of some; the first is not counted. */
@@ -299,20 +405,51 @@ static double time_of(void (*run)(model *, size_t), model *m, size_t length)
     return best;
 }
 
-static void measure(const model_shape *s, cdz_backend *b, double rate, const settings *o)
+static void measure_decode(model *m, const subject *of, const settings *o, cdz_dtype kv_type,
+                           size_t batch, size_t context)
+{
+    const size_t length = context + o->steps + 2;
+    if (!make_store(m, batch, length, kv_type)) {
+        no_room(of, o, batch, length);
+        return;
+    }
+    const double step = decode_time(m, batch, context, o->steps);
+    const double kv = 2.0 * (double)(m->s->layers * m->s->kv_heads * m->s->dim * context * batch) *
+                      (double)cdz_dtype_bytes(kv_type);
+    print_decode(of, o, batch, context, step, (double)m->weight_bytes + kv);
+    drop_store(m);
+}
+
+static void measure_prefill(model *m, const subject *of, const settings *o, cdz_dtype kv_type,
+                            size_t length)
+{
+    if (!make_store(m, 1, length, kv_type)) {
+        no_room(of, o, 1, length);
+        return;
+    }
+    const double whole = time_of(prefill, m, length), alone = time_of(products_alone, m, length);
+    print_prefill(of, o, length, whole, alone);
+    drop_store(m);
+}
+
+static void measure(const model_shape *s, size_t type, cdz_backend *b, double rate,
+                    const settings *o)
 {
     model m;
-    const size_t length =
-        o->context + o->steps + 2 > PREFILL ? o->context + o->steps + 2 : (size_t)PREFILL;
-    open_model(&m, s, b, o->f32 ? CDZ_F32 : CDZ_BF16, length);
-    const size_t prompt = strcmp(s->name, "tiny") == 0 ? 64 : (size_t)PREFILL;
-    const double one = decode_time(&m, 1, o), many = decode_time(&m, BATCH, o);
-    const double whole = time_of(prefill, &m, prompt), alone = time_of(products_alone, &m, prompt);
-    const double kv = 2.0 * (double)(s->layers * s->kv_heads * s->dim * o->context) * sizeof(float);
-    const double share = ((double)m.weight_bytes + kv) / one / rate;
-    printf("%-5s %9.1f %12.2f %15.1f %9.0f %15.2f\n", s->name, 1.0 / one, share, BATCH / many,
-           (double)prompt / whole, alone / whole);
-    fflush(stdout);
+    const cdz_dtype kv_type = strcmp(o->kv, "f32") == 0   ? CDZ_F32
+                              : strcmp(o->kv, "f16") == 0 ? CDZ_F16
+                                                          : CDZ_BF16;
+    const subject of = {s, weight_types[type].name, o->kv, rate};
+    if (s->hidden % cdz_dtype_block(weight_types[type].dtype)) {
+        print_left_out(&of, o, "its rows are no whole blocks");
+        return;
+    }
+    open_model(&m, s, b, type);
+    for (size_t i = 0; i < o->contexts.n; i++)
+        for (size_t k = 0; k < o->batches.n; k++)
+            measure_decode(&m, &of, o, kv_type, o->batches.at[k], o->contexts.at[i]);
+    for (size_t i = 0; i < o->prompts.n; i++)
+        measure_prefill(&m, &of, o, kv_type, o->prompts.at[i]);
     close_model(&m);
 }
 
@@ -333,7 +470,7 @@ static cdz_backend *open_backend(const char *path, const settings *o)
         exit(77);
     }
     const cdz_device_options options = {sizeof options, 0,
-                                        o->f32 ? CDZ_PRECISION_F32 : CDZ_PRECISION_AUTO, false};
+                                        o->f32 ? CDZ_PRECISION_F32 : CDZ_PRECISION_AUTO, o->strict};
     cdz_backend *b = entry->create(&options, why, sizeof why);
     if (!b) fprintf(stderr, "bench_cuda: %s\n", why);
     return b;
@@ -347,37 +484,102 @@ static bool asked_for(const char *list, const char *name)
     return false;
 }
 
+/* Numbers from 1 to most, separated by commas; "none": no number. */
+static bool read_list(const char *text, size_t most, list *out)
+{
+    *out = (list){0};
+    if (strcmp(text, "none") == 0) return true;
+    for (const char *at = text; *at;) {
+        char *end;
+        const unsigned long n = strtoul(at, &end, 10);
+        if (end == at || n == 0 || n > most || out->n == MOST_LIST || (*end && *end != ',') ||
+            (*end && !end[1]))
+            return false;
+        out->at[out->n++] = n;
+        at = *end ? end + 1 : end;
+    }
+    return out->n > 0;
+}
+
+static bool are_names(const char *names, const char *const *known, size_t n)
+{
+    for (const char *at = names; *at; at += strcspn(at, ","), at += *at == ',') {
+        bool found = false;
+        for (size_t i = 0; i < n; i++)
+            found |=
+                strlen(known[i]) == strcspn(at, ",") && memcmp(at, known[i], strlen(known[i])) == 0;
+        if (!found) return false;
+    }
+    return *names != '\0';
+}
+
+static bool take_value(settings *o, const char *name, const char *value)
+{
+    static const char *const shape_names[] = {"0.5B", "1B", "7B", "8B", "tiny"},
+                             *const type_names[] = {"f32", "bf16", "q8_0", "q4_0", "q4_k"},
+                             *const kv_names[] = {"f32", "f16", "bf16"};
+    if (strcmp(name, "--shapes") == 0) return are_names(o->shapes = value, shape_names, 5);
+    if (strcmp(name, "--weights") == 0) return are_names(o->weights = value, type_names, 5);
+    if (strcmp(name, "--kv") == 0)
+        return are_names(o->kv = value, kv_names, 3) && !strchr(value, ',');
+    if (strcmp(name, "--contexts") == 0) return read_list(value, 1u << 20, &o->contexts);
+    if (strcmp(name, "--batches") == 0) return read_list(value, MOST_BATCH, &o->batches);
+    if (strcmp(name, "--prompts") == 0) return read_list(value, 1u << 20, &o->prompts);
+    if (strcmp(name, "--read") == 0) return (o->read = strtod(value, NULL)) > 0;
+    list one;
+    if (strcmp(name, "--steps") != 0 || !read_list(value, 100000, &one) || one.n != 1) return false;
+    o->steps = one.at[0];
+    return true;
+}
+
+static bool take_options(settings *o, int argc, char **argv)
+{
+    for (int i = 2; i < argc; i++) {
+        if (strcmp(argv[i], "--f32") == 0)
+            o->f32 = true;
+        else if (strcmp(argv[i], "--strict") == 0)
+            o->strict = true;
+        else if (strcmp(argv[i], "--json") == 0)
+            o->json = true;
+        else if (i + 1 == argc || !take_value(o, argv[i], argv[i + 1]))
+            return false;
+        else
+            i++;
+    }
+    return argc >= 2;
+}
+
 int main(int argc, char **argv)
 {
-    settings o = {"0.5B,1B,8B", 512, 64, false};
-    for (int i = 2; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--f32") == 0)
-            o.f32 = true;
-        else if (strcmp(argv[i], "--shapes") == 0)
-            o.shapes = value, i++;
-        else if (strcmp(argv[i], "--context") == 0)
-            o.context = strtoul(value, NULL, 10), i++;
-        else if (strcmp(argv[i], "--steps") == 0)
-            o.steps = strtoul(value, NULL, 10), i++;
-        else
-            argc = 0;
-    }
-    if (argc < 2 || o.context == 0 || o.steps == 0) {
-        fprintf(
-            stderr,
-            "usage: bench_cuda BACKEND.so [--shapes NAME,NAME] [--context N] [--steps N] [--f32]\n");
+    settings o = {.shapes = "0.5B,1B,8B", .weights = "bf16", .kv = "f32", .steps = 64};
+    o.contexts = (list){{512}, 1};
+    o.batches = (list){{1, 64}, 2};
+    o.prompts = (list){{2048}, 1};
+    if (!take_options(&o, argc, argv)) {
+        fprintf(stderr, "usage: bench_cuda BACKEND.so [--shapes 0.5B,1B,7B,8B,tiny] [--weights "
+                        "f32,bf16,q8_0,q4_0,q4_k]\n"
+                        "                  [--kv f32|f16|bf16] [--contexts LIST] [--batches LIST] "
+                        "[--prompts LIST]\n"
+                        "                  [--steps N] [--read BYTES_A_SECOND] [--f32] [--strict] "
+                        "[--json]\n"
+                        "LIST: numbers separated by commas, or none; batches are at most 128\n");
         return 2;
     }
     cdz_backend *b = open_backend(argv[1], &o);
     if (!b) return 1;
-    const double rate = copy_rate(b);
-    printf("%s, products: %s, weights %s; a copy moves %.0f GB/s, read and written\n",
-           b->api->device, b->api->variant, o.f32 ? "f32" : "bf16", rate / 1e9);
-    printf("%-5s %9s %12s %15s %9s %15s\n", "shape", "tokens/s", "of the copy", "batch 64, t/s",
-           "prompt/s", "of its products");
+    const double copy = copy_rate(b), rate = o.read > 0 ? o.read : copy;
+    if (o.json)
+        printf("{\"work\": \"device\", \"device\": \"%s\", \"products\": \"%s\", \"copy\": %.0f, "
+               "\"read\": %.0f}\n",
+               b->api->device, b->api->variant, copy, rate);
+    else
+        printf(
+            "%s, products: %s; a copy moves %.0f GB/s, read and written; shares are of %.0f GB/s\n",
+            b->api->device, b->api->variant, copy / 1e9, rate / 1e9);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        if (asked_for(o.shapes, shapes[i].name)) measure(&shapes[i], b, rate, &o);
+        for (size_t k = 0; k < sizeof weight_types / sizeof *weight_types; k++)
+            if (asked_for(o.shapes, shapes[i].name) && asked_for(o.weights, weight_types[k].name))
+                measure(&shapes[i], k, b, rate, &o);
     b->api->destroy(b);
     return 0;
 }

@@ -4,6 +4,9 @@
 #
 #   tools/cuda/bare.sh build        the backend, for the device that is there
 #   tools/cuda/bare.sh test         the kernel tests on the device, then under compute-sanitizer where there is one
+#   tools/cuda/bare.sh check        the kernel tests alone
+#   tools/cuda/bare.sh sanitize T.. the kernel tests under these tools of compute-sanitizer: memcheck, racecheck, ...
+#   tools/cuda/bare.sh limits       what the card itself gives: copies, reads, cuBLAS
 #   tools/cuda/bare.sh bench [...]  the table of docs/performance.md; bench_cuda's options
 #   tools/cuda/bare.sh peer         the same shapes in transformers, where Python has it
 #
@@ -68,23 +71,46 @@ compile_tests() {
     "$cc" "${cflags[@]}" "${sources[@]}" "tests/cuda/$1.c" -o "$out/$1" -lm -lpthread -ldl
 }
 
-run_tests() {
-    local test sanitizer tool status=0
+tests=(test_cuda_kernels test_cuda_experts test_cuda_attention)
+
+check() {
+    local test status=0
     compile_backend
-    for test in test_cuda_kernels test_cuda_experts test_cuda_attention; do
-        compile_tests $test
+    for test in "${tests[@]}"; do
+        compile_tests "$test"
         "$out/$test" "$out/cuda.so" || status=$?
         [ $status -eq 77 ] && exit 77
         [ $status -eq 0 ] || exit $status
     done
+}
+
+sanitize() { # tools...
+    local test tool sanitizer
+    compile_backend
     sanitizer=$(command -v compute-sanitizer || true)
-    [ -n "$sanitizer" ] || { say "not run: there is no compute-sanitizer"; return; }
-    for tool in memcheck racecheck initcheck synccheck; do
+    [ -n "$sanitizer" ] || not_run "there is no compute-sanitizer"
+    for tool in "$@"; do
         say "== compute-sanitizer $tool"
-        for test in test_cuda_kernels test_cuda_experts test_cuda_attention; do
+        for test in "${tests[@]}"; do
+            [ -x "$out/$test" ] || compile_tests "$test"
             "$sanitizer" --tool "$tool" --error-exitcode 9 "$out/$test" "$out/cuda.so" | tail -5
         done
     done
+}
+
+run_tests() {
+    check
+    command -v compute-sanitizer >/dev/null || { say "not run: there is no compute-sanitizer"; return; }
+    sanitize memcheck racecheck initcheck synccheck
+}
+
+run_limits() {
+    command -v nvcc >/dev/null || not_run "there is no nvcc"
+    [ "$archs" != native ] || nvidia-smi -L >/dev/null 2>&1 || not_run "nvidia-smi finds no NVIDIA device"
+    mkdir -p "$out"
+    mapfile -t code < <(codes)
+    nvcc -std=c++17 -O3 -Werror all-warnings "${code[@]}" bench/cuda/limits.cu -lcublas -o "$out/limits"
+    "$out/limits"
 }
 
 run_bench() {
@@ -105,10 +131,13 @@ command=${1:-}
 case $command in
 build) compile_backend ;;
 test) run_tests ;;
+check) check ;;
+sanitize) sanitize "$@" ;;
+limits) run_limits ;;
 bench) run_bench "$@" ;;
 peer) run_peer "$@" ;;
 *)
-    sed -n '2,12s/^# \{0,1\}//p' "$0"
+    sed -n '2,15s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac
