@@ -137,35 +137,50 @@ static void step_floats(const cdz_result *result, cdz_token_value what, cdz_buf 
     cdz_buf_putc(out, ']');
 }
 
-static void write_top(const cdz_result *result, bool values, cdz_buf *out)
+/* What row r of a step says. */
+typedef void write_step_row(const cdz_recorded_step *step, uint32_t r, uint32_t k, cdz_buf *out);
+
+static void top_ids(const cdz_recorded_step *step, uint32_t r, uint32_t k, cdz_buf *out)
+{
+    write_ids(out, step->top_ids + (size_t)r * k, k);
+}
+
+static void top_values(const cdz_recorded_step *step, uint32_t r, uint32_t k, cdz_buf *out)
+{
+    write_floats(out, step->top_values + (size_t)r * k, k);
+}
+
+static void n_finite(const cdz_recorded_step *step, uint32_t r, uint32_t k, cdz_buf *out)
+{
+    (void)k;
+    cdz_buf_printf(out, "%u", step->n_finite[r]);
+}
+
+/* [step][row]; null where the strategy recorded no scores. */
+static void write_steps(const cdz_result *result, write_step_row *write, cdz_buf *out)
 {
     const cdz_outcome *o = result->outcome;
-    uint32_t k = result->keep_top;
     cdz_buf_putc(out, '[');
     for (uint32_t s = 0; s < o->n_steps; s++) {
         cdz_buf_puts(out, s ? ", [" : "[");
         for (uint32_t r = 0; r < o->n_step_rows; r++) {
             if (r) cdz_buf_puts(out, ", ");
-            if (values)
-                write_floats(out, o->steps[s].top_values + (size_t)r * k, k);
+            if (o->steps[s].top_ids)
+                write(&o->steps[s], r, result->keep_top, out);
             else
-                write_ids(out, o->steps[s].top_ids + (size_t)r * k, k);
+                cdz_buf_puts(out, "null");
         }
         cdz_buf_putc(out, ']');
     }
     cdz_buf_putc(out, ']');
 }
 
-static void write_n_finite(const cdz_outcome *o, cdz_buf *out)
+/* Summaries (top_ids, top_values, n_finite) are kept together, of every step whose scores the strategy recorded. */
+static bool has_summaries(const cdz_outcome *o)
 {
-    cdz_buf_putc(out, '[');
-    for (uint32_t s = 0; s < o->n_steps; s++) {
-        cdz_buf_puts(out, s ? ", [" : "[");
-        for (uint32_t r = 0; r < o->n_step_rows; r++)
-            cdz_buf_printf(out, "%s%u", r ? ", " : "", o->steps[s].n_finite[r]);
-        cdz_buf_putc(out, ']');
-    }
-    cdz_buf_putc(out, ']');
+    for (uint32_t s = 0; s < o->n_steps; s++)
+        if (o->steps[s].top_ids) return true;
+    return false;
 }
 
 static void recorded_scores(const cdz_result *result, cdz_buf *out)
@@ -176,15 +191,16 @@ static void recorded_scores(const cdz_result *result, cdz_buf *out)
     cdz_buf_putc(out, '{');
     key(out, "chosen");
     step_floats(result, CDZ_TOKEN_SCORE, out);
-    if (result->record.top && o->steps[0].top_ids) {
+    const bool kept = has_summaries(o);
+    if (result->record.top && kept) {
         key(out, "top_ids");
-        write_top(result, false, out);
+        write_steps(result, top_ids, out);
         key(out, "top_vals");
-        write_top(result, true, out);
+        write_steps(result, top_values, out);
     }
-    if (o->steps[0].n_finite) {
+    if (kept) {
         key(out, "n_finite");
-        write_n_finite(o, out);
+        write_steps(result, n_finite, out);
     }
     cdz_buf_putc(out, '}');
 }
@@ -246,6 +262,7 @@ static void write_element(const cdz_named_result *res, size_t i, cdz_buf *out)
     case CDZ_RESULT_I32: cdz_buf_printf(out, "%d", ((const int32_t *)res->data)[i]); break;
     case CDZ_RESULT_F32: cdz_json_write_f32(out, ((const float *)res->data)[i]); break;
     case CDZ_RESULT_BOOL: cdz_buf_puts(out, ((const bool *)res->data)[i] ? "true" : "false"); break;
+    case CDZ_RESULT_JSON: break; /* its text is written whole */
     }
 }
 
@@ -265,26 +282,20 @@ static size_t write_dims(const cdz_named_result *res, uint32_t dim, size_t at, c
     return at;
 }
 
-bool cdz_result_is_field(const char *name)
-{
-    static const char *const fields[] = {"sequences_scores", "beam_indices",         "n_steps",
-                                         "rounds",           "num_assistant_tokens", "layers"};
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (strcmp(fields[i], name) == 0) return true;
-    return false;
-}
-
 static uint32_t write_some(const cdz_outcome *o, bool fields, cdz_buf *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < o->n_results; i++) {
-        if (cdz_result_is_field(o->results[i].name) != fields) continue;
+        if (cdz_outcome_has_field(o->results[i].name) != fields) continue;
         if (n++ == 0 && !fields) {
             key(out, "results");
             cdz_buf_putc(out, '{');
         }
         key(out, o->results[i].name);
-        write_dims(&o->results[i], 0, 0, out);
+        if (o->results[i].type == CDZ_RESULT_JSON)
+            cdz_buf_add(out, o->results[i].data, (size_t)o->results[i].shape[0]);
+        else
+            write_dims(&o->results[i], 0, 0, out);
     }
     return n;
 }
