@@ -133,10 +133,12 @@ static void ends_and_results(void **state)
         "  ctx:result('v', vec.from{ 1, 2 }); ctx:result('ids', ctx:input_ids(1)); ctx:result('j', "
         "{ 1 }, 'int32')\n"
         "  ctx:result('s', s); ctx:result('none', {}); ctx:result('g', { 1, 2 }, 'float32')\n"
-        "  assert(not pcall(ctx.result, ctx, 'x', { { 1 }, { 1, 2 } })); assert(not "
-        "pcall(ctx.result, ctx, 'x', { 1, 'a' }))\n"
-        "  assert(not pcall(ctx.result, ctx, 'x', { 1, 2.5 })); assert(not pcall(ctx.result, ctx, "
-        "'x', print))\n"
+        "  ctx:result('mixed', { { 1 }, { 2, 'a\\n' } }); ctx:result('word', 'text'); ctx:result('real', { 1, 2.5 })\n"
+        "  ctx:result('named', { b = { x = { 1e300 } }, a = { vec.from{ 1 }, ctx:input_ids(1) } })\n"
+        "  local loop = {}; loop[1] = loop\n"
+        "  for _, bad in ipairs { print, { 1, nil, 3 }, { 1, x = 2 }, { print }, bitset.new(3), '\\xff', loop, { [true] = 1 } } do\n"
+        "    assert(not pcall(ctx.result, ctx, 'x', bad), _)\n  end\n"
+        "  assert(not pcall(ctx.result, ctx, 'x')); assert(not pcall(ctx.result, ctx, 'x', { 1, 2.5 }, 'int64'))\n"
         "  local own = ctx:scratch_scores(2); own:fill(0); ctx:forward(); own:add(1)\n"
         "  assert(own:row(2):sum() == 16)\n"
         "  local c = ctx:topk_flat(own:copy() and own, 1, 2, { 0, 5 }, 2); assert(c[1].row == 2 "
@@ -151,10 +153,23 @@ static void ends_and_results(void **state)
         "and ctx:done())\n"
         "end }");
     if (fd_run(d) != CDZ_OK) fail_msg("%s", d->f->err.text);
-    static const char *const said[] = {"record(0,2)",       "record(1,2)", "i:0[2x2]=1,2,3,4,",
-                                       "f:2[1]=0.5,",       "b:3[]=1,",    "v:2[2]=1,2,",
-                                       "ids:0[4]=1,3,5,3,", "j:1[1]=1,",   "s:2[2x16]=-0,",
-                                       "none:2[0]=",        "g:2[2]=1,2,", "reorder(10)"};
+    static const char *const said[] = {
+        "record(0,2)",
+        "record(1,2)",
+        "i:0[2x2]=1,2,3,4,",
+        "f:2[1]=0.5,",
+        "b:3[]=1,",
+        "v:2[2]=1,2,",
+        "ids:0[4]=1,3,5,3,",
+        "j:1[1]=1,",
+        "s:2[2x16]=-0,",
+        "none:2[0]=",
+        "g:2[2]=1,2,",
+        "reorder(10)",
+        "mixed:4[17]=[[1], [2, \"a\\n\"]] ",
+        "word:4[6]=\"text\" ",
+        "real:4[8]=[1, 2.5] ",
+        "named:4[50]={\"a\": [[1.0], [1, 3, 5, 3]], \"b\": {\"x\": [1e+300]}} "};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (!strstr(d->diary, said[i])) fail_msg("no %s in %s", said[i], d->diary);
     assert_string_equal(d->reason[0], "5 enough");

@@ -444,6 +444,15 @@ static cdz_status run_misuse(cdz_decoder *dec, const cdz_step *step)
     CHECK(cdz_put_result(dec, "x", CDZ_RESULT_F32, 2, vast, own) == CDZ_E_PLUGIN);
     CHECK(cdz_put_result(dec, "x", CDZ_RESULT_F32, 9, vast, own) == CDZ_E_PLUGIN);
     CHECK(cdz_put_result(dec, "", CDZ_RESULT_F32, 0, NULL, own) == CDZ_E_PLUGIN);
+    /* Fields of the answer itself have one form: who reads them counts on it. */
+    static const uint64_t thin[] = {1, 1}, five[] = {5};
+    static const int64_t numbers[] = {1, 2, 3, 4, 5};
+    CHECK(cdz_put_result(dec, "rounds", CDZ_RESULT_I64, 2, thin, numbers) == CDZ_E_PLUGIN);
+    CHECK(cdz_put_result(dec, "rounds", CDZ_RESULT_I64, 0, NULL, numbers) == CDZ_E_PLUGIN);
+    CHECK(cdz_put_result(dec, "num_assistant_tokens", CDZ_RESULT_BOOL, 1, thin, numbers) ==
+          CDZ_E_PLUGIN);
+    CHECK(cdz_put_result(dec, "json", CDZ_RESULT_JSON, 1, five, "{\"a\":") == CDZ_E_PLUGIN);
+    CHECK(cdz_put_result(dec, "json", CDZ_RESULT_JSON, 2, thin, "1") == CDZ_E_PLUGIN);
     for (uint32_t i = 0; i < V; i++) cdz_row(&rows, 1)[i] = 0.0f;
     CDZ_TRY(cdz_softmax(dec, &(cdz_scores){rows.data, 1, V, V, rows.id}));
     CHECK(cdz_multinomial(dec, &rows, tokens) == CDZ_E_INPUT);
@@ -468,6 +477,9 @@ static cdz_status run_finish(cdz_decoder *dec, const cdz_step *step)
     static const int64_t first[] = {1, 2, 3, 4}, second[] = {5, 6, 7, 8};
     CDZ_TRY(cdz_put_result(dec, "pairs", CDZ_RESULT_I64, 2, shape, first));
     CDZ_TRY(cdz_put_result(dec, "pairs", CDZ_RESULT_I64, 2, shape, second));
+    static const char json[] = "{\"a\":\n [1, true]}";
+    const uint64_t bytes[] = {sizeof json - 1};
+    CDZ_TRY(cdz_put_result(dec, "json", CDZ_RESULT_JSON, 1, bytes, json));
     CDZ_TRY(append_all(dec, 20, 21, 22));
     CDZ_TRY(cdz_finish(dec, 1, CDZ_STOP_CUSTOM, "had enough"));
     CHECK(cdz_row_done(dec, 1) && !cdz_row_done(dec, 0) && !cdz_done(dec));
@@ -493,9 +505,12 @@ static void test_finish(void **state)
     assert_string_equal(outcome->rows[1].stop.text.at, "had enough");
     assert_int_equal(outcome->rows[2].stop.reason, CDZ_STOP_LENGTH);
     assert_int_equal(a.n_streamed[1], 1);
-    assert_int_equal(outcome->n_results, 1);
+    assert_int_equal(outcome->n_results, 2);
     assert_string_equal(outcome->results[0].name, "pairs");
     assert_int_equal(((const int64_t *)outcome->results[0].data)[3], 8);
+    static const char line[] = "{\"a\": [1, true]}"; /* one value, on one line */
+    assert_int_equal(outcome->results[1].shape[0], sizeof line - 1);
+    assert_memory_equal(outcome->results[1].data, line, sizeof line - 1);
     answer_free(&a);
 }
 

@@ -105,10 +105,6 @@ uint32_t cdz_result_n_columns(const cdz_result *result);
 /* Of the token that a row took at a step at which it was running: NAN when it was not recorded. */
 float cdz_result_taken(const cdz_result *result, uint32_t row, uint32_t step, cdz_token_value what);
 
-/* Results that generate() gives as fields of its answer stand beside the sequences, all others of a strategy in a place
- * of their own. */
-bool cdz_result_is_field(const char *name);
-
 /* The answer document of a result (result_json.c). */
 void cdz_result_write_json(const cdz_result *result, cdz_buf *out);
 

@@ -96,6 +96,11 @@ static cdz_status read_append(cdz_entry_request *req, const cdz_result *last, co
                        "answer could continue; give prompt_ids and decoder_input_ids");
     const cdz_prepare_input in = {.model = req->model, .document = &document};
     CDZ_TRY(cdz_prompt_rows_read(&in, &req->chain.arena, out, err));
+    if (last->outcome->n_rows % req->job->n_prompts)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "request: \"append_ids\": the call before gave %u sequences for %u prompts; "
+                       "which continues which prompt is not known",
+                       last->outcome->n_rows, req->job->n_prompts);
     if (out->n == last->outcome->n_rows) return CDZ_OK;
     return cdz_err(err, CDZ_E_USAGE,
                    "request: \"append_ids\" has %u rows; the call before gave %u sequences", out->n,
@@ -138,6 +143,7 @@ static const cdz_json *tokens_left(cdz_entry_request *req, const cdz_result *las
     for (uint32_t i = 0; i < last->outcome->n_results; i++) {
         const cdz_named_result *result = &last->outcome->results[i];
         if (strcmp(result->name, "num_assistant_tokens") != 0) continue;
+        if (result->type != CDZ_RESULT_I64 || result->n_dims) return NULL;
         cdz_json *value = cdz_arena_alloc(&req->chain.arena, sizeof *value);
         if (!value) return NULL;
         value->type = CDZ_JSON_INT;

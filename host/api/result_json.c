@@ -137,32 +137,41 @@ static void step_floats(const cdz_result *result, cdz_token_value what, cdz_buf 
     cdz_buf_putc(out, ']');
 }
 
-static void write_top(const cdz_result *result, bool values, cdz_buf *out)
+/* What row r of step s says. */
+typedef void write_step_row(const cdz_result *result, uint32_t s, uint32_t r, cdz_buf *out);
+
+static void top_ids(const cdz_result *result, uint32_t s, uint32_t r, cdz_buf *out)
+{
+    const size_t k = result->keep_top;
+    write_ids(out, result->outcome->steps[s].top_ids + r * k, result->keep_top);
+}
+
+static void top_values(const cdz_result *result, uint32_t s, uint32_t r, cdz_buf *out)
+{
+    const size_t k = result->keep_top;
+    write_floats(out, result->outcome->steps[s].top_values + r * k, k);
+}
+
+static void n_finite(const cdz_result *result, uint32_t s, uint32_t r, cdz_buf *out)
+{
+    cdz_buf_printf(out, "%u", result->outcome->steps[s].n_finite[r]);
+}
+
+/* [step][row]; null where the strategy recorded no scores. */
+static void write_steps(const cdz_result *result, write_step_row *write, cdz_buf *out)
 {
     const cdz_outcome *o = result->outcome;
-    uint32_t k = result->keep_top;
     cdz_buf_putc(out, '[');
     for (uint32_t s = 0; s < o->n_steps; s++) {
         cdz_buf_puts(out, s ? ", [" : "[");
         for (uint32_t r = 0; r < o->n_step_rows; r++) {
             if (r) cdz_buf_puts(out, ", ");
-            if (values)
-                write_floats(out, o->steps[s].top_values + (size_t)r * k, k);
+            if (o->steps[s].top_ids)
+                write(result, s, r, out);
             else
-                write_ids(out, o->steps[s].top_ids + (size_t)r * k, k);
+                cdz_buf_puts(out, "null");
         }
         cdz_buf_putc(out, ']');
-    }
-    cdz_buf_putc(out, ']');
-}
-
-/* [step][row] of one float of the step's rows. */
-static void write_sums(const cdz_outcome *o, cdz_buf *out)
-{
-    cdz_buf_putc(out, '[');
-    for (uint32_t s = 0; s < o->n_steps; s++) {
-        if (s) cdz_buf_puts(out, ", ");
-        write_floats(out, o->steps[s].logsumexp, o->n_step_rows);
     }
     cdz_buf_putc(out, ']');
 }
@@ -195,54 +204,44 @@ static void write_alternatives(const cdz_result *result, const int32_t *ids, con
     cdz_buf_putc(out, ']');
 }
 
-/* top_logprobs[step][row], null once a row has ended. */
-static void write_top_logprobs(const cdz_result *result, cdz_buf *out)
+static void logsumexp(const cdz_result *result, uint32_t s, uint32_t r, cdz_buf *out)
 {
-    const cdz_outcome *o = result->outcome;
-    const bool search = cdz_result_is_search(result); /* whose rows at a step are its beams */
-    const size_t k = result->keep_top;
-    cdz_buf_putc(out, '[');
-    for (uint32_t s = 0; s < o->n_steps; s++) {
-        cdz_buf_puts(out, s ? ", [" : "[");
-        for (uint32_t r = 0; r < o->n_step_rows; r++) {
-            if (r) cdz_buf_puts(out, ", ");
-            if (search || s < live_steps(result, r))
-                write_alternatives(result, o->steps[s].top_ids + r * k,
-                                   o->steps[s].top_values + r * k, o->steps[s].logsumexp[r], out);
-            else
-                cdz_buf_puts(out, "null");
-        }
-        cdz_buf_putc(out, ']');
-    }
-    cdz_buf_putc(out, ']');
+    cdz_json_write_f32(out, result->outcome->steps[s].logsumexp[r]);
+}
+
+/* null once a row has ended; a search's rows at a step are its beams, which all go on. */
+static void top_logprobs(const cdz_result *result, uint32_t s, uint32_t r, cdz_buf *out)
+{
+    const cdz_recorded_step *step = &result->outcome->steps[s];
+    const size_t at = (size_t)r * result->keep_top;
+    if (cdz_result_is_search(result) || s < live_steps(result, r))
+        write_alternatives(result, step->top_ids + at, step->top_values + at, step->logsumexp[r],
+                           out);
+    else
+        cdz_buf_puts(out, "null");
+}
+
+/* Summaries (top_ids, top_values, n_finite, logsumexp) are kept together, of every step whose scores the strategy recorded. */
+static bool has_summaries(const cdz_outcome *o)
+{
+    for (uint32_t s = 0; s < o->n_steps; s++)
+        if (o->steps[s].top_ids) return true;
+    return false;
 }
 
 /* What output_scores_top keeps. */
 static void write_bounded_scores(const cdz_result *result, cdz_buf *out)
 {
-    const cdz_outcome *o = result->outcome;
-    if (o->n_steps == 0 || !o->steps[0].top_ids || !o->steps[0].logsumexp) return;
+    if (!has_summaries(result->outcome)) return;
     key(out, "top_ids");
-    write_top(result, false, out);
+    write_steps(result, top_ids, out);
     key(out, "top_scores");
-    write_top(result, true, out);
+    write_steps(result, top_values, out);
     key(out, "logsumexp");
-    write_sums(o, out);
+    write_steps(result, logsumexp, out);
     if (!result->logprobs) return;
     key(out, "top_logprobs");
-    write_top_logprobs(result, out);
-}
-
-static void write_n_finite(const cdz_outcome *o, cdz_buf *out)
-{
-    cdz_buf_putc(out, '[');
-    for (uint32_t s = 0; s < o->n_steps; s++) {
-        cdz_buf_puts(out, s ? ", [" : "[");
-        for (uint32_t r = 0; r < o->n_step_rows; r++)
-            cdz_buf_printf(out, "%s%u", r ? ", " : "", o->steps[s].n_finite[r]);
-        cdz_buf_putc(out, ']');
-    }
-    cdz_buf_putc(out, ']');
+    write_steps(result, top_logprobs, out);
 }
 
 static void recorded_scores(const cdz_result *result, cdz_buf *out)
@@ -253,15 +252,16 @@ static void recorded_scores(const cdz_result *result, cdz_buf *out)
     cdz_buf_putc(out, '{');
     key(out, "chosen");
     step_floats(result, CDZ_TOKEN_SCORE, out);
-    if (result->record.top && o->steps[0].top_ids) {
+    const bool kept = has_summaries(o);
+    if (result->record.top && kept) {
         key(out, "top_ids");
-        write_top(result, false, out);
+        write_steps(result, top_ids, out);
         key(out, "top_vals");
-        write_top(result, true, out);
+        write_steps(result, top_values, out);
     }
-    if (o->steps[0].n_finite) {
+    if (kept) {
         key(out, "n_finite");
-        write_n_finite(o, out);
+        write_steps(result, n_finite, out);
     }
     cdz_buf_putc(out, '}');
 }
@@ -323,6 +323,7 @@ static void write_element(const cdz_named_result *res, size_t i, cdz_buf *out)
     case CDZ_RESULT_I32: cdz_buf_printf(out, "%d", ((const int32_t *)res->data)[i]); break;
     case CDZ_RESULT_F32: cdz_json_write_f32(out, ((const float *)res->data)[i]); break;
     case CDZ_RESULT_BOOL: cdz_buf_puts(out, ((const bool *)res->data)[i] ? "true" : "false"); break;
+    case CDZ_RESULT_JSON: break; /* its text is written whole */
     }
 }
 
@@ -342,26 +343,20 @@ static size_t write_dims(const cdz_named_result *res, uint32_t dim, size_t at, c
     return at;
 }
 
-bool cdz_result_is_field(const char *name)
-{
-    static const char *const fields[] = {"sequences_scores", "beam_indices",         "n_steps",
-                                         "rounds",           "num_assistant_tokens", "layers"};
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (strcmp(fields[i], name) == 0) return true;
-    return false;
-}
-
 static uint32_t write_some(const cdz_outcome *o, bool fields, cdz_buf *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < o->n_results; i++) {
-        if (cdz_result_is_field(o->results[i].name) != fields) continue;
+        if (cdz_outcome_has_field(o->results[i].name) != fields) continue;
         if (n++ == 0 && !fields) {
             key(out, "results");
             cdz_buf_putc(out, '{');
         }
         key(out, o->results[i].name);
-        write_dims(&o->results[i], 0, 0, out);
+        if (o->results[i].type == CDZ_RESULT_JSON)
+            cdz_buf_add(out, o->results[i].data, (size_t)o->results[i].shape[0]);
+        else
+            write_dims(&o->results[i], 0, 0, out);
     }
     return n;
 }

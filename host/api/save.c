@@ -39,7 +39,8 @@ static const struct {
 } types[] = {[CDZ_RESULT_I64] = {"I64", "<i8", 8},
              [CDZ_RESULT_I32] = {"I32", "<i4", 4},
              [CDZ_RESULT_F32] = {"F32", "<f4", 4},
-             [CDZ_RESULT_BOOL] = {"BOOL", "|b1", 1}};
+             [CDZ_RESULT_BOOL] = {"BOOL", "|b1", 1},
+             [CDZ_RESULT_JSON] = {"U8", "|u1", 1}};
 
 static size_t n_bytes(const item *it)
 {
@@ -87,7 +88,7 @@ static bool put_output(void *user, const cdz_output *out)
 /* What transformers has no name for could have any: it stands under "results". */
 static bool put_result(saving *s, const cdz_named_result *res)
 {
-    return put_named(s, cdz_result_is_field(res->name) ? "" : "results/",
+    return put_named(s, cdz_outcome_has_field(res->name) ? "" : "results/",
                      (item){res->name, res->type, res->n_dims, res->shape, res->data});
 }
 

@@ -293,8 +293,8 @@ static void print_rounds(const cdz_result *result)
     unsigned long long n = 0, proposed = 0, accepted = 0;
     for (uint32_t i = 0; i < o->n_results; i++) {
         const cdz_named_result *r = &o->results[i];
-        if (strncmp(r->name, "rounds", 6) != 0 || r->n_dims != 2 || r->type != CDZ_RESULT_I64)
-            continue;
+        if (strncmp(r->name, "rounds", 6) != 0 || (r->name[6] && r->name[6] != '['))
+            continue; /* "rounds", "rounds[ROW]" */
         for (uint64_t k = 0; k < r->shape[0]; k++, n++) {
             proposed += (unsigned long long)((const int64_t *)r->data)[2 * k];
             accepted += (unsigned long long)((const int64_t *)r->data)[2 * k + 1];

@@ -51,6 +51,7 @@ void cdz_lua_push_tokens(lua_State *L, const int32_t *tokens, uint32_t n);
 extern const luaL_Reg cdz_lua_row_verbs[], cdz_lua_score_verbs[], cdz_lua_seq_verbs[],
     cdz_lua_end_verbs[], cdz_lua_search_verbs[], cdz_lua_draft_verbs[], cdz_lua_hidden_verbs[];
 void cdz_lua_open_seq(lua_State *L);
+int cdz_lua_result(lua_State *L); /* verbs_result.c: ctx:result */
 /* verbs_seq.c: what its verbs share with those on drafts. */
 cdz_seq **cdz_lua_push_seq(lua_State *L); /* a new, empty object; where its sequence goes */
 /* Lists of ids at `index` into the verb's ids, copied; the verb was pushed with room for them. */

@@ -212,7 +212,8 @@ static void read_default(lua_State *L, int row, cdz_param *out, cdz_arena *arena
     default: out->text = keep(L, arena, lua_tostring(L, -1)); break;
     }
     if (out->type >= CDZ_T_OPT_BOOL && out->type <= CDZ_T_OPT_REAL) out->text = "set";
-    if ((out->type == CDZ_T_INT || out->type == CDZ_T_OPT_INT) && out->def != floor(out->def))
+    if ((out->type == CDZ_T_INT || out->type == CDZ_T_OPT_INT) &&
+        !(out->def == floor(out->def) && fabs(out->def) < 0x1p63))
         luaL_error(L, "parameter '%s': its default is no integer", out->name);
 }
 

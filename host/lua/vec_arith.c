@@ -156,12 +156,12 @@ static int vec_copy(lua_State *L)
 static int vec_slice(lua_State *L)
 {
     const cdz_lua_vec *v = SELF(L);
-    const lua_Integer a = luaL_checkinteger(L, 2) - (lua_Integer)v->base,
-                      n = luaL_checkinteger(L, 3);
+    const lua_Integer first = luaL_checkinteger(L, 2), n = luaL_checkinteger(L, 3);
+    const lua_Unsigned a = (lua_Unsigned)first - v->base; /* below the first element: vast */
 
-    if (a < 0 || n < 0 || (lua_Unsigned)a > v->n || (lua_Unsigned)n > v->n - (lua_Unsigned)a)
-        return luaL_error(L, "slice of %I elements at %I is outside the %I there are", n,
-                          a + v->base, (lua_Integer)v->n);
+    if (n < 0 || a > v->n || (lua_Unsigned)n > v->n - a)
+        return luaL_error(L, "slice of %I elements at %I is outside the %I there are", n, first,
+                          (lua_Integer)v->n);
     cdz_lua_vec *out = cdz_lua_push_view(L, v->data + a, (size_t)n);
     out->stamp = v->stamp;
     out->of_state = v->of_state;

@@ -118,14 +118,15 @@ static int vec_kl(lua_State *L)
 static int vec_rank(lua_State *L)
 {
     const cdz_lua_vec *v = self(L, 1);
-    const lua_Integer id = luaL_checkinteger(L, 2) - v->base;
+    const lua_Integer asked = luaL_checkinteger(L, 2);
+    const lua_Unsigned id = (lua_Unsigned)asked - v->base; /* below the first element: vast */
     lua_Integer rank = 1;
 
-    if (id < 0 || (lua_Unsigned)id >= v->n)
-        return luaL_error(L, "element %I is outside %I to %I", id + v->base, (lua_Integer)v->base,
+    if (id >= v->n)
+        return luaL_error(L, "element %I is outside %I to %I", asked, (lua_Integer)v->base,
                           (lua_Integer)v->n - 1 + v->base);
     const float x = v->data[id];
-    for (size_t i = 0; i < v->n; i++) rank += v->data[i] > x || (i < (size_t)id && v->data[i] == x);
+    for (size_t i = 0; i < v->n; i++) rank += v->data[i] > x || (i < id && v->data[i] == x);
     lua_pushinteger(L, rank);
     return 1;
 }

@@ -94,6 +94,10 @@ typedef struct cdz_named_result {
     const void *data;
 } cdz_named_result;
 
+/* Results that generate() gives as fields of its answer: of one form each (record.c), they stand beside the sequences. All
+ * others have a place of their own. */
+bool cdz_outcome_has_field(const char *name);
+
 /* Recorded rows of one step: full matrices (n_step_rows, n_vocab) or, with keep_top, the best entries. */
 typedef struct cdz_recorded_step {
     const float *scores, *logits; /* (n_step_rows, n_vocab) or NULL */

@@ -416,6 +416,7 @@ static cdz_status decode(cdz_loop *loop)
     if (status == CDZ_OK) status = cdz_watch_begin(loop);
     cdz_profile_mark(loop->profile, CDZ_WORK_STRATEGY);
     if (status == CDZ_OK) status = run_strategy(loop);
+    if (status != CDZ_OK) cdz_record_drop_open(loop);
     cdz_profile_mark(loop->profile, CDZ_WORK_REQUEST);
     if (status == CDZ_OK && (loop->job->keep_hidden || loop->job->keep_attentions))
         status = cdz_states_replay(loop);

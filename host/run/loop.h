@@ -355,6 +355,7 @@ cdz_status cdz_record_rows(cdz_loop *loop, cdz_record_kind what, const cdz_score
 void cdz_record_token(cdz_loop *loop, uint32_t row, int32_t token);
 void cdz_record_close(cdz_loop *loop); /* tokens that no row of the step chose were appended */
 void cdz_record_rewind(cdz_loop *loop, uint32_t n);
+void cdz_record_drop_open(cdz_loop *loop); /* the step that was recorded and came to no token */
 
 /* --- hidden states and attentions: states.c --- */
 cdz_status cdz_states_note(cdz_loop *loop, cdz_recorded_step *step); /* what the rows hold at it */

@@ -120,13 +120,16 @@ static bool join_top(const cdz_task *task, uint32_t step, cdz_recorded_step *out
     cdz_arena *arena = &task->outcome->arena;
     int32_t *ids = cdz_arena_array(arena, (size_t)task->n_loops * k, sizeof *ids);
     uint32_t *finite = cdz_arena_array(arena, task->n_loops, sizeof *finite);
+    bool any = false;
     if (!ids || !finite) return false;
     for (uint32_t r = 0; r < task->n_loops; r++) {
         const cdz_recorder *rec = &task->loops[r]->recorder;
         if (step >= rec->n || !rec->steps[step].top_ids) continue;
+        any = true;
         memcpy(ids + (size_t)r * k, rec->steps[step].top_ids, k * sizeof *ids);
         finite[r] = rec->steps[step].n_finite[0];
     }
+    if (!any) return true;
     out->top_ids = ids;
     out->n_finite = finite;
     return join_floats(task, step, k, offsetof(cdz_recorded_step, top_values), &out->top_values) &&

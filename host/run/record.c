@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "run/task.h"
 #include "run/verbs.h"
 #include "vec/vec.h"
@@ -197,12 +198,18 @@ void cdz_record_close(cdz_loop *loop)
     loop->recorder.closed = true;
 }
 
+void cdz_record_drop_open(cdz_loop *loop)
+{
+    cdz_recorder *rec = &loop->recorder;
+    if (rec->n && !rec->closed) rec->n--;
+    rec->closed = true;
+}
+
 void cdz_record_rewind(cdz_loop *loop, uint32_t n)
 {
     cdz_recorder *rec = &loop->recorder;
-    if (rec->n && !rec->closed) rec->n--; /* recorded, but nothing came of it */
+    cdz_record_drop_open(loop);
     rec->n = n < rec->n ? rec->n - n : 0;
-    rec->closed = true;
 }
 
 /* --- tokens of a search ------------------------------------------------------------------------------------------- */
@@ -247,8 +254,52 @@ static size_t item_bytes(cdz_result_type type)
     case CDZ_RESULT_I32: return sizeof(int32_t);
     case CDZ_RESULT_F32: return sizeof(float);
     case CDZ_RESULT_BOOL: return sizeof(bool);
+    case CDZ_RESULT_JSON: return 1;
     }
     return 0;
+}
+
+/* The answer's own fields: whoever reads them counts on these types and shapes. */
+static const struct field {
+    const char *name;
+    cdz_result_type type;
+    uint32_t least_dims, most_dims;
+    uint64_t width; /* of the last dimension; 0: any */
+    const char *form;
+} fields[] = {
+    {"sequences_scores", CDZ_RESULT_F32, 1, 1, 0, "a list of float32"},
+    {"beam_indices", CDZ_RESULT_I32, 2, 2, 0, "rows of int32"},
+    {"n_steps", CDZ_RESULT_I32, 0, 0, 0, "an int32"},
+    {"rounds", CDZ_RESULT_I64, 2, 2, 2, "pairs of int64"},
+    {"num_assistant_tokens", CDZ_RESULT_I64, 0, 0, 0, "an int64"},
+    {"layers", CDZ_RESULT_I32, 1, 2, 0, "a list or rows of int32"},
+};
+
+static const struct field *find_field(const char *name)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (strcmp(fields[i].name, name) == 0) return &fields[i];
+    return NULL;
+}
+
+bool cdz_outcome_has_field(const char *name)
+{
+    return find_field(name) != NULL;
+}
+
+/* A result of the strategy's own may not pass for a field of the answer. */
+static cdz_status check_field(cdz_loop *loop, const char *name, cdz_result_type type,
+                              uint32_t n_dims, const uint64_t *shape)
+{
+    const struct field *f = find_field(name);
+    if (!f) return CDZ_OK;
+    if (type == f->type && n_dims >= f->least_dims && n_dims <= f->most_dims &&
+        (f->width == 0 || shape[n_dims - 1] == f->width))
+        return CDZ_OK;
+    return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                         "put_result: \"%s\" is a field of the answer itself, %s; give a result of "
+                         "your own another name",
+                         name, f->form);
 }
 
 /* A place for a result of that name: the one it had before, or a new one. */
@@ -273,6 +324,51 @@ static bool size_of(cdz_result_type type, uint32_t n_dims, const uint64_t *shape
     return *bytes < PTRDIFF_MAX;
 }
 
+/* Loops of one row each would overwrite each other's: theirs are numbered. */
+static cdz_status keep_result(cdz_loop *loop, const cdz_named_result *given, size_t bytes)
+{
+    cdz_arena *arena = arena_of(loop);
+    char *own = loop->task->n_loops > 1
+                    ? cdz_arena_printf(arena, "%s[%" PRIu32 "]", given->name, loop->first_row)
+                    : cdz_arena_strdup(arena, given->name);
+    void *copy = cdz_arena_alloc(arena, bytes);
+    cdz_named_result *result = own && copy ? place(loop, own) : NULL;
+    if (!result) return cdz_loop_nomem(loop);
+    if (bytes) memcpy(copy, given->data, bytes);
+    *result = *given;
+    result->name = own;
+    result->data = copy;
+    return CDZ_OK;
+}
+
+/* Read and written anew: one value on one line, whatever the text was. */
+static cdz_status keep_json(cdz_loop *loop, cdz_named_result *given)
+{
+    cdz_error why = {0};
+    cdz_arena arena = {0};
+    cdz_buf text = {0};
+    cdz_json value;
+    if (given->n_dims != 1)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "put_result: \"%s\" is JSON of %" PRIu32
+                             " dimensions; expected one, its bytes",
+                             given->name, given->n_dims);
+    cdz_status status = cdz_json_parse(given->data, (size_t)given->shape[0], given->name, NULL,
+                                       &arena, &value, &why);
+    if (status != CDZ_OK) {
+        cdz_loop_fail(loop, CDZ_E_PLUGIN, "put_result: %s", why.text);
+        status = CDZ_E_PLUGIN;
+    } else {
+        cdz_json_write(&text, &value);
+        given->data = text.data;
+        given->shape[0] = text.len;
+        status = text.failed ? cdz_loop_nomem(loop) : keep_result(loop, given, text.len);
+    }
+    cdz_arena_free(&arena);
+    cdz_buf_free(&text);
+    return status;
+}
+
 cdz_status cdz_verb_put_result(cdz_decoder *dec, const char *name, cdz_result_type type,
                                uint32_t n_dims, const uint64_t *shape, const void *data)
 {
@@ -289,16 +385,8 @@ cdz_status cdz_verb_put_result(cdz_decoder *dec, const char *name, cdz_result_ty
     if (!size_of(type, n_dims, shape, &bytes))
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "put_result: \"%s\" is larger than memory", name);
 
-    cdz_arena *arena = arena_of(loop);
-    /* Loops of one row each would overwrite each other's. */
-    char *own = loop->task->n_loops > 1
-                    ? cdz_arena_printf(arena, "%s[%" PRIu32 "]", name, loop->first_row)
-                    : cdz_arena_strdup(arena, name);
-    void *copy = cdz_arena_alloc(arena, bytes);
-    cdz_named_result *result = own && copy ? place(loop, own) : NULL;
-    if (!result) return cdz_loop_nomem(loop);
-    if (bytes) memcpy(copy, data, bytes);
-    *result = (cdz_named_result){.name = own, .type = type, .n_dims = n_dims, .data = copy};
-    for (uint32_t i = 0; i < n_dims; i++) result->shape[i] = shape[i];
-    return CDZ_OK;
+    CDZ_TRY(check_field(loop, name, type, n_dims, shape));
+    cdz_named_result given = {.name = name, .type = type, .n_dims = n_dims, .data = data};
+    for (uint32_t i = 0; i < n_dims; i++) given.shape[i] = shape[i];
+    return type == CDZ_RESULT_JSON ? keep_json(loop, &given) : keep_result(loop, &given, bytes);
 }

@@ -108,11 +108,21 @@ uint32_t cdz_seq_slot(const cdz_seq *seq, uint32_t position)
         if (seq->mask[at] && seen++ == position) return at;
 }
 
+/* Where among the sequence's own ids this lies; cap: elsewhere. */
+static uint32_t place_among(const cdz_seq *seq, const int32_t *ids)
+{
+    const uintptr_t first = (uintptr_t)seq->ids, at = (uintptr_t)ids;
+    const bool own = ids && at >= first && at - first < (uintptr_t)seq->cap * sizeof *ids;
+    return own ? (uint32_t)((at - first) / sizeof *ids) : seq->cap;
+}
+
 cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error *err)
 {
     if (n > INT32_MAX - seq->n) return no_memory(err);
+    const uint32_t own = place_among(seq, ids), cap = seq->cap;
     CDZ_TRY(grow_ids(seq, seq->n + n, err));
-    if (n > 0) memcpy(seq->ids + seq->n, ids, n * sizeof *ids);
+    if (own < cap) ids = seq->ids + own; /* they have moved with the sequence */
+    if (n > 0) memmove(seq->ids + seq->n, ids, n * sizeof *ids);
     seq->n += n;
     return CDZ_OK;
 }

@@ -43,6 +43,7 @@ void cdz_seq_clear(cdz_seq *seq); /* drops blocks, frees memory; zeroed is fine 
 /* The ids so far stand beside these embeddings. */
 void cdz_seq_embed(cdz_seq *seq, const float *embeds, uint32_t n);
 void cdz_seq_set_mask(cdz_seq *seq, const uint8_t *mask, uint32_t len);
+/* The ids may be the sequence's own. */
 cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error *err);
 void cdz_seq_cut(cdz_seq *seq, uint32_t len); /* keeps the first len ids */
 void cdz_seq_forget(cdz_seq *seq);            /* the whole cache */

@@ -278,8 +278,16 @@ static void catch_up(const cdz_loop *loop, cdz_seq *row)
     if (best) (void)cdz_seq_share(row, best, most, &unheard);
 }
 
-/* What the rows' caches hold goes over to the outcome; without memory for it nothing is kept. The account may only go
- * with the last block that is not kept: sequences beyond the rows give theirs back first. */
+/* Leaves a loop with no blocks but its rows': sequences of the strategy's, spares and companions give theirs back. */
+static void keep_rows_alone(cdz_loop *loop)
+{
+    cdz_companions_free(loop);
+    while (loop->seqs) cdz_verb_seq_free(&loop->base, loop->seqs);
+    for (uint32_t r = 0; r < loop->n_rows; r++) cdz_seq_clear(loop->rows[r].spare);
+}
+
+/* What the rows' caches hold goes over to the outcome; without memory for it nothing is kept. The account goes with them:
+ * whoever else holds blocks of it has given them back before. */
 static void keep_cache(cdz_task *task)
 {
     const cdz_job *job = task->job;
@@ -290,11 +298,8 @@ static void keep_cache(cdz_task *task)
     for (uint32_t i = 0; i < task->n_loops; i++) {
         cdz_loop *loop = task->loops[i];
         for (uint32_t r = 0; r < loop->n_rows; r++) catch_up(loop, loop->rows[r].seq);
-        while (loop->seqs) cdz_verb_seq_free(&loop->base, loop->seqs);
-        for (uint32_t r = 0; r < loop->n_rows; r++) {
-            cdz_seq_clear(loop->rows[r].spare);
-            rows[n++] = loop->rows[r].seq;
-        }
+        keep_rows_alone(loop);
+        for (uint32_t r = 0; r < loop->n_rows; r++) rows[n++] = loop->rows[r].seq;
     }
     task->outcome->kept = cdz_kept_create(job->model, rows, n, &task->target, job->past);
     free(rows);

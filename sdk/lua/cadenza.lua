@@ -723,7 +723,8 @@ function Decoder:finish(row, reason) end
 ---@param what "logits"|"scores"
 ---@param scores cadenza.Scores
 function Decoder:record(what, scores) end
----A result under your own name: numbers, booleans, nested tables of them, vectors, ids, scores.
+---A result under your own name. Numbers or booleans of one type and shape, vectors, ids and scores are kept as an array; strings,
+---tables with names and mixed lists as JSON.
 ---@param name string
 ---@param values any
 ---@param type? "int64"|"int32"|"float32"|"bool"

@@ -484,6 +484,7 @@ static cdz_status fd_put_result(cdz_decoder *dec, const char *name, cdz_result_t
         if (type == CDZ_RESULT_F32) note(d, "%g,", (double)((const float *)data)[i]);
         if (type == CDZ_RESULT_BOOL) note(d, "%d,", ((const bool *)data)[i]);
     }
+    if (type == CDZ_RESULT_JSON) note(d, "%.*s", (int)n, (const char *)data);
     note(d, " ");
     return CDZ_OK;
 }

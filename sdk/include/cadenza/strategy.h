@@ -102,7 +102,8 @@ typedef enum cdz_result_type {
     CDZ_RESULT_I64,
     CDZ_RESULT_I32,
     CDZ_RESULT_F32,
-    CDZ_RESULT_BOOL
+    CDZ_RESULT_BOOL,
+    CDZ_RESULT_JSON, /* one value as JSON text: shape is { its bytes }, nothing ends it */
 } cdz_result_type;
 
 typedef struct cdz_decoder_api {
@@ -227,7 +228,8 @@ typedef struct cdz_decoder_api {
     cdz_status (*return_rows)(cdz_decoder *dec, const cdz_returned *rows, uint32_t n);
     /* Keeps a copy when the caller asked for it (output_scores, output_logits, logprobs), else does nothing. */
     cdz_status (*record)(cdz_decoder *dec, cdz_record_kind what, const cdz_scores *scores);
-    /* A result of the strategy's own under `name`, copied; shape has n_dims entries. Appears in --json. */
+    /* A result of the strategy's own under `name`, copied; shape has n_dims entries. Appears in --json under "results". Names
+     * of the answer's own fields (rounds, beam_indices, ...) are for results of those fields' types and shapes. */
     cdz_status (*put_result)(cdz_decoder *dec, const char *name, cdz_result_type type,
                              uint32_t n_dims, const uint64_t *shape, const void *data);
 
