@@ -12,6 +12,13 @@ static const cdz_param params[] = {
                 "tokens, prompt included, before the sequence may end"),
 };
 
+/* Does the request set min_length? If not, it is this instance's own. */
+static bool is_the_requests(const cdz_step *step)
+{
+    cdz_opt_int set = {0, false};
+    return step->host->config(step, "min_length", CDZ_T_OPT_INT, &set) == CDZ_OK && set.set;
+}
+
 static int64_t least(const cdz_step *step)
 {
     const min_length *p = step->params;
@@ -20,7 +27,9 @@ static int64_t least(const cdz_step *step)
     if (step->host->config(step, "min_new_tokens", CDZ_T_OPT_INT, &new_tokens) == CDZ_OK &&
         new_tokens.set)
         return step->request->min_length;
-    return p->min_length.value; /* 0 when unset */
+    if (step->request->n_prompts > 0 && step->request->prompts[0].len == 0 && is_the_requests(step))
+        return step->request->min_length; /* less the embeddings that are the prompt */
+    return p->min_length.value;           /* 0 when unset */
 }
 
 static bool idle(const cdz_step *step)

@@ -550,7 +550,13 @@ static void part_of_a_head_rotates(void **state)
         {CONFIG("phi3", ",\"partial_rotary_factor\":0.75"), 12},
         {CONFIG("phi3", ",\"partial_rotary_factor\":0.75,\"rope_parameters\":{"
                         "\"partial_rotary_factor\":0.5}"),
-         12},
+         8}, /* the description's own value wins */
+        {CONFIG("stablelm", ",\"num_key_value_heads\":4,\"partial_rotary_factor\":0.25,"
+                            "\"rope_parameters\":{\"partial_rotary_factor\":0.5}"),
+         8},
+        {CONFIG("gpt_neox", ",\"rotary_pct\":0.25,\"partial_rotary_factor\":1,"
+                            "\"rope_parameters\":{\"partial_rotary_factor\":0.5}"),
+         4}, /* but not over GPT-NeoX's own name of it */
         {CONFIG("olmo2", ",\"partial_rotary_factor\":0.5"), 16},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {

@@ -405,6 +405,8 @@ static void drafts(void **state)
              "return cadenza.strategy { run = function(ctx)\n"
              "  assert(ctx:has_drafter())\n"
              "  local s = ctx:seq_new_exit('target', 3)\n"
+             "  assert(#s:hide_as(2) == 0)\n"
+             "  ctx:seq_hide_as(s, 1)\n"
              "  local p = ctx:pipeline_derive({ 'a' }, { 'top_k', 'top_p' })\n"
              "  assert(p == 3 and ctx:pipeline_derive() == 3)\n"
              "  local scores = ctx:scratch_scores(2)\n"
@@ -418,7 +420,7 @@ static void drafts(void **state)
              "end }");
     if (fd_run(d) != CDZ_OK) fail_msg("%s", d->f->err.text);
     static const char want[] =
-        "exit(target,3) seq_new(target) derive(1 a,2 top_k) derive(0 ,0 ) process_ids(3,1,2,4) "
+        "exit(target,3) seq_new(target) hide_as(1) hide_as(0) derive(1 a,2 top_k) derive(0 ,0 ) process_ids(3,1,2,4) "
         "process_ids(3,0,1,2) propose(0) propose(1) chunk(0,2,-,scores) append(0,6) append(0,7) "
         "judged(0,2) ";
     if (!strstr(d->diary, want)) fail_msg("%s", d->diary);

@@ -128,9 +128,10 @@ static const struct {
     {"other_caps", "processor 'org.example.zoo' sets 0x10000000 in caps, which ABI 1.0 does not"},
     {"other_base_flags", "processor 'org.example.zoo' sets 0x4 in flags, which ABI 1.0 does not"},
     {"other_param_flags", "parameter strength: it has a flag that is unknown"},
-    {"other_extension", "needs the extension 'cadenza.sky/1', which this host (ABI 1.0) lacks; it "
-                        "has cadenza.companion/1, cadenza.form/1, cadenza.phase/1, cadenza.state/1, "
-                        "cadenza.tokenizer/1, cadenza.vec/1"},
+    {"other_extension",
+     "needs the extension 'cadenza.sky/1', which this host (ABI 1.0) lacks; it "
+     "has cadenza.companion/1, cadenza.form/1, cadenza.mask/1, cadenza.phase/1, cadenza.state/1, "
+     "cadenza.tokenizer/1, cadenza.vec/1"},
     {"reserved_field", "a reserved field of its entry is not 0"},
     {"other_size", "its entry has 24 bytes, this host expects"},
     {"other_fingerprint", "built where cdz_step has"},

@@ -4,6 +4,7 @@
 #define CADENZA_DRAFTERS_CHAIN_H
 
 #include <cadenza/drafter.h>
+#include <cadenza/ext/mask.h>
 
 enum schedule { CONSTANT, HEURISTIC, HEURISTIC_TRANSIENT };
 

@@ -8,6 +8,15 @@ static const cdz_param params[] = {
     CHAIN_PARAMS,
 };
 
+/* More layers than the model has are all of them, as in the reference. */
+static uint32_t layers_to_run(cdz_decoder *dec, const chain_params *p)
+{
+    cdz_model_facts facts = {.size = sizeof facts};
+    const int64_t asked = p->assistant_early_exit.value;
+    if (!cdz_facts(dec, "target", &facts) || asked < facts.n_layers) return (uint32_t)asked;
+    return facts.n_layers;
+}
+
 static cdz_status begin(cdz_decoder *dec, const cdz_step *step, void **shared)
 {
     const chain_params *p = step->params;
@@ -16,7 +25,8 @@ static cdz_status begin(cdz_decoder *dec, const cdz_step *step, void **shared)
     if (!p->assistant_early_exit.set)
         return cdz_fail(step, CDZ_E_USAGE, "needs assistant_early_exit: how many layers it runs");
     c->keeps_scores = step->request->do_sample;
-    CDZ_TRY(cdz_seq_new_exit(dec, "target", (uint32_t)p->assistant_early_exit.value, &c->seq));
+    CDZ_TRY(cdz_seq_new_exit(dec, "target", layers_to_run(dec, p), &c->seq));
+    CDZ_TRY(cdz_seq_hide_as(dec, step, c->seq, 0));
     return chain_begin(dec, step, "target", c);
 }
 

@@ -33,6 +33,7 @@ static cdz_status begin(cdz_decoder *dec, const cdz_step *step, void **shared)
     u->chain.keeps_scores = step->request->do_sample && !other_tokens(dec);
     u->chain.rereads = rereads(dec, step);
     CDZ_TRY(cdz_seq_new(dec, "assistant", &u->chain.seq));
+    if (!other_tokens(dec)) CDZ_TRY(cdz_seq_hide_as(dec, step, u->chain.seq, 0));
     return chain_begin(dec, step, "assistant", &u->chain);
 }
 

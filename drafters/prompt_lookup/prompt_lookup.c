@@ -34,30 +34,35 @@ static bool equal(const int32_t *a, const int32_t *b, uint32_t n)
     return true;
 }
 
-/* How many of the candidates the processors leave possible, each after those before it: they are asked on a row of
- * ones. */
+/* Do the processors leave this token possible behind ids? They are asked on a row of ones. */
+static cdz_status is_allowed(cdz_decoder *dec, const cdz_step *step, cdz_ids ids, int32_t token,
+                             bool *allowed)
+{
+    cdz_scores *ones = step->shared;
+    if (ones->n_rows == 0) CDZ_TRY(cdz_scratch_scores(dec, 1, ones));
+    cdz_scores scores = *ones;
+    for (uint32_t v = 0; v < scores.n_vocab; v++) scores.data[v] = 1.0f;
+    CDZ_TRY(cdz_process_ids(dec, 0, &ids, step->row_index, 1, &scores));
+    *allowed = scores.data[token] != -INFINITY && scores.data[token] != -FLT_MAX;
+    return CDZ_OK;
+}
+
+/* How many of the candidates the processors leave possible, each after those before it. Behind the first that is not,
+ * nothing is asked: a processor may have no answer there. */
 static cdz_status allowed(cdz_decoder *dec, const cdz_step *step, cdz_ids history, cdz_ids found,
                           uint32_t *n)
 {
-    cdz_scores *ones = step->shared;
     int32_t *ids = cdz_scratch(step, ((size_t)history.len + found.len) * sizeof *ids);
-    cdz_ids *histories = cdz_scratch(step, found.len * sizeof *histories);
-    uint32_t *rows = cdz_scratch(step, found.len * sizeof *rows);
-    if (!ids || !histories || !rows)
+    if (!ids)
         return cdz_fail(step, CDZ_E_NOMEM, "prompt_lookup: no memory for %u candidates", found.len);
-    if (ones->n_rows < found.len) CDZ_TRY(cdz_scratch_scores(dec, found.len, ones));
     for (uint32_t i = 0; i < history.len; i++) ids[i] = history.at[i];
-    cdz_scores scores = *ones;
-    scores.n_rows = found.len;
-    for (uint32_t i = 0; i < found.len; i++) {
-        ids[history.len + i] = found.at[i];
-        histories[i] = (cdz_ids){ids, history.len + i};
-        rows[i] = step->row_index[0];
-        for (uint32_t v = 0; v < scores.n_vocab; v++) cdz_row(&scores, i)[v] = 1.0f;
+    bool possible = true;
+    for (*n = 0; *n < found.len; ++*n) {
+        const cdz_ids so_far = {ids, history.len + *n};
+        CDZ_TRY(is_allowed(dec, step, so_far, found.at[*n], &possible));
+        if (!possible) return CDZ_OK;
+        ids[history.len + *n] = found.at[*n];
     }
-    CDZ_TRY(cdz_process_ids(dec, 0, histories, rows, found.len, &scores));
-    *n = 0;
-    while (*n < found.len && cdz_row(&scores, *n)[found.at[*n]] > -FLT_MAX) ++*n;
     return CDZ_OK;
 }
 

@@ -16,12 +16,13 @@ static const char help[] =
     "\n"
     "Replays recorded cases and compares. PATH is a model folder with cases.json (and "
     "logits.safetensors), or a\n"
-    "file of processor vectors. Prints a table; exit status 1 if any case failed.\n"
+    "file of processor vectors. Prints a table; exit status 1 if any case failed or was not compared.\n"
     "\n"
     "  --batch one|all          run cases one after the other (default), or all of a folder "
     "together\n"
     "  --case TEXT              only cases whose id contains TEXT\n"
     "  --optional               also run the cases that document a quirk of the reference\n"
+    "  --allow-unsupported      exit status 0 also where cases ask for what this version lacks\n"
     "  -v, --verbose            name what is not supported\n";
 static const char examples[] = "\n"
                                "Examples:\n"
@@ -32,7 +33,8 @@ static const char examples[] = "\n"
 typedef struct parity {
     cdz_cli_options options;
     bool all, optional, verbose, many; /* many: several paths */
-    bool has_head;                     /* of the table printed */
+    bool allows_unsupported;
+    bool has_head; /* of the table printed */
     const char *only;
     cdz_runtime *runtime;
     cdz_pipeline *pipeline;
@@ -263,6 +265,10 @@ static void finish_case(parity *p, folder *f, const cdz_json *c, uint64_t id)
 
 static bool wanted(parity *p, folder *f, const cdz_json *c)
 {
+    if (c->type != CDZ_JSON_OBJECT) {
+        fail_case(f, c, "expected an object");
+        return false;
+    }
     if (p->only && !strstr(case_id(c), p->only)) return false;
     const cdz_json *optional = cdz_json_get(c, "optional");
     if (p->optional || !cdz_json_is(optional, CDZ_JSON_BOOL) || !optional->boolean) return true;
@@ -354,7 +360,8 @@ static int replay_folder(parity *p, const char *path)
         print_row(path, &f.count);
         add(&p->total, &f.count);
     } else if (opened == CDZ_E_UNSUPPORTED) {
-        f.count.unsupported = f.cases.len;
+        for (uint32_t i = 0; i < f.cases.len; i++)
+            f.count.unsupported += wanted(p, &f, &f.cases.items[i]);
         print_row(path, &f.count);
         if (p->verbose) printf("unsupported %s\n", err.text);
         add(&p->total, &f.count);
@@ -405,6 +412,22 @@ static int replay(parity *p, const char *path)
     return replay_folder(p, path);
 }
 
+/* What was not compared is no success. */
+static int judge(const parity *p)
+{
+    const cdz_parity_count *all = &p->total;
+    if (all->failed) return CDZ_EXIT_FAILURE;
+    if (p->allows_unsupported) return CDZ_EXIT_OK;
+    if (all->unsupported)
+        fprintf(stderr,
+                "cadenza: %u cases were not compared: this version does not support them%s; "
+                "--allow-unsupported passes over them\n",
+                all->unsupported, p->verbose ? "" : " (-v says why)");
+    else if (all->passed == 0)
+        fprintf(stderr, "cadenza: nothing was compared\n");
+    return all->unsupported || all->passed == 0 ? CDZ_EXIT_FAILURE : CDZ_EXIT_OK;
+}
+
 static int replay_all(parity *p, char **paths, int n)
 {
     cdz_error err = {0};
@@ -434,7 +457,7 @@ static int replay_all(parity *p, char **paths, int n)
     if (p->has_head && n > 1) print_row("all", &p->total);
     cdz_pipeline_free(p->pipeline);
     cdz_close(p->runtime);
-    return status == CDZ_EXIT_OK && p->total.failed ? CDZ_EXIT_FAILURE : status;
+    return status == CDZ_EXIT_OK ? judge(p) : status;
 }
 
 static bool take_options(int argc, char **argv, parity *p, int *status)
@@ -444,6 +467,7 @@ static bool take_options(int argc, char **argv, parity *p, int *status)
         {"batch", required_argument, NULL, CDZ_OPT_OWN},
         {"case", required_argument, NULL, CDZ_OPT_OWN + 1},
         {"optional", no_argument, NULL, CDZ_OPT_OWN + 2},
+        {"allow-unsupported", no_argument, NULL, CDZ_OPT_OWN + 3},
         {"verbose", no_argument, NULL, 'v'},
         {0},
     };
@@ -462,6 +486,7 @@ static bool take_options(int argc, char **argv, parity *p, int *status)
             return false;
         case CDZ_OPT_OWN + 1: p->only = optarg; break;
         case CDZ_OPT_OWN + 2: p->optional = true; break;
+        case CDZ_OPT_OWN + 3: p->allows_unsupported = true; break;
         default:
             if (!cdz_cli_take_option(&p->options, opt, optarg, "parity", status)) return false;
         }

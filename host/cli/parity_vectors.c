@@ -252,6 +252,12 @@ void cdz_parity_vectors(const cdz_json *cases, cdz_registry *registry, bool verb
     for (uint32_t i = 0; i < cases->len; i++) {
         const cdz_json *c = &cases->items[i];
         cdz_error why = {0};
+        if (c->type != CDZ_JSON_OBJECT) {
+            count->failed++;
+            printf("FAILED case %u of %u: expected an object, found %s\n", i + 1, cases->len,
+                   cdz_json_type_name(c));
+            continue;
+        }
         const char *optional = cdz_parity_optional(c);
         if (optional) {
             count->optional++;

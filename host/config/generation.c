@@ -50,6 +50,17 @@ void cdz_origin_prefix(const cdz_origin *origin, char *out, size_t out_bytes)
     }
 }
 
+cdz_status cdz_origin_error(const cdz_origin *origin, const char *name, cdz_status status,
+                            const char *sentence, cdz_error *err)
+{
+    char prefix[300];
+    const size_t len = strlen(name);
+    const bool renamed = origin->said && strncmp(sentence, name, len) == 0;
+    cdz_origin_prefix(origin, prefix, sizeof prefix);
+    return cdz_err(err, status, "%s%s%s", prefix, renamed ? origin->said : "",
+                   renamed ? sentence + len : sentence);
+}
+
 /* --- putting together ------------------------------------------------------------------------------------ */
 
 cdz_status cdz_resolution_begin(cdz_resolution *res, cdz_arena *arena, cdz_error *err)
@@ -106,9 +117,7 @@ static cdz_status write_values(cdz_resolution *res, cdz_error *err)
         cdz_status st = cdz_param_set(cdz_param_at(table, i), &res->generation, res->values[i],
                                       res->arena, &why);
         if (st == CDZ_OK) continue;
-        char prefix[256];
-        cdz_origin_prefix(&res->origins[i], prefix, sizeof prefix);
-        return cdz_err(err, st, "%s%s", prefix, why.text);
+        return cdz_origin_error(&res->origins[i], cdz_param_at(table, i)->name, st, why.text, err);
     }
     return CDZ_OK;
 }
@@ -117,9 +126,10 @@ static cdz_status write_values(cdz_resolution *res, cdz_error *err)
 
 static cdz_status bad(const cdz_resolution *res, const char *name, const char *why, cdz_error *err)
 {
+    const cdz_origin *origin = &res->origins[cdz_generation_slot(name)];
     char prefix[256];
-    cdz_origin_prefix(&res->origins[cdz_generation_slot(name)], prefix, sizeof prefix);
-    return cdz_err(err, CDZ_E_USAGE, "%s%s: %s", prefix, name, why);
+    cdz_origin_prefix(origin, prefix, sizeof prefix);
+    return cdz_err(err, CDZ_E_USAGE, "%s%s: %s", prefix, origin->said ? origin->said : name, why);
 }
 
 static const cdz_json *value_of(const cdz_resolution *res, const char *name)
@@ -150,6 +160,9 @@ static cdz_status check_rows(const cdz_resolution *res, cdz_error *err)
 {
     const cdz_generation *g = &res->generation;
     if (g->num_return_sequences <= 1) return CDZ_OK;
+    if (g->num_beams == 1 && res->zero_temperature)
+        return bad(res, "num_return_sequences",
+                   "temperature = 0 is greedy decoding, which gives one sequence", err);
     if (g->num_beams == 1 && !g->do_sample)
         return bad(res, "num_return_sequences",
                    "greedy decoding gives one sequence; set do_sample = true or more beams", err);
@@ -257,7 +270,8 @@ static void check_sampling(cdz_resolution *res)
         {"eta_cutoff", differs(g->eta_cutoff, 0.0)},
     };
     if (!g->do_sample)
-        report(res, issues, sizeof issues / sizeof issues[0], "without do_sample = true");
+        report(res, issues, sizeof issues / sizeof issues[0],
+               res->zero_temperature ? NULL : "without do_sample = true");
 }
 
 static void check_beams(cdz_resolution *res)

@@ -80,6 +80,7 @@ typedef struct cdz_origin {
     cdz_source source;
     const char *file;      /* path as given; of the model: the file's name; or NULL */
     uint32_t line, column; /* 0: none */
+    const char *said; /* what the parameter was called there, when not by its own name; or NULL */
 } cdz_origin;
 
 /* One written setting: in a section of a file (section NULL or "generation": a generation parameter). */
@@ -91,6 +92,10 @@ typedef struct cdz_setting {
 
 /* "story.ini:15: ", "generation_config.json: ", "-s ", "request: " or "" into out: what stands before a sentence. */
 void cdz_origin_prefix(const cdz_origin *origin, char *out, size_t out_bytes);
+/* The error of a value from there: sentence, which may begin with the parameter's own name, behind that prefix and with
+ * the name that it was called there. */
+cdz_status cdz_origin_error(const cdz_origin *origin, const char *name, cdz_status status,
+                            const char *sentence, cdz_error *err);
 
 /* --- names ----------------------------------------------------------------------------------------------- */
 
@@ -126,6 +131,7 @@ typedef struct cdz_resolution {
     const cdz_json **values; /* by slot; NULL: the default. A JSON null was set on purpose */
     cdz_origin *origins;     /* by slot */
     cdz_warnings warnings;
+    bool zero_temperature; /* temperature = 0 has turned sampling off */
     const char *
         minor[CDZ_MAX_MINOR]; /* names that validate() of transformers would list as minor issues */
     uint32_t n_minor;

@@ -34,7 +34,7 @@ static const cdz_param rows[] = {
     INT(num_beams, 1, ANY, "beams"),
     BOOL(use_cache, true, "keep keys and values"),
     CDZ_STRING(cdz_generation, cache_implementation, NULL, "how keys and values are kept"),
-    FILLED_REAL(temperature, 1.0, "scores are divided by it"),
+    FILLED_REAL(temperature, 1.0, "scores are divided by it; 0: greedy"),
     FILLED_REAL(top_p, 1.0, "keep the likeliest tokens that together reach this probability"),
     OPT_REAL(min_p, ANY, "drop tokens less likely than this share of the likeliest"),
     OPT_REAL(top_h, ANY, "keep tokens up to this share of the entropy"),

@@ -235,9 +235,7 @@ cdz_status cdz_linker_generation(cdz_linker *l)
         cdz_error why = {0};
         cdz_status st = cdz_generation_from_text(v->slot, w->text, &link->arena, &v->value, &why);
         if (st == CDZ_OK) continue;
-        char prefix[300];
-        cdz_origin_prefix(&w->origin, prefix, sizeof prefix);
-        return cdz_err(l->err, st, "%s%s", prefix, why.text);
+        return cdz_origin_error(&w->origin, w->name, st, why.text, l->err);
     }
     return CDZ_OK;
 }

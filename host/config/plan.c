@@ -13,7 +13,6 @@
 
 static cdz_status put_kwargs(cdz_planner *p)
 {
-    const cdz_origin origin = {.source = CDZ_SOURCE_REQUEST};
     const cdz_json *kwargs = p->kwargs;
     if (!kwargs) return CDZ_OK;
     if (kwargs->type != CDZ_JSON_OBJECT)
@@ -22,7 +21,10 @@ static cdz_status put_kwargs(cdz_planner *p)
     p->own = cdz_arena_array(&p->plan->arena, kwargs->len, sizeof *p->own);
     if (!p->own) return cdz_planner_nomem(p);
     for (uint32_t i = 0; i < kwargs->len; i++) {
-        int slot = cdz_link_slot(p->link, kwargs->members[i].key);
+        const char *key = kwargs->members[i].key;
+        int slot = cdz_link_slot(p->link, key);
+        const bool renamed = slot >= 0 && strcmp(key, cdz_generation_slot_name((uint32_t)slot)) != 0;
+        const cdz_origin origin = {.source = CDZ_SOURCE_REQUEST, .said = renamed ? key : NULL};
         const bool strategy = cdz_link_strategy_has(p->link, kwargs->members[i].key);
         const bool phases = !strategy && strcmp(kwargs->members[i].key, "phases") == 0;
         if (phases) p->phases = &kwargs->members[i].value;
@@ -107,6 +109,45 @@ cdz_status cdz_planner_imply_flags(cdz_planner *p)
         if (set) cdz_json_number(set, &beams);
         if (beams > 1) CDZ_TRY(imply(p, "num_beams", &one, true));
     }
+    return CDZ_OK;
+}
+
+/* Temperature 0 is the limit of low ones, the likeliest token each time: greedy. With quirks it is the error that the
+ * reference makes of it. */
+static bool is_zero(const cdz_planner *p)
+{
+    const cdz_json *set = p->res.values[cdz_generation_slot("temperature")];
+    double value;
+    return set && cdz_json_number(set, &value) && value == 0 && !is_true(p, "quirks");
+}
+
+/* The values that stand in for it. In a phase of a request that samples, the strategy draws all the same: from the one
+ * best token. */
+cdz_status cdz_planner_zero_temperature(cdz_planner *p, bool in_phase)
+{
+    static const cdz_json no = {.type = CDZ_JSON_BOOL};
+    static const cdz_json one = {.type = CDZ_JSON_INT, .integer = 1};
+    static const cdz_json neutral = {.type = CDZ_JSON_REAL, .real = 1.0};
+    const uint32_t slot = (uint32_t)cdz_generation_slot("temperature");
+    if (!is_zero(p)) return CDZ_OK;
+    const cdz_origin origin = p->res.origins[slot];
+    const uint32_t caps = p->link->strategy_named ? strategy_caps(&p->link->strategy) : 0;
+    if (in_phase) {
+        cdz_resolution_put(&p->res, (uint32_t)cdz_generation_slot("top_k"), &one, &origin);
+    } else if ((caps & CDZ_SAMPLES) && !(caps & CDZ_GREEDY)) {
+        char prefix[300], where[300];
+        cdz_origin_prefix(&origin, prefix, sizeof prefix);
+        place_of(&p->link->strategy.origin, where, sizeof where);
+        return cdz_err(
+            p->err, CDZ_E_USAGE,
+            "%s%s = 0 is greedy decoding, which contradicts strategy = %s (%s); strategy = "
+            "auto follows it",
+            prefix, origin.said ? origin.said : "temperature", p->link->strategy.name, where);
+    } else {
+        cdz_resolution_put(&p->res, (uint32_t)cdz_generation_slot("do_sample"), &no, &origin);
+        p->res.zero_temperature = true;
+    }
+    cdz_resolution_put(&p->res, slot, &neutral, &origin);
     return CDZ_OK;
 }
 
@@ -212,9 +253,7 @@ static cdz_status set_mirrored(cdz_planner *p, const cdz_part *part, void *param
         if (!value) value = &p->link->defaults[m->slot];
         cdz_status st = cdz_param_set(m->param, params, value, &p->plan->arena, &why);
         if (st == CDZ_OK) continue;
-        char prefix[300];
-        cdz_origin_prefix(&p->res.origins[m->slot], prefix, sizeof prefix);
-        return cdz_err(p->err, st, "%s%s", prefix, why.text);
+        return cdz_origin_error(&p->res.origins[m->slot], m->param->name, st, why.text, p->err);
     }
     return CDZ_OK;
 }
@@ -332,15 +371,18 @@ static cdz_status set_arguments(cdz_planner *p, const cdz_part *part, void *para
 }
 
 /* Where a refusal of create most likely comes from: a setting of its own, its generation parameter, or its listing. */
-static void blame(const cdz_planner *p, const cdz_part *part, char *out, size_t out_bytes)
+static cdz_status blame(const cdz_planner *p, const cdz_part *part, cdz_status st,
+                        const char *sentence)
 {
-    int slot = cdz_generation_slot(part->plugin.base->id);
-    if (part->n_settings)
-        cdz_part_prefix(part, &part->settings[part->n_settings - 1].origin, out, out_bytes);
-    else if (slot >= 0 && p->res.origins[slot].source != CDZ_SOURCE_DEFAULT)
-        cdz_origin_prefix(&p->res.origins[slot], out, out_bytes);
-    else
-        cdz_part_prefix(part, &part->origin, out, out_bytes);
+    char prefix[300];
+    const char *id = part->plugin.base->id;
+    int slot = cdz_generation_slot(id);
+    if (!part->n_settings && slot >= 0 && p->res.origins[slot].source != CDZ_SOURCE_DEFAULT)
+        return cdz_origin_error(&p->res.origins[slot], id, st, sentence, p->err);
+    const cdz_origin *origin =
+        part->n_settings ? &part->settings[part->n_settings - 1].origin : &part->origin;
+    cdz_part_prefix(part, origin, prefix, sizeof prefix);
+    return cdz_err(p->err, st, "%s%s", prefix, sentence);
 }
 
 cdz_status cdz_planner_instantiate(cdz_planner *p, const cdz_part *part, uint32_t place,
@@ -367,9 +409,7 @@ cdz_status cdz_planner_instantiate(cdz_planner *p, const cdz_part *part, uint32_
                           .custom = custom};
     cdz_status st = cdz_run_create(plugin, params, &p->plan->arena, &why);
     if (st == CDZ_OK) return CDZ_OK;
-    char prefix[300];
-    blame(p, part, prefix, sizeof prefix);
-    return cdz_err(p->err, st, "%s%s", prefix, why.text);
+    return blame(p, part, st, why.text);
 }
 
 /* --- the whole ------------------------------------------------------------------------------------------- */
@@ -391,6 +431,7 @@ static cdz_status build(cdz_planner *p)
 {
     CDZ_TRY(cdz_planner_put_sources(p));
     CDZ_TRY(cdz_planner_imply_flags(p));
+    CDZ_TRY(cdz_planner_zero_temperature(p, false));
     CDZ_TRY(cdz_resolution_finish(&p->res, p->err));
     CDZ_TRY(choose_strategy(p));
     CDZ_TRY(choose_drafter(p));

@@ -89,8 +89,9 @@ static cdz_status put_request(cdz_planner *q, const cdz_phase_part *phase, cdz_j
 
 /* --- one phase ------------------------------------------------------------------------------------------------------- */
 
-/* q, a copy of the request's planner, with the phase's values. */
-static cdz_status resolve(cdz_planner *q, const cdz_phase_part *phase, cdz_json *values)
+/* q, a copy of the request's planner p, with the phase's values. */
+static cdz_status resolve(const cdz_planner *p, cdz_planner *q, const cdz_phase_part *phase,
+                          cdz_json *values)
 {
     memcpy(values, phase->values, sizeof phase->values);
     q->res = (cdz_resolution){0};
@@ -101,6 +102,7 @@ static cdz_status resolve(cdz_planner *q, const cdz_phase_part *phase, cdz_json 
     }
     CDZ_TRY(put_request(q, phase, values));
     CDZ_TRY(cdz_planner_imply_flags(q));
+    CDZ_TRY(cdz_planner_zero_temperature(q, p->res.generation.do_sample));
     return cdz_resolution_finish(&q->res, q->err);
 }
 
@@ -304,7 +306,7 @@ static cdz_status plan_phase(cdz_planner *p, uint32_t i, cdz_json *values, laid 
 {
     const cdz_phase_part *phase = &p->link->phases[i];
     cdz_planner q = *p;
-    CDZ_TRY(resolve(&q, phase, values));
+    CDZ_TRY(resolve(p, &q, phase, values));
     CDZ_TRY(lay_all(p, &q, phase, 1u << (i + 1), all));
     pass_warnings(p, &q, phase);
     *out = (cdz_plan_phase){.name = phase->name,

@@ -35,6 +35,8 @@ static inline cdz_status cdz_planner_nomem(cdz_planner *p)
 cdz_status cdz_planner_put_sources(cdz_planner *p);
 /* What the named strategy implies. */
 cdz_status cdz_planner_imply_flags(cdz_planner *p);
+/* What temperature = 0 means. in_phase: p->res is a phase's, whose request does as its own says. */
+cdz_status cdz_planner_zero_temperature(cdz_planner *p, bool in_phase);
 /* A plugin with its parameters, as p->res and its section have them. */
 cdz_status cdz_planner_instantiate(cdz_planner *p, const cdz_part *part, uint32_t place,
                                    bool custom, cdz_instance *out);

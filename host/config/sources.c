@@ -107,6 +107,7 @@ static void translate(const cdz_sources *s, cdz_written *w)
     if (!other) return;
     w->section = other->section;
     w->name = other->name;
+    w->origin.said = other->alias;
     w->bare = false;
 }
 
@@ -272,7 +273,7 @@ static cdz_status add_ini(cdz_sources *s, const cdz_ini *ini, const char *name, 
 {
     for (uint32_t i = 0; i < ini->n_sections; i++) {
         const cdz_written_section section = {ini->sections[i].name,
-                                             {source, name, ini->sections[i].line, 1}};
+                                             {source, name, ini->sections[i].line, 1, NULL}};
         CDZ_TRY(add_section(s, section, err));
     }
     for (uint32_t i = 0; i < ini->n_settings; i++)
@@ -281,7 +282,7 @@ static cdz_status add_ini(cdz_sources *s, const cdz_ini *ini, const char *name, 
     for (uint32_t i = 0; i < ini->n_settings; i++) {
         const cdz_ini_setting *set = &ini->settings[i];
         cdz_written w = {
-            set->section, set->name, set->value, {source, name, set->line, set->column}, false};
+            set->section, set->name, set->value, {source, name, set->line, set->column, NULL}, false};
         if (strcmp(w.section, "names") == 0) continue;
         const cdz_model_key key = model_key_of(&w);
         if (key < CDZ_N_MODEL_KEYS) {

@@ -220,14 +220,16 @@ static cdz_status open_keys(const cdz_keys *config, const cdz_json *empty, cdz_k
 }
 
 /* How much of a head rotates. Where the family has no such key, transformers ignores it with the
- * default type and cannot run the model otherwise. A value at the top of config.json wins. */
+ * default type and cannot run the model otherwise. The description's own value wins over one at the
+ * top of config.json; rotary_pct, GPT-NeoX's name for it, wins over both. */
 static cdz_status read_partial(const cdz_keys *k, const cdz_keys *config, const cdz_arch *arch,
                                cdz_rope_type type, double *partial)
 {
     const double usual = arch->family->partial_rotary;
-    CDZ_TRY(cdz_key_real(config, "rotary_pct", usual != 0 ? usual : 1, 0, 1, partial));
+    const double otherwise = usual != 0 ? usual : 1;
+    CDZ_TRY(cdz_key_real(config, "partial_rotary_factor", otherwise, 0, 1, partial));
     CDZ_TRY(cdz_key_real(k, "partial_rotary_factor", *partial, 0, 1, partial));
-    CDZ_TRY(cdz_key_real(config, "partial_rotary_factor", *partial, 0, 1, partial));
+    CDZ_TRY(cdz_key_real(config, "rotary_pct", *partial, 0, 1, partial));
     if (usual != 0) return CDZ_OK;
     if (*partial != 1 && type != CDZ_ROPE_DEFAULT)
         return cdz_err(k->err, CDZ_E_UNSUPPORTED,

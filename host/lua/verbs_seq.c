@@ -1,6 +1,7 @@
 /* verbs_seq.c - sequences beyond the request's rows: ctx:seq_new and its like, and the same as methods of a sequence. */
 #include <string.h>
 
+#include "cadenza/ext/mask.h"
 #include "lua/decoder.h"
 
 #define SEQS_A_COLLECTION 16
@@ -133,6 +134,16 @@ static int truncate_at(lua_State *L, int at)
     return 1;
 }
 
+static int hide_as_at(lua_State *L, int at)
+{
+    cdz_seq *seq = check_own(L, at);
+    const uint32_t row = cdz_lua_opt_row(L, at + 1);
+
+    cdz_lua_try(L, cdz_seq_hide_as(cdz_lua_decoder(L), cdz_lua_of(L)->step, seq, row));
+    lua_settop(L, at);
+    return 1;
+}
+
 static int ids_at(lua_State *L, int at)
 {
     cdz_lua_push_ids_view(L, cdz_seq_ids(cdz_lua_decoder(L), check_seq(L, at)));
@@ -158,6 +169,7 @@ TWO_FACES(fork)
 TWO_FACES(free)
 TWO_FACES(append)
 TWO_FACES(truncate)
+TWO_FACES(hide_as)
 TWO_FACES(ids)
 TWO_FACES(length)
 
@@ -348,23 +360,26 @@ static int verb_stop_test(lua_State *L)
     return cdz_lua_run_verb(L, v);
 }
 
-const luaL_Reg cdz_lua_seq_verbs[] = {
-    {"seq_new", verb_seq_new},         {"seq_of_row", verb_seq_of_row},
-    {"seq_fork", verb_seq_fork},       {"seq_free", verb_seq_free},
-    {"seq_append", verb_seq_append},   {"seq_truncate", verb_seq_truncate},
-    {"seq_ids", verb_seq_ids},         {"seq_length", verb_seq_length},
-    {"seq_forward", verb_seq_forward}, {"seq_process", verb_seq_process},
-    {"stop_test", verb_stop_test},     {NULL, NULL}};
+const luaL_Reg cdz_lua_seq_verbs[] = {{"seq_new", verb_seq_new},
+                                      {"seq_of_row", verb_seq_of_row},
+                                      {"seq_fork", verb_seq_fork},
+                                      {"seq_free", verb_seq_free},
+                                      {"seq_append", verb_seq_append},
+                                      {"seq_truncate", verb_seq_truncate},
+                                      {"seq_hide_as", verb_seq_hide_as},
+                                      {"seq_ids", verb_seq_ids},
+                                      {"seq_length", verb_seq_length},
+                                      {"seq_forward", verb_seq_forward},
+                                      {"seq_process", verb_seq_process},
+                                      {"stop_test", verb_stop_test},
+                                      {NULL, NULL}};
 
 void cdz_lua_open_seq(lua_State *L)
 {
-    static const luaL_Reg methods[] = {{"fork", seq_fork},
-                                       {"free", seq_free},
-                                       {"append", seq_append},
-                                       {"truncate", seq_truncate},
-                                       {"ids", seq_ids},
-                                       {"length", seq_length},
-                                       {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"fork", seq_fork},       {"free", seq_free},
+                                       {"append", seq_append},   {"truncate", seq_truncate},
+                                       {"hide_as", seq_hide_as}, {"ids", seq_ids},
+                                       {"length", seq_length},   {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__len", seq_len}, {"__gc", seq_gc}, {NULL, NULL}};
 
     cdz_lua_define_type(L, CDZ_LUA_SEQ, methods, meta, NULL);

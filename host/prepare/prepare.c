@@ -149,7 +149,8 @@ static void infer_mask(const preparation *p, uint32_t row, uint8_t *mask)
         mask[i] = !(pads && p->rows.ids[row][i] == job->pad);
 }
 
-/* One row of prompt_len: padded on the left where it is shorter, which only a batch of texts or a ragged list is. */
+/* One row of prompt_len: padded on the left where it is shorter, which only a batch of texts or a ragged list is.
+ * Embeddings are all visible unless ids stand beside each of them, whose pads then count. */
 static cdz_status pad_row(preparation *p, uint32_t row)
 {
     cdz_job *job = p->job;
@@ -159,7 +160,7 @@ static cdz_status pad_row(preparation *p, uint32_t row)
     if (!ids || !mask) return no_memory(p->err);
     for (uint32_t i = 0; i < missing; i++) ids[i] = job->pad < 0 ? 0 : job->pad;
     if (len) memcpy(ids + missing, p->rows.ids[row], len * sizeof *ids);
-    if (job->n_embeds)
+    if (job->n_embeds && job->n_embeds != job->prompt_len)
         memset(mask, 1, job->n_embeds);
     else if (p->rows.masks && p->rows.masks[row])
         memcpy(mask + missing, p->rows.masks[row], len);
@@ -200,7 +201,10 @@ static cdz_status check_mask(preparation *p, uint32_t row)
 static cdz_status take_embeds(preparation *p)
 {
     cdz_job *job = p->job;
+    const cdz_generation *g = &job->plan->generation;
     CDZ_TRY(cdz_embeds_read(p->in, &job->arena, &p->embeds, p->err));
+    /* The reference's prefill in chunks reads the ids beside embeddings in their place. */
+    if (g->quirks && g->prefill_chunk_size.set && p->rows.n) p->embeds.n = 0;
     if (p->embeds.n == 0) return CDZ_OK;
     job->n_embeds = p->embeds.len;
     if (p->rows.n && p->rows.n != p->embeds.n)

@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "cadenza/ext/companion.h"
+#include "cadenza/ext/mask.h"
 #include "cadenza/ext/tokenizer.h"
 #include "run/companion.h"
 #include "run/engine_parts.h"
 #include "run/task.h"
+#include "run/verbs.h"
 #include "vec/vec.h"
 
 static const cdz_scope *scope_of(const cdz_step *step)
@@ -17,9 +19,11 @@ static const cdz_scope *scope_of(const cdz_step *step)
 
 static const void *extension(const char *id)
 {
+    static const cdz_mask_host mask = {.size = sizeof mask, .hide_as = cdz_verb_seq_hide_as};
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_tokenizer_extension();
     if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &cdz_companion_table;
+    if (strcmp(id, CDZ_EXT_MASK) == 0) return &mask;
     return NULL;
 }
 

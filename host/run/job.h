@@ -112,7 +112,7 @@ typedef struct cdz_recorded_step {
     float *const *hidden;     /* (n_step_rows, n_queries, hidden) */
     float *const *attentions; /* (n_step_rows, n_heads, n_queries, n_keys) */
     float *const *cross;      /* (n_step_rows, n_heads, n_queries, source_len); of a pair */
-    const uint32_t *n_finite; /* (n_step_rows) scores that are not -inf */
+    const uint32_t *n_finite; /* (n_step_rows) scores that are neither infinite nor NaN */
 } cdz_recorded_step;
 
 struct cdz_outcome {

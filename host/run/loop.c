@@ -162,7 +162,7 @@ static cdz_status resolve_config(cdz_loop *loop)
     cdz_generation *g = &loop->config;
     *g = job->plan->generation;
     g->max_length = (cdz_opt_int){job->max_length, true};
-    g->min_length = (cdz_opt_int){job->min_length, true};
+    g->min_length = (cdz_opt_int){job->min_length, g->min_length.set || job->min_length > 0};
     g->pad_token_id = (cdz_opt_int){job->pad, job->pad >= 0};
     g->bos_token_id = (cdz_opt_int){job->bos, job->bos >= 0};
     g->seed = (cdz_opt_int){(int64_t)loop->info.seed, true};
@@ -185,7 +185,9 @@ static cdz_status describe(cdz_loop *loop)
         const uint32_t at = alone ? loop->first_row / (job->n_rows / job->n_prompts) : i;
         const cdz_job_row *row = job->sources ? &job->sources[at] : &job->rows[at];
         const uint32_t len = job->sources ? job->source_len : job->prompt_len;
-        prompts[i] = (cdz_ids){row->ids, row->ids ? len : 0};
+        /* Embeddings are the prompt where they are given, whatever ids stand beside them. */
+        const bool has_ids = row->ids && (job->sources || job->n_embeds == 0);
+        prompts[i] = (cdz_ids){has_ids ? row->ids : NULL, has_ids ? len : 0};
     }
     loop->info = (cdz_request_info){
         .size = sizeof(cdz_request_info),

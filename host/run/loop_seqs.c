@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "load/families.h"
 #include "run/task.h"
 #include "run/verbs.h"
 
@@ -63,7 +64,9 @@ cdz_status cdz_verb_seq_new_exit(cdz_decoder *dec, const char *model, uint32_t n
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_verb_seq_new(dec, model, out));
-    const uint32_t all = (*out)->model->weights->arch.n_layers;
+    const cdz_arch *arch = &(*out)->model->weights->arch;
+    const uint32_t all = arch->n_layers;
+    if (loop->config.quirks && arch->family->runs_whole) n_layers = all;
     if (n_layers >= 1 && n_layers <= all) {
         (*out)->n_layers = n_layers < all ? n_layers : 0;
         return CDZ_OK;
@@ -141,6 +144,26 @@ cdz_status cdz_verb_seq_truncate(cdz_decoder *dec, cdz_seq *seq, uint32_t len)
                              "seq_truncate: to %" PRIu32 " tokens, but the sequence has %" PRIu32,
                              len, seq->n);
     cdz_seq_cut(seq, len);
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_seq_hide_as(cdz_decoder *dec, cdz_seq *seq, uint32_t row)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(editable(loop, "seq_hide_as", seq));
+    if (row >= loop->n_rows)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_hide_as: row %" PRIu32 " of %" PRIu32, row,
+                             loop->n_rows);
+    const cdz_seq *like = loop->rows[row].seq;
+    if (like->n_embeds != like->n_beside)
+        return cdz_loop_fail(
+            loop, CDZ_E_STATE,
+            "seq_hide_as: the mask of row %" PRIu32 " is over embeddings, not over ids", row);
+    cdz_seq_forget(seq);
+    seq->mask = like->mask;
+    seq->mask_len = like->mask_len;
+    seq->mask_visible = like->mask_visible;
     return CDZ_OK;
 }
 

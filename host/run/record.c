@@ -75,7 +75,7 @@ void cdz_record_best(const float *row, uint32_t n, uint32_t k, int32_t *ids, flo
 static uint32_t count_finite(const float *row, uint32_t n)
 {
     uint32_t finite = 0;
-    for (uint32_t i = 0; i < n; i++) finite += row[i] != -INFINITY;
+    for (uint32_t i = 0; i < n; i++) finite += isfinite(row[i]) != 0;
     return finite;
 }
 

@@ -43,6 +43,7 @@ cdz_status cdz_verb_multinomial_flat(cdz_decoder *dec, const cdz_scores *probs, 
 cdz_status cdz_verb_uniform(cdz_decoder *dec, uint32_t n, float *out);
 /* loop_seqs.c */
 cdz_status cdz_verb_seq_new(cdz_decoder *dec, const char *model, cdz_seq **out);
+cdz_status cdz_verb_seq_hide_as(cdz_decoder *dec, cdz_seq *seq, uint32_t row);
 cdz_status cdz_verb_seq_new_exit(cdz_decoder *dec, const char *model, uint32_t n_layers,
                                  cdz_seq **out);
 cdz_seq *cdz_verb_seq_of_row(cdz_decoder *dec, uint32_t row);

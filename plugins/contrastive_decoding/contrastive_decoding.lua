@@ -5,13 +5,6 @@
 -- expert, finds at least `alpha` times as likely as its best one, the score is (1 + beta) * expert - beta * amateur. The
 -- amateur is the request's assistant; it follows the row in a sequence of its own.
 
--- The row's ids without the padding before them.
-local function visible(ids, pad)
-  local first = 1
-  while pad and first < #ids and ids[first] == pad do first = first + 1 end
-  return ids:totable(first)
-end
-
 local function run(ctx)
   local p = ctx.params
   local amateur_vocab = ctx:vocab_size("assistant")
@@ -20,7 +13,7 @@ local function run(ctx)
     error("the amateur has " .. amateur_vocab .. " tokens, the model has " .. ctx.n_vocab .. ": they must be the same")
   end
   local seq = ctx:seq_new("assistant")
-  seq:append(visible(ctx:input_ids(1), ctx.pad))
+  seq:hide_as(1):append(ctx:input_ids(1)) -- what the row reads, without its pads
   local amateur = ctx:scratch_scores(1):row(1)
   while not ctx:done() do
     amateur:fill(0):add(ctx:seq_forward({ seq }, "last"):row(1))

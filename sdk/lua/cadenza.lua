@@ -632,6 +632,10 @@ function Decoder:seq_append(seq, ids) end
 ---@param seq cadenza.Seq
 ---@param len integer
 function Decoder:seq_truncate(seq, len) end
+---Hides in seq what the prompt of this row hides (pads): it then reads the row's ids as the row does.
+---@param seq cadenza.Seq
+---@param row? integer
+function Decoder:seq_hide_as(seq, row) end
 ---@param seq cadenza.Seq
 ---@return cadenza.Ids
 function Decoder:seq_ids(seq) end
@@ -790,6 +794,10 @@ function Seq:append(ids) end
 ---@param len integer
 ---@return cadenza.Seq self
 function Seq:truncate(len) end
+---Hides what the prompt of this row hides (pads): the sequence then reads the row's ids as the row does.
+---@param row? integer
+---@return cadenza.Seq self
+function Seq:hide_as(row) end
 ---@return cadenza.Ids
 function Seq:ids() end
 ---@return integer

@@ -11,7 +11,7 @@ typedef struct loop {
     cdz_decoder *dec;
     const cdz_step *step;
     cdz_seq *trunk;
-    bool samples, keeps_logits;
+    bool samples, keeps_logits, quirks;
     cdz_scores logits,
         probs;          /* copies of the round's rows: before the processors; as probabilities */
     uint32_t room;      /* rows that those have */
@@ -46,7 +46,7 @@ static cdz_status make_room(loop *l, uint32_t n)
     return CDZ_OK;
 }
 
-static cdz_status note_round(loop *l, uint32_t proposed, uint32_t accepted)
+static cdz_status note_round(loop *l, uint32_t proposed, int64_t accepted)
 {
     if (l->n_rounds == l->rounds_cap) {
         const uint32_t cap = l->rounds_cap ? 2 * l->rounds_cap : 32;
@@ -92,16 +92,24 @@ static cdz_status score(loop *l, cdz_ids proposed, uint32_t row_len, cdz_scores 
     return cdz_process_ids(l->dec, 0, l->histories, l->rows, n, scores);
 }
 
-/* Would the row end with these proposals? Asked of the whole, as the reference asks. */
+/* Would the row end with these proposals? Asked of the whole, as the reference asks; it also asks of none, and then takes
+ * a prompt that ends in an end-of-sequence token for the end. */
 static cdz_status ends_with(loop *l, cdz_ids proposed, bool *ends)
 {
     const uint32_t row = 0;
     cdz_stop stop = {0};
     *ends = false;
-    if (proposed.len == 0) return CDZ_OK;
+    if (proposed.len == 0 && !l->quirks) return CDZ_OK;
     CDZ_TRY(cdz_stop_test(l->dec, &proposed, &row, 1, &stop));
     *ends = stop.reason != CDZ_GO_ON;
     return CDZ_OK;
+}
+
+/* The reference's answer where a round without proposals begins at a row that ends already: nothing. */
+static cdz_status end_with_nothing(loop *l)
+{
+    CDZ_TRY(note_round(l, 0, -1));
+    return cdz_finish(l->dec, 0, CDZ_STOP_EOS, NULL);
 }
 
 /* Choose at every position on its own; proposals are right as long as they are what was chosen. */
@@ -183,6 +191,7 @@ static cdz_status run_round(loop *l)
     const uint32_t row_len = draft.history.len, c = draft.tokens.len;
     CDZ_TRY(make_room(l, c + 1));
     CDZ_TRY(ends_with(l, draft.tokens, &ends));
+    if (ends && c == 0) return end_with_nothing(l);
     CDZ_TRY(score(l, draft.tokens, row_len, &scores));
     if (l->samples && (draft.scores.id || c == 0))
         CDZ_TRY(speculate(l, &draft, &scores, ends, &accepted, &n_tokens));
@@ -217,6 +226,7 @@ static cdz_status run(cdz_decoder *dec, const cdz_step *step)
 {
     loop l = {.dec = dec, .step = step, .samples = step->request->do_sample};
     l.keeps_logits = asked(step, "output_logits") || asked(step, "output_logprobs");
+    l.quirks = asked(step, "quirks");
     if (!cdz_has_drafter(dec))
         return cdz_fail(step, CDZ_E_USAGE,
                         "there is nothing to draft with: give a draft model (--assistant FOLDER), "

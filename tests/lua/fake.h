@@ -9,6 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Before cmocka, whose fail is a macro. */
+#include "cadenza/ext/mask.h"
+
 #include <cmocka.h>
 
 #include "base/arena.h"
@@ -171,6 +174,9 @@ static const float *fake_companion(const cdz_step *step, uint32_t r)
     return logits;
 }
 
+/* What fake_decoder.h adds. */
+static const cdz_mask_host *fake_mask;
+
 static const void *fake_extension(const char *id)
 {
     static const cdz_companion_host companions = {sizeof companions, fake_companion};
@@ -181,6 +187,7 @@ static const void *fake_extension(const char *id)
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return &tokenizer;
     if (cdz_is_companion(id)) return &companions;
+    if (strcmp(id, CDZ_EXT_MASK) == 0) return fake_mask;
     return NULL;
 }
 

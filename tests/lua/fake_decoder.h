@@ -384,6 +384,15 @@ static cdz_status fd_seq_new_exit(cdz_decoder *dec, const char *model, uint32_t 
     return fd_seq_new(dec, model, out);
 }
 
+static cdz_status fd_seq_hide_as(cdz_decoder *dec, cdz_seq *seq, uint32_t row)
+{
+    (void)seq;
+    note(fd_of(dec), "hide_as(%u) ", row);
+    return CDZ_OK;
+}
+
+static const cdz_mask_host fd_mask_host = {.size = sizeof fd_mask_host, .hide_as = fd_seq_hide_as};
+
 static cdz_status fd_process_ids(cdz_decoder *dec, uint32_t pipeline, const cdz_ids *ids,
                                  const uint32_t *rows, uint32_t n, cdz_scores *scores)
 {
@@ -617,6 +626,7 @@ static fake_decoder *fd_new(uint32_t n_rows, uint32_t most)
 
     assert_non_null(d);
     d->dec.api = &fake_decoder_api;
+    fake_mask = &fd_mask_host;
     d->f = fake_new(n_rows, FAKE_VOCAB);
     d->n_rows = n_rows;
     d->n_vocab = FAKE_VOCAB;

@@ -245,7 +245,8 @@ typedef struct cdz_request_info {
     uint64_t seed;
     cdz_ids eos;            /* empty: none */
     int32_t pad, bos;       /* -1: none */
-    const cdz_ids *prompts; /* n_prompts padded prompt rows ("encoder ids" of decoder-only models) */
+    const cdz_ids *prompts; /* n_prompts padded prompt rows ("encoder ids" of decoder-only models);
+                             * empty where embeddings are the prompt */
     double start_s;         /* monotonic seconds when the request began, before prefill */
 } cdz_request_info;
 
