@@ -618,7 +618,7 @@ static void user_form(const cdz_result *result, cdz_buf *out)
         stop_string |= o->rows[r].stop.reason == CDZ_STOP_STRING;
     if (stop_string) per_row(result, "stop_string", row_stop_text, out);
     write_sequences(o, out);
-    const bool bounded = o->n_steps && o->steps[0].top_ids;
+    const bool bounded = has_summaries(o);
     const bool taken = o->n_steps && (o->steps[0].scores || result->logprobs || bounded);
     if (cdz_result_is_search(result) || taken) {
         key(out, "transition_scores");
