@@ -401,12 +401,12 @@ static int close_files(batch *b)
 {
     int status = CDZ_EXIT_OK;
     if (b->in && b->in != stdin) fclose(b->in);
-    if (b->out && (b->out == stdout ? fflush(b->out) : fclose(b->out)) != 0 && !b->write_errno)
-        b->write_errno = errno;
+    /* Standard output is told of at the program's end, as every command's. */
+    const bool own = b->out && b->out != stdout;
+    if (own && fclose(b->out) != 0 && !b->write_errno) b->write_errno = errno;
+    if (own && b->write_errno)
+        cdz_cli_say("%s: cannot be written: %s", b->options->output, strerror(b->write_errno));
     if (b->write_errno) {
-        cdz_cli_say("%s: cannot be written: %s",
-                    b->options->output ? b->options->output : "standard output",
-                    strerror(b->write_errno));
         status = CDZ_EXIT_FAILURE;
     }
     return status;

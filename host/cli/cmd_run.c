@@ -378,10 +378,6 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     if (result && !o->json) cdz_cli_say_warnings(&o->common, result);
     if (run == CDZ_E_DEADLINE && result) run = CDZ_OK; /* --timeout: the answer is what it has */
     status = run == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
-    if (fflush(stdout) != 0 && status == CDZ_EXIT_OK) {
-        cdz_cli_say("standard output: %s", strerror(errno));
-        status = CDZ_EXIT_FAILURE;
-    }
     cdz_result_free(result);
     cdz_drafts_close(&drafts);
     free_prompt(&p);
