@@ -18,7 +18,8 @@ const char *cdz_rank_name(cdz_rank rank)
     static const char *const names[] = {[CDZ_RANK_NAMED] = "named by the user",
                                         [CDZ_RANK_PATH] = "path",
                                         [CDZ_RANK_USER] = "user folder",
-                                        [CDZ_RANK_BUILTIN] = "built-in"};
+                                        [CDZ_RANK_BUILTIN] = "built-in",
+                                        [CDZ_RANK_REQUEST] = "named by a request"};
     return names[rank];
 }
 
@@ -141,6 +142,7 @@ bool cdz_registry_find_known(const cdz_registry *r, uint32_t kind, const char *i
                              cdz_plugin_ref *out)
 {
     for (size_t i = 0; i < r->n_entries; i++) {
+        if (r->entries[i].rank == CDZ_RANK_REQUEST) continue;
         const cdz_plugin_base *base = cdz_module_find(r->entries[i].module, kind, id);
         if (!base) continue;
         *out = (cdz_plugin_ref){.base = base, .module = r->entries[i].module};
@@ -243,9 +245,16 @@ cdz_status cdz_registry_find(cdz_registry *registry, uint32_t kind, const char *
 cdz_status cdz_registry_load(cdz_registry *registry, const char *path, uint32_t kind,
                              cdz_plugin_ref *out, cdz_error *err)
 {
+    return cdz_registry_load_for(registry, CDZ_BY_USER, path, kind, out, err);
+}
+
+cdz_status cdz_registry_load_for(cdz_registry *registry, cdz_namer by, const char *path,
+                                 uint32_t kind, cdz_plugin_ref *out, cdz_error *err)
+{
+    const cdz_rank rank = by == CDZ_BY_USER ? CDZ_RANK_NAMED : CDZ_RANK_REQUEST;
     cdz_module *module = NULL;
     pthread_mutex_lock(&registry->lock);
-    cdz_status st = cdz_registry_load_path(registry, path, &module, err);
+    cdz_status st = cdz_registry_load_path(registry, rank, path, &module, err);
     if (st == CDZ_OK && out) {
         const cdz_plugin_base *base = cdz_module_find(module, kind, NULL);
         if (base) {

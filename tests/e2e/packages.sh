@@ -242,12 +242,41 @@ check "add copies it out" cadenza plugin add model/custom_generate --yes
 check "by id" cadenza run -s max_new_tokens=3 -p 'A dog is' --custom-generate org.example.own-loop
 check "and takes it away" cadenza plugin remove org.example.own-loop
 cadenza plugin new loop_c --kind strategy --lang c >/dev/null && native loop_c
+cp -r model/custom_generate package_of_loop
 rm -r model/custom_generate && cp -r loop_c model/custom_generate
 for flag in --allow-model-plugins --threads=1; do
     refused "native, $flag" 1 "native code inside a model's folder is never loaded" "${own[@]}" $flag --custom-generate model
     refused "native by its file, $flag" 1 "is never loaded" "${own[@]}" $flag --custom-generate model/custom_generate/loop_c.so
 done
 refused "native, the model's own" 1 "move its package out of" "${own[@]}" --allow-model-plugins
+
+# --- a pipeline that only a request names
+mkdir ask && cp try_c/try_c.so ask/ && cp try_lua/try_lua.lua ask/
+printf '[pipeline]\nprocessors = ./try_c.so\n' >ask/native.ini
+printf '[pipeline]\nprocessors = ./held.so\n[./held.so]\nid = ./try_c.so\nisolation = process\n' >ask/held.ini
+printf '[pipeline]\nuse = native.ini\n' >ask/used.ini
+printf '[pipeline]\nprocessors = lua:try_lua.lua\n' >ask/script.ini
+line() { printf '{"prompt": "A dog is", "pipeline": "%s", "kwargs": {"max_new_tokens": 2}}\n' "$1" >lines.jsonl; }
+for ini in native held used; do
+    line ask/$ini.ini
+    cadenza run --input lines.jsonl >out 2>err && bad "a request names native code: $ini.ini" || good
+    grep -q 'native code that only a request names is not loaded' out && good || bad "$ini.ini: $(cat out err)"
+done
+line ask/native.ini
+check "unless it was named" cadenza run --plugin ask/try_c.so --input lines.jsonl
+check "or the pipeline was" cadenza run --pipeline ask/native.ini --input lines.jsonl
+line ask/script.ini
+check "a script" cadenza run --input lines.jsonl
+
+# --- beside a GGUF file
+mkdir -p gg/a/b && cadenza model convert model gg/model.gguf >/dev/null 2>&1 && cp ask/try_c.so gg/a/b/
+cp try_c/try_c.so gg/
+for so in gg/try_c.so gg/a/b/try_c.so; do
+    refused "native code at $so" 1 "native code inside a model's folder is never loaded" "${run[@]}" --plugin $so
+done
+mkdir gg/custom_generate && cp package_of_loop/* gg/custom_generate/
+refused "a loop without the flag" 1 "--allow-model-plugins lets it run" "${run[@]}" --custom-generate gg
+check "a loop with the flag" "${run[@]}" --custom-generate gg --allow-model-plugins
 
 echo "COUNTED $passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]
