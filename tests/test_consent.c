@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "plug/check.h"
 #include "plug/consent.h"
 #include "plug/registry.h"
 
@@ -182,7 +183,8 @@ static int remove_files(void **state)
     return system(command);
 }
 
-static bool may(cdz_namer by, const char *path, cdz_code code, bool allowed, char text[CDZ_ERROR_TEXT])
+static bool may(cdz_namer by, const char *path, cdz_code code, bool allowed,
+                char text[CDZ_ERROR_TEXT])
 {
     cdz_error err = {0};
     char *real = realpath(path, NULL);
@@ -251,12 +253,40 @@ static void requests_bring_nothing_for_others(void **state)
     cdz_registry_free(r);
 }
 
+/* --- ids -------------------------------------------------------------------------------------------------------- */
+
+static void ids_have_a_grammar(void **state)
+{
+    static const char *const good[] = {
+        "a", "0", "top_k", "org.example.name", "org.example.a-b_c.9", "lua.t.lua", "x_", "a-"};
+    static const char *const bad[] = {"",     ".",    "..",    ".hidden",   "-a",  "_a",
+                                      "a.",   "a..b", "a/b",   "../a",      "A",   "a b",
+                                      "a\nb", "a\tb", "a\x80", "org..name", "a:b", "a=b"};
+    char longest[CDZ_MAX_ID + 2];
+    (void)state;
+    for (size_t i = 0; i < COUNT(good); i++)
+        if (!cdz_plugin_id_ok(good[i])) fail_msg("'%s' is refused", good[i]);
+    for (size_t i = 0; i < COUNT(bad); i++)
+        if (cdz_plugin_id_ok(bad[i])) fail_msg("'%s' is taken", bad[i]);
+    memset(longest, 'a', sizeof longest);
+    longest[CDZ_MAX_ID + 1] = '\0';
+    assert_false(cdz_plugin_id_ok(longest));
+    longest[CDZ_MAX_ID] = '\0';
+    assert_true(cdz_plugin_id_ok(longest));
+    assert_true(cdz_plugin_id_alike("a-b_c", "a_b-c"));
+    assert_false(cdz_plugin_id_alike("a-b", "a-bc"));
+    assert_false(cdz_plugin_id_alike("a.b", "a-b"));
+    assert_string_equal(cdz_plugin_id_last("org.example.a"), "a");
+    assert_string_equal(cdz_plugin_id_last("a"), "a");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_is_the_table),
         cmocka_unit_test(files_lie_where_they_lie),
         cmocka_unit_test(requests_bring_nothing_for_others),
+        cmocka_unit_test(ids_have_a_grammar),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
 }

@@ -44,9 +44,13 @@ static cdz_status make_renaming(const char *kind, const char *name, const char *
         snprintf(out->id, sizeof out->id, "org.example.%s", name);
     for (char *c = out->id; !id && *c; c++)
         if (*c == '_') *c = '-';
-    if (id && (strlen(id) >= sizeof out->id || !cdz_plugin_id_ok(id)))
+    if (id && cdz_plugin_id_ok(id) && !strchr(id, '.'))
         return cdz_err(err, CDZ_E_USAGE,
-                       "plugin new: --id %.80s: expected 1 to 64 of a-z 0-9 . _ -", id);
+                       "plugin new: --id %s: ids without a dot are the built-in plugins'; expected "
+                       "one as org.example.%s",
+                       id, id);
+    if (id && (strlen(id) >= sizeof out->id || !cdz_plugin_id_ok(id)))
+        return cdz_err(err, CDZ_E_USAGE, "plugin new: --id %.80s: expected " CDZ_PLUGIN_ID_IS, id);
     return CDZ_OK;
 }
 

@@ -366,6 +366,13 @@ static cdz_status link_profile(cdz_linker *l)
 
 /* --- life ------------------------------------------------------------------------------------------------ */
 
+static void warn_hidden(void *user, const char *id, const char *used, const char *hidden)
+{
+    cdz_link *link = user;
+    cdz_warn(&link->warnings, &link->arena, "two plugins have the id '%s': %s is used, %s is not",
+             id, used, hidden);
+}
+
 static cdz_status link_all(cdz_linker *l, const char *strategy)
 {
     CDZ_TRY(cdz_linker_defaults(l));
@@ -379,6 +386,7 @@ static cdz_status link_all(cdz_linker *l, const char *strategy)
     CDZ_TRY(check_chain(l));
     CDZ_TRY(cdz_linker_phases(l));
     CDZ_TRY(link_profile(l));
+    cdz_registry_collisions(l->registry, warn_hidden, l->link);
     return cdz_linker_settings(l);
 }
 

@@ -56,7 +56,9 @@ cdz_status cdz_registry_load(cdz_registry *registry, const char *path, uint32_t 
 cdz_status cdz_registry_load_for(cdz_registry *registry, cdz_namer by, const char *path,
                                  uint32_t kind, cdz_plugin_ref *out, cdz_error *err);
 
-/* Finds a plugin by id, of any kind when kind is 0; retained. CDZ_E_NOT_FOUND with the nearest known id in the sentence. */
+/* Finds a plugin by id, of any kind when kind is 0; retained. An id that nobody has means the one whose last part it is, -
+ * and _ being alike ("trace" is org.cadenza.trace); CDZ_E_USAGE when that are several. CDZ_E_NOT_FOUND with the nearest
+ * known id in the sentence. */
 cdz_status cdz_registry_find(cdz_registry *registry, uint32_t kind, const char *id,
                              cdz_plugin_ref *out, cdz_error *err);
 
@@ -73,6 +75,10 @@ cdz_status cdz_registry_refresh(cdz_registry *registry, cdz_error *err);
 /* CDZ_OK, or why the newer file of a known module was refused at the last refresh. */
 cdz_status cdz_registry_check_newest(cdz_registry *registry, const cdz_module *module,
                                      cdz_error *err);
+
+/* Calls visit for every plugin that is known and that another of its kind and id, from another file, hides. */
+typedef void cdz_collision_visit(void *user, const char *id, const char *used, const char *hidden);
+void cdz_registry_collisions(cdz_registry *registry, cdz_collision_visit *visit, void *user);
 
 void cdz_module_retain(cdz_module *module);
 void cdz_module_release(cdz_module *module); /* NULL is fine */

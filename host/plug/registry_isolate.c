@@ -89,11 +89,20 @@ static bool find_isolable(cdz_registry *r, uint32_t kind, const char *id, isolab
         const cdz_known *e = &r->entries[i];
         const bool meant = e->module ? cdz_module_find(e->module, kind, id) != NULL
                                      : e->id && strcmp(e->id, id) == 0 && says_kind(e->path, kind);
-        if (!meant) continue;
+        if (!meant || e->rank == CDZ_RANK_REQUEST) continue;
         *out = isolable_at(r, e->path, e->rank);
         return true;
     }
     return false;
+}
+
+static cdz_status look_up(cdz_registry *r, uint32_t kind, const char **id, isolable *out,
+                          cdz_error *err)
+{
+    if (find_isolable(r, kind, *id, out)) return CDZ_OK;
+    CDZ_TRY(cdz_registry_full_id(r, kind, id, err));
+    if (find_isolable(r, kind, *id, out)) return CDZ_OK;
+    return cdz_registry_not_found(r, kind, *id, err);
 }
 
 static cdz_status isolate(cdz_registry *r, uint32_t kind, const isolable *what, const char *id,
@@ -133,8 +142,7 @@ cdz_status cdz_registry_isolate(cdz_registry *registry, cdz_namer by, uint32_t k
     pthread_mutex_lock(&registry->lock);
     if (!is_path) st = cdz_registry_scan_all(registry, err);
     if (is_path) found = isolable_at(registry, what, rank);
-    if (st == CDZ_OK && !is_path && !find_isolable(registry, kind, what, &found))
-        st = cdz_registry_not_found(registry, kind, what, err);
+    if (st == CDZ_OK && !is_path) st = look_up(registry, kind, &what, &found, err);
     const bool here = !asked && (found.opener.loader || found.rank == CDZ_RANK_BUILTIN);
     if (st == CDZ_OK && !here)
         st = isolate(registry, kind, &found, is_path ? NULL : what, out, err);

@@ -197,6 +197,32 @@ static cdz_status open_module(const cdz_registry *r, const cdz_module_source *so
     return CDZ_OK;
 }
 
+/* Whoever named it. */
+static bool is_builtin(const cdz_registry *r, const char *canonical)
+{
+    char *folder = r->builtin_dir ? realpath(r->builtin_dir, NULL) : NULL;
+    const size_t n = folder ? strlen(folder) : 0;
+    const bool within = folder && strncmp(canonical, folder, n) == 0 && canonical[n] == '/';
+    free(folder);
+    return within;
+}
+
+/* Ids without a dot are parameters' names, and what stands for a parameter is the program's. */
+static cdz_status check_ids(const cdz_registry *r, const cdz_found *from, const char *canonical,
+                            const cdz_module *module, cdz_error *err)
+{
+    if (from->rank == CDZ_RANK_BUILTIN || is_builtin(r, canonical)) return CDZ_OK;
+    for (uint32_t i = 0; i < cdz_module_count(module); i++) {
+        const char *id = cdz_module_plugin(module, i)->id;
+        if (!strchr(id, '.'))
+            return cdz_err(err, CDZ_E_PLUGIN,
+                           "%s: its id '%s' has no dot: such ids are the built-in plugins'; call it "
+                           "org.example.%s or the like",
+                           from->named, id, id);
+    }
+    return CDZ_OK;
+}
+
 /* Opens a regular file; *canonical is then where it lies (free it). */
 static cdz_status open_file(cdz_registry *r, const char *path, const cdz_found *from,
                             char **canonical, cdz_module **out, cdz_error *err)
@@ -215,6 +241,7 @@ static cdz_status open_file(cdz_registry *r, const char *path, const cdz_found *
     if (st == CDZ_OK && manifest)
         st = cdz_manifest_match(manifest, cdz_module_plugin(module, 0), cdz_module_count(module),
                                 err);
+    if (st == CDZ_OK) st = check_ids(r, from, *canonical, module, err);
     if (st == CDZ_OK) st = check_loaders(r, from, *canonical, module, err);
     if (st == CDZ_OK) {
         *out = module;

@@ -64,6 +64,9 @@ cdz_status cdz_registry_insert(cdz_registry *r, cdz_known e, cdz_error *err);
 const cdz_plugin_base *cdz_module_find(const cdz_module *module, uint32_t kind, const char *id);
 bool cdz_registry_find_known(const cdz_registry *r, uint32_t kind, const char *id,
                              cdz_plugin_ref *out);
+/* The id that `id` stands for, all directories being known: itself, or the only one whose last part it is. */
+cdz_status cdz_registry_full_id(const cdz_registry *r, uint32_t kind, const char **id,
+                                cdz_error *err);
 /* The sentence for an id that nobody has. */
 cdz_status cdz_registry_not_found(const cdz_registry *r, uint32_t kind, const char *id,
                                   cdz_error *err);

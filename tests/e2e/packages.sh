@@ -278,5 +278,45 @@ mkdir gg/custom_generate && cp package_of_loop/* gg/custom_generate/
 refused "a loop without the flag" 1 "--allow-model-plugins lets it run" "${run[@]}" --custom-generate gg
 check "a loop with the flag" "${run[@]}" --custom-generate gg --allow-model-plugins
 
+# --- ids: their grammar, short ones, those of two plugins
+script() { # script FILE ID
+    printf 'return cadenza.processor { id = "%s", version = "1.0.0", apply = function() end }\n' "$2" >"$1"
+}
+package() { # package FOLDER ID
+    mkdir -p "$1" && script "$1/p.lua" "$2"
+    printf '[plugin]\nid = %s\nversion = 1.0.0\nkind = processor\nentry = p.lua\n' "$2" >"$1/plugin.ini"
+}
+for id in .hidden -x ..  org..x org.x. ORG.x 'a b' org/x; do
+    package strange "$id"
+    refused "add takes no id $id" 1 "expected 1 to 64 of a-z" cadenza plugin add strange --yes
+    script strange.lua "$id"
+    "${run[@]}" --plugin strange.lua >out 2>err && bad "nor does a script, $id" || good
+    grep -q "expected 1 to 64 of a-z" err && good || bad "nor does a script, $id: $(cat err)"
+    refused "nor a new one" 2 "expected 1 to 64 of a-z" cadenza plugin new made --kind processor --lang lua --id "$id"
+done
+[ ! -e "$mine/.hidden" ] && good || bad "a hidden folder was made"
+script temperature.lua temperature
+refused "an id of the built-ins" 1 "its id 'temperature' has no dot" "${run[@]}" --plugin temperature.lua
+package plain plain
+refused "added" 1 "has no dot" cadenza plugin add plain --yes
+refused "new" 2 "ids without a dot are the built-in plugins'" cadenza plugin new made --kind processor --lang lua --id plain
+check "a short id" "${run[@]}" -s observers=trace
+grep -q 'org.cadenza.trace' err && good || bad "a short id: the observer is not there: $(cat err)"
+check "- and _ are alike" "${run[@]}" -s strategy=contrastive_search -s penalty_alpha=0.6 -s top_k=4
+check "of a plugin page" cadenza plugin info contrastive-search
+script one.lua org.one.calm_down && script two.lua org.two.calm-down && script again.lua org.one.calm_down
+check "a short id of one" "${run[@]}" --plugin one.lua -s processors=calm-down
+refused "of two" 2 "'calm-down' may be org.one.calm_down or org.two.calm-down; write which" \
+    "${run[@]}" --plugin one.lua --plugin two.lua -s processors=calm-down
+check "the whole of it" "${run[@]}" --plugin one.lua --plugin two.lua -s processors=org.two.calm-down
+check "one id, two plugins" "${run[@]}" --plugin one.lua --plugin again.lua
+[ "$(grep -c "two plugins have the id 'org.one.calm_down': .*one.lua is used, .*again.lua is not" err)" = 1 ] && good ||
+    bad "one id, two plugins: $(cat err)"
+check "one file, twice" "${run[@]}" --plugin one.lua --plugin ./one.lua
+grep -q 'two plugins' err && bad "one file, twice: $(cat err)" || good
+printf '[pipeline]\nprocessors = org.one.calm_down\n' >both.ini
+check "explain" cadenza explain both.ini --plugin one.lua --plugin again.lua
+grep -q 'two plugins have the id' out err && good || bad "explain is silent: $(cat out err)"
+
 echo "COUNTED $passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]
