@@ -198,7 +198,7 @@ static void a_named_loader_opens_named_files(void **state)
 {
     (void)state;
     write_text("a.word", "org.example.a\nmore");
-    write_text("x.words", "x\n");
+    write_text("x.words", "x.example\n");
     write_text("bad.word", "\n");
     write_text("huge.word", "org.example.huge\n"
                             "12345678901234567890123456789012345678901234567890"
@@ -206,7 +206,7 @@ static void a_named_loader_opens_named_files(void **state)
     write_text("none.wrd", "x\n");
     cdz_registry *r = registry_with(LOADERS "words.so");
     expect_score(r, at("a.word"), "org.example.a", 1.0f);
-    expect_score(r, at("x.words"), "x", 1.5f);
+    expect_score(r, at("x.words"), "x.example", 1.5f);
     expect_find(r, "org.example.a", CDZ_OK, "");
     expect_find(r, "org.example.words", CDZ_OK, "");
     expect_find(r, "org.cadenza.lua-loader", CDZ_OK, "");
@@ -389,15 +389,15 @@ static void changed_files_and_changed_loaders(void **state)
     assert_string_equal(cdz_module_file(old.module, 0), at("words.so"));
     assert_null(cdz_module_file(old.module, 1));
 
-    write_text("a.word", "x\n");
+    write_text("a.word", "x.example\n");
     assert_int_equal(cdz_registry_refresh(r, &err), CDZ_OK);
-    assert_int_equal(cdz_registry_find(r, 0, "x", &now, &err), CDZ_OK);
+    assert_int_equal(cdz_registry_find(r, 0, "x.example", &now, &err), CDZ_OK);
     assert_true(score_of(&now) == 1.5f && score_of(&old) == 1.0f);
     cdz_module_release(now.module);
 
     copy_loader("words_new", "words.so"); /* its files are opened anew */
     assert_int_equal(cdz_registry_refresh(r, &err), CDZ_OK);
-    assert_int_equal(cdz_registry_find(r, 0, "x", &now, &err), CDZ_OK);
+    assert_int_equal(cdz_registry_find(r, 0, "x.example", &now, &err), CDZ_OK);
     assert_true(score_of(&now) == 2.5f && score_of(&old) == 1.0f);
     cdz_registry_free(r);
     assert_true(score_of(&now) == 2.5f && score_of(&old) == 1.0f); /* they keep their loaders */

@@ -504,6 +504,10 @@ static void inside_a_model(void **state)
     copy_file(ZOO "good.so", at("model/good.so"));
     load("native in the folder", "model/good.so", true, CDZ_E_DENIED, "is never loaded");
     load("native deeper", "model/a/good.so", true, CDZ_E_DENIED, "is never loaded");
+    assert_int_equal(mkdir(at("model/a/b"), 0755), 0);
+    assert_int_equal(mkdir(at("model/a/b/c"), 0755), 0);
+    copy_file(ZOO "good.so", at("model/a/b/c/good.so"));
+    load("native deep", "model/a/b/c/good.so", true, CDZ_E_DENIED, "is never loaded");
     assert_int_equal(rename(at("model/custom_generate"), at("moved")), 0);
     load("moved out", "moved", false, CDZ_OK, NULL);
 }

@@ -1,19 +1,74 @@
 /* test_lua_companion.c - processors in Lua that ask the model: guidance written in Lua gives the tokens of the one in C, under
  * every way to decode that moves rows about; and what a script may get wrong. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/file.h"
+#include "base/write.h"
 #include "cadenza/cadenza.h"
 
 static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 static const char draft[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary-draft";
-#define TWIN "lua:" CADENZA_TEST_DATA "/lua/twins/guidance_scale.lua"
+/* A plugin that is called as the built-in one has to lie where those do: a folder of links to them, and a copy of the twin. */
+static char builtin[] = "/tmp/cadenza-twin-XXXXXX";
+static char twin[96];
+
+static void copy_twin(void)
+{
+    char *text = NULL;
+    size_t len = 0;
+    snprintf(twin, sizeof twin, "%s/twins", builtin);
+    assert_int_equal(mkdir(twin, 0755), 0);
+    snprintf(twin, sizeof twin, "%s/twins/guidance_scale.lua", builtin);
+    assert_int_equal(cdz_file_read(CADENZA_TEST_DATA "/lua/twins/guidance_scale.lua", 1 << 20,
+                                   &text, &len, NULL),
+                     CDZ_OK);
+    assert_int_equal(cdz_write_whole(twin, text, len, CDZ_WRITE_NEW, NULL), CDZ_OK);
+    free(text);
+}
+
+static void make_builtin(void)
+{
+    const char *from = getenv("CADENZA_PLUGIN_DIR");
+    assert_non_null(from ? from : (from = CADENZA_BUILD_DIR "/lib/cadenza"));
+    assert_non_null(mkdtemp(builtin));
+    DIR *dir = opendir(from);
+    assert_non_null(dir);
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
+        char target_path[600], link_path[600];
+        if (e->d_name[0] == '.') continue;
+        snprintf(target_path, sizeof target_path, "%s/%s", from, e->d_name);
+        snprintf(link_path, sizeof link_path, "%s/%s", builtin, e->d_name);
+        assert_int_equal(symlink(target_path, link_path), 0);
+    }
+    closedir(dir);
+    copy_twin();
+    assert_int_equal(setenv("CADENZA_PLUGIN_DIR", builtin, 1), 0);
+}
+
+static void remove_builtin(void)
+{
+    char path[600];
+    assert_int_equal(unlink(twin), 0);
+    snprintf(path, sizeof path, "%s/twins", builtin);
+    assert_int_equal(rmdir(path), 0);
+    DIR *dir = opendir(builtin);
+    for (const struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
+        snprintf(path, sizeof path, "%s/%s", builtin, e->d_name);
+        if (e->d_name[0] != '.') assert_int_equal(unlink(path), 0);
+    }
+    closedir(dir);
+    assert_int_equal(rmdir(builtin), 0);
+}
 
 typedef struct fixture {
     cdz_runtime *rt;
@@ -30,6 +85,7 @@ static int open_all(void **state)
     fixture *f = calloc(1, sizeof *f);
     cdz_error err = {0};
     assert_non_null(f);
+    make_builtin();
     must(cdz_open(NULL, &f->rt, &err), &err);
     must(cdz_model_open(f->rt, target, NULL, &f->model, &err), &err);
     must(cdz_model_open(f->rt, draft, NULL, &f->draft, &err), &err);
@@ -44,6 +100,7 @@ static int close_all(void **state)
     cdz_model_close(f->draft);
     cdz_close(f->rt);
     free(f);
+    remove_builtin();
     return 0;
 }
 
@@ -103,9 +160,9 @@ static void guidance_in_lua_is_guidance(void **state)
         must(ask(*state, ini, cases[i].json, cases[i].drafts, &native, &err), &err);
         /* The configuration asks for the built-in one; the custom one of the same id takes its place. */
         snprintf(ini, sizeof ini,
-                 "[pipeline]\nprocessors = " TWIN "\n"
+                 "[pipeline]\nprocessors = lua:%s\n"
                  "[generation]\nmax_new_tokens = 16\nguidance_scale = 3.0\n%s",
-                 cases[i].ini);
+                 twin, cases[i].ini);
         must(ask(*state, ini, cases[i].json, cases[i].drafts, &lua, &err), &err);
         expect_same(native, lua, cases[i].name);
         snprintf(ini, sizeof ini, "[generation]\nmax_new_tokens = 16\n%s", cases[i].ini);

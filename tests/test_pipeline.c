@@ -25,7 +25,7 @@ static cdz_registry *open_registry(void)
     cdz_error err = {0};
     assert_int_equal(cdz_registry_create(&options, &registry, &err), CDZ_OK);
     assert_int_equal(cdz_registry_add_linked(registry, &own_loader.base, &err), CDZ_OK);
-    if (cdz_registry_load(registry, HERE "/plugins.fake", 0, &ref, &err) != CDZ_OK)
+    if (cdz_registry_load(registry, HERE "/use/plugins.fake", 0, &ref, &err) != CDZ_OK)
         fail_msg("%s", err.text);
     cdz_module_release(ref.module);
     return registry;
@@ -450,12 +450,12 @@ static const scene instance_scenes[] = {
      {0},
      "sample | 20 top_k(50,3) | max_length"},
     {"plugins by path",
-     "[pipeline]\nprocessors = ../plugins.fake, x\n[x]\nid = "
-     "../plugins.fake\n",
+     "[pipeline]\nprocessors = ../use/plugins.fake, x\n[x]\nid = "
+     "../use/plugins.fake\n",
      NULL,
      NULL,
      {0},
-     "greedy | 17* ../plugins.fake(1.0) 17* x(1.0) | max_length"},
+     "greedy | 17* ../use/plugins.fake(1.0) 17* x(1.0) | max_length"},
     {"a custom criterion",
      "[pipeline]\nstopping = enough\n[enough]\nwords = 3\n",
      "{\"eos_token_id\": 2}",

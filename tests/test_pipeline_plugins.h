@@ -1,5 +1,5 @@
 /* test_pipeline_plugins.h - plugins that live in the test program, and a loader that hands them out for the file
- * pipelines/plugins.fake, so that plans can be tested without any shared object. */
+ * pipelines/use/plugins.fake, so that plans can be tested without any shared object. */
 #ifndef CADENZA_TEST_PIPELINE_PLUGINS_H
 #define CADENZA_TEST_PIPELINE_PLUGINS_H
 

@@ -111,4 +111,8 @@ void cdz_result_write_json(const cdz_result *result, cdz_buf *out);
 /* A model's facts as a JSON object (model_info.c). */
 void cdz_weights_write_json(const cdz_weights *weights, cdz_buf *out);
 
+/* cdz_pipeline_load for a file that a request document alone names (plug/consent.h). */
+cdz_status cdz_pipeline_load_for_request(cdz_runtime *runtime, const char *file, cdz_pipeline **out,
+                                         cdz_error *err);
+
 #endif

@@ -1,10 +1,10 @@
 /* config_api.c - generation configs for programs: cdz_config_open and what goes with it. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/write.h"
 #include "config/config_file.h"
 
 static cdz_status no_memory(cdz_error *err)
@@ -352,28 +352,6 @@ cdz_status cdz_config_json(const cdz_config *config, bool all, char **json, cdz_
     return status;
 }
 
-static cdz_status io_error(const char *path, cdz_error *err)
-{
-    return cdz_err(err, CDZ_E_IO, "%s: %s", path, strerror(errno));
-}
-
-/* Beside the file first, so that a full disk leaves the old one. */
-static cdz_status write_file(const char *path, const char *text, cdz_error *err)
-{
-    char fresh[4096];
-    if (snprintf(fresh, sizeof fresh, "%s.new", path) >= (int)sizeof fresh)
-        return cdz_err(err, CDZ_E_USAGE, "%s: the path is too long", path);
-    FILE *file = fopen(fresh, "w");
-    if (!file) return io_error(fresh, err);
-    const bool wrote = fputs(text, file) >= 0;
-    if (fclose(file) != 0 || !wrote || rename(fresh, path) != 0) {
-        cdz_status status = io_error(path, err);
-        remove(fresh);
-        return status;
-    }
-    return CDZ_OK;
-}
-
 cdz_status cdz_config_save(const cdz_config *config, const char *path, cdz_error *err)
 {
     char inside[4096], *json;
@@ -385,7 +363,7 @@ cdz_status cdz_config_save(const cdz_config *config, const char *path, cdz_error
     cdz_status status = cdz_config_validate(config, true, NULL, err);
     if (status != CDZ_OK) return cdz_err_prefix(err, "not saved");
     CDZ_TRY(cdz_config_json(config, false, &json, err));
-    status = write_file(path, json, err);
+    status = cdz_write_whole(path, json, strlen(json), CDZ_WRITE_SYNC, err);
     cdz_free(json);
     return status;
 }

@@ -339,6 +339,13 @@ cdz_status cdz_pipeline_load(cdz_runtime *runtime, const char *file, cdz_pipelin
         runtime, cdz_pipeline_create_from_file(runtime->registry, file, out, err), out, err);
 }
 
+cdz_status cdz_pipeline_load_for_request(cdz_runtime *runtime, const char *file, cdz_pipeline **out,
+                                         cdz_error *err)
+{
+    return with_model_keys(
+        runtime, cdz_pipeline_create_for_request(runtime->registry, file, out, err), out, err);
+}
+
 cdz_status cdz_pipeline_parse(cdz_runtime *runtime, const char *text, size_t len, const char *name,
                               cdz_pipeline **out, cdz_error *err)
 {

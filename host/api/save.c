@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "api/api.h"
 #include "base/json.h"
+#include "base/write.h"
 #include "load/npy.h"
 
 /* A tensor to be written. */
@@ -27,10 +27,11 @@ typedef struct saving {
     int64_t *sequences;               /* (rows, sequences_shape[1]) */
     uint64_t sequences_shape[2];
     const char *path;
-    FILE *file;
+    cdz_writer file;
     cdz_buf header;
     uint64_t at; /* bytes of data so far */
     bool (*put)(struct saving *s, const item *what);
+    cdz_error *err; /* of writing; memory is told at the end */
 } saving;
 
 static const struct {
@@ -166,8 +167,8 @@ static bool put_header(saving *s, const item *it)
 
 static bool put_values(saving *s, const item *it)
 {
-    const size_t n = n_bytes(it);
-    return n == 0 || fwrite(it->data, 1, n, s->file) == n;
+    cdz_write(&s->file, it->data, n_bytes(it));
+    return cdz_write_check(&s->file, s->err) == CDZ_OK;
 }
 
 static bool write_tensors(saving *s)
@@ -181,52 +182,46 @@ static bool write_tensors(saving *s)
     unsigned char size[8];
     for (int i = 0; i < 8; i++) size[i] = (unsigned char)(s->header.len >> (8 * i) & 255);
     s->put = put_values;
-    return fwrite(size, 1, 8, s->file) == 8 &&
-           fwrite(s->header.data, 1, s->header.len, s->file) == s->header.len && each(s);
+    cdz_write(&s->file, size, sizeof size);
+    cdz_write(&s->file, s->header.data, s->header.len);
+    return each(s);
 }
 
-/* Whole or not at all. */
 static bool save_file(saving *s)
 {
-    cdz_buf fresh = {0};
-    cdz_buf_printf(&fresh, "%s.%ld.part", s->path, (long)getpid());
-    bool good = !fresh.failed;
-    if (good) s->file = fopen(fresh.data, "wbe");
-    good = good && s->file && write_tensors(s);
-    if (s->file && fclose(s->file) != 0) good = false;
-    if (good) good = rename(fresh.data, s->path) == 0;
-    if (!good && s->file) {
-        const int reason = errno;
-        remove(fresh.data);
-        errno = reason;
-    }
-    cdz_buf_free(&fresh);
-    return good;
+    if (cdz_write_begin(&s->file, s->path, 0, s->err) != CDZ_OK) return false;
+    if (write_tensors(s)) return cdz_write_finish(&s->file, s->err) == CDZ_OK;
+    cdz_write_drop(&s->file);
+    return false;
 }
 
 /* --- a folder of arrays --------------------------------------------------------------------------------------------- */
 
 static bool put_array(saving *s, const item *it)
 {
-    cdz_buf path = {0};
+    cdz_buf path = {0}, header = {0};
     cdz_buf_printf(&path, "%s/", s->path);
     for (const char *c = it->name; *c; c++) cdz_buf_putc(&path, *c == '/' ? '.' : *c);
     cdz_buf_puts(&path, ".npy");
-    s->file = path.failed ? NULL : fopen(path.data, "wbe");
+    cdz_npy_put_header(&header, types[it->type].npy, it->shape, it->n_dims);
+    bool good =
+        !path.failed && !header.failed && cdz_write_begin(&s->file, path.data, 0, s->err) == CDZ_OK;
+    if (good) {
+        cdz_write(&s->file, header.data, header.len);
+        cdz_write(&s->file, it->data, n_bytes(it));
+        good = cdz_write_finish(&s->file, s->err) == CDZ_OK;
+    }
     cdz_buf_free(&path);
-    if (!s->file) return false;
-    bool good = cdz_npy_write_header(s->file, types[it->type].npy, it->shape, it->n_dims) &&
-                put_values(s, it);
-    if (fclose(s->file) != 0) good = false;
+    cdz_buf_free(&header);
     return good;
 }
 
 static bool save_folder(saving *s)
 {
     s->put = put_array;
-    if (mkdir(s->path, 0777) != 0 && errno != EEXIST) return false;
-    errno = 0;
-    return each(s);
+    if (mkdir(s->path, 0777) == 0 || errno == EEXIST) return each(s);
+    (void)cdz_err(s->err, CDZ_E_IO, "%s: cannot be written: %s", s->path, strerror(errno));
+    return false;
 }
 
 static bool names_folder(const char *path)
@@ -238,13 +233,11 @@ static bool names_folder(const char *path)
 
 cdz_status cdz_result_save(const cdz_result *result, const char *path, cdz_error *err)
 {
-    saving s = {.whole = result, .path = path};
-    const bool folder = names_folder(path);
-    errno = 0;
-    const bool good = folder ? save_folder(&s) : save_file(&s);
-    const int reason = errno;
+    cdz_error own = {0};
+    saving s = {.whole = result, .path = path, .err = &own};
+    const bool good = names_folder(path) ? save_folder(&s) : save_file(&s);
     cdz_buf_free(&s.header);
     if (good) return CDZ_OK;
-    return cdz_err(err, CDZ_E_IO, "%s: cannot be written: %s", path,
-                   reason ? strerror(reason) : "out of memory");
+    if (own.code != CDZ_OK) return cdz_err(err, own.code, "%s", own.text);
+    return cdz_err(err, CDZ_E_NOMEM, "%s: cannot be written: out of memory", path);
 }

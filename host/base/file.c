@@ -192,19 +192,46 @@ static cdz_status read_growing(int fd, const char *path, size_t expected, size_t
     return CDZ_OK;
 }
 
+static cdz_status read_whole(int fd, const struct stat *info, const char *path, size_t max_bytes,
+                             char **text, size_t *len, cdz_error *err)
+{
+    if (max_bytes > SIZE_MAX - 2) max_bytes = SIZE_MAX - 2;
+    if ((uint64_t)info->st_size > max_bytes)
+        return cdz_err(err, CDZ_E_LIMIT, "%s: has %lld bytes, the limit is %zu", path,
+                       (long long)info->st_size, max_bytes);
+    return read_growing(fd, path, (size_t)info->st_size, max_bytes, text, len, err);
+}
+
 cdz_status cdz_file_read(const char *path, size_t max_bytes, char **text, size_t *len,
                          cdz_error *err)
 {
     struct stat info;
     int fd;
-    if (max_bytes > SIZE_MAX - 2) max_bytes = SIZE_MAX - 2;
     CDZ_TRY(open_regular(path, &fd, &info, err));
-    cdz_status st = CDZ_OK;
-    if ((uint64_t)info.st_size > max_bytes)
-        st = cdz_err(err, CDZ_E_LIMIT, "%s: has %lld bytes, the limit is %zu", path,
-                     (long long)info.st_size, max_bytes);
-    else
-        st = read_growing(fd, path, (size_t)info.st_size, max_bytes, text, len, err);
+    const cdz_status st = read_whole(fd, &info, path, max_bytes, text, len, err);
     close(fd);
     return st;
+}
+
+cdz_status cdz_file_read_fd(int fd, const char *path, size_t max_bytes, char **text, size_t *len,
+                            cdz_error *err)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0 || lseek(fd, 0, SEEK_SET) != 0) return open_error(path, errno, err);
+    return read_whole(fd, &info, path, max_bytes, text, len, err);
+}
+
+cdz_status cdz_file_open(const char *path, int *fd, char **real, cdz_error *err)
+{
+    struct stat open_one, named;
+    CDZ_TRY(open_regular(path, fd, &open_one, err));
+    *real = realpath(path, NULL);
+    if (*real && stat(*real, &named) == 0 && named.st_dev == open_one.st_dev &&
+        named.st_ino == open_one.st_ino)
+        return CDZ_OK;
+    free(*real);
+    *real = NULL;
+    close(*fd);
+    *fd = -1;
+    return cdz_err(err, CDZ_E_IO, "%s: became another file while it was opened; try again", path);
 }

@@ -43,4 +43,11 @@ cdz_status cdz_file_read_at(const cdz_file *file, uint64_t offset, void *to, siz
 cdz_status cdz_file_read(const char *path, size_t max_bytes, char **text, size_t *len,
                          cdz_error *err);
 
+/* Opens a regular file and says where it lies, links followed (*real: free it): what is decided about one is about the
+ * other. Close *fd. */
+cdz_status cdz_file_open(const char *path, int *fd, char **real, cdz_error *err);
+/* The whole of an open file as cdz_file_read has it, from its beginning; path is for sentences. */
+cdz_status cdz_file_read_fd(int fd, const char *path, size_t max_bytes, char **text, size_t *len,
+                            cdz_error *err);
+
 #endif

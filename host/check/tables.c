@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/write.h"
+
 enum { V = CDZ_TABLE_VOCAB, HIDDEN = 16, WIDE = 24, HEADS = 2, LAYERS = 2, PATH = 96 };
 
 static const char config[] =
@@ -57,11 +59,11 @@ static bool put_file(const char *folder, const char *name, const void *head, siz
 {
     char path[PATH];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "wbe");
-    if (!file) return false;
-    bool good = fwrite(head, 1, head_len, file) == head_len;
-    good = good && fwrite(tail, 1, tail_len, file) == tail_len;
-    return (fclose(file) == 0) & good;
+    cdz_writer w;
+    if (cdz_write_begin(&w, path, CDZ_WRITE_NEW, NULL) != CDZ_OK) return false;
+    cdz_write(&w, head, head_len);
+    cdz_write(&w, tail, tail_len);
+    return cdz_write_finish(&w, NULL) == CDZ_OK;
 }
 
 static bool put_weights(const char *folder, uint64_t seed, double sharpness)

@@ -11,8 +11,10 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/write.h"
 #include "cli/cmd_run.h"
 #include "cli/drafts.h"
+#include "cli/places.h"
 
 enum { WINDOW = 512 };
 static const size_t max_line = (size_t)64 << 20;
@@ -360,8 +362,9 @@ static bool is_answer(const char *line, size_t len)
 /* Counts the answers that stand in the output, and cuts off what follows them. */
 static bool keep_answers(batch *b)
 {
+    const int out = fileno(b->out);
     FILE *file = fopen(b->options->output, "rbe");
-    if (!file) return errno == ENOENT; /* nothing has been answered yet */
+    if (!file) return false;
     char *line = NULL;
     size_t cap = 0;
     off_t end = 0;
@@ -372,25 +375,34 @@ static bool keep_answers(batch *b)
     const bool read = !ferror(file);
     free(line);
     fclose(file);
-    return read && truncate(b->options->output, end) == 0;
+    return read && ftruncate(out, end) == 0 && lseek(out, end, SEEK_SET) == end;
 }
 
 /* --- the files -------------------------------------------------------------------------------------------------- */
 
+/* Answers are written as they come, for who follows the file. */
+static cdz_status open_output(batch *b, cdz_error *err)
+{
+    const char *path = b->options->output;
+    const int input = fileno(b->in);
+    b->out = stdout;
+    if (!path) return CDZ_OK;
+    CDZ_TRY(cdz_cli_check_place(&b->options->common, path, NULL, 0, err));
+    CDZ_TRY(cdz_write_grow(path, b->options->resume, &input, 1, &b->out, err));
+    if (b->out == stdout || !b->options->resume || keep_answers(b)) return CDZ_OK;
+    return cdz_err(err, CDZ_E_IO, "%s: its answers cannot be kept: %s", path, strerror(errno));
+}
+
 static int open_files(batch *b)
 {
     const cdz_run_options *o = b->options;
+    cdz_error err = {0};
     b->in = strcmp(o->input, "-") == 0 ? stdin : fopen(o->input, "rbe");
     if (!b->in) {
         cdz_cli_say("%s: cannot be opened: %s", o->input, strerror(errno));
         return CDZ_EXIT_FAILURE;
     }
-    const bool kept = !o->resume || keep_answers(b);
-    b->out = !kept ? NULL : o->output ? fopen(o->output, o->resume ? "abe" : "wbe") : stdout;
-    if (!b->out) {
-        cdz_cli_say("%s: cannot be written: %s", o->output, strerror(errno));
-        return CDZ_EXIT_FAILURE;
-    }
+    if (open_output(b, &err) != CDZ_OK) return cdz_cli_fail(&err);
     b->show_progress = isatty(STDERR_FILENO) && !isatty(fileno(b->out));
     if (b->show_progress) b->n_lines = count_lines(b->in);
     b->began_at = cdz_now_s();
@@ -399,17 +411,13 @@ static int open_files(batch *b)
 
 static int close_files(batch *b)
 {
-    int status = CDZ_EXIT_OK;
     if (b->in && b->in != stdin) fclose(b->in);
-    if (b->out && (b->out == stdout ? fflush(b->out) : fclose(b->out)) != 0 && !b->write_errno)
-        b->write_errno = errno;
-    if (b->write_errno) {
-        cdz_cli_say("%s: cannot be written: %s",
-                    b->options->output ? b->options->output : "standard output",
-                    strerror(b->write_errno));
-        status = CDZ_EXIT_FAILURE;
-    }
-    return status;
+    /* Standard output is told of at the program's end, as every command's. */
+    const bool own = b->out && b->out != stdout;
+    if (own && fclose(b->out) != 0 && !b->write_errno) b->write_errno = errno;
+    if (own && b->write_errno)
+        cdz_cli_say("%s: cannot be written: %s", b->options->output, strerror(b->write_errno));
+    return b->write_errno ? CDZ_EXIT_FAILURE : CDZ_EXIT_OK;
 }
 
 int cdz_run_batch(const cdz_run_options *options, cdz_session *session)

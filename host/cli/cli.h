@@ -161,7 +161,8 @@ cdz_cli_log *cdz_cli_log_for(const cdz_cli_options *options);
 /* Opens all three with progress on a terminal; on failure says why and returns the exit status, else 0. */
 int cdz_session_open(const cdz_cli_options *options, cdz_session *session);
 void cdz_session_close(cdz_session *session);
-/* A pipeline as the options say (file, settings, custom generate), or with another file instead of theirs. */
+/* A pipeline as the options say (file, settings, custom generate), or with another file, which a request document named,
+ * instead of theirs. */
 cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_options *options,
                                 const char *file, cdz_pipeline **out, cdz_error *err);
 /* With --dev its files are watched; this lets go of both. NULL is fine. */

@@ -7,8 +7,10 @@
 #include "api/api.h"
 #include "base/clock.h"
 #include "base/machine_memory.h"
+#include "base/write.h"
 #include "cli/bench_report.h"
 #include "cli/cli.h"
+#include "cli/places.h"
 #include "config/environment.h"
 #include "run/limits.h"
 
@@ -388,13 +390,9 @@ static cdz_status prepare(bench *b, const options *o, cdz_error *err)
 
 static int write_file(const char *path, const cdz_buf *text)
 {
-    FILE *file = fopen(path, "wbe");
-    bool good = file && fwrite(text->data, 1, text->len, file) == text->len;
-    const int why = errno;
-    if (file && fclose(file) != 0) good = false;
-    if (good) return CDZ_EXIT_OK;
-    cdz_cli_say("%s: cannot be written: %s", path, strerror(why));
-    return CDZ_EXIT_FAILURE;
+    cdz_error err = {0};
+    const cdz_status st = cdz_write_whole(path, text->data, text->len, 0, &err);
+    return st == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
 }
 
 static int hand_out(const bench *b, const char *json)
@@ -417,14 +415,14 @@ static int hand_out(const bench *b, const char *json)
 }
 
 /* Before minutes of measuring. */
-static bool may_write(const char *path)
+static bool may_write(const options *o)
 {
-    char folder[4096] = ".";
-    const char *slash = strrchr(path, '/');
-    if (strcmp(path, "-") == 0 || access(path, W_OK) == 0) return true;
-    if (slash) snprintf(folder, sizeof folder, "%.*s/", (int)(slash - path), path);
-    if (errno == ENOENT && access(folder, W_OK) == 0) return true;
-    cdz_cli_say("%s: cannot be written: %s", path, strerror(errno));
+    cdz_error err = {0};
+    if (strcmp(o->json, "-") == 0) return true;
+    if (cdz_cli_check_place(&o->common, o->json, NULL, 0, &err) == CDZ_OK &&
+        cdz_write_may(o->json, 0, &err) == CDZ_OK)
+        return true;
+    (void)cdz_cli_fail(&err);
     return false;
 }
 
@@ -451,8 +449,7 @@ int cdz_cmd_bench(int argc, char **argv)
     cdz_session session;
     int status = CDZ_EXIT_USAGE;
     if (take_options(argc, argv, &o, &status)) {
-        status =
-            o.json && !may_write(o.json) ? CDZ_EXIT_FAILURE : cdz_session_open(&o.common, &session);
+        status = o.json && !may_write(&o) ? CDZ_EXIT_FAILURE : cdz_session_open(&o.common, &session);
         if (status == CDZ_EXIT_OK) {
             status = run_bench(&o, &session);
             cdz_session_close(&session);

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "base/write.h"
 #include "cli/chat.h"
 #include "cli/cli.h"
+#include "cli/places.h"
 
 static const char help[] =
     "usage: cadenza chat [MODEL] [options]\n"
@@ -312,13 +314,14 @@ static void command_save(chat *c, const char *path)
         cdz_buf_putc(&out, '}');
     }
     cdz_buf_puts(&out, "\n]\n");
-    FILE *file = path[0] && !out.failed ? fopen(path, "wbe") : NULL;
-    bool written = file && fwrite(out.data, 1, out.len, file) == out.len;
-    if (file && fclose(file) != 0) written = false;
+    cdz_error err = {0};
     if (!path[0])
         cdz_cli_say("/save: expected a file name");
-    else if (!written)
-        cdz_cli_say("%s: cannot be written: %s", path, strerror(errno));
+    else if (out.failed)
+        cdz_cli_say("%s: out of memory", path);
+    else if (cdz_cli_check_place(&c->options, path, NULL, 0, &err) != CDZ_OK ||
+             cdz_write_whole(path, out.data, out.len, 0, &err) != CDZ_OK)
+        (void)cdz_cli_fail(&err);
     cdz_buf_free(&out);
 }
 

@@ -5,11 +5,14 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/api.h"
 #include "base/json.h"
+#include "base/write.h"
 #include "cli/drafts.h"
+#include "cli/places.h"
 
 static const char help[] =
     "usage: cadenza run [MODEL] [-p TEXT | --messages FILE | --ids 1,2,3 | --request FILE | --input FILE]\n"
@@ -322,16 +325,18 @@ static cdz_status open_draft(const cdz_run_options *o, cdz_session *session, con
     return status;
 }
 
-/* Will the outputs have a place? Better said before the answer than after it. */
-static bool has_place(const char *path, cdz_arena *arena)
+/* Will the outputs have a place? Better said before the answer than after it. A folder may have to be made. */
+static int check_outputs(const cdz_run_options *o)
 {
-    size_t len = strlen(path);
-    while (len > 1 && path[len - 1] == '/') len--;
-    const char *bare = cdz_arena_strndup(arena, path, len);
-    const char *folder = bare ? cdz_cli_folder_of(bare, arena) : NULL;
-    if (folder && access(folder, W_OK) == 0) return true;
-    cdz_cli_say("%s: cannot be written: %s", path, folder ? strerror(errno) : "out of memory");
-    return false;
+    const char *path = o->outputs, *const others[] = {o->request, o->messages};
+    struct stat s;
+    cdz_error err = {0};
+    const size_t n = path ? strlen(path) : 0;
+    if (n == 0) return CDZ_EXIT_OK;
+    if (path[n - 1] == '/' || (stat(path, &s) == 0 && S_ISDIR(s.st_mode))) return CDZ_EXIT_OK;
+    cdz_status st = cdz_cli_check_place(&o->common, path, others, 2, &err);
+    if (st == CDZ_OK) st = cdz_write_may(path, 0, &err);
+    return st == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
 }
 
 static int run_one(const cdz_run_options *o, cdz_session *session)
@@ -340,8 +345,8 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     stream out = {.session = session};
     cdz_drafts drafts = {0};
     cdz_arena arena = {0};
-    int status =
-        o->outputs && !has_place(o->outputs, &arena) ? CDZ_EXIT_FAILURE : read_prompt(o, &p);
+    int status = check_outputs(o);
+    if (status == CDZ_EXIT_OK) status = read_prompt(o, &p);
     if (status != CDZ_EXIT_OK) {
         free_prompt(&p);
         cdz_arena_free(&arena);
@@ -378,10 +383,6 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     if (result && !o->json) cdz_cli_say_warnings(&o->common, result);
     if (run == CDZ_E_DEADLINE && result) run = CDZ_OK; /* --timeout: the answer is what it has */
     status = run == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
-    if (fflush(stdout) != 0 && status == CDZ_EXIT_OK) {
-        cdz_cli_say("standard output: %s", strerror(errno));
-        status = CDZ_EXIT_FAILURE;
-    }
     cdz_result_free(result);
     cdz_drafts_close(&drafts);
     free_prompt(&p);

@@ -139,8 +139,7 @@ static cdz_status answer(tokenize_job *job, const char *value, size_t len, bool 
         CDZ_TRY(write_ids(job, json ? parsed.string : value, json ? parsed.len : len, err));
     cdz_buf_putc(&job->line, '\n');
     if (job->line.failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the answer");
-    if (fwrite(job->line.data, 1, job->line.len, stdout) != job->line.len)
-        return cdz_err(err, CDZ_E_IO, "standard output: %s", strerror(errno));
+    (void)fwrite(job->line.data, 1, job->line.len, stdout); /* checked at the program's end */
     return CDZ_OK;
 }
 
@@ -167,14 +166,14 @@ static int answer_lines(tokenize_job *job)
     ssize_t len;
     cdz_error err = {0};
     int status = CDZ_EXIT_OK;
-    while (status == CDZ_EXIT_OK && (len = getline(&line, &cap, stdin)) > 0) {
+    while (status == CDZ_EXIT_OK && !ferror(stdout) && (len = getline(&line, &cap, stdin)) > 0) {
         number++;
         if (line[len - 1] == '\n') len--;
         if (answer(job, line, (size_t)len, true, &err) != CDZ_OK)
             status = say_wrong("standard input", number, &err);
     }
     free(line);
-    if (status == CDZ_EXIT_OK && !feof(stdin)) {
+    if (status == CDZ_EXIT_OK && !ferror(stdout) && !feof(stdin)) {
         cdz_cli_say("standard input: line %zu cannot be read: %s", number + 1, strerror(errno));
         status = CDZ_EXIT_FAILURE;
     }
@@ -206,10 +205,6 @@ static int tokenize(tokenize_job *job)
     if (cdz_tokenizer_open(folder, &job->tok, &err) != CDZ_OK) return cdz_cli_fail(&err);
     job->scratch = cdz_token_scratch_new();
     int status = job->jsonl && !job->text ? answer_lines(job) : answer_whole(job);
-    if (fflush(stdout) != 0 && status == CDZ_EXIT_OK) {
-        cdz_cli_say("standard output: %s", strerror(errno));
-        status = CDZ_EXIT_FAILURE;
-    }
     cdz_token_scratch_free(job->scratch);
     cdz_tokenizer_free(job->tok);
     cdz_encoding_free(&job->encoding);

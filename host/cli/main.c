@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/crash.h"
+#include "cli/streams.h"
 #include "config/environment.h"
 
 static const struct {
@@ -40,7 +41,9 @@ static void print_help(void)
     size_t n;
     const cdz_env_variable *variables = cdz_env_variables(&n);
     for (size_t i = 0; i < n; i++) printf("  %-20s %s\n", variables[i].name, variables[i].help);
-    puts("\nExit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n\nExamples:\n"
+    puts("\nExit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n"
+         "Output that cannot be written is a failure; a reader that goes away (`| head`) ends the "
+         "program.\n\nExamples:\n"
          "  cadenza run -p 'river (noun): a'\n"
          "  cadenza chat\n"
          "  cadenza run my-model --pipeline story.ini -p 'Once upon a time'\n"
@@ -77,7 +80,7 @@ static int help_with(char *word)
     return cdz_cmd_plugin(3, of_plugin);
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     if (argc < 2) {
         print_help();
@@ -99,4 +102,10 @@ int main(int argc, char **argv)
         cdz_cli_tell_crashes();
     }
     return commands[i].run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    cdz_cli_begin_streams();
+    return cdz_cli_end_streams(run_command(argc, argv));
 }

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/write.h"
 #include "cli/cli.h"
 #include "plug/check.h"
 
@@ -43,9 +44,13 @@ static cdz_status make_renaming(const char *kind, const char *name, const char *
         snprintf(out->id, sizeof out->id, "org.example.%s", name);
     for (char *c = out->id; !id && *c; c++)
         if (*c == '_') *c = '-';
-    if (id && (strlen(id) >= sizeof out->id || !cdz_plugin_id_ok(id)))
+    if (id && cdz_plugin_id_ok(id) && !strchr(id, '.'))
         return cdz_err(err, CDZ_E_USAGE,
-                       "plugin new: --id %.80s: expected 1 to 64 of a-z 0-9 . _ -", id);
+                       "plugin new: --id %s: ids without a dot are the built-in plugins'; expected "
+                       "one as org.example.%s",
+                       id, id);
+    if (id && (strlen(id) >= sizeof out->id || !cdz_plugin_id_ok(id)))
+        return cdz_err(err, CDZ_E_USAGE, "plugin new: --id %.80s: expected " CDZ_PLUGIN_ID_IS, id);
     return CDZ_OK;
 }
 
@@ -65,16 +70,6 @@ static void put_renamed(cdz_buf *out, const char *text, const renaming *r)
     }
 }
 
-static cdz_status write_file(const char *path, const cdz_buf *text, cdz_error *err)
-{
-    if (text->failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
-    FILE *file = fopen(path, "wxe");
-    if (!file) return cdz_err(err, CDZ_E_IO, "%s: %s", path, strerror(errno));
-    const bool written = fwrite(text->data, 1, text->len, file) == text->len;
-    if (fclose(file) == 0 && written) return CDZ_OK;
-    return cdz_err(err, CDZ_E_IO, "%s: %s", path, strerror(errno));
-}
-
 static cdz_status copy_file(const char *from_folder, const char *to_folder, const char *name,
                             const renaming *r, cdz_error *err)
 {
@@ -89,7 +84,8 @@ static cdz_status copy_file(const char *from_folder, const char *to_folder, cons
                         : cdz_file_read(from.data, MAX_FILE_BYTES, &content, &len, err);
     if (st == CDZ_OK) {
         put_renamed(&text, content, r);
-        st = write_file(to.data, &text, err);
+        st = text.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory")
+                         : cdz_write_whole(to.data, text.data, text.len, CDZ_WRITE_NEW, err);
     }
     free(content);
     cdz_buf_free(&from);

@@ -6,8 +6,10 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/write.h"
 #include "check/check.h"
 #include "cli/cli.h"
+#include "cli/places.h"
 #include "cli/plugin_path.h"
 #include "config/environment.h"
 #include "plug/places.h"
@@ -139,13 +141,7 @@ static cdz_status write_junit(const settings *s, const cdz_check_report *report,
     if (!s->junit) return CDZ_OK;
     cdz_check_write_junit(report, &s->check, &text);
     cdz_status st = text.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory") : CDZ_OK;
-    FILE *file = st == CDZ_OK ? fopen(s->junit, "we") : NULL;
-    if (st == CDZ_OK && !file) st = cdz_err(err, CDZ_E_IO, "%s: %s", s->junit, strerror(errno));
-    if (file) {
-        const bool whole = fwrite(text.data, 1, text.len, file) == text.len;
-        if (fclose(file) != 0 || !whole)
-            st = cdz_err(err, CDZ_E_IO, "%s: %s", s->junit, strerror(errno));
-    }
+    if (st == CDZ_OK) st = cdz_write_whole(s->junit, text.data, text.len, 0, err);
     cdz_buf_free(&text);
     return st;
 }
@@ -249,6 +245,11 @@ static int act(settings *s, int n, char **words)
     if (s->list) return list_checks();
     if (n != 1) return cdz_cli_misuse("plugin test", "expected one plugin: a path or an id");
     s->check.what = words[0];
+    cdz_error err = {0};
+    const cdz_cli_options read = {.model = words[0]}; /* a file or folder, if it is a path */
+    cdz_status st = s->junit ? cdz_cli_check_place(&read, s->junit, NULL, 0, &err) : CDZ_OK;
+    if (st == CDZ_OK && s->junit) st = cdz_write_may(s->junit, 0, &err);
+    if (st != CDZ_OK) return cdz_cli_fail(&err);
     if (!s->seeded && getrandom(&s->check.seed, sizeof s->check.seed, 0) < 0) s->check.seed = 1;
     if (!s->seeded) s->check.seed %= 1000000000; /* short enough to type */
     return run_checks(s);

@@ -69,7 +69,11 @@ cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_option
                                 const char *file, cdz_pipeline **out, cdz_error *err)
 {
     cdz_pipeline *pipeline;
-    CDZ_TRY(cdz_pipeline_load(session->runtime, file ? file : options->pipeline, &pipeline, err));
+    const bool typed = !file || (options->pipeline && strcmp(file, options->pipeline) == 0);
+    if (typed)
+        CDZ_TRY(cdz_pipeline_load(session->runtime, options->pipeline, &pipeline, err));
+    else
+        CDZ_TRY(cdz_pipeline_load_for_request(session->runtime, file, &pipeline, err));
     cdz_status status = CDZ_OK;
     if (options->custom_generate)
         status = cdz_pipeline_custom_generate(pipeline, options->custom_generate, err);

@@ -88,13 +88,21 @@ static cdz_status find_id(cdz_linker *l, uint32_t kind, const char *id, where pl
     if (place == HERE)
         CDZ_TRY(cdz_registry_find(l->registry, kind, id, out, why));
     else
-        CDZ_TRY(cdz_registry_isolate(l->registry, kind, id, false, place == ELSEWHERE, out, why));
+        CDZ_TRY(cdz_registry_isolate(l->registry, CDZ_BY_USER, kind, id, false, place == ELSEWHERE,
+                                     out, why));
     if (!l->newest) return CDZ_OK;
     const cdz_status st = cdz_registry_check_newest(l->registry, out->module, why);
     if (st == CDZ_OK) return CDZ_OK;
     cdz_module_release(out->module);
     *out = (cdz_plugin_ref){0};
     return st;
+}
+
+/* What stands on the command line is the user's word, whatever pipeline it goes with. */
+static cdz_namer namer_of(const cdz_linker *l, const cdz_origin *origin)
+{
+    const bool typed = !l->sources->of_request || origin->source == CDZ_SOURCE_COMMAND;
+    return typed ? CDZ_BY_USER : CDZ_BY_REQUEST;
 }
 
 /* spec as written at origin. */
@@ -105,8 +113,9 @@ static cdz_status find_plugin(cdz_linker *l, uint32_t kind, const char *spec, wh
     if (!path) return find_id(l, kind, spec, place, out, why);
     const char *full = cdz_sources_path(&l->link->arena, origin, path);
     if (!full) return cdz_linker_nomem(l);
-    if (place == HERE) return cdz_registry_load(l->registry, full, kind, out, why);
-    return cdz_registry_isolate(l->registry, kind, full, true, place == ELSEWHERE, out, why);
+    const cdz_namer by = namer_of(l, origin);
+    if (place == HERE) return cdz_registry_load_for(l->registry, by, full, kind, out, why);
+    return cdz_registry_isolate(l->registry, by, kind, full, true, place == ELSEWHERE, out, why);
 }
 
 /* The parameters of an entry's plugin that follow a generation parameter. */
@@ -357,6 +366,13 @@ static cdz_status link_profile(cdz_linker *l)
 
 /* --- life ------------------------------------------------------------------------------------------------ */
 
+static void warn_hidden(void *user, const char *id, const char *used, const char *hidden)
+{
+    cdz_link *link = user;
+    cdz_warn(&link->warnings, &link->arena, "two plugins have the id '%s': %s is used, %s is not",
+             id, used, hidden);
+}
+
 static cdz_status link_all(cdz_linker *l, const char *strategy)
 {
     CDZ_TRY(cdz_linker_defaults(l));
@@ -370,6 +386,7 @@ static cdz_status link_all(cdz_linker *l, const char *strategy)
     CDZ_TRY(check_chain(l));
     CDZ_TRY(cdz_linker_phases(l));
     CDZ_TRY(link_profile(l));
+    cdz_registry_collisions(l->registry, warn_hidden, l->link);
     return cdz_linker_settings(l);
 }
 

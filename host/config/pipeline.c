@@ -69,6 +69,15 @@ cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *pat
     return finish(p, out, err);
 }
 
+cdz_status cdz_pipeline_create_for_request(cdz_registry *registry, const char *path,
+                                           cdz_pipeline **out, cdz_error *err)
+{
+    cdz_pipeline *p = new_pipeline(registry, path);
+    if (!p) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    p->of_request = true;
+    return finish(p, out, err);
+}
+
 /* Under the lock: may the pipeline still change? */
 static cdz_status check_open(const cdz_pipeline *p, cdz_error *err)
 {

@@ -75,6 +75,10 @@ cdz_status cdz_pipeline_create(cdz_registry *registry, const char *text, size_t 
                                const char *name, cdz_pipeline **out, cdz_error *err);
 cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *path,
                                          cdz_pipeline **out, cdz_error *err);
+/* The same for a file that a request document alone names: what it names by a path is not on the user's word
+ * (plug/consent.h). */
+cdz_status cdz_pipeline_create_for_request(cdz_registry *registry, const char *path,
+                                           cdz_pipeline **out, cdz_error *err);
 /* A key of [model] as it is written now, and where; NULL: nothing is said of it. Memory is the pipeline's, while it is not
  * changed. */
 const char *cdz_pipeline_model_key(const cdz_pipeline *pipeline, cdz_model_key key,

@@ -34,6 +34,7 @@ struct cdz_pipeline {
     const char *name;
     const char *text; /* (len) what it was made from; NULL: the file `name` */
     size_t len;
+    bool of_request; /* named by a request document alone */
     cdz_override *overrides, **overrides_end;
     const char *strategy; /* --custom-generate, or NULL */
 

@@ -30,6 +30,7 @@ static cdz_status read_sources(cdz_pipeline *p, cdz_edition *edition, cdz_error 
     if (plugins) sources->profiles = cdz_arena_printf(sources->arena, "%s/profiles", plugins);
     if (plugins && !sources->profiles)
         return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", p->name);
+    sources->of_request = p->of_request;
     if (p->text)
         CDZ_TRY(cdz_sources_read(sources, p->text, p->len, p->name, err));
     else

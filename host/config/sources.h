@@ -34,6 +34,7 @@ typedef struct cdz_sources {
     cdz_other_name *names;
     uint32_t n_names, cap_names;
     const cdz_written *model[CDZ_N_MODEL_KEYS]; /* NULL: not said */
+    bool of_request;                            /* the file was named by a request document alone */
     const char *profiles; /* folder of the profiles that `use` may name; NULL: none but hf */
 } cdz_sources;
 

@@ -281,7 +281,7 @@ static cdz_status gguf_to_gguf(conversion *c)
 static cdz_status work(conversion *c)
 {
     const bool file = cdz_gguf_is(c->o->in);
-    CDZ_TRY(cdz_target_begin(&c->target, c->o->out, !c->o->to_gguf, c->o->force, c->err));
+    CDZ_TRY(cdz_target_begin(&c->target, c->o->out, !c->o->to_gguf, c->o->force, c->o->in, c->err));
     CDZ_TRY(!file ? folder_to_gguf(c) : c->o->to_gguf ? gguf_to_gguf(c) : gguf_to_folder(c));
     return cdz_target_finish(&c->target, c->err);
 }

@@ -37,8 +37,7 @@ static cdz_status write_all(const cdz_out_tensors *tensors, const cdz_buf *head,
     return CDZ_OK;
 }
 
-cdz_status cdz_safetensors_write(const cdz_target *target, const cdz_out_tensors *tensors,
-                                 cdz_out *out)
+cdz_status cdz_safetensors_write(cdz_target *target, const cdz_out_tensors *tensors, cdz_out *out)
 {
     cdz_buf head = {0};
     uint64_t at = 0;
@@ -97,7 +96,7 @@ static void put_members(object *o, const cdz_json *members)
     }
 }
 
-static cdz_status put_file(const cdz_target *target, const char *name, object *o, cdz_error *err)
+static cdz_status put_file(cdz_target *target, const char *name, object *o, cdz_error *err)
 {
     cdz_buf_puts(&o->text, o->text.len ? "\n}\n" : "{}\n");
     const cdz_status st = o->text.failed
@@ -186,7 +185,7 @@ static void put_rest(object *o, const cdz_arch *a, const char *dtype)
 }
 
 /* Without one in the file, the ids that config.json has. */
-static cdz_status write_generation(const cdz_target *target, const cdz_weights *w, cdz_error *err)
+static cdz_status write_generation(cdz_target *target, const cdz_weights *w, cdz_error *err)
 {
     static const char *const ids[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
     object o = {{0}};
@@ -201,7 +200,7 @@ static cdz_status write_generation(const cdz_target *target, const cdz_weights *
     return put_file(target, "generation_config.json", &o, err);
 }
 
-cdz_status cdz_folder_configs(const cdz_target *target, const cdz_weights *w, const char *dtype,
+cdz_status cdz_folder_configs(cdz_target *target, const cdz_weights *w, const char *dtype,
                               cdz_error *err)
 {
     object o = {{0}};
@@ -214,8 +213,7 @@ cdz_status cdz_folder_configs(const cdz_target *target, const cdz_weights *w, co
 /* --- tokenizer ----------------------------------------------------------------------------- */
 
 /* The chat template in a file of its own where there is one alone, as folders have it now. */
-static cdz_status write_tokenizer_config(const cdz_target *target, const cdz_buf *text,
-                                         cdz_error *err)
+static cdz_status write_tokenizer_config(cdz_target *target, const cdz_buf *text, cdz_error *err)
 {
     cdz_arena arena = {0};
     cdz_json root;
@@ -241,7 +239,7 @@ static cdz_status write_tokenizer_config(const cdz_target *target, const cdz_buf
     return st;
 }
 
-cdz_status cdz_folder_tokenizer(const cdz_target *target, const cdz_gguf *gguf, cdz_error *err)
+cdz_status cdz_folder_tokenizer(cdz_target *target, const cdz_gguf *gguf, cdz_error *err)
 {
     cdz_buf text = {0};
     cdz_error why = {0};

@@ -37,32 +37,46 @@ static cdz_status check_free(const cdz_target *t, bool force, cdz_error *err)
                    folder ? "an empty folder" : "a file");
 }
 
-cdz_status cdz_target_begin(cdz_target *t, const char *path, bool folder, bool force, cdz_error *err)
+static cdz_status begin_folder(cdz_target *t, cdz_error *err)
+{
+    return cdz_write_folder_beside(t->path, &t->temp, err);
+}
+
+static cdz_status begin_file(cdz_target *t, cdz_error *err)
+{
+    char at[64];
+    CDZ_TRY(cdz_write_begin(&t->writer, t->path, CDZ_WRITE_SYNC, err));
+    cdz_write_read_at(&t->writer, at, sizeof at);
+    t->temp = strdup(at);
+    return t->temp ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", t->path);
+}
+
+cdz_status cdz_target_begin(cdz_target *t, const char *path, bool folder, bool force,
+                            const char *input, cdz_error *err)
 {
     *t = (cdz_target){.path = strdup(path), .folder = folder};
     if (!t->path) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
     for (size_t n = strlen(t->path); n > 1 && t->path[n - 1] == '/'; n--) t->path[n - 1] = '\0';
     CDZ_TRY(check_free(t, force, err));
-    char *temp = joined(t->path, ".part-", "XXXXXX");
-    if (!temp) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
-    const int fd = folder ? -1 : mkstemp(temp);
-    const bool made = folder ? mkdtemp(temp) != NULL : fd >= 0;
-    if (fd >= 0) close(fd);
-    if (!made) {
-        const cdz_status st = failed(t->path, err);
-        free(temp);
-        return st;
-    }
-    t->temp = temp;
-    const mode_t mask = umask(0);
-    umask(mask);
-    chmod(temp, (folder ? 0777 : 0666) & ~mask); /* mkstemp gives it to its owner alone */
-    return CDZ_OK;
+    CDZ_TRY(cdz_write_not_over(t->path, input, err));
+    return folder ? begin_folder(t, err) : begin_file(t, err);
+}
+
+/* The folder that holds path. */
+static void sync_around(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *around = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    if (around) cdz_write_sync_folder(around);
+    free(around);
 }
 
 cdz_status cdz_target_finish(cdz_target *t, cdz_error *err)
 {
+    if (!t->folder) return cdz_write_finish(&t->writer, err);
+    cdz_write_sync_folder(t->temp);
     if (rename(t->temp, t->path) != 0) return failed(t->path, err);
+    sync_around(t->path);
     free(t->temp);
     t->temp = NULL;
     return CDZ_OK;
@@ -72,7 +86,8 @@ static void remove_folder(const char *path)
 {
     DIR *dir = opendir(path);
     for (const struct dirent *e; dir && (e = readdir(dir)) != NULL;)
-        if (e->d_name[0] != '.') unlinkat(dirfd(dir), e->d_name, 0);
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            unlinkat(dirfd(dir), e->d_name, 0);
     if (dir) closedir(dir);
     rmdir(path);
 }
@@ -80,7 +95,7 @@ static void remove_folder(const char *path)
 void cdz_target_drop(cdz_target *t)
 {
     if (t->temp && t->folder) remove_folder(t->temp);
-    if (t->temp && !t->folder) unlink(t->temp);
+    cdz_write_drop(&t->writer);
     free(t->temp);
     free(t->path);
     *t = (cdz_target){0};
@@ -88,23 +103,30 @@ void cdz_target_drop(cdz_target *t)
 
 /* --- one file ------------------------------------------------------------------------------ */
 
-cdz_status cdz_out_open(const cdz_target *target, const char *name, cdz_out *out)
+static cdz_status open_inside(const cdz_target *target, const char *name, cdz_out *out)
 {
-    char *path = name ? joined(target->temp, "/", name) : strdup(target->temp);
+    char *path = joined(target->temp, "/", name);
+    if (!path) return cdz_err(out->err, CDZ_E_NOMEM, "%s: out of memory", target->path);
+    const cdz_status st = cdz_write_begin(&out->own, path, CDZ_WRITE_NEW | CDZ_WRITE_SYNC, out->err);
+    free(path);
+    if (st == CDZ_OK) out->writer = &out->own;
+    return st;
+}
+
+cdz_status cdz_out_open(cdz_target *target, const char *name, cdz_out *out)
+{
     out->path = target->path;
     out->at = 0;
-    out->file = path ? fopen(path, name ? "wbxe" : "wbe") : NULL;
-    const cdz_status st = out->file ? CDZ_OK
-                          : path
-                              ? failed(path, out->err)
-                              : cdz_err(out->err, CDZ_E_NOMEM, "%s: out of memory", target->path);
-    free(path);
-    return st;
+    out->writer = NULL;
+    if (name) return open_inside(target, name, out);
+    out->writer = &target->writer;
+    return CDZ_OK;
 }
 
 cdz_status cdz_out_write(cdz_out *out, const void *bytes, size_t n)
 {
-    if (n && fwrite(bytes, 1, n, out->file) != n) return failed(out->path, out->err);
+    cdz_write(out->writer, bytes, n);
+    CDZ_TRY(cdz_write_check(out->writer, out->err));
     out->at += n;
     const cdz_watch *w = out->watch;
     if (w && w->tell && !w->tell(w->user, out->at, out->total))
@@ -122,17 +144,19 @@ cdz_status cdz_out_pad(cdz_out *out, uint64_t alignment)
     return CDZ_OK;
 }
 
+/* A file in a folder has its name there at once; the target itself when it has been read again. */
 cdz_status cdz_out_close(cdz_out *out, cdz_status status)
 {
-    if (!out->file) return status;
-    const bool good = fflush(out->file) == 0 && fsync(fileno(out->file)) == 0;
-    if (status == CDZ_OK && !good) status = failed(out->path, out->err);
-    if (fclose(out->file) != 0 && status == CDZ_OK) status = failed(out->path, out->err);
-    out->file = NULL;
+    cdz_writer *w = out->writer;
+    out->writer = NULL;
+    if (!w) return status;
+    if (w != &out->own) return status == CDZ_OK ? cdz_write_flush(w, out->err) : status;
+    if (status == CDZ_OK) return cdz_write_finish(w, out->err);
+    cdz_write_drop(w);
     return status;
 }
 
-cdz_status cdz_out_text(const cdz_target *target, const char *name, const char *text, size_t len,
+cdz_status cdz_out_text(cdz_target *target, const char *name, const char *text, size_t len,
                         cdz_error *err)
 {
     cdz_out out = {.err = err};

@@ -2,6 +2,7 @@
 #include "load/npy.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,7 +97,7 @@ cdz_status cdz_npy_open(const char *path, cdz_npy *out, cdz_error *err)
     return status;
 }
 
-bool cdz_npy_write_header(FILE *file, const char *type, const uint64_t *shape, uint32_t n_dims)
+void cdz_npy_put_header(cdz_buf *out, const char *type, const uint64_t *shape, uint32_t n_dims)
 {
     char text[256];
     int len =
@@ -110,6 +111,7 @@ bool cdz_npy_write_header(FILE *file, const char *type, const uint64_t *shape, u
     /* Ten bytes, the dictionary, spaces and a newline fill whole 64s: the values begin aligned. */
     const int padded = (10 + len + 1 + 63) / 64 * 64 - 10;
     const unsigned char start[4] = {1, 0, (unsigned char)padded, (unsigned char)(padded >> 8)};
-    return fwrite(magic, 1, MAGIC, file) == MAGIC && fwrite(start, 1, 4, file) == 4 &&
-           fprintf(file, "%s%*s\n", text, padded - len - 1, "") == padded;
+    cdz_buf_add(out, magic, MAGIC);
+    cdz_buf_add(out, start, sizeof start);
+    cdz_buf_printf(out, "%s%*s\n", text, padded - len - 1, "");
 }

@@ -2,8 +2,7 @@
 #ifndef CDZ_HOST_NPY_H
 #define CDZ_HOST_NPY_H
 
-#include <stdio.h>
-
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/file.h"
 
@@ -19,7 +18,7 @@ typedef struct cdz_npy {
 cdz_status cdz_npy_open(const char *path, cdz_npy *out, cdz_error *err);
 void cdz_npy_close(cdz_npy *npy); /* zeroed is fine */
 
-/* The header of an array; its values follow. type: as the format spells it, "<f4". False: the file cannot be written. */
-bool cdz_npy_write_header(FILE *file, const char *type, const uint64_t *shape, uint32_t n_dims);
+/* The header of an array; its values follow. type: as the format spells it, "<f4". */
+void cdz_npy_put_header(cdz_buf *out, const char *type, const uint64_t *shape, uint32_t n_dims);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lua/script.h"
+#include "plug/check.h"
 
 #define PLUGIN   "cadenza.plugin"
 #define MAX_ID   64
@@ -143,15 +144,14 @@ static const char *default_id(lua_State *L, cdz_lua_module *m)
         else if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789._-", *c))
             *c = '-';
     }
+    for (char *c = id + 4; !cdz_plugin_id_ok(id) && *c; c++) /* a file's name may have odd dots */
+        if (*c == '.') *c = '-';
     return id;
 }
 
 static const char *check_id(lua_State *L, const char *id)
 {
-    const size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789._-");
-
-    if (id[n] || n < 1 || n > MAX_ID)
-        luaL_error(L, "id '%s': expected 1 to %d of a-z 0-9 . _ -", id, MAX_ID);
+    if (!cdz_plugin_id_ok(id)) luaL_error(L, "id '%s': expected " CDZ_PLUGIN_ID_IS, id);
     return id;
 }
 

@@ -33,8 +33,28 @@ uint32_t cdz_kind_of_name(const char *name)
 
 bool cdz_plugin_id_ok(const char *id)
 {
-    size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789._-");
-    return id[n] == '\0' && n >= 1 && n <= CDZ_MAX_ID;
+    static const char inner[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
+    const size_t n = strspn(id, inner);
+    if (id[n] != '\0' || n < 1 || n > CDZ_MAX_ID) return false;
+    return !strchr("._-", id[0]) && id[n - 1] != '.' && !strstr(id, "..");
+}
+
+const char *cdz_plugin_id_last(const char *id)
+{
+    const char *dot = strrchr(id, '.');
+    return dot ? dot + 1 : id;
+}
+
+static char folded(char c)
+{
+    return c == '-' ? '_' : c;
+}
+
+bool cdz_plugin_id_alike(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++)
+        if (folded(*a) != folded(*b)) return false;
+    return *a == *b;
 }
 
 bool cdz_plugin_version_ok(const char *version)
@@ -171,9 +191,8 @@ static cdz_status check_names(const char *path, const cdz_native *native, cdz_pl
     if (!text_ok(native, base->id))
         return cdz_err(err, CDZ_E_PLUGIN, "%s: a %s has no id", path, cdz_kind_name(base->kind));
     if (!cdz_plugin_id_ok(base->id))
-        return cdz_err(err, CDZ_E_PLUGIN,
-                       "%s: '%.80s' is no plugin id; expected 1 to %u of a-z 0-9 . _ -", path,
-                       base->id, CDZ_MAX_ID);
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: '%.80s' is no plugin id; expected " CDZ_PLUGIN_ID_IS,
+                       path, base->id);
     if (!text_ok(native, base->version) || !cdz_plugin_version_ok(base->version))
         return cdz_err(err, CDZ_E_PLUGIN, "%s: '%s' has no version; expected one as \"1.0.0\"",
                        path, base->id);

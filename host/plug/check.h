@@ -28,7 +28,14 @@ typedef union cdz_descriptor {
 /* "processor", "criterion", "strategy", "drafter", "observer", "loader"; NULL for anything else. */
 const char *cdz_kind_name(uint32_t kind);
 uint32_t cdz_kind_of_name(const char *name); /* 0: no such kind */
-bool cdz_plugin_id_ok(const char *id);       /* [a-z0-9._-]{1,64} */
+/* An id: a-z 0-9 . _ -, at most CDZ_MAX_ID of them, a letter or digit first, dots between others alone, and no file's name
+ * (x.so, x.lua). Checked wherever one comes in. */
+bool cdz_plugin_id_ok(const char *id);
+#define CDZ_PLUGIN_ID_IS                                                                           \
+    "1 to 64 of a-z 0-9 . _ -, a letter or digit first, single dots between others"
+/* Whether two ids mean the same, - and _ being alike. */
+bool cdz_plugin_id_alike(const char *a, const char *b);
+const char *cdz_plugin_id_last(const char *id); /* what follows its last dot; all of it without one */
 bool cdz_plugin_version_ok(const char *version);
 
 /* Reads the entry of an opened object: magic, versions, size, fingerprint, plugin list. out: the checked copy. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "config/create_host.h"
@@ -93,15 +94,23 @@ static cdz_status read_package(cdz_loaded *l, const char *path, cdz_error *err)
     return st;
 }
 
-cdz_status cdz_loaded_read(const cdz_loader *loader, const char *path, cdz_loaded **out,
+static cdz_status read_entry(cdz_loaded *l, const char *path, int fd, cdz_error *err)
+{
+    size_t len = 0;
+    if (!describe(l, path, &l->file)) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    CDZ_TRY(cdz_file_read_fd(fd, path, limit_of(l->loader), &l->bytes, &len, err));
+    l->file.bytes = l->bytes;
+    l->file.len = len;
+    return CDZ_OK;
+}
+
+cdz_status cdz_loaded_read(const cdz_loader *loader, const char *path, int fd, cdz_loaded **out,
                            cdz_error *err)
 {
     cdz_loaded *l = calloc(1, sizeof *l);
     if (!l) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
     l->loader = loader;
-    cdz_status st = describe(l, path, &l->file)
-                        ? read_bytes(path, limit_of(loader), &l->file, &l->bytes, err)
-                        : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    cdz_status st = read_entry(l, path, fd, err);
     if (st == CDZ_OK) st = read_package(l, path, err);
     if (st == CDZ_OK)
         *out = l;
@@ -153,8 +162,14 @@ cdz_status cdz_loaded_open(const cdz_loader *loader, const char *path, cdz_loade
                            cdz_error *err)
 {
     cdz_loaded *l = NULL;
-    CDZ_TRY(cdz_loaded_read(loader, path, &l, err));
-    cdz_status st = cdz_loaded_start(l, err);
+    char *real = NULL;
+    int fd;
+    CDZ_TRY(cdz_file_open(path, &fd, &real, err));
+    cdz_status st = cdz_loaded_read(loader, path, fd, &l, err);
+    free(real);
+    close(fd);
+    if (st != CDZ_OK) return st;
+    st = cdz_loaded_start(l, err);
     if (st == CDZ_OK)
         *out = l;
     else

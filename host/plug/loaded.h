@@ -11,8 +11,8 @@
 
 typedef struct cdz_loaded cdz_loaded;
 
-/* Reads path, a regular file, and what its package lists. loader: outlives what is opened. */
-cdz_status cdz_loaded_read(const cdz_loader *loader, const char *path, cdz_loaded **out,
+/* Reads fd, a regular file of that path, and what its package lists. loader: outlives what is opened. */
+cdz_status cdz_loaded_read(const cdz_loader *loader, const char *path, int fd, cdz_loaded **out,
                            cdz_error *err);
 /* What was read, until it is opened. */
 const cdz_plugin_file *cdz_loaded_source(const cdz_loaded *loaded);

@@ -1,5 +1,5 @@
-/* lock_write.c - cadenza.lock replaced as a whole. The new text is written beside it under a name that only one process
- * can make, so two that add at once cannot lose each other's pins, and renamed over it once it is on the disk. */
+/* lock_write.c - cadenza.lock replaced as a whole, by one process at a time: two that add at once cannot lose each other's
+ * pins. */
 #include "plug/lock_write.h"
 
 #include <errno.h>
@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/write.h"
 #include "plug/check.h"
 
 /* "dir" of "dir/file", "." without one; the arena's. */
@@ -33,42 +35,32 @@ bool cdz_make_folders(char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-static cdz_status hold(cdz_lock_edit *edit, const char *path, cdz_error *err)
+/* Of the folder: the lock is another file after each change. A file system that cannot hold folders goes without. */
+static cdz_status hold(const char *path, int *fd, cdz_error *err)
 {
-    cdz_arena *arena = &edit->lock.arena;
-    char *folder = folder_of(arena, path);
-    edit->held = cdz_arena_printf(arena, "%s.new", path);
-    if (!folder || !edit->held) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
-    if (!cdz_make_folders(folder)) return cdz_err(err, CDZ_E_IO, "%s: %s", folder, strerror(errno));
-    edit->fd = open(edit->held, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (edit->fd >= 0) return CDZ_OK;
-    const bool busy = errno == EEXIST;
-    cdz_status st =
-        busy
-            ? cdz_err(err, CDZ_E_STATE,
-                      "%s is there: another cadenza is changing %s; if none runs, delete that file",
-                      edit->held, path)
-            : cdz_err(err, CDZ_E_IO, "%s: %s", edit->held, strerror(errno));
-    edit->held = NULL;
+    cdz_arena arena = {0};
+    char *folder = folder_of(&arena, path);
+    cdz_status st = folder ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    if (st == CDZ_OK &&
+        (!cdz_make_folders(folder) || (*fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0))
+        st = cdz_err(err, CDZ_E_IO, "%s: %s", folder, strerror(errno));
+    if (st == CDZ_OK && flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        st = cdz_err(err, CDZ_E_STATE, "%s: another cadenza is changing it; try again", path);
+    cdz_arena_free(&arena);
     return st;
 }
 
 static cdz_status begin_at(const char *path, cdz_lock_edit *out, cdz_error *err)
 {
     cdz_lock_edit edit = {.fd = -1};
-    cdz_lock read = {0};
-    cdz_status st = hold(&edit, path, err);
-    if (st == CDZ_OK) st = cdz_lock_read(path, &read, err);
-    if (st != CDZ_OK) {
+    cdz_status st = hold(path, &edit.fd, err);
+    if (st == CDZ_OK) st = cdz_write_may(path, 0, err);
+    if (st == CDZ_OK) st = cdz_lock_read(path, &edit.lock, err);
+    if (st == CDZ_OK)
+        *out = edit;
+    else
         cdz_lock_edit_abort(&edit);
-        return st;
-    }
-    const char *held = cdz_arena_strdup(&read.arena, edit.held);
-    cdz_lock_free(&edit.lock);
-    *out = (cdz_lock_edit){.lock = read, .held = held, .fd = edit.fd};
-    if (held) return CDZ_OK;
-    cdz_lock_edit_abort(out);
-    return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+    return st;
 }
 
 /* A symbolic link stays one: what it leads to is replaced. */
@@ -83,17 +75,11 @@ cdz_status cdz_lock_edit_begin(const char *path, cdz_lock_edit *out, cdz_error *
     return st;
 }
 
-static void end_edit(cdz_lock_edit *edit)
+void cdz_lock_edit_abort(cdz_lock_edit *edit)
 {
     if (edit->fd >= 0) close(edit->fd);
     cdz_lock_free(&edit->lock);
     *edit = (cdz_lock_edit){.fd = -1};
-}
-
-void cdz_lock_edit_abort(cdz_lock_edit *edit)
-{
-    if (edit->held) unlink(edit->held);
-    end_edit(edit);
 }
 
 /* --- the text ----------------------------------------------------------------------------------------------- */
@@ -125,44 +111,14 @@ static void put_lock(const cdz_lock *lock, cdz_buf *out)
     }
 }
 
-static bool write_all(int fd, const char *data, size_t len)
-{
-    while (len > 0) {
-        const ssize_t n = write(fd, data, len);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        data += n;
-        len -= (size_t)n;
-    }
-    return fsync(fd) == 0;
-}
-
-static void sync_folder(const char *folder)
-{
-    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    (void)fsync(fd);
-    close(fd);
-}
-
 cdz_status cdz_lock_edit_commit(cdz_lock_edit *edit, cdz_error *err)
 {
     cdz_buf text = {0};
-    cdz_lock *lock = &edit->lock;
-    cdz_status st = CDZ_OK;
-    put_lock(lock, &text);
-    if (text.failed)
-        st = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", lock->path);
-    else if (!write_all(edit->fd, text.data, text.len) || rename(edit->held, lock->path) != 0)
-        st = cdz_err(err, CDZ_E_IO, "%s: %s", lock->path, strerror(errno));
+    put_lock(&edit->lock, &text);
+    const cdz_status st =
+        text.failed ? cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", edit->lock.path)
+                    : cdz_write_whole(edit->lock.path, text.data, text.len, CDZ_WRITE_SYNC, err);
     cdz_buf_free(&text);
-    if (st != CDZ_OK) {
-        cdz_lock_edit_abort(edit);
-        return st;
-    }
-    edit->held = NULL;
-    const char *folder = folder_of(&lock->arena, lock->path);
-    if (folder) sync_folder(folder);
-    end_edit(edit);
-    return CDZ_OK;
+    cdz_lock_edit_abort(edit);
+    return st;
 }

@@ -6,16 +6,15 @@
 
 /* A lock held for a change. Zeroed: nothing held. */
 typedef struct cdz_lock_edit {
-    cdz_lock lock;    /* change this one */
-    const char *held; /* the new file beside it, which keeps others out; the lock's arena's */
-    int fd;
+    cdz_lock lock; /* change this one */
+    int fd;        /* the folder, which is held against others; below 0: nothing */
 } cdz_lock_edit;
 
 /* Reads path for a change; its folder is made when it is missing. CDZ_E_STATE while another process changes it. */
 cdz_status cdz_lock_edit_begin(const char *path, cdz_lock_edit *out, cdz_error *err);
 /* The new file replaces the old one by rename, after it has reached the disk; frees in every case. */
 cdz_status cdz_lock_edit_commit(cdz_lock_edit *edit, cdz_error *err);
-void cdz_lock_edit_abort(cdz_lock_edit *edit); /* leaves the old file; zeroed is fine */
+void cdz_lock_edit_abort(cdz_lock_edit *edit); /* leaves the old file */
 
 /* mkdir -p, for the user alone; false with errno. path is written to, and as it was afterwards. */
 bool cdz_make_folders(char *path);

@@ -105,7 +105,7 @@ static cdz_status check_values(const reader *r)
         key key;
         bool (*ok)(const char *text);
         const char *expected;
-    } rules[] = {{KEY_ID, cdz_plugin_id_ok, "1 to 64 of a-z 0-9 . _ -"},
+    } rules[] = {{KEY_ID, cdz_plugin_id_ok, CDZ_PLUGIN_ID_IS},
                  {KEY_VERSION, cdz_plugin_version_ok, "one as 1.0.0"},
                  {KEY_KIND, kind_ok, "processor, criterion, strategy, drafter, observer or loader"},
                  {KEY_SHA256, cdz_sha256_is_hex, "64 hexadecimal digits"},

@@ -191,7 +191,7 @@ cdz_status cdz_module_check_hash(const cdz_module_source *source, cdz_error *err
     char *bytes = NULL;
     size_t len = 0;
     if (!is_promised(source)) return CDZ_OK;
-    CDZ_TRY(cdz_file_read(source->path, MAX_FILE_BYTES, &bytes, &len, err));
+    CDZ_TRY(cdz_file_read_fd(source->fd, source->path, MAX_FILE_BYTES, &bytes, &len, err));
     cdz_status st = compare_hash(source, bytes, len, err);
     free(bytes);
     return st;
@@ -203,7 +203,7 @@ static cdz_status open_native(cdz_module *module, const cdz_module_source *sourc
     char *bytes = NULL;
     size_t len = 0;
     cdz_entry entry;
-    CDZ_TRY(cdz_file_read(source->path, MAX_FILE_BYTES, &bytes, &len, err));
+    CDZ_TRY(cdz_file_read_fd(source->fd, source->path, MAX_FILE_BYTES, &bytes, &len, err));
     cdz_status st = compare_hash(source, bytes, len, err);
     if (st == CDZ_OK) st = cdz_native_open(source->path, bytes, len, &module->native, err);
     free(bytes);
@@ -219,7 +219,7 @@ static cdz_status open_isolated(cdz_module *module, const cdz_module_source *sou
     char *bytes = NULL;
     size_t len = 0;
     uint32_t n = 0;
-    CDZ_TRY(cdz_file_read(source->path, MAX_FILE_BYTES, &bytes, &len, err));
+    CDZ_TRY(cdz_file_read_fd(source->fd, source->path, MAX_FILE_BYTES, &bytes, &len, err));
     cdz_status st = compare_hash(source, bytes, len, err);
     if (st == CDZ_OK)
         st = cdz_isolate_open(source->path, bytes, len, source->worker, &module->isolate, &plugins,
@@ -263,7 +263,7 @@ static cdz_status open_with_loader(cdz_module *module, const cdz_module_source *
     uint32_t n = 0;
     module->opener = source->opener;
     cdz_module_retain(module->opener.module);
-    CDZ_TRY(cdz_loaded_read(module->opener.loader, source->path, &module->loaded, err));
+    CDZ_TRY(cdz_loaded_read(module->opener.loader, source->path, source->fd, &module->loaded, err));
     const cdz_plugin_file *file = cdz_loaded_source(module->loaded);
     CDZ_TRY(compare_hash(source, file->bytes, (size_t)file->len, err));
     CDZ_TRY(compare_more(source, file, err));
@@ -305,7 +305,7 @@ cdz_status cdz_module_open(const cdz_module_source *source, cdz_module **out, cd
 {
     struct stat s;
     cdz_module *module = NULL;
-    if (stat(source->path, &s) != 0)
+    if (fstat(source->fd, &s) != 0)
         return cdz_err(err, CDZ_E_NOT_FOUND, "%s: no such file", source->path);
     CDZ_TRY(new_module(source->path, source->origin, &module, err));
     module->id = file_id(&s);

@@ -24,7 +24,8 @@ typedef struct cdz_opener {
 } cdz_opener;
 
 typedef struct cdz_module_source {
-    const char *path;   /* regular file */
+    const char *path;   /* regular file, for sentences and its name */
+    int fd;             /* the file: what was decided about is what is opened; the caller's */
     const char *origin; /* constant memory */
     cdz_opener opener;
     const char *worker; /* the program to open a shared object in; NULL: opened here */

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/write.h"
 #include "plug/lock_write.h"
 
 /* --- reading ------------------------------------------------------------------------------------------------ */
@@ -94,28 +94,17 @@ bool cdz_package_matches(const cdz_package *package, const cdz_pin *pin)
 
 /* --- writing ------------------------------------------------------------------------------------------------ */
 
-static cdz_status write_file(int folder, const cdz_package_file *f, const char *path, cdz_error *err)
-{
-    const int fd = openat(folder, f->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (!file) {
-        if (fd >= 0) close(fd);
-        return cdz_err(err, CDZ_E_IO, "%s/%s: %s", path, f->name, strerror(errno));
-    }
-    bool ok = fwrite(f->bytes, 1, f->len, file) == f->len && fflush(file) == 0 && fsync(fd) == 0;
-    ok = fclose(file) == 0 && ok;
-    if (ok) return CDZ_OK;
-    return cdz_err(err, CDZ_E_IO, "%s/%s: %s", path, f->name, strerror(errno));
-}
-
 static cdz_status write_files(const cdz_package *package, const char *path, cdz_error *err)
 {
-    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) return cdz_err(err, CDZ_E_IO, "%s: %s", path, strerror(errno));
     cdz_status st = CDZ_OK;
-    for (uint32_t i = 0; st == CDZ_OK && i < package->n_files; i++)
-        st = write_file(folder, &package->files[i], path, err);
-    close(folder);
+    for (uint32_t i = 0; st == CDZ_OK && i < package->n_files; i++) {
+        const cdz_package_file *f = &package->files[i];
+        cdz_arena arena = {0};
+        const char *at = cdz_arena_printf(&arena, "%s/%s", path, f->name);
+        st = at ? cdz_write_whole(at, f->bytes, f->len, CDZ_WRITE_NEW | CDZ_WRITE_SYNC, err)
+                : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", path);
+        cdz_arena_free(&arena);
+    }
     return st;
 }
 

@@ -18,7 +18,8 @@ const char *cdz_rank_name(cdz_rank rank)
     static const char *const names[] = {[CDZ_RANK_NAMED] = "named by the user",
                                         [CDZ_RANK_PATH] = "path",
                                         [CDZ_RANK_USER] = "user folder",
-                                        [CDZ_RANK_BUILTIN] = "built-in"};
+                                        [CDZ_RANK_BUILTIN] = "built-in",
+                                        [CDZ_RANK_REQUEST] = "named by a request"};
     return names[rank];
 }
 
@@ -141,6 +142,7 @@ bool cdz_registry_find_known(const cdz_registry *r, uint32_t kind, const char *i
                              cdz_plugin_ref *out)
 {
     for (size_t i = 0; i < r->n_entries; i++) {
+        if (r->entries[i].rank == CDZ_RANK_REQUEST) continue;
         const cdz_plugin_base *base = cdz_module_find(r->entries[i].module, kind, id);
         if (!base) continue;
         *out = (cdz_plugin_ref){.base = base, .module = r->entries[i].module};
@@ -221,6 +223,44 @@ cdz_status cdz_registry_not_found(const cdz_registry *r, uint32_t kind, const ch
                    id, refusals);
 }
 
+/* The k-th plugin of an entry when `id` may stand for it. */
+static const char *stands_for(const cdz_known *e, uint32_t k, uint32_t kind, const char *id)
+{
+    const cdz_plugin_base *base = cdz_module_plugin(e->module, k);
+    const bool meant =
+        (kind == 0 || base->kind == kind) && cdz_plugin_id_alike(id, cdz_plugin_id_last(base->id));
+    return meant ? base->id : NULL;
+}
+
+/* Several ids are named in the sentence, the first few of them. */
+cdz_status cdz_registry_full_id(const cdz_registry *r, uint32_t kind, const char **id,
+                                cdz_error *err)
+{
+    cdz_plugin_ref exact;
+    const char *only = NULL;
+    cdz_buf several = {0};
+    if (cdz_registry_find_known(r, kind, *id, &exact)) return CDZ_OK;
+    for (size_t i = 0; i < r->n_entries; i++) {
+        const cdz_known *e = &r->entries[i];
+        const uint32_t n =
+            e->module && e->rank != CDZ_RANK_REQUEST ? cdz_module_count(e->module) : 0;
+        for (uint32_t k = 0; k < n; k++) {
+            const char *full = stands_for(e, k, kind, *id);
+            if (!full || (only && strcmp(full, only) == 0)) continue;
+            if (only && several.len == 0) cdz_buf_puts(&several, only);
+            if (only && several.len < 400) cdz_buf_printf(&several, " or %s", full);
+            only = full;
+        }
+    }
+    cdz_status st = CDZ_OK;
+    if (several.len)
+        st = cdz_err(err, CDZ_E_USAGE, "'%s' may be %s; write which", *id, several.data);
+    else if (only)
+        *id = only;
+    cdz_buf_free(&several);
+    return st;
+}
+
 cdz_status cdz_registry_find(cdz_registry *registry, uint32_t kind, const char *id,
                              cdz_plugin_ref *out, cdz_error *err)
 {
@@ -229,6 +269,7 @@ cdz_status cdz_registry_find(cdz_registry *registry, uint32_t kind, const char *
     pthread_mutex_lock(&registry->lock);
     if (!cdz_registry_find_known(registry, kind, id, &ref)) {
         st = cdz_registry_scan_all(registry, err);
+        if (st == CDZ_OK) st = cdz_registry_full_id(registry, kind, &id, err);
         if (st == CDZ_OK && !cdz_registry_find_known(registry, kind, id, &ref))
             st = cdz_registry_not_found(registry, kind, id, err);
     }
@@ -243,9 +284,16 @@ cdz_status cdz_registry_find(cdz_registry *registry, uint32_t kind, const char *
 cdz_status cdz_registry_load(cdz_registry *registry, const char *path, uint32_t kind,
                              cdz_plugin_ref *out, cdz_error *err)
 {
+    return cdz_registry_load_for(registry, CDZ_BY_USER, path, kind, out, err);
+}
+
+cdz_status cdz_registry_load_for(cdz_registry *registry, cdz_namer by, const char *path,
+                                 uint32_t kind, cdz_plugin_ref *out, cdz_error *err)
+{
+    const cdz_rank rank = by == CDZ_BY_USER ? CDZ_RANK_NAMED : CDZ_RANK_REQUEST;
     cdz_module *module = NULL;
     pthread_mutex_lock(&registry->lock);
-    cdz_status st = cdz_registry_load_path(registry, path, &module, err);
+    cdz_status st = cdz_registry_load_path(registry, rank, path, &module, err);
     if (st == CDZ_OK && out) {
         const cdz_plugin_base *base = cdz_module_find(module, kind, NULL);
         if (base) {
@@ -259,6 +307,31 @@ cdz_status cdz_registry_load(cdz_registry *registry, const char *path, uint32_t 
     }
     pthread_mutex_unlock(&registry->lock);
     return st;
+}
+
+/* --- collisions ---------------------------------------------------------------------------------------------- */
+
+static void tell_hidden(const cdz_registry *r, const cdz_known *e, cdz_collision_visit *visit,
+                        void *user)
+{
+    for (uint32_t k = 0; k < cdz_module_count(e->module); k++) {
+        const cdz_plugin_base *base = cdz_module_plugin(e->module, k);
+        cdz_plugin_ref first = {0};
+        if (!cdz_registry_find_known(r, base->kind, base->id, &first) || first.base == base)
+            continue;
+        if (strcmp(cdz_module_path(first.module), cdz_module_path(e->module)) != 0)
+            visit(user, base->id, cdz_module_path(first.module), cdz_module_path(e->module));
+    }
+}
+
+void cdz_registry_collisions(cdz_registry *registry, cdz_collision_visit *visit, void *user)
+{
+    pthread_mutex_lock(&registry->lock);
+    for (size_t i = 0; i < registry->n_entries; i++) {
+        const cdz_known *e = &registry->entries[i];
+        if (e->module && e->rank != CDZ_RANK_REQUEST) tell_hidden(registry, e, visit, user);
+    }
+    pthread_mutex_unlock(&registry->lock);
 }
 
 /* --- listing ---------------------------------------------------------------------------------------------- */

@@ -4,15 +4,15 @@
  * one, linked in) or from a package folder with plugin.ini that names one of these. Loaders are plugins like any other:
  * the packages of the directories that are loaders are known before the other files there are looked at, and when a file
  * comes that nobody takes. Ids are looked up in discovery order, first wins: files the user named, the
- * search path, the user's own directory, the built-in directory. Naming a file is consent to run it; native code merely
- * found is loaded when a cadenza.lock pins its bytes (plug/trust.h), and directories that anyone may write to are not
- * looked into. In a model's folder nothing native is loaded, whoever names it.
+ * search path, the user's own directory, the built-in directory. What may run is plug/consent.h's; directories that anyone
+ * may write to are not looked into.
  * Thread: every function may be called from any thread; the registry's lock serialises them. */
 #ifndef CDZ_HOST_REGISTRY_H
 #define CDZ_HOST_REGISTRY_H
 
 #include "base/error.h"
 #include "cadenza/plugin.h"
+#include "plug/consent.h"
 
 typedef struct cdz_registry cdz_registry;
 /* One loaded file, reference-counted; unloaded with its last reference. */
@@ -52,15 +52,22 @@ bool cdz_registry_takes(cdz_registry *registry, const char *ending, size_t n);
 cdz_status cdz_registry_load(cdz_registry *registry, const char *path, uint32_t kind,
                              cdz_plugin_ref *out, cdz_error *err);
 
-/* Finds a plugin by id, of any kind when kind is 0; retained. CDZ_E_NOT_FOUND with the nearest known id in the sentence. */
+/* The same on the word of another: what a request alone names is nobody else's, and found by no id. */
+cdz_status cdz_registry_load_for(cdz_registry *registry, cdz_namer by, const char *path,
+                                 uint32_t kind, cdz_plugin_ref *out, cdz_error *err);
+
+/* Finds a plugin by id, of any kind when kind is 0; retained. An id that nobody has means the one whose last part it is, -
+ * and _ being alike ("trace" is org.cadenza.trace); CDZ_E_USAGE when that are several. CDZ_E_NOT_FOUND with the nearest
+ * known id in the sentence. */
 cdz_status cdz_registry_find(cdz_registry *registry, uint32_t kind, const char *id,
                              cdz_plugin_ref *out, cdz_error *err);
 
 /* isolation = process: the plugin of an id, or of a file or package (is_path), in a process of its own; retained. Native
  * code found in a directory needs no pin for it. asked: what cannot be isolated (a script, another kind) is refused; else
- * that, and what is built in, is found or loaded as ever. */
-cdz_status cdz_registry_isolate(cdz_registry *registry, uint32_t kind, const char *what,
-                                bool is_path, bool asked, cdz_plugin_ref *out, cdz_error *err);
+ * that, and what is built in, is found or loaded as ever. by: who named a path. */
+cdz_status cdz_registry_isolate(cdz_registry *registry, cdz_namer by, uint32_t kind,
+                                const char *what, bool is_path, bool asked, cdz_plugin_ref *out,
+                                cdz_error *err);
 
 /* Reads again what is there: files that changed are loaded anew beside the old, directories are searched anew. What fails
  * keeps its old module and is remembered. */
@@ -68,6 +75,10 @@ cdz_status cdz_registry_refresh(cdz_registry *registry, cdz_error *err);
 /* CDZ_OK, or why the newer file of a known module was refused at the last refresh. */
 cdz_status cdz_registry_check_newest(cdz_registry *registry, const cdz_module *module,
                                      cdz_error *err);
+
+/* Calls visit for every plugin that is known and that another of its kind and id, from another file, hides. */
+typedef void cdz_collision_visit(void *user, const char *id, const char *used, const char *hidden);
+void cdz_registry_collisions(cdz_registry *registry, cdz_collision_visit *visit, void *user);
 
 void cdz_module_retain(cdz_module *module);
 void cdz_module_release(cdz_module *module); /* NULL is fine */

@@ -24,7 +24,7 @@ static cdz_status load_again(cdz_registry *r, const char *named, cdz_error *err)
     char *path = strdup(named);
     if (!path) return cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
     cdz_status st = CDZ_OK;
-    if (cdz_registry_load_path(r, path, &module, &why) != CDZ_OK)
+    if (cdz_registry_load_path(r, CDZ_RANK_NAMED, path, &module, &why) != CDZ_OK)
         st = cdz_registry_remember(r, path, CDZ_RANK_NAMED, NULL, &why, err);
     free(path);
     return st;

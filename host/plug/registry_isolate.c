@@ -1,10 +1,10 @@
 /* registry_isolate.c - plugins for a process of their own: what may be one, found or named, pinned or not. */
 #include "plug/registry_state.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "plug/locate.h"
 
@@ -25,17 +25,18 @@ static cdz_status open_isolated(cdz_registry *r, const char *path, const cdz_fou
                                 .worker = cdz_locate_worker(&arena, r->builtin_dir),
                                 .sha256 = from->manifest ? from->manifest->sha256 : NULL,
                                 .pinned = from->pinned};
-    char *canonical = realpath(path, NULL);
+    char *canonical = NULL;
     cdz_status st = CDZ_OK;
-    if (!canonical)
-        st = cdz_err(err, CDZ_E_NOT_FOUND, "%s: %s", path, strerror(errno));
-    else if (!source.worker)
+    if (!source.worker)
         st = cdz_err(err, CDZ_E_UNSUPPORTED, "%s: isolation = process: no cadenza-worker", path);
-    else if (from->rank != CDZ_RANK_BUILTIN)
-        st = cdz_trust_model_folder(canonical, true, false, err);
-    if (st == CDZ_OK)
+    else
+        st = cdz_registry_open_claimed(r, path, from, CDZ_CODE_ISOLATED, &source.fd, &canonical,
+                                       err);
+    if (st == CDZ_OK) {
         st = cdz_isolated_open(&r->isolated, &source, canonical, from->manifest, out, err);
-    free(canonical);
+        close(source.fd);
+        free(canonical);
+    }
     cdz_arena_free(&arena);
     return st;
 }
@@ -49,7 +50,7 @@ static cdz_status isolate_package(cdz_registry *r, const isolable *what, cdz_mod
     cdz_found from = {.named = what->path, .rank = what->rank, .manifest = &manifest};
     cdz_status st = CDZ_OK;
     if (what->rank == CDZ_RANK_PATH || what->rank == CDZ_RANK_USER)
-        st = cdz_trust_package(&r->trust, what->path, &manifest, false, &from.pinned, err);
+        st = cdz_trust_package(&r->trust, what->path, &manifest, &from.pinned, err);
     if (st == CDZ_OK) st = open_isolated(r, manifest.entry_path, &from, out, err);
     cdz_manifest_free(&manifest);
     return st;
@@ -88,11 +89,20 @@ static bool find_isolable(cdz_registry *r, uint32_t kind, const char *id, isolab
         const cdz_known *e = &r->entries[i];
         const bool meant = e->module ? cdz_module_find(e->module, kind, id) != NULL
                                      : e->id && strcmp(e->id, id) == 0 && says_kind(e->path, kind);
-        if (!meant) continue;
+        if (!meant || e->rank == CDZ_RANK_REQUEST) continue;
         *out = isolable_at(r, e->path, e->rank);
         return true;
     }
     return false;
+}
+
+static cdz_status look_up(cdz_registry *r, uint32_t kind, const char **id, isolable *out,
+                          cdz_error *err)
+{
+    if (find_isolable(r, kind, *id, out)) return CDZ_OK;
+    CDZ_TRY(cdz_registry_full_id(r, kind, id, err));
+    if (find_isolable(r, kind, *id, out)) return CDZ_OK;
+    return cdz_registry_not_found(r, kind, *id, err);
 }
 
 static cdz_status isolate(cdz_registry *r, uint32_t kind, const isolable *what, const char *id,
@@ -122,21 +132,22 @@ static cdz_status isolate(cdz_registry *r, uint32_t kind, const isolable *what, 
                    what->path, kind ? cdz_kind_name(kind) : "plugin", id ? " " : "", id ? id : "");
 }
 
-cdz_status cdz_registry_isolate(cdz_registry *registry, uint32_t kind, const char *what,
-                                bool is_path, bool asked, cdz_plugin_ref *out, cdz_error *err)
+cdz_status cdz_registry_isolate(cdz_registry *registry, cdz_namer by, uint32_t kind,
+                                const char *what, bool is_path, bool asked, cdz_plugin_ref *out,
+                                cdz_error *err)
 {
+    const cdz_rank rank = by == CDZ_BY_USER ? CDZ_RANK_NAMED : CDZ_RANK_REQUEST;
     isolable found = {.path = what};
     cdz_status st = CDZ_OK;
     pthread_mutex_lock(&registry->lock);
     if (!is_path) st = cdz_registry_scan_all(registry, err);
-    if (is_path) found = isolable_at(registry, what, CDZ_RANK_NAMED);
-    if (st == CDZ_OK && !is_path && !find_isolable(registry, kind, what, &found))
-        st = cdz_registry_not_found(registry, kind, what, err);
+    if (is_path) found = isolable_at(registry, what, rank);
+    if (st == CDZ_OK && !is_path) st = look_up(registry, kind, &what, &found, err);
     const bool here = !asked && (found.opener.loader || found.rank == CDZ_RANK_BUILTIN);
     if (st == CDZ_OK && !here)
         st = isolate(registry, kind, &found, is_path ? NULL : what, out, err);
     pthread_mutex_unlock(&registry->lock);
     if (st != CDZ_OK || !here) return st;
-    return is_path ? cdz_registry_load(registry, what, kind, out, err)
+    return is_path ? cdz_registry_load_for(registry, by, what, kind, out, err)
                    : cdz_registry_find(registry, kind, what, out, err);
 }

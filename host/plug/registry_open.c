@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 
 /* --- from a path to a module ------------------------------------------------------------------------------- */
 
@@ -21,7 +23,8 @@ static const char *ending_of(const char *path)
 static const cdz_known *taker_of(const cdz_registry *r, const char *ending, size_t n)
 {
     for (size_t i = 0; i < r->n_entries; i++)
-        if (r->entries[i].module && cdz_module_loader_of(r->entries[i].module, ending, n))
+        if (r->entries[i].module && r->entries[i].rank != CDZ_RANK_REQUEST &&
+            cdz_module_loader_of(r->entries[i].module, ending, n))
             return &r->entries[i];
     return NULL;
 }
@@ -149,35 +152,103 @@ static cdz_module *module_of_file(const cdz_registry *r, const char *file, const
     return NULL;
 }
 
-/* Opens a regular file, or takes the module that is open already; a package's promises are checked either way. */
-static cdz_status open_file(cdz_registry *r, const char *path, const char *canonical,
-                            const cdz_found *from, cdz_module **out, cdz_error *err)
+/* What the user has named already needs no other word. */
+static cdz_namer namer_of(const cdz_registry *r, const char *real, const cdz_found *from)
+{
+    switch (from->rank) {
+    case CDZ_RANK_BUILTIN: return CDZ_BY_PROGRAM;
+    case CDZ_RANK_NAMED: return CDZ_BY_USER;
+    case CDZ_RANK_REQUEST: break;
+    default: return from->pinned.lock ? CDZ_BY_LOCK : CDZ_BY_NOBODY;
+    }
+    for (size_t i = 0; i < r->n_entries; i++)
+        if (r->entries[i].rank == CDZ_RANK_NAMED && r->entries[i].file &&
+            strcmp(r->entries[i].file, real) == 0)
+            return CDZ_BY_USER;
+    return CDZ_BY_REQUEST;
+}
+
+cdz_status cdz_registry_open_claimed(const cdz_registry *r, const char *path, const cdz_found *from,
+                                     cdz_code code, int *fd, char **real, cdz_error *err)
+{
+    CDZ_TRY(cdz_file_open(path, fd, real, err));
+    const cdz_claim claim = {.path = path,
+                             .real = *real,
+                             .package = from->manifest ? from->named : NULL,
+                             .by = namer_of(r, *real, from),
+                             .code = code,
+                             .allow_model_plugins = r->allow_model_plugins};
+    const cdz_status st = cdz_consent(&claim, err);
+    if (st == CDZ_OK) return CDZ_OK;
+    free(*real);
+    close(*fd);
+    return st;
+}
+
+/* Takes the module that is open already; a package's promises are checked either way. */
+static cdz_status open_module(const cdz_registry *r, const cdz_module_source *source,
+                              const char *canonical, cdz_module **out, cdz_error *err)
+{
+    cdz_module *module = module_of_file(r, canonical, source->opener.loader);
+    if (!module) return cdz_module_open(source, out, err);
+    CDZ_TRY(cdz_module_check_hash(source, err));
+    cdz_module_retain(module);
+    *out = module;
+    return CDZ_OK;
+}
+
+/* Whoever named it. */
+static bool is_builtin(const cdz_registry *r, const char *canonical)
+{
+    char *folder = r->builtin_dir ? realpath(r->builtin_dir, NULL) : NULL;
+    const size_t n = folder ? strlen(folder) : 0;
+    const bool within = folder && strncmp(canonical, folder, n) == 0 && canonical[n] == '/';
+    free(folder);
+    return within;
+}
+
+/* Ids without a dot are parameters' names, and what stands for a parameter is the program's. */
+static cdz_status check_ids(const cdz_registry *r, const cdz_found *from, const char *canonical,
+                            const cdz_module *module, cdz_error *err)
+{
+    if (from->rank == CDZ_RANK_BUILTIN || is_builtin(r, canonical)) return CDZ_OK;
+    for (uint32_t i = 0; i < cdz_module_count(module); i++) {
+        const char *id = cdz_module_plugin(module, i)->id;
+        if (!strchr(id, '.'))
+            return cdz_err(err, CDZ_E_PLUGIN,
+                           "%s: its id '%s' has no dot: such ids are the built-in plugins'; call it "
+                           "org.example.%s or the like",
+                           from->named, id, id);
+    }
+    return CDZ_OK;
+}
+
+/* Opens a regular file; *canonical is then where it lies (free it). */
+static cdz_status open_file(cdz_registry *r, const char *path, const cdz_found *from,
+                            char **canonical, cdz_module **out, cdz_error *err)
 {
     const cdz_manifest *manifest = from->manifest;
+    cdz_module *module = NULL;
     cdz_module_source source = {.path = path,
                                 .origin = cdz_rank_name(from->rank),
                                 .sha256 = manifest ? manifest->sha256 : NULL,
                                 .pinned = from->pinned};
     if (!cdz_registry_opener(r, path, &source.opener)) return unknown_file(r, path, err);
-    if (from->rank != CDZ_RANK_BUILTIN)
-        CDZ_TRY(
-            cdz_trust_model_folder(canonical, !source.opener.scripts, r->allow_model_plugins, err));
-    cdz_module *module = module_of_file(r, canonical, source.opener.loader);
-    if (module) {
-        CDZ_TRY(cdz_module_check_hash(&source, err));
-        cdz_module_retain(module);
-    } else {
-        CDZ_TRY(cdz_module_open(&source, &module, err));
-    }
-    cdz_status st = CDZ_OK;
-    if (manifest)
+    const cdz_code code = source.opener.scripts ? CDZ_CODE_SCRIPT : CDZ_CODE_NATIVE;
+    CDZ_TRY(cdz_registry_open_claimed(r, path, from, code, &source.fd, canonical, err));
+    cdz_status st = open_module(r, &source, *canonical, &module, err);
+    close(source.fd);
+    if (st == CDZ_OK && manifest)
         st = cdz_manifest_match(manifest, cdz_module_plugin(module, 0), cdz_module_count(module),
                                 err);
-    if (st == CDZ_OK) st = check_loaders(r, from, canonical, module, err);
-    if (st == CDZ_OK)
+    if (st == CDZ_OK) st = check_ids(r, from, *canonical, module, err);
+    if (st == CDZ_OK) st = check_loaders(r, from, *canonical, module, err);
+    if (st == CDZ_OK) {
         *out = module;
-    else
-        cdz_module_release(module);
+        return CDZ_OK;
+    }
+    cdz_module_release(module);
+    free(*canonical);
     return st;
 }
 
@@ -194,14 +265,9 @@ static const char *pin_of(const cdz_registry *r, const cdz_pinned *pinned)
 cdz_status cdz_registry_load_file(cdz_registry *r, const char *path, const cdz_found *from,
                                   cdz_module **out, cdz_error *err)
 {
-    char *canonical = realpath(path, NULL);
-    if (!canonical) return cdz_err(err, CDZ_E_NOT_FOUND, "%s: %s", path, strerror(errno));
+    char *canonical = NULL;
     cdz_module *module = NULL;
-    cdz_status st = open_file(r, path, canonical, from, &module, err);
-    if (st != CDZ_OK) {
-        free(canonical);
-        return st;
-    }
+    CDZ_TRY(open_file(r, path, from, &canonical, &module, err));
     *out = module;
     cdz_known *old = entry_of_file(r, canonical, from->rank);
     if (old) {
@@ -223,8 +289,9 @@ cdz_status cdz_registry_load_file(cdz_registry *r, const char *path, const cdz_f
     return cdz_registry_insert(r, e, err);
 }
 
-/* A package the user named. A model's folder stands for the package in it. */
-static cdz_status load_package(cdz_registry *r, const char *folder, cdz_module **out, cdz_error *err)
+/* A package that was named. A model's folder stands for the package in it. */
+static cdz_status load_package(cdz_registry *r, cdz_rank rank, const char *folder, cdz_module **out,
+                               cdz_error *err)
 {
     cdz_manifest manifest;
     cdz_arena arena = {0};
@@ -234,7 +301,7 @@ static cdz_status load_package(cdz_registry *r, const char *folder, cdz_module *
         folder = inner;
     if (st == CDZ_OK) st = cdz_manifest_read(folder, &manifest, err);
     if (st == CDZ_OK) {
-        const cdz_found from = {.named = folder, .rank = CDZ_RANK_NAMED, .manifest = &manifest};
+        const cdz_found from = {.named = folder, .rank = rank, .manifest = &manifest};
         st = cdz_registry_load_file(r, manifest.entry_path, &from, out, err);
         cdz_manifest_free(&manifest);
     }
@@ -242,8 +309,8 @@ static cdz_status load_package(cdz_registry *r, const char *folder, cdz_module *
     return st;
 }
 
-cdz_status cdz_registry_load_path(cdz_registry *r, const char *path, cdz_module **out,
-                                  cdz_error *err)
+cdz_status cdz_registry_load_path(cdz_registry *r, cdz_rank rank, const char *path,
+                                  cdz_module **out, cdz_error *err)
 {
     struct stat s;
     if (r->safe_mode)
@@ -251,8 +318,8 @@ cdz_status cdz_registry_load_path(cdz_registry *r, const char *path, cdz_module 
     if (stat(path, &s) != 0)
         return cdz_err(err, CDZ_E_NOT_FOUND, "%s: %s", path,
                        errno == ENOENT ? "no such plugin file or folder" : strerror(errno));
-    if (S_ISDIR(s.st_mode)) return load_package(r, path, out, err);
+    if (S_ISDIR(s.st_mode)) return load_package(r, rank, path, out, err);
     if (!S_ISREG(s.st_mode)) return cdz_err(err, CDZ_E_INPUT, "%s: not a regular file", path);
-    const cdz_found from = {.named = path, .rank = CDZ_RANK_NAMED};
+    const cdz_found from = {.named = path, .rank = rank};
     return cdz_registry_load_file(r, path, &from, out, err);
 }

@@ -31,21 +31,11 @@ cdz_status cdz_registry_remember(cdz_registry *r, const char *path, cdz_rank at_
     return cdz_registry_insert(r, e, err);
 }
 
-/* A bare file has no manifest, so no id before its code runs, and nothing to pin it by. */
-static cdz_status deny_bare(const char *path, cdz_error *why)
-{
-    return cdz_err(why, CDZ_E_DENIED,
-                   "%s: native code found in a directory is not loaded, and only a package folder "
-                   "with a plugin.ini can be pinned; --plugin %s loads it once",
-                   path, path);
-}
-
 /* A package folder in a directory: what it is comes from plugin.ini, before any code. */
 static cdz_status found_package(cdz_registry *r, const char *path, cdz_rank at_rank, char **id,
                                 cdz_error *why)
 {
     cdz_manifest manifest;
-    cdz_opener opener;
     cdz_module *module;
     CDZ_TRY(cdz_manifest_read(path, &manifest, why));
     *id = strdup(manifest.id);
@@ -56,9 +46,7 @@ static cdz_status found_package(cdz_registry *r, const char *path, cdz_rank at_r
         return CDZ_OK;
     }
     if (at_rank != CDZ_RANK_BUILTIN)
-        st = cdz_trust_package(&r->trust, path, &manifest,
-                               cdz_registry_opener(r, manifest.entry, &opener) && !opener.scripts,
-                               &from.pinned, why);
+        st = cdz_trust_package(&r->trust, path, &manifest, &from.pinned, why);
     if (st == CDZ_OK) st = cdz_registry_load_file(r, manifest.entry_path, &from, &module, why);
     cdz_manifest_free(&manifest);
     return st;
@@ -70,7 +58,6 @@ static cdz_status found_file(cdz_registry *r, const char *path, cdz_rank at_rank
     cdz_module *module;
     const cdz_found from = {.named = path, .rank = at_rank};
     if (!cdz_registry_opener(r, path, &opener)) return CDZ_OK;
-    if (at_rank != CDZ_RANK_BUILTIN && !opener.scripts) return deny_bare(path, why);
     return cdz_registry_load_file(r, path, &from, &module, why);
 }
 

@@ -13,8 +13,14 @@
 #include "plug/module.h"
 #include "plug/registry.h"
 
-/* Discovery order. */
-typedef enum cdz_rank { CDZ_RANK_NAMED, CDZ_RANK_PATH, CDZ_RANK_USER, CDZ_RANK_BUILTIN } cdz_rank;
+/* Discovery order. What a request named is found by nobody. */
+typedef enum cdz_rank {
+    CDZ_RANK_NAMED,
+    CDZ_RANK_PATH,
+    CDZ_RANK_USER,
+    CDZ_RANK_BUILTIN,
+    CDZ_RANK_REQUEST
+} cdz_rank;
 
 const char *cdz_rank_name(cdz_rank rank); /* "named by the user", ... */
 
@@ -58,6 +64,9 @@ cdz_status cdz_registry_insert(cdz_registry *r, cdz_known e, cdz_error *err);
 const cdz_plugin_base *cdz_module_find(const cdz_module *module, uint32_t kind, const char *id);
 bool cdz_registry_find_known(const cdz_registry *r, uint32_t kind, const char *id,
                              cdz_plugin_ref *out);
+/* The id that `id` stands for, all directories being known: itself, or the only one whose last part it is. */
+cdz_status cdz_registry_full_id(const cdz_registry *r, uint32_t kind, const char **id,
+                                cdz_error *err);
 /* The sentence for an id that nobody has. */
 cdz_status cdz_registry_not_found(const cdz_registry *r, uint32_t kind, const char *id,
                                   cdz_error *err);
@@ -69,9 +78,12 @@ bool cdz_registry_opener(cdz_registry *r, const char *path, cdz_opener *out);
 /* Loads path at a rank and makes it known; *out is the registry's. */
 cdz_status cdz_registry_load_file(cdz_registry *r, const char *path, const cdz_found *from,
                                   cdz_module **out, cdz_error *err);
-/* The same for a file or folder that the user named. */
-cdz_status cdz_registry_load_path(cdz_registry *r, const char *path, cdz_module **out,
-                                  cdz_error *err);
+/* The same for a file or folder that the user, or a request, named. */
+cdz_status cdz_registry_load_path(cdz_registry *r, cdz_rank rank, const char *path,
+                                  cdz_module **out, cdz_error *err);
+/* Opens the file and decides on it. Close *fd, free *real. */
+cdz_status cdz_registry_open_claimed(const cdz_registry *r, const char *path, const cdz_found *from,
+                                     cdz_code code, int *fd, char **real, cdz_error *err);
 
 /* --- registry_scan.c --- */
 /* Remembers why a file is not used. id: of its plugin.ini, or NULL. */

@@ -1,10 +1,9 @@
-/* trust.c - pins and model folders. */
+/* trust.c - pins. */
 #include "plug/trust.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
 
@@ -76,19 +75,8 @@ static cdz_status check_pin(const cdz_manifest *m, const cdz_pin *pin, const cha
     return CDZ_OK;
 }
 
-static cdz_status not_pinned(const char *folder, cdz_error *err)
-{
-    return cdz_err(
-        err, CDZ_E_DENIED,
-        "%s: native code found in a directory is not loaded unless it is pinned; "
-        "`cadenza plugin add %s` shows and pins it, --plugin %s loads it once, and "
-        "isolation = process in its section of a pipeline runs it in a process of its own",
-        folder, folder, folder);
-}
-
 cdz_status cdz_trust_package(const cdz_trust *trust, const char *folder,
-                             const cdz_manifest *manifest, bool native, cdz_pinned *out,
-                             cdz_error *err)
+                             const cdz_manifest *manifest, cdz_pinned *out, cdz_error *err)
 {
     *out = (cdz_pinned){0};
     for (size_t i = 0; i < 2; i++) {
@@ -98,64 +86,6 @@ cdz_status cdz_trust_package(const cdz_trust *trust, const char *folder,
                            broken->text);
         const cdz_pin *pin = cdz_lock_find(&trust->locks[i], manifest->id);
         if (pin) return check_pin(manifest, pin, trust->locks[i].path, out, err);
-    }
-    return native ? not_pinned(folder, err) : CDZ_OK;
-}
-
-/* --- model folders ------------------------------------------------------------------------------------------ */
-
-static bool holds(const char *folder, int len, const char *name)
-{
-    cdz_arena arena = {0};
-    struct stat s;
-    const char *path = cdz_arena_printf(&arena, "%.*s/%s", len, folder, name);
-    const bool there = !path || stat(path, &s) == 0; /* out of memory: assume the worst */
-    cdz_arena_free(&arena);
-    return there;
-}
-
-/* A config.json alone may be anybody's. */
-static bool is_model(const char *folder, int len)
-{
-    static const char *const beside[] = {"tokenizer.json", "generation_config.json",
-                                         "model.safetensors", "model.safetensors.index.json"};
-    if (!holds(folder, len, "config.json")) return false;
-    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)
-        if (holds(folder, len, beside[i])) return true;
-    return false;
-}
-
-/* Bytes of path before its last '/', looking at the first len only. */
-static int parent(const char *path, int len)
-{
-    while (len > 0 && path[len - 1] != '/') len--;
-    return len > 0 ? len - 1 : 0;
-}
-
-/* Whether path[0, len) ends in "/custom_generate". */
-static bool is_custom_generate(const char *path, int len)
-{
-    static const char name[] = "/" CDZ_CUSTOM_GENERATE;
-    const int n = (int)sizeof name - 1;
-    return len >= n && strncmp(path + len - n, name, (size_t)n) == 0;
-}
-
-cdz_status cdz_trust_model_folder(const char *file, bool native, bool allowed, cdz_error *err)
-{
-    int len = parent(file, (int)strlen(file));
-    const bool custom = is_custom_generate(file, len);
-    for (int level = 0; level < 3 && len > 0; level++, len = parent(file, len)) {
-        if (!is_model(file, len)) continue;
-        if (native)
-            return cdz_err(err, CDZ_E_DENIED,
-                           "%s: native code inside a model's folder is never loaded; if you trust "
-                           "it, move its package out of %.*s and name it there",
-                           file, len, file);
-        if (custom && level == 1 && !allowed)
-            return cdz_err(err, CDZ_E_DENIED,
-                           "%s: the model %.*s brings this script; --allow-model-plugins lets it "
-                           "run, in the sandbox",
-                           file, len, file);
     }
     return CDZ_OK;
 }

@@ -1,14 +1,5 @@
-/* trust.h - whether a file may be loaded at all, by where it lies: what was found in a directory, what lies in a model's
- * folder. Decided from plugin.ini and cadenza.lock, before any code. A script is a file whose loader comes with the host
- * and sandboxes it (CDZ_SANDBOXES); a file of any other loader counts as native code, as the loader itself does.
- *
- * | where                           | native                 | script                          |
- * |---------------------------------|------------------------|---------------------------------|
- * | named by the user               | yes                    | yes                             |
- * | in a directory, pinned          | the pinned bytes       | the pinned bytes                |
- * | in a directory, not pinned      | no                     | yes                             |
- * | in a model's folder             | never                  | custom_generate/: when allowed  |
- * | built-in                        | yes                    | yes                             | */
+/* trust.h - what the locks say of a package that was found in a directory, before any code: whether it is pinned, and then
+ * that its files are the pinned ones. Whether it may run is plug/consent.h's. */
 #ifndef CDZ_HOST_TRUST_H
 #define CDZ_HOST_TRUST_H
 
@@ -31,15 +22,10 @@ typedef struct cdz_pinned {
     const cdz_pin *pin; /* all of it; the lock's */
 } cdz_pinned;
 
-/* Whether this package, found in folder, may be loaded: a pinned one whose plugin.ini and further files are the pinned
- * ones (the entry's bytes are for who loads them), or a script. */
+/* Whether this package, found in folder, is pinned (out->lock): then its plugin.ini and further files are the pinned ones;
+ * the entry's bytes are for who loads them. Not pinned is no error. */
 cdz_status cdz_trust_package(const cdz_trust *trust, const char *folder,
-                             const cdz_manifest *manifest, bool native, cdz_pinned *out,
-                             cdz_error *err);
-
-/* Refuses a file (canonical path) that lies in a model's folder: native code in it or up to two levels below, always;
- * a script in its custom_generate folder unless allowed. */
-cdz_status cdz_trust_model_folder(const char *file, bool native, bool allowed, cdz_error *err);
+                             const cdz_manifest *manifest, cdz_pinned *out, cdz_error *err);
 
 /* The sentence for bytes that are not the pinned ones. */
 cdz_status cdz_trust_changed(const char *path, const char *found, const char *pinned,

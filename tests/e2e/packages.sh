@@ -242,12 +242,81 @@ check "add copies it out" cadenza plugin add model/custom_generate --yes
 check "by id" cadenza run -s max_new_tokens=3 -p 'A dog is' --custom-generate org.example.own-loop
 check "and takes it away" cadenza plugin remove org.example.own-loop
 cadenza plugin new loop_c --kind strategy --lang c >/dev/null && native loop_c
+cp -r model/custom_generate package_of_loop
 rm -r model/custom_generate && cp -r loop_c model/custom_generate
 for flag in --allow-model-plugins --threads=1; do
     refused "native, $flag" 1 "native code inside a model's folder is never loaded" "${own[@]}" $flag --custom-generate model
     refused "native by its file, $flag" 1 "is never loaded" "${own[@]}" $flag --custom-generate model/custom_generate/loop_c.so
 done
 refused "native, the model's own" 1 "move its package out of" "${own[@]}" --allow-model-plugins
+
+# --- a pipeline that only a request names
+mkdir ask && cp try_c/try_c.so ask/ && cp try_lua/try_lua.lua ask/
+printf '[pipeline]\nprocessors = ./try_c.so\n' >ask/native.ini
+printf '[pipeline]\nprocessors = ./held.so\n[./held.so]\nid = ./try_c.so\nisolation = process\n' >ask/held.ini
+printf '[pipeline]\nuse = native.ini\n' >ask/used.ini
+printf '[pipeline]\nprocessors = lua:try_lua.lua\n' >ask/script.ini
+line() { printf '{"prompt": "A dog is", "pipeline": "%s", "kwargs": {"max_new_tokens": 2}}\n' "$1" >lines.jsonl; }
+for ini in native held used; do
+    line ask/$ini.ini
+    cadenza run --input lines.jsonl >out 2>err && bad "a request names native code: $ini.ini" || good
+    grep -q 'native code that only a request names is not loaded' out && good || bad "$ini.ini: $(cat out err)"
+done
+line ask/native.ini
+check "unless it was named" cadenza run --plugin ask/try_c.so --input lines.jsonl
+check "or the pipeline was" cadenza run --pipeline ask/native.ini --input lines.jsonl
+line ask/script.ini
+check "a script" cadenza run --input lines.jsonl
+
+# --- beside a GGUF file
+mkdir -p gg/a/b && cadenza model convert model gg/model.gguf >/dev/null 2>&1 && cp ask/try_c.so gg/a/b/
+cp try_c/try_c.so gg/
+for so in gg/try_c.so gg/a/b/try_c.so; do
+    refused "native code at $so" 1 "native code inside a model's folder is never loaded" "${run[@]}" --plugin $so
+done
+mkdir gg/custom_generate && cp package_of_loop/* gg/custom_generate/
+refused "a loop without the flag" 1 "--allow-model-plugins lets it run" "${run[@]}" --custom-generate gg
+check "a loop with the flag" "${run[@]}" --custom-generate gg --allow-model-plugins
+
+# --- ids: their grammar, short ones, those of two plugins
+script() { # script FILE ID
+    printf 'return cadenza.processor { id = "%s", version = "1.0.0", apply = function() end }\n' "$2" >"$1"
+}
+package() { # package FOLDER ID
+    mkdir -p "$1" && script "$1/p.lua" "$2"
+    printf '[plugin]\nid = %s\nversion = 1.0.0\nkind = processor\nentry = p.lua\n' "$2" >"$1/plugin.ini"
+}
+for id in .hidden -x ..  org..x org.x. ORG.x 'a b' org/x; do
+    package strange "$id"
+    refused "add takes no id $id" 1 "expected 1 to 64 of a-z" cadenza plugin add strange --yes
+    script strange.lua "$id"
+    "${run[@]}" --plugin strange.lua >out 2>err && bad "nor does a script, $id" || good
+    grep -q "expected 1 to 64 of a-z" err && good || bad "nor does a script, $id: $(cat err)"
+    refused "nor a new one" 2 "expected 1 to 64 of a-z" cadenza plugin new made --kind processor --lang lua --id "$id"
+done
+[ ! -e "$mine/.hidden" ] && good || bad "a hidden folder was made"
+script temperature.lua temperature
+refused "an id of the built-ins" 1 "its id 'temperature' has no dot" "${run[@]}" --plugin temperature.lua
+package plain plain
+refused "added" 1 "has no dot" cadenza plugin add plain --yes
+refused "new" 2 "ids without a dot are the built-in plugins'" cadenza plugin new made --kind processor --lang lua --id plain
+check "a short id" "${run[@]}" -s observers=trace
+grep -q 'org.cadenza.trace' err && good || bad "a short id: the observer is not there: $(cat err)"
+check "- and _ are alike" "${run[@]}" -s strategy=contrastive_search -s penalty_alpha=0.6 -s top_k=4
+check "of a plugin page" cadenza plugin info contrastive-search
+script one.lua org.one.calm_down && script two.lua org.two.calm-down && script again.lua org.one.calm_down
+check "a short id of one" "${run[@]}" --plugin one.lua -s processors=calm-down
+refused "of two" 2 "'calm-down' may be org.one.calm_down or org.two.calm-down; write which" \
+    "${run[@]}" --plugin one.lua --plugin two.lua -s processors=calm-down
+check "the whole of it" "${run[@]}" --plugin one.lua --plugin two.lua -s processors=org.two.calm-down
+check "one id, two plugins" "${run[@]}" --plugin one.lua --plugin again.lua
+[ "$(grep -c "two plugins have the id 'org.one.calm_down': .*one.lua is used, .*again.lua is not" err)" = 1 ] && good ||
+    bad "one id, two plugins: $(cat err)"
+check "one file, twice" "${run[@]}" --plugin one.lua --plugin ./one.lua
+grep -q 'two plugins' err && bad "one file, twice: $(cat err)" || good
+printf '[pipeline]\nprocessors = org.one.calm_down\n' >both.ini
+check "explain" cadenza explain both.ini --plugin one.lua --plugin again.lua
+grep -q 'two plugins have the id' out err && good || bad "explain is silent: $(cat out err)"
 
 echo "COUNTED $passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

@@ -101,11 +101,16 @@ lua_example() { # id prompt settings
     local twin=$root/tests/lua/twins/$1.lua
     [ -f "$twin" ] || return 0
     printf '\n## The same in Lua\n\nThis script gives the bits of the built-in one.\n\n```lua my_%s.lua\n' "$1"
-    sed 1d "$twin"
+    sed "1d; s/^  id = \"$1\"/  id = \"org.example.${1//_/-}\"/" "$twin" # ids without a dot are the built-in plugins'
     local key=chain # the scripts alone: the built-in processor stays out
     grep -q cadenza.criterion "$twin" && key=stopping
     printf '```\n\n```ini my_%s.ini\n[pipeline]\n%s = lua:my_%s.lua\n\n[generation]\n' "$1" "$key" "$1"
-    settings "$3" | sed 's/=/ = /'
+    # A parameter that is an object is the built-in plugin's alone: its members are the script's own parameters.
+    settings "$3" | grep -v "^$1={" | sed 's/=/ = /'
+    if settings "$3" | grep -q "^$1={"; then
+        printf '\n[lua:my_%s.lua]\n' "$1"
+        settings "$3" | sed -n "s/^$1={\"\(.*\)}\$/\1/p" | sed 's/, "/\n/g; s/": / = /g'
+    fi
     printf '```\n\n```console\n$ cadenza run --pipeline my_%s.ini -p '\''%s'\''\n```\n' "$1" "$2"
 }
 
