@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "config/generation.h"
+#include "config/habits.h"
 
 #define ANY -CDZ_NO_LIMIT, CDZ_NO_LIMIT
 #define ID  -2147483648.0, 2147483647.0
@@ -140,7 +141,9 @@ void cdz_generation_suggest(const char *name, const cdz_param_table *also, char 
     for (; n < N_SLOTS; n++) names[n] = cdz_generation_slot_name(n);
     for (uint32_t i = 0; also && i < also->n && i < 256; i++)
         names[n++] = cdz_param_at(also, i)->name;
-    const char *nearest = cdz_nearest_name(name, names, n);
+    const cdz_habit *habit = cdz_habit_find(name, strlen(name));
+    const bool known = habit && habit->ours && cdz_generation_slot(habit->ours) >= 0;
+    const char *nearest = known ? habit->ours : cdz_nearest_name(name, names, n);
     if (nearest)
         snprintf(out, out_bytes, ": did you mean '%s'?", nearest);
     else if (out_bytes)
