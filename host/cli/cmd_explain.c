@@ -107,8 +107,8 @@ static cdz_status explain(const cdz_cli_options *o, const char *folder, bool pla
                                  .allow_model_plugins = o->allow_model_plugins};
     cdz_json model;
     CDZ_TRY(cdz_open(&options, &s->runtime, err));
-    s->folder = strdup(folder);
-    if (!s->folder) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    s->folder = folder ? strdup(folder) : NULL;
+    if (folder && !s->folder) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     CDZ_TRY(cdz_session_pipeline(s, o, NULL, &s->pipeline, err));
     if (folder) CDZ_TRY(read_model(folder, arena, &model, err));
     CDZ_TRY(cdz_pipeline_explain_text(s->pipeline, folder ? &model : NULL, text, err));
@@ -119,8 +119,11 @@ static cdz_status explain(const cdz_cli_options *o, const char *folder, bool pla
 static int run(const cdz_cli_options *options, bool plan)
 {
     char path[4096];
-    const char *folder = cdz_cli_model_folder(options->model, path, sizeof path);
-    if (!folder) return CDZ_EXIT_FAILURE;
+    const bool shipped = !options->model && cdz_cli_shipped_model(path, sizeof path);
+    const char *folder = shipped          ? path
+                         : options->model ? cdz_cli_model_folder(options->model, path, sizeof path)
+                                          : NULL;
+    if (options->model && !folder) return CDZ_EXIT_FAILURE;
     cdz_session session = {0};
     cdz_arena arena = {0};
     cdz_buf text = {0};

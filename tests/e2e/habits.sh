@@ -62,6 +62,14 @@ rows() {
 0|cadenza help --temp|id         temperature
 0|cadenza help plugin test|usage: cadenza plugin test
 0|cadenza tokenize --decode -p '360 336'|"river"
+0|cadenza tokenize --no_special -p river|[360, 336]
+0|cadenza tokenize --no-sp -p river|[360, 336]
+0|cadenza tokenize -p river -- models/pocket-dictionary|[360, 336]
+0|cadenza run --custom_generate=greedy -n40 -p 'river (noun): a'|large natural stream of water
+0|cadenza run --num-beams 2 --do-sample no models/pocket-dictionary -n 40 -p 'river (noun): a'|water
+0|cadenza explain hf models/pocket-dictionary --early-stopping never --num-beams 2|"never"
+0|cadenza explain hf --quirks models/pocket-dictionary|true
+0|cadenza config show --temp 0.5 --no-do-sample|"temperature": 0.5
 2|cadenza list|there is no command 'list': `cadenza model list` lists models, `cadenza plugin list` plugins
 2|cadenza ls|there is no command 'ls': `cadenza model list` lists models, `cadenza plugin list` plugins
 2|cadenza ps|there is no command 'ps': nothing runs in the background: a command ends with its answer
