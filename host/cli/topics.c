@@ -24,7 +24,7 @@ static const topic topics[] = {
      "  cadenza run qwen -p 'Once upon a time'\n"
      "\n"
      "`cadenza model list` lists what is there, `cadenza model info MODEL` describes one.\n"},
-    {" parameters settings sampling generation ",
+    {" parameters options settings sampling generation ",
      "Parameters of generation have transformers' names. Each is an option, --top-p 0.9, which is\n"
      "short for -s top_p=0.9; in an ini file it stands in [generation], in a request in \"kwargs\".\n"
      "Later wins: the model's generation_config.json, the ini file, the command line, the request.\n"
@@ -32,7 +32,8 @@ static const topic topics[] = {
      "  cadenza run --help all                 every parameter\n"
      "  cadenza help top_p                     one of them\n"
      "  cadenza run --do-sample --temperature 0.7 --top-p 0.9 -p 'music is'\n"
-     "  cadenza explain story.ini my-model     what counts in the end, and where it came from\n"},
+     "  cadenza explain story.ini my-model     what counts in the end, and where it came from\n"
+     "docs/command-line.md and docs/sampling.md tell more.\n"},
     {" pipelines pipeline ini profiles profile ",
      "A pipeline is an ini file: the decode loop, processors, stopping criteria and settings.\n"
      "\n"
