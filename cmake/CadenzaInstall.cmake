@@ -12,6 +12,21 @@ string(REGEX REPLACE "/$" "" CADENZA_CMAKE_TO_PREFIX ${CADENZA_CMAKE_TO_PREFIX})
 
 if(TARGET cadenza)
     install(TARGETS cadenza RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    # Pages of the manual and completions of shells: the program prints them, from the tables of its options.
+    set(man ${CMAKE_BINARY_DIR}/share/man/man1)
+    set(completions ${CMAKE_BINARY_DIR}/share/completions)
+    file(MAKE_DIRECTORY ${man} ${completions})
+    add_custom_command(OUTPUT ${man}/cadenza.1 ${completions}/cadenza ${completions}/_cadenza ${completions}/cadenza.fish
+        COMMAND cadenza manual --folder ${man}
+        COMMAND cadenza completion bash > ${completions}/cadenza
+        COMMAND cadenza completion zsh > ${completions}/_cadenza
+        COMMAND cadenza completion fish > ${completions}/cadenza.fish
+        DEPENDS cadenza VERBATIM)
+    add_custom_target(cadenza_manual ALL DEPENDS ${man}/cadenza.1)
+    install(DIRECTORY ${man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    install(FILES ${completions}/cadenza DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+    install(FILES ${completions}/_cadenza DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+    install(FILES ${completions}/cadenza.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 install(TARGETS cadenza_shared cadenza_static
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

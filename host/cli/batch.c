@@ -135,6 +135,16 @@ static cdz_status open_draft(batch *b, const cdz_json *document, cdz_model **out
                            err);
 }
 
+/* A file of plain texts is told what lines look like. */
+static cdz_status check_line(const char *line, const char *name, cdz_error *err)
+{
+    const char *start = line + strspn(line, " \t\r\n");
+    if (*start == '{') return CDZ_OK;
+    return cdz_err(err, CDZ_E_INPUT,
+                   "%s: each line is a JSON object such as {\"prompt\": \"music is\"}; found '%.*s'",
+                   name, (int)strcspn(start, " \t\r\n"), start);
+}
+
 static cdz_status submit_line(batch *b, const char *line, size_t len, uint64_t line_number,
                               uint64_t *id, cdz_error *err)
 {
@@ -143,7 +153,8 @@ static cdz_status submit_line(batch *b, const char *line, size_t len, uint64_t l
     cdz_arena arena = {0};
     cdz_json document;
     cdz_pipeline *pipeline = NULL;
-    cdz_status status = cdz_json_parse(line, len, name, NULL, &arena, &document, err);
+    cdz_status status = check_line(line, name, err);
+    if (status == CDZ_OK) status = cdz_json_parse(line, len, name, NULL, &arena, &document, err);
     if (status == CDZ_OK) {
         status = line_pipeline(b, &document, &pipeline, err);
         if (status == CDZ_OK) {

@@ -16,6 +16,9 @@ cdz_line_reader *cdz_line_reader_new(const char *prompt);
 void cdz_line_reader_free(cdz_line_reader *reader);
 /* What the next lines are asked for with; constant memory. */
 void cdz_line_reader_ask(cdz_line_reader *reader, const char *prompt);
+/* Tab completes the first word of a line that begins with mark: names stay the caller's. */
+void cdz_line_reader_complete(cdz_line_reader *reader, char mark, const char *const *names,
+                              size_t n);
 /* A message without its newline, or NULL at the end of input; valid until the next call. A line that ends in a
  * backslash goes on in the next; a line of three double quotes begins a block that another such line ends. */
 const char *cdz_line_reader_next(cdz_line_reader *reader);
@@ -44,6 +47,9 @@ const struct cdz_result *cdz_turns_state(const cdz_turns *turns);
 bool cdz_turns_free_states(cdz_turns *turns); /* false: there was none */
 void cdz_turns_free(cdz_turns *turns);
 const char *cdz_role_name(cdz_role role);
+/* The conversation as a JSON list of messages, and from a file of one. */
+void cdz_turns_write(const cdz_turns *turns, cdz_buf *out);
+cdz_status cdz_turns_read(cdz_turns *turns, const char *path, cdz_error *err);
 
 /* The conversation as ids, ending where the assistant's answer begins. The template's markup is read with its special
  * tokens; what messages say never is, so no message can forge a turn. */

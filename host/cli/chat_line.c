@@ -15,6 +15,9 @@ struct cdz_line_reader {
     char *line; /* of getline */
     size_t cap;
     bool terminal;
+    char mark; /* 0: nothing is completed */
+    const char *const *names;
+    size_t n_names;
 #ifdef CADENZA_HAVE_EDIT
     EditLine *edit;
     History *history;
@@ -34,6 +37,45 @@ static char *show_prompt(EditLine *edit)
     return text;
 }
 
+/* What the names that begin like the len letters have in common beyond them. */
+static size_t common_rest(const cdz_line_reader *r, const char *start, size_t len, const char **name)
+{
+    size_t rest = 0;
+    *name = NULL;
+    for (size_t i = 0; i < r->n_names; i++) {
+        const char *here = r->names[i];
+        if (strncmp(here, start, len) != 0) continue;
+        if (!*name) {
+            *name = here;
+            rest = strlen(here) - len;
+        }
+        size_t same = 0;
+        while (same < rest && here[len + same] == (*name)[len + same]) same++;
+        rest = same;
+    }
+    return rest;
+}
+
+/* Tab, in the first word of a command. */
+static unsigned char complete(EditLine *edit, int key)
+{
+    (void)key;
+    cdz_line_reader *reader = NULL;
+    char text[64];
+    const char *name;
+    el_get(edit, EL_CLIENTDATA, &reader);
+    const LineInfo *line = el_line(edit);
+    const size_t len = (size_t)(line->cursor - line->buffer);
+    if (!reader || !reader->mark || len == 0 || line->buffer[0] != reader->mark ||
+        memchr(line->buffer, ' ', len) || line->cursor != line->lastchar)
+        return CC_ERROR;
+    const size_t rest = common_rest(reader, line->buffer + 1, len - 1, &name);
+    if (!name || rest >= sizeof text) return CC_ERROR;
+    snprintf(text, sizeof text, "%.*s", (int)rest, name + len - 1);
+    if (rest == 0 || el_insertstr(edit, text) < 0) return CC_ERROR;
+    return CC_REFRESH;
+}
+
 static void open_editor(cdz_line_reader *reader)
 {
     reader->edit = el_init("cadenza", stdin, stdout, stderr);
@@ -45,6 +87,8 @@ static void open_editor(cdz_line_reader *reader)
     el_set(reader->edit, EL_EDITOR, "emacs");
     el_set(reader->edit, EL_HIST, history, reader->history);
     el_set(reader->edit, EL_SIGNAL, 0);
+    el_set(reader->edit, EL_ADDFN, "complete", "complete a command", complete);
+    el_set(reader->edit, EL_BIND, "^I", "complete", NULL);
 }
 #endif
 
@@ -75,6 +119,13 @@ void cdz_line_reader_free(cdz_line_reader *reader)
 void cdz_line_reader_ask(cdz_line_reader *reader, const char *prompt)
 {
     reader->prompt = prompt;
+}
+
+void cdz_line_reader_complete(cdz_line_reader *reader, char mark, const char *const *names, size_t n)
+{
+    reader->mark = mark;
+    reader->names = names;
+    reader->n_names = n;
 }
 
 /* One line without its newline, or NULL at the end. */

@@ -75,6 +75,65 @@ const char *cdz_role_name(cdz_role role)
     return names[role];
 }
 
+/* --- as a file ------------------------------------------------------------------------------------------------ */
+
+void cdz_turns_write(const cdz_turns *turns, cdz_buf *out)
+{
+    cdz_buf_puts(out, "[");
+    for (size_t i = 0; i < turns->n; i++) {
+        const cdz_turn *turn = &turns->at[i];
+        cdz_buf_printf(out, "%s\n  {\"role\": \"%s\", \"content\": ", i ? "," : "",
+                       cdz_role_name(turn->role));
+        cdz_json_write_string(out, turn->text, strlen(turn->text));
+        cdz_buf_putc(out, '}');
+    }
+    cdz_buf_puts(out, "\n]\n");
+}
+
+static bool role_named(const cdz_json *name, cdz_role *out)
+{
+    for (int r = CDZ_ROLE_SYSTEM; r <= CDZ_ROLE_ASSISTANT; r++)
+        if (cdz_json_is(name, CDZ_JSON_STRING) &&
+            strcmp(name->string, cdz_role_name((cdz_role)r)) == 0) {
+            *out = (cdz_role)r;
+            return true;
+        }
+    return false;
+}
+
+static cdz_status read_turn(cdz_turns *turns, const cdz_json *message, const char *path, uint32_t i,
+                            cdz_error *err)
+{
+    const bool object = message->type == CDZ_JSON_OBJECT;
+    const cdz_json *text = object ? cdz_json_get(message, "content") : NULL;
+    cdz_role role;
+    if (!object || !role_named(cdz_json_get(message, "role"), &role))
+        return cdz_err(err, CDZ_E_INPUT,
+                       "%s: message %u: expected an object with \"role\": \"system\", \"user\" or "
+                       "\"assistant\"",
+                       path, i + 1);
+    if (!cdz_json_is(text, CDZ_JSON_STRING) || strlen(text->string) != text->len)
+        return cdz_err(err, CDZ_E_INPUT, "%s: message %u: expected \"content\" to be a text", path,
+                       i + 1);
+    return cdz_turns_add(turns, role, text->string)
+               ? CDZ_OK
+               : cdz_err(err, CDZ_E_NOMEM, "%s: out of memory for the conversation", path);
+}
+
+cdz_status cdz_turns_read(cdz_turns *turns, const char *path, cdz_error *err)
+{
+    cdz_arena arena = {0};
+    cdz_json list;
+    cdz_status status = cdz_json_read_file(path, 0, NULL, &arena, &list, err);
+    if (status == CDZ_OK && list.type != CDZ_JSON_ARRAY)
+        status = cdz_err(err, CDZ_E_INPUT, "%s: expected a list of messages, found %s", path,
+                         cdz_json_type_name(&list));
+    for (uint32_t i = 0; status == CDZ_OK && i < list.len; i++)
+        status = read_turn(turns, &list.items[i], path, i, err);
+    cdz_arena_free(&arena);
+    return status;
+}
+
 /* --- as ids ------------------------------------------------------------------------------------------------- */
 
 static cdz_json text_json(const char *text)

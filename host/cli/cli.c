@@ -55,89 +55,6 @@ int cdz_cli_misuse(const char *command, const char *fmt, ...)
 
 /* --- options ----------------------------------------------------------------------------------------- */
 
-enum { MAX_OPTION_NAMES = 64 };
-
-/* "--name" that no row has, or the beginning of several. */
-static void say_unknown_name(const char *command, const char *word, const struct option *table)
-{
-    const char *names[MAX_OPTION_NAMES], *starts = NULL;
-    size_t n = 0, len = strcspn(word + 2, "=");
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1), word + 2);
-    for (; table->name && n < MAX_OPTION_NAMES; table++) {
-        names[n++] = table->name;
-        if (strncmp(table->name, name, len) != 0) continue;
-        if (starts) {
-            cdz_cli_misuse(command, "--%s may be --%s or --%s", name, starts, table->name);
-            return;
-        }
-        starts = table->name;
-    }
-    const char *near = cdz_nearest_name(name, names, n);
-    if (near)
-        cdz_cli_misuse(command, "--%s is not an option; did you mean --%s?", name, near);
-    else
-        cdz_cli_misuse(command, "--%s is not an option", name);
-}
-
-int cdz_cli_next_option(const char *command, int argc, char **argv, const char *letters,
-                        const struct option *table)
-{
-    opterr = 0; /* the sentences are ours */
-    const int opt = getopt_long(argc, argv, letters, table, NULL);
-    if (opt != '?' && opt != ':') return opt;
-    /* optopt: 0 for an unknown name, else a letter or the val of a row */
-    const char *word = argv[optind - 1];
-    const bool named = strncmp(word, "--", 2) == 0;
-    if (opt == ':' && named)
-        cdz_cli_misuse(command, "%s needs a value", word);
-    else if (opt == ':')
-        cdz_cli_misuse(command, "-%c needs a value", optopt);
-    else if (optopt == 0)
-        say_unknown_name(command, word, table);
-    else if (named && strchr(word, '='))
-        cdz_cli_misuse(command, "%.*s takes no value", (int)strcspn(word, "="), word);
-    else
-        cdz_cli_misuse(command, "-%c is not an option", optopt);
-    return '?';
-}
-
-const char cdz_cli_common_help[] =
-    "Decoding:\n"
-    "  --pipeline FILE          an ini file: strategy, processors, stopping, settings\n"
-    "  -s, --set NAME=VALUE     a generation parameter (temperature=0.7) or SECTION.NAME=VALUE;\n"
-    "                           wins over the file; may be repeated\n"
-    "  --seed N                 short for -s seed=N\n"
-    "  --custom-generate PATH   replace the decode loop by a package folder, a .so, a\n"
-    "                           .lua file or a plugin id\n"
-    "  --assistant FOLDER       a draft model for strategies that use one\n"
-    "  --plugin PATH            load a plugin file or package folder; may be repeated\n"
-    "  --safe-mode              built-in plugins only\n"
-    "  --log LEVEL              what plugins log, to stderr: debug, info (the default; print() of a\n"
-    "                           Lua script is info), warning or none\n"
-    "  --allow-model-plugins    let the model's own custom_generate script replace the loop\n"
-    "  --timeout SECONDS        end each request after that time, with what it has\n"
-    "Machine:\n"
-    "  --device NAME            what computes: cpu (the default), cuda, cuda:1 for the second one, or\n"
-    "                           auto: a device there is, else the CPU\n"
-    "  --precision KIND         how a device computes: f32 as the CPU does, or auto: faster where\n"
-    "                           weights are 16 bits wide; f32 in parity\n"
-    "  --determinism KIND       strict: a row's bits hang on the row alone, on a device too; or\n"
-    "                           default; strict in parity\n"
-    "  --quantize TYPE          the model's weights in blocks, made at load: q8_0, q4_0, q4_1, q5_0,\n"
-    "                           q5_1, q2_k to q6_k, nf4, fp4 or int8\n"
-    "  --activations KIND       what quantised weights meet: int8 (faster), f32 (as if they were\n"
-    "                           plain), or auto: int8 where the type has it, f32 in parity;\n"
-    "                           bf16: as auto, and weights in bf16 meet bf16, which may make\n"
-    "                           prompts faster\n"
-    "  --threads N              threads for the kernels; default: the physical cores\n"
-    "  --numa KIND              spread: threads and memory evenly over the nodes of a machine that has\n"
-    "                           several; or off, the default\n"
-    "  --kv-cache TYPE          what KV caches hold: f32; f16 or bf16, which take half; or q8_0,\n"
-    "                           which takes little more than a quarter\n"
-    "  --kv-memory SIZE         memory for KV caches, as 512M or 2G; default: a quarter of all,\n"
-    "                           or what a device has free\n";
-
 bool cdz_cli_parse_size(const char *text, uint64_t *bytes)
 {
     char *end;
@@ -176,6 +93,36 @@ static bool push(const char ***list, uint32_t *n, const char *value)
     grown[(*n)++] = value;
     *list = grown;
     return true;
+}
+
+bool cdz_cli_add_setting(cdz_cli_options *o, const char *setting, const char *typed)
+{
+    char *copy = typed ? cdz_arena_strdup(&o->kept, typed) : NULL;
+    char **grown = realloc(o->typed, (o->n_settings + 1) * sizeof *grown);
+    if (!grown) return false;
+    o->typed = grown;
+    if (typed && !copy) return false;
+    grown[o->n_settings] = copy;
+    return push(&o->settings, &o->n_settings, setting);
+}
+
+void cdz_cli_as_typed(const cdz_cli_options *o, cdz_error *err)
+{
+    if (strncmp(err->text, "-s ", 3) != 0) return;
+    const char *name = err->text + 3;
+    const size_t len = strcspn(name, " =:");
+    for (uint32_t i = o->n_settings; i > 0; i--) {
+        const char *setting = o->settings[i - 1];
+        if (strncmp(setting, name, len) != 0 || setting[len] != '=') continue;
+        if (o->typed[i - 1]) cdz_err(err, err->code, "%s%s", o->typed[i - 1], name + len);
+        return;
+    }
+}
+
+/* "-s 42" was the seed of another program. */
+static bool is_whole_number(const char *text)
+{
+    return *text && strspn(text, "0123456789") == strlen(text);
 }
 
 static bool take_number(const char *value, double low, double high, double *out)
@@ -251,13 +198,15 @@ bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const c
     case CDZ_OPT_PLUGIN: return push(&o->plugins, &o->n_plugins, value);
     case CDZ_OPT_SEED:
         value = cdz_arena_printf(&o->kept, "seed=%s", value);
-        return value && push(&o->settings, &o->n_settings, value);
+        return value && cdz_cli_add_setting(o, value, "--seed");
     case 's':
         if (!strchr(value, '=') || value[0] == '=') {
-            *status = cdz_cli_misuse(command, "-s %s: expected NAME=VALUE", value);
+            *status = cdz_cli_misuse(command, "-s %s: expected NAME=VALUE%s%s", value,
+                                     is_whole_number(value) ? "; a seed is --seed " : "",
+                                     is_whole_number(value) ? value : "");
             return false;
         }
-        return push(&o->settings, &o->n_settings, value);
+        return cdz_cli_add_setting(o, value, NULL);
     case CDZ_OPT_THREADS:
         if (take_number(value, 1, 1024, &number) && number == floor(number)) {
             o->n_threads = (uint32_t)number;
@@ -276,9 +225,6 @@ bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const c
         if (take_number(value, 0.001, 1e9, &o->timeout_s)) return true;
         *status = cdz_cli_misuse(command, "--timeout %s: expected seconds above 0", value);
         return false;
-    case '?': /* cdz_cli_next_option has said what is wrong */
-        *status = CDZ_EXIT_USAGE;
-        return false;
     default: return false;
     }
 }
@@ -286,6 +232,7 @@ bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const c
 void cdz_cli_options_free(cdz_cli_options *options)
 {
     free((void *)options->settings);
+    free(options->typed);
     free((void *)options->plugins);
     cdz_arena_free(&options->kept);
     *options = (cdz_cli_options){0};

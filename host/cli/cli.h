@@ -2,12 +2,12 @@
 #ifndef CDZ_HOST_CLI_H
 #define CDZ_HOST_CLI_H
 
-#include <getopt.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/arena.h"
 #include "cadenza/cadenza.h"
+#include "cli/flags.h"
 
 enum { CDZ_EXIT_OK = 0, CDZ_EXIT_FAILURE = 1, CDZ_EXIT_USAGE = 2, CDZ_EXIT_INTERRUPTED = 130 };
 
@@ -16,7 +16,7 @@ typedef int cdz_command(int argc, char **argv);
 
 cdz_command cdz_cmd_run, cdz_cmd_chat, cdz_cmd_explain, cdz_cmd_plugin, cdz_cmd_model,
     cdz_cmd_tokenize, cdz_cmd_template, cdz_cmd_detect, cdz_cmd_config, cdz_cmd_parity,
-    cdz_cmd_score, cdz_cmd_lua, cdz_cmd_bench, cdz_cmd_version;
+    cdz_cmd_score, cdz_cmd_lua, cdz_cmd_bench, cdz_cmd_completion, cdz_cmd_manual, cdz_cmd_version;
 
 /* What a model would run on and what memory that has (model_device.c): the last lines of `model info`, or a member of its
  * JSON object. False: it has been said why not. Whether a device can be had is told before anything else. */
@@ -60,6 +60,7 @@ typedef struct cdz_cli_options {
     const char *pipeline;                /* ini file or NULL */
     const char *custom_generate;
     const char **settings; /* "name=value" */
+    char **typed;          /* beside each: the option it was written as, "--temp"; NULL: -s */
     uint32_t n_settings;
     const char **plugins;
     uint32_t n_plugins;
@@ -75,10 +76,10 @@ typedef struct cdz_cli_options {
     cdz_arena kept;  /* texts made on the way, alive as long as the options */
 } cdz_cli_options;
 
-/* The getopt_long rows and letters of the common options; val from 256 on. Terminate your own table with
- * CDZ_CLI_COMMON_OPTIONS, {0}. */
+/* Ids of the rows that commands have in common (flags.c). */
 enum {
-    CDZ_OPT_PIPELINE = 256,
+    CDZ_OPT_MODEL = 256,
+    CDZ_OPT_PIPELINE,
     CDZ_OPT_CUSTOM_GENERATE,
     CDZ_OPT_PLUGIN,
     CDZ_OPT_THREADS,
@@ -99,45 +100,19 @@ enum {
     CDZ_OPT_DEV,       /* of run and chat */
     CDZ_OPT_OWN = 512, /* a command's own options start here */
 };
-#define CDZ_CLI_COMMON_OPTIONS                                                                     \
-    {"pipeline", required_argument, NULL, CDZ_OPT_PIPELINE},                                       \
-        {"custom-generate", required_argument, NULL, CDZ_OPT_CUSTOM_GENERATE},                     \
-        {"set", required_argument, NULL, 's'},                                                     \
-        {"plugin", required_argument, NULL, CDZ_OPT_PLUGIN},                                       \
-        {"threads", required_argument, NULL, CDZ_OPT_THREADS},                                     \
-        {"kv-memory", required_argument, NULL, CDZ_OPT_KV_MEMORY},                                 \
-        {"kv-cache", required_argument, NULL, CDZ_OPT_KV_CACHE},                                   \
-        {"numa", required_argument, NULL, CDZ_OPT_NUMA},                                           \
-        {"seed", required_argument, NULL, CDZ_OPT_SEED},                                           \
-        {"timeout", required_argument, NULL, CDZ_OPT_TIMEOUT},                                     \
-        {"safe-mode", no_argument, NULL, CDZ_OPT_SAFE_MODE},                                       \
-        {"allow-model-plugins", no_argument, NULL, CDZ_OPT_ALLOW_MODEL_PLUGINS},                   \
-        {"assistant", required_argument, NULL, CDZ_OPT_ASSISTANT},                                 \
-        {"quantize", required_argument, NULL, CDZ_OPT_QUANTIZE},                                   \
-        {"activations", required_argument, NULL, CDZ_OPT_ACTIVATIONS},                             \
-        {"device", required_argument, NULL, CDZ_OPT_DEVICE},                                       \
-        {"precision", required_argument, NULL, CDZ_OPT_PRECISION},                                 \
-        {"determinism", required_argument, NULL, CDZ_OPT_DETERMINISM},                             \
-        {"log", required_argument, NULL, CDZ_OPT_LOG},                                             \
-    {                                                                                              \
-        "help", no_argument, NULL, 'h'                                                             \
-    }
-extern const char cdz_cli_common_help[];
-
-/* getopt_long for our commands: letters begin with ':' and the table ends with {0}. Returns '?' for an option that
- * cannot be taken, after having said why in one sentence, with the nearest name; the command then fails with
- * CDZ_EXIT_USAGE. Else what getopt_long returns: -1 at the end. */
-int cdz_cli_next_option(const char *command, int argc, char **argv, const char *letters,
-                        const struct option *table);
-
 /* Takes one common option. False: not one of them, or its value is wrong (then *status is the exit status). */
 bool cdz_cli_take_option(cdz_cli_options *options, int opt, const char *value, const char *command,
                          int *status);
+/* "name=value", which lives as long as the options; typed: the option it came from, or NULL. */
+bool cdz_cli_add_setting(cdz_cli_options *options, const char *setting, const char *typed);
+/* Lets a sentence that begins with "-s NAME" begin with what was typed for it. */
+void cdz_cli_as_typed(const cdz_cli_options *options, cdz_error *err);
 void cdz_cli_options_free(cdz_cli_options *options);
 
 /* --- a session: runtime, model, pipeline ----------------------------------------------------------------- */
 
 typedef struct cdz_session {
+    char *folder; /* of the model, owned; NULL: none was asked for */
     cdz_runtime *runtime;
     cdz_model *model, *assistant;
     cdz_pipeline *pipeline;
@@ -161,6 +136,9 @@ cdz_cli_log *cdz_cli_log_for(const cdz_cli_options *options);
 /* Opens all three with progress on a terminal; on failure says why and returns the exit status, else 0. */
 int cdz_session_open(const cdz_cli_options *options, cdz_session *session);
 void cdz_session_close(cdz_session *session);
+/* Opens a model into session->model, as the options have it. */
+cdz_status cdz_session_model(cdz_session *session, const cdz_cli_options *options,
+                             const char *folder, cdz_error *err);
 /* A pipeline as the options say (file, settings, custom generate), or with another file, which a request document named,
  * instead of theirs. */
 cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_options *options,
@@ -176,8 +154,15 @@ void cdz_cli_say_reloaded(cdz_pipeline *pipeline, const cdz_error *why);
 bool cdz_cli_shared(const char *name, char *path, size_t bytes);
 /* The folder of the shipped model into path; false when it is not there. */
 bool cdz_cli_shipped_model(char *path, size_t bytes);
-/* Resolves NULL to the shipped model and says so when there is none. Returns NULL after having spoken. */
+/* The model that a word means: NULL the shipped one, a path, or a name (models.c). Returns NULL after having spoken. */
 const char *cdz_cli_model_folder(const char *model, char *path, size_t bytes);
+
+/* `model list` */
+int cdz_cli_model_list(void);
+
+/* `help NAME`, and the names of its topics as a line (topics.c). */
+int cdz_cli_help_on(const char *name);
+void cdz_cli_print_topics(void);
 
 /* --- interrupts ------------------------------------------------------------------------------------------ */
 

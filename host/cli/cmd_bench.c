@@ -14,33 +14,6 @@
 #include "config/environment.h"
 #include "run/limits.h"
 
-static const char help[] =
-    "usage: cadenza bench [MODEL] [options]\n"
-    "\n"
-    "Measures how fast MODEL reads a prompt and makes new tokens on this machine, with the settings that "
-    "run would\n"
-    "use. In the same run, and in turns, what the machine can do at best: how fast its threads read "
-    "memory, which\n"
-    "bounds new tokens, and how many multiply-adds they do, which bounds prompts. Without MODEL the "
-    "shipped one.\n"
-    "\n"
-    "Measuring:\n"
-    "  --prompt-tokens N        tokens of the prompt that is timed; default 512, or what the\n"
-    "                           model was made for\n"
-    "  --new-tokens N           new tokens that are timed; default 64\n"
-    "  --context N              tokens before the new ones; default 16\n"
-    "  --batch N                sequences together; default 1\n"
-    "  --rounds N               repetitions; default 5\n"
-    "  --json FILE              also write what was found as JSON; - is standard output, and no table then\n"
-    "  --format table|json      what goes to standard output; default table\n";
-static const char examples[] =
-    "\n"
-    "Examples:\n"
-    "  cadenza bench my-model\n"
-    "  cadenza bench my-model --quantize q8_0 --threads 2 -s do_sample=no\n"
-    "  cadenza bench my-model --batch 8 --new-tokens 128 --json batch-8.json\n"
-    "  cadenza bench --prompt-tokens 64 --new-tokens 32 --format json\n";
-
 enum {
     OPT_PROMPT = CDZ_OPT_OWN,
     OPT_NEW,
@@ -51,16 +24,34 @@ enum {
     OPT_FORMAT
 };
 
-static const struct option long_options[] = {
-    CDZ_CLI_COMMON_OPTIONS,
-    {"prompt-tokens", required_argument, NULL, OPT_PROMPT},
-    {"new-tokens", required_argument, NULL, OPT_NEW},
-    {"context", required_argument, NULL, OPT_CONTEXT},
-    {"batch", required_argument, NULL, OPT_BATCH},
-    {"rounds", required_argument, NULL, OPT_ROUNDS},
-    {"json", required_argument, NULL, OPT_JSON},
-    {"format", required_argument, NULL, OPT_FORMAT},
+static const cdz_flag flags[] = {
+    {"prompt-tokens", 0, OPT_PROMPT, CDZ_FLAG_OFTEN, "N",
+     "tokens of the prompt that is timed; default 512, or what the model was made for"},
+    {"new-tokens", 0, OPT_NEW, CDZ_FLAG_OFTEN, "N", "new tokens that are timed; default 64"},
+    {"context", 0, OPT_CONTEXT, 0, "N", "tokens before the new ones; default 16"},
+    {"batch", 0, OPT_BATCH, CDZ_FLAG_OFTEN, "N", "sequences together; default 1"},
+    {"rounds", 0, OPT_ROUNDS, 0, "N", "repetitions; default 5"},
+    {"json", 0, OPT_JSON, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE",
+     "also write what was found as JSON; - is standard output, and no table then"},
+    {"format", 0, OPT_FORMAT, 0, "table|json", "what goes to standard output; default table"},
     {0},
+};
+
+const cdz_page cdz_page_bench = {
+    .name = "bench",
+    .summary = "measure a model's speed beside what the machine can do",
+    .usage = "bench [MODEL] [options]\n",
+    .about =
+        "Measures how fast MODEL reads a prompt and makes new tokens on this machine, with the "
+        "settings that run would use. In the same run, and in turns, it measures what the machine can "
+        "do at best: how fast its threads read memory, which bounds new tokens, and how many "
+        "multiply-adds they do, which bounds prompts. Without MODEL: the shipped one.",
+    .flags = flags,
+    .takes = CDZ_TAKES_ALL,
+    .examples = "cadenza bench my-model\n"
+                "cadenza bench my-model --quantize q8_0 --threads 2\n"
+                "cadenza bench my-model --batch 8 --new-tokens 128 --json batch-8.json\n"
+                "cadenza bench --prompt-tokens 64 --new-tokens 32 --format json\n",
 };
 
 typedef struct options {
@@ -84,41 +75,33 @@ static bool take_count(const char *name, const char *text, uint32_t low, uint32_
     return false;
 }
 
-/* False: stop with *status. */
-static bool take_option(options *o, int opt, int *status)
+static bool take_option(options *o, cdz_args *a)
 {
     cdz_bench_settings *s = &o->settings;
-    switch (opt) {
-    case 'h':
-        printf("%s%s%s", help, cdz_cli_common_help, examples);
-        *status = CDZ_EXIT_OK;
-        return false;
+    int *status = &a->status;
+    switch (a->opt) {
     case OPT_PROMPT:
-        return take_count("prompt-tokens", optarg, 1, 1 << 24, &s->prompt_tokens, status);
-    case OPT_NEW: return take_count("new-tokens", optarg, 2, 1 << 24, &s->new_tokens, status);
-    case OPT_CONTEXT: return take_count("context", optarg, 1, 1 << 24, &s->context, status);
-    case OPT_BATCH: return take_count("batch", optarg, 1, 4096, &s->batch, status);
-    case OPT_ROUNDS: return take_count("rounds", optarg, 1, 1000, &s->rounds, status);
-    case OPT_JSON: o->json = optarg; return true;
-    case OPT_FORMAT:
-        if (strcmp(optarg, "json") == 0) o->json = "-";
-        if (strcmp(optarg, "json") == 0 || strcmp(optarg, "table") == 0) return true;
-        *status = cdz_cli_misuse("bench", "--format %s: expected table or json", optarg);
+        return take_count("prompt-tokens", a->value, 1, 1 << 24, &s->prompt_tokens, status);
+    case OPT_NEW: return take_count("new-tokens", a->value, 2, 1 << 24, &s->new_tokens, status);
+    case OPT_CONTEXT: return take_count("context", a->value, 1, 1 << 24, &s->context, status);
+    case OPT_BATCH: return take_count("batch", a->value, 1, 4096, &s->batch, status);
+    case OPT_ROUNDS: return take_count("rounds", a->value, 1, 1000, &s->rounds, status);
+    case OPT_JSON: o->json = a->value; return true;
+    default:
+        if (strcmp(a->value, "json") == 0) o->json = "-";
+        if (strcmp(a->value, "json") == 0 || strcmp(a->value, "table") == 0) return true;
+        *status = cdz_cli_misuse("bench", "--format %s: expected table or json", a->value);
         return false;
-    default: return cdz_cli_take_option(&o->common, opt, optarg, "bench", status);
     }
 }
 
 static bool take_options(int argc, char **argv, options *o, int *status)
 {
-    int opt;
-    while ((opt = cdz_cli_next_option("bench", argc, argv, ":s:h", long_options)) != -1)
-        if (!take_option(o, opt, status)) return false;
-    if (optind < argc) o->common.model = argv[optind++];
-    if (optind >= argc) return true;
-    *status =
-        cdz_cli_misuse("bench", "unexpected argument '%s' after the model folder", argv[optind]);
-    return false;
+    cdz_args a = cdz_args_of(&cdz_page_bench, argc, argv, &o->common);
+    while (cdz_args_next(&a)) a.stopped = !take_option(o, &a);
+    const bool good = !a.stopped && cdz_args_take_model(&a, &o->common.model) && cdz_args_end(&a);
+    *status = a.status;
+    return good;
 }
 
 /* --- requests --------------------------------------------------------------------------------------------------------- */

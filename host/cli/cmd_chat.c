@@ -8,45 +8,28 @@
 #include "base/write.h"
 #include "cli/chat.h"
 #include "cli/cli.h"
+#include "cli/cmd_run.h"
 #include "cli/places.h"
+#include "prepare/prepare.h"
 
-static const char help[] =
-    "usage: cadenza chat [MODEL] [options]\n"
-    "\n"
-    "Talks with a model; without MODEL with the shipped one. Ctrl-C stops an answer, Ctrl-D "
-    "leaves.\n"
-    "A line that ends in a backslash goes on; a line of \"\"\" begins and ends a block of lines.\n"
-    "The KV cache of the conversation is kept between answers: each reads only what is new.\n"
-    "\n"
-    "  --system TEXT            what the conversation begins with\n"
-    "  --dev                    reload the pipeline, its scripts and plugins when their files change,\n"
-    "                           between two steps of an answer\n";
-static const char examples[] =
-    "\n"
-    "Examples:\n"
-    "  cadenza chat\n"
-    "  cadenza chat my-model --system 'Answer briefly.' -s temperature=0.7\n"
-    "  echo 'What does river mean?' | cadenza chat -s do_sample=no\n";
-static const char commands_help[] =
-    "  /set NAME=VALUE    change a setting; /set alone shows them\n"
-    "  /pipeline FILE     use another pipeline\n"
-    "  /reload            read the pipeline and its scripts again\n"
-    "  /system TEXT       begin anew with this system message\n"
-    "  /undo              take back the last question and answer\n"
-    "  /regen             answer the last question again\n"
-    "  /trim              forget the oldest questions, to half of the model's context\n"
-    "  /context           how much of the model's context is in use\n"
-    "  /save FILE         write the conversation as JSON\n"
-    "  /clear             begin anew\n"
-    "  /help, /quit\n";
+static const cdz_flag flags[] = {
+    {"system", 0, CDZ_OPT_OWN, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
+     "what the conversation begins with"},
+    {"prompt", 'p', 'p', CDZ_FLAG_ONCE, "TEXT", "the first question"},
+    {"dev", 0, CDZ_OPT_DEV, 0, NULL,
+     "reload the pipeline, its scripts and plugins when their files change, between two steps of an "
+     "answer"},
+    {0},
+};
 
 typedef struct chat {
     cdz_cli_options options; /* settings grow by /set */
     cdz_session session;
     cdz_chat_template *chat_template;
     cdz_turns turns;
-    bool interactive, warned;
-    uint64_t running; /* the request Ctrl-C cancels */
+    const char *system, *first;     /* of the command line, or NULL */
+    bool interactive, warned, over; /* over: leave */
+    uint64_t running;               /* the request Ctrl-C cancels */
     cdz_buf answer;
     uint32_t n_read,
         n_reused; /* prompt tokens of the last answer: computed, and found in the KV cache */
@@ -183,225 +166,8 @@ static int answer(chat *c)
     }
     cdz_result_free(result);
     cdz_turns_cut(&c->turns, c->turns.n - 1);
+    cdz_cli_as_typed(&c->options, &err);
     return cdz_cli_fail(&err);
-}
-
-/* --- commands --------------------------------------------------------------------------------------------------- */
-
-/* A new pipeline from the present options; the old one serves on when that fails. */
-static bool rebuild_pipeline(chat *c)
-{
-    cdz_error err = {0};
-    cdz_pipeline *pipeline;
-    if (cdz_session_pipeline(&c->session, &c->options, NULL, &pipeline, &err) != CDZ_OK) {
-        cdz_cli_fail(&err);
-        return false;
-    }
-    cdz_session_free_pipeline(&c->session, c->session.pipeline);
-    c->session.pipeline = pipeline;
-    c->warned = false;
-    return true;
-}
-
-static void command_reload(chat *c)
-{
-    cdz_error err = {0};
-    const cdz_status st = cdz_pipeline_reload(c->session.pipeline, c->session.model, &err);
-    if (st != CDZ_OK)
-        cdz_err_prefix(&err, "generation %llu goes on",
-                       (unsigned long long)cdz_pipeline_generation(c->session.pipeline));
-    cdz_cli_say_reloaded(c->session.pipeline, st == CDZ_OK ? NULL : &err);
-}
-
-static void command_set(chat *c, const char *argument)
-{
-    if (!argument[0]) {
-        for (uint32_t i = 0; i < c->options.n_settings; i++) printf("%s\n", c->options.settings[i]);
-        return;
-    }
-    int status;
-    const char *copy = cdz_arena_strdup(&c->options.kept, argument);
-    if (!copy || !cdz_cli_take_option(&c->options, 's', copy, "chat", &status)) return;
-    if (!rebuild_pipeline(c)) c->options.n_settings--;
-}
-
-static void command_pipeline(chat *c, const char *argument)
-{
-    const char *before = c->options.pipeline;
-    c->options.pipeline = argument[0] ? cdz_arena_strdup(&c->options.kept, argument) : NULL;
-    if (!rebuild_pipeline(c)) c->options.pipeline = before;
-}
-
-static void command_undo(chat *c)
-{
-    size_t n = c->turns.n;
-    if (n && c->turns.at[n - 1].role == CDZ_ROLE_ASSISTANT) n--;
-    if (n && c->turns.at[n - 1].role == CDZ_ROLE_USER) n--;
-    if (n == c->turns.n)
-        cdz_cli_say("there is nothing to undo");
-    else
-        cdz_turns_cut(&c->turns, n);
-}
-
-static void command_regen(chat *c)
-{
-    if (c->turns.n < 2 || c->turns.at[c->turns.n - 1].role != CDZ_ROLE_ASSISTANT) {
-        cdz_cli_say("there is no answer to generate again");
-        return;
-    }
-    cdz_turns_cut(&c->turns, c->turns.n - 1);
-    answer(c);
-}
-
-/* The tokens of the conversation as the next question finds it; false: that was told. */
-static bool count_tokens(const chat *c, uint32_t *n)
-{
-    cdz_error err = {0};
-    int32_t *ids = NULL;
-    *n = 0;
-    if (c->turns.n == 0) return true;
-    if (conversation_ids(c, &ids, n, &err) != CDZ_OK) {
-        cdz_cli_fail(&err);
-        return false;
-    }
-    free(ids);
-    return true;
-}
-
-static void command_trim(chat *c)
-{
-    const uint32_t context = cdz_model_context(c->session.model);
-    uint32_t n, dropped = 0;
-    if (!context) {
-        cdz_cli_say("the model's context has no end; /clear begins anew");
-        return;
-    }
-    while (count_tokens(c, &n)) {
-        if (n > context / 2 && cdz_turns_drop_oldest(&c->turns)) {
-            dropped++;
-            continue;
-        }
-        if (dropped) cdz_turns_free_states(&c->turns);
-        cdz_cli_say("%u question%s forgotten; the conversation has %u of %u tokens", dropped,
-                    dropped == 1 ? "" : "s", n, context);
-        return;
-    }
-}
-
-static void command_context(const chat *c)
-{
-    uint32_t n;
-    if (!count_tokens(c, &n)) return;
-    const uint32_t context = cdz_model_context(c->session.model);
-    if (context)
-        printf("%u of %u tokens", n, context);
-    else
-        printf("%u tokens", n);
-    if (c->n_read + c->n_reused)
-        printf("; the last answer read %u and found %u in the KV cache", c->n_read, c->n_reused);
-    putchar('\n');
-}
-
-static void command_save(chat *c, const char *path)
-{
-    cdz_buf out = {0};
-    cdz_buf_puts(&out, "[");
-    for (size_t i = 0; i < c->turns.n; i++) {
-        const cdz_turn *turn = &c->turns.at[i];
-        cdz_buf_printf(&out, "%s\n  {\"role\": \"%s\", \"content\": ", i ? "," : "",
-                       cdz_role_name(turn->role));
-        cdz_json_write_string(&out, turn->text, strlen(turn->text));
-        cdz_buf_putc(&out, '}');
-    }
-    cdz_buf_puts(&out, "\n]\n");
-    cdz_error err = {0};
-    if (!path[0])
-        cdz_cli_say("/save: expected a file name");
-    else if (out.failed)
-        cdz_cli_say("%s: out of memory", path);
-    else if (cdz_cli_check_place(&c->options, path, NULL, 0, &err) != CDZ_OK ||
-             cdz_write_whole(path, out.data, out.len, 0, &err) != CDZ_OK)
-        (void)cdz_cli_fail(&err);
-    cdz_buf_free(&out);
-}
-
-static void command_system(chat *c, const char *text)
-{
-    cdz_turns_cut(&c->turns, 0);
-    if (text[0]) cdz_turns_add(&c->turns, CDZ_ROLE_SYSTEM, text);
-}
-
-static void unknown_command(const char *name)
-{
-    static const char *const names[] = {"set",  "pipeline", "reload", "system", "undo", "regen",
-                                        "trim", "context",  "save",   "clear",  "help", "quit"};
-    const char *near = cdz_nearest_name(name, names, sizeof names / sizeof names[0]);
-    cdz_cli_say("unknown command /%s%s%s%s; /help lists them", name, near ? ": did you mean /" : "",
-                near ? near : "", near ? "?" : "");
-}
-
-/* False: leave. */
-static bool run_command(chat *c, const char *line)
-{
-    char name[32];
-    size_t len = strcspn(line + 1, " ");
-    snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1), line + 1);
-    const char *argument = line + 1 + len;
-    argument += strspn(argument, " ");
-    if (strcmp(name, "quit") == 0 || strcmp(name, "exit") == 0) return false;
-    if (strcmp(name, "help") == 0)
-        fputs(commands_help, stdout);
-    else if (strcmp(name, "set") == 0)
-        command_set(c, argument);
-    else if (strcmp(name, "pipeline") == 0)
-        command_pipeline(c, argument);
-    else if (strcmp(name, "reload") == 0)
-        command_reload(c);
-    else if (strcmp(name, "undo") == 0)
-        command_undo(c);
-    else if (strcmp(name, "regen") == 0)
-        command_regen(c);
-    else if (strcmp(name, "trim") == 0)
-        command_trim(c);
-    else if (strcmp(name, "context") == 0)
-        command_context(c);
-    else if (strcmp(name, "save") == 0)
-        command_save(c, argument);
-    else if (strcmp(name, "system") == 0)
-        command_system(c, argument);
-    else if (strcmp(name, "clear") == 0)
-        cdz_turns_cut(&c->turns, 0);
-    else
-        unknown_command(name);
-    return true;
-}
-
-/* --- the loop ----------------------------------------------------------------------------------------------------- */
-
-static int converse(chat *c)
-{
-    cdz_line_reader *reader = cdz_line_reader_new("> ");
-    if (!reader) return CDZ_EXIT_FAILURE;
-    int status = CDZ_EXIT_OK;
-    for (const char *line; (line = cdz_line_reader_next(reader)) != NULL;) {
-        if (strspn(line, " \t\n") == strlen(line)) continue;
-        if (line[0] == '/') {
-            if (!run_command(c, line)) break;
-            continue;
-        }
-        if (!cdz_turns_add(&c->turns, CDZ_ROLE_USER, line)) {
-            status = CDZ_EXIT_FAILURE;
-            break;
-        }
-        int answered = answer(c);
-        if (!c->interactive && answered != CDZ_EXIT_OK) {
-            status = answered;
-            break;
-        }
-    }
-    if (c->interactive) putchar('\n');
-    cdz_line_reader_free(reader);
-    return status;
 }
 
 static bool open_template(chat *c)
@@ -420,54 +186,478 @@ static bool open_template(chat *c)
     return false;
 }
 
-static bool take_options(int argc, char **argv, chat *c, const char **system, int *status)
+/* --- changing the pipeline --------------------------------------------------------------------------------------- */
+
+/* Whether a request could run: one of a single token is prepared, not run. */
+static cdz_status try_pipeline(const chat *c, cdz_pipeline *pipeline, cdz_error *err)
 {
-    static const struct option options[] = {
-        CDZ_CLI_COMMON_OPTIONS,
-        {"system", required_argument, NULL, CDZ_OPT_OWN},
-        {"dev", no_argument, NULL, CDZ_OPT_DEV},
-        {0},
+    const cdz_model *model = c->session.model, *assistant = c->session.assistant;
+    const int32_t id = 0;
+    cdz_job *job = NULL;
+    cdz_record_spec record = {0};
+    const cdz_prepare_input in = {
+        .model = model->run,
+        .assistant = assistant ? assistant->run : NULL,
+        .pipeline = pipeline,
+        .model_generation = &model->generation,
+        .assistant_generation = assistant ? &assistant->generation : NULL,
+        .ids = &id,
+        .n_ids = 1,
     };
-    int opt;
-    while ((opt = cdz_cli_next_option("chat", argc, argv, ":s:h", options)) != -1) {
-        switch (opt) {
-        case 'h':
-            printf("%s%s%s\nIn the conversation:\n%s", help, cdz_cli_common_help, examples,
-                   commands_help);
-            *status = CDZ_EXIT_OK;
-            return false;
-        case CDZ_OPT_OWN: *system = optarg; break;
-        default:
-            if (!cdz_cli_take_option(&c->options, opt, optarg, "chat", status)) return false;
+    const cdz_status status = cdz_prepare_job(&in, &job, &record, err);
+    if (status == CDZ_OK) cdz_job_free(job);
+    return status;
+}
+
+/* A new pipeline from the present options; the old one serves on when that fails, or when it could run and the new one
+ * cannot. */
+static bool rebuild_pipeline(chat *c)
+{
+    cdz_error err = {0};
+    cdz_pipeline *pipeline = NULL;
+    cdz_status status = cdz_session_pipeline(&c->session, &c->options, NULL, &pipeline, &err);
+    if (status == CDZ_OK) status = try_pipeline(c, pipeline, &err);
+    if (status != CDZ_OK) {
+        cdz_cli_as_typed(&c->options, &err);
+        cdz_cli_fail(&err);
+    }
+    if (!pipeline) return false;
+    if (status != CDZ_OK && try_pipeline(c, c->session.pipeline, NULL) == CDZ_OK) {
+        cdz_session_free_pipeline(&c->session, pipeline);
+        return false;
+    }
+    cdz_session_free_pipeline(&c->session, c->session.pipeline);
+    c->session.pipeline = pipeline;
+    c->warned = false;
+    return true;
+}
+
+/* --- commands --------------------------------------------------------------------------------------------------- */
+
+static void command_reload(chat *c, const char *argument)
+{
+    (void)argument;
+    cdz_error err = {0};
+    const cdz_status st = cdz_pipeline_reload(c->session.pipeline, c->session.model, &err);
+    if (st != CDZ_OK)
+        cdz_err_prefix(&err, "generation %llu goes on",
+                       (unsigned long long)cdz_pipeline_generation(c->session.pipeline));
+    cdz_cli_say_reloaded(c->session.pipeline, st == CDZ_OK ? NULL : &err);
+}
+
+static void show_settings(const chat *c)
+{
+    for (uint32_t i = 0; i < c->options.n_settings; i++) printf("%s\n", c->options.settings[i]);
+    if (c->options.n_settings == 0) puts("nothing is set; /set NAME=VALUE sets something");
+}
+
+/* "temperature=0.5"; Ollama's "temperature 0.5" and "parameter temperature 0.5" are the same. */
+static const char *setting_of(chat *c, const char *argument)
+{
+    static const char word[] = "parameter ";
+    if (strncmp(argument, word, sizeof word - 1) == 0) argument += sizeof word - 1;
+    char *copy = cdz_arena_strdup(&c->options.kept, argument);
+    char *space = copy && !strchr(copy, '=') ? strchr(copy, ' ') : NULL;
+    if (space) *space = '=';
+    return copy;
+}
+
+static void command_set(chat *c, const char *argument)
+{
+    if (!argument[0]) {
+        show_settings(c);
+        return;
+    }
+    const char *setting = setting_of(c, argument);
+    const char *equals = setting ? strchr(setting, '=') : NULL;
+    if (!equals || equals == setting) {
+        cdz_cli_say("/set %s: expected NAME=VALUE", argument);
+        return;
+    }
+    const char *typed =
+        cdz_arena_printf(&c->options.kept, "/set %.*s", (int)(equals - setting), setting);
+    if (!typed || !cdz_cli_add_setting(&c->options, setting, typed))
+        cdz_cli_say("out of memory for the setting");
+    else if (!rebuild_pipeline(c))
+        c->options.n_settings--;
+}
+
+/* Forgets what -s or /set said of a name. */
+static void command_unset(chat *c, const char *name)
+{
+    cdz_cli_options *o = &c->options;
+    const size_t len = strlen(name);
+    const uint32_t before = o->n_settings;
+    const char **settings = calloc(before + 1, sizeof *settings);
+    char **typed = calloc(before + 1, sizeof *typed);
+    uint32_t n = 0;
+    for (uint32_t i = 0; settings && typed && i < before; i++) {
+        settings[i] = o->settings[i];
+        typed[i] = o->typed[i];
+        if (strncmp(o->settings[i], name, len) == 0 && o->settings[i][len] == '=') continue;
+        o->settings[n] = o->settings[i];
+        o->typed[n++] = o->typed[i];
+    }
+    if (!settings || !typed) {
+        cdz_cli_say("out of memory for the settings");
+    } else if (n == before) {
+        cdz_cli_say("/unset %s: it is not set; /set shows what is", name);
+    } else {
+        o->n_settings = n;
+        if (!rebuild_pipeline(c)) {
+            memcpy(o->settings, settings, before * sizeof *settings);
+            memcpy(o->typed, typed, before * sizeof *typed);
+            o->n_settings = before;
         }
     }
-    if (optind < argc) c->options.model = argv[optind++];
-    if (optind == argc) return true;
-    *status =
-        cdz_cli_misuse("chat", "unexpected argument '%s' after the model folder", argv[optind]);
-    return false;
+    free(settings);
+    free(typed);
+}
+
+static void command_pipeline(chat *c, const char *argument)
+{
+    const char *before = c->options.pipeline;
+    c->options.pipeline = argument[0] ? cdz_arena_strdup(&c->options.kept, argument) : NULL;
+    if (!rebuild_pipeline(c)) c->options.pipeline = before;
+}
+
+/* Another model goes on with the conversation. */
+static void command_model(chat *c, const char *name)
+{
+    char path[4096];
+    cdz_error err = {0};
+    if (!name[0]) {
+        printf("%s\n", c->session.model->folder);
+        return;
+    }
+    if (c->options.dev) {
+        cdz_cli_say("/model: --dev watches for the model it began with; start chat anew");
+        return;
+    }
+    chat next = {.session = {.runtime = c->session.runtime}};
+    const char *folder = cdz_cli_model_folder(name, path, sizeof path);
+    if (!folder) return;
+    if (cdz_session_model(&next.session, &c->options, folder, &err) != CDZ_OK) {
+        cdz_cli_fail(&err);
+        return;
+    }
+    if (!open_template(&next)) {
+        cdz_model_close(next.session.model);
+        return;
+    }
+    cdz_chat_template_free(c->chat_template);
+    (void)cdz_turns_free_states(&c->turns); /* they are of the model before */
+    cdz_model_close(c->session.model);
+    c->session.model = next.session.model;
+    c->chat_template = next.chat_template;
+}
+
+static void command_undo(chat *c, const char *argument)
+{
+    (void)argument;
+    size_t n = c->turns.n;
+    if (n && c->turns.at[n - 1].role == CDZ_ROLE_ASSISTANT) n--;
+    if (n && c->turns.at[n - 1].role == CDZ_ROLE_USER) n--;
+    if (n == c->turns.n)
+        cdz_cli_say("there is nothing to undo");
+    else
+        cdz_turns_cut(&c->turns, n);
+}
+
+static void command_regen(chat *c, const char *argument)
+{
+    (void)argument;
+    const size_t n = c->turns.n;
+    if (n == 0 || c->turns.at[n - 1].role == CDZ_ROLE_SYSTEM) {
+        cdz_cli_say("there is no answer to generate again");
+        return;
+    }
+    if (c->turns.at[n - 1].role == CDZ_ROLE_ASSISTANT) cdz_turns_cut(&c->turns, n - 1);
+    answer(c);
+}
+
+/* The tokens of the conversation as the next question finds it; false: that was told. */
+static bool count_tokens(const chat *c, uint32_t *n)
+{
+    cdz_error err = {0};
+    int32_t *ids = NULL;
+    *n = 0;
+    if (c->turns.n == 0) return true;
+    if (conversation_ids(c, &ids, n, &err) != CDZ_OK) {
+        cdz_cli_fail(&err);
+        return false;
+    }
+    free(ids);
+    return true;
+}
+
+static void command_trim(chat *c, const char *argument)
+{
+    (void)argument;
+    const uint32_t context = cdz_model_context(c->session.model);
+    uint32_t n, dropped = 0;
+    if (!context) {
+        cdz_cli_say("the model's context has no end; /clear begins anew");
+        return;
+    }
+    while (count_tokens(c, &n)) {
+        if (n > context / 2 && cdz_turns_drop_oldest(&c->turns)) {
+            dropped++;
+            continue;
+        }
+        if (dropped) cdz_turns_free_states(&c->turns);
+        cdz_cli_say("%u question%s forgotten; the conversation has %u of %u tokens", dropped,
+                    dropped == 1 ? "" : "s", n, context);
+        return;
+    }
+}
+
+static void command_context(chat *c, const char *argument)
+{
+    (void)argument;
+    uint32_t n;
+    if (!count_tokens(c, &n)) return;
+    const uint32_t context = cdz_model_context(c->session.model);
+    if (context)
+        printf("%u of %u tokens", n, context);
+    else
+        printf("%u tokens", n);
+    if (c->n_read + c->n_reused)
+        printf("; the last answer read %u and found %u in the KV cache", c->n_read, c->n_reused);
+    putchar('\n');
+}
+
+static void command_save(chat *c, const char *path)
+{
+    cdz_buf out = {0};
+    cdz_turns_write(&c->turns, &out);
+    cdz_error err = {0};
+    if (!path[0])
+        cdz_cli_say("/save: expected a file name");
+    else if (out.failed)
+        cdz_cli_say("%s: out of memory", path);
+    else if (cdz_cli_check_place(&c->options, path, NULL, 0, &err) != CDZ_OK ||
+             cdz_write_whole(path, out.data, out.len, 0, &err) != CDZ_OK)
+        (void)cdz_cli_fail(&err);
+    else
+        cdz_cli_say("%zu messages in %s; /load reads it, and so does `cadenza run --messages`",
+                    c->turns.n, path);
+    cdz_buf_free(&out);
+}
+
+static void command_load(chat *c, const char *path)
+{
+    cdz_error err = {0};
+    cdz_turns turns = {0};
+    if (!path[0]) {
+        cdz_cli_say("/load: expected the name of a file that /save wrote");
+    } else if (cdz_turns_read(&turns, path, &err) != CDZ_OK) {
+        cdz_cli_fail(&err);
+        cdz_turns_free(&turns);
+    } else {
+        cdz_turns_free(&c->turns);
+        c->turns = turns;
+        const bool open = turns.n && turns.at[turns.n - 1].role == CDZ_ROLE_USER;
+        cdz_cli_say("%zu messages from %s%s", turns.n, path,
+                    open ? "; the last question has no answer: /regen gives one" : "");
+    }
+}
+
+static void command_system(chat *c, const char *text)
+{
+    cdz_turns_cut(&c->turns, 0);
+    if (text[0]) cdz_turns_add(&c->turns, CDZ_ROLE_SYSTEM, text);
+}
+
+static void command_clear(chat *c, const char *argument)
+{
+    (void)argument;
+    cdz_turns_cut(&c->turns, 0);
+}
+
+static void command_quit(chat *c, const char *argument)
+{
+    (void)argument;
+    c->over = true;
+}
+
+static void command_help(chat *c, const char *argument);
+
+typedef struct command {
+    const char *name, *argument, *help;
+    void (*run)(chat *c, const char *argument);
+    const char *also; /* other programs' names, each between blanks */
+} command;
+
+static const command commands[] = {
+    {"set", " NAME=VALUE", "change a setting; /set alone shows them", command_set, ""},
+    {"unset", " NAME", "forget what -s or /set said of it", command_unset, " reset "},
+    {"pipeline", " FILE", "use another pipeline; without FILE none", command_pipeline, ""},
+    {"reload", "", "read the pipeline and its scripts again", command_reload, ""},
+    {"model", " MODEL", "go on with another model; /model alone says which it is", command_model,
+     ""},
+    {"system", " TEXT", "begin anew with this system message", command_system, ""},
+    {"undo", "", "take back the last question and answer", command_undo, ""},
+    {"regen", "", "answer the last question again", command_regen, " regenerate retry again "},
+    {"trim", "", "forget the oldest questions, to half of the model's context", command_trim, ""},
+    {"context", "", "how much of the model's context is in use", command_context, " ctx tokens "},
+    {"save", " FILE", "write the conversation as JSON", command_save, ""},
+    {"load", " FILE", "go on with a conversation that /save wrote", command_load, " read "},
+    {"clear", "", "begin anew", command_clear, " new reset-chat "},
+    {"help", "", "this list", command_help, " ? "},
+    {"quit", "", "leave", command_quit, " exit bye q "},
+};
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+
+static void write_commands(cdz_buf *out)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        const size_t start = out->len;
+        cdz_buf_printf(out, "  /%s%s", commands[i].name, commands[i].argument);
+        while (!out->failed && out->len - start < 21) cdz_buf_putc(out, ' ');
+        cdz_buf_printf(out, "%s\n", commands[i].help);
+    }
+}
+
+static void command_help(chat *c, const char *argument)
+{
+    (void)c;
+    (void)argument;
+    cdz_buf text = {0};
+    write_commands(&text);
+    if (!text.failed) fputs(text.data, stdout);
+    cdz_buf_free(&text);
+}
+
+static const command *find_command(const char *name)
+{
+    char between[40];
+    snprintf(between, sizeof between, " %s ", name);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0 || strstr(commands[i].also, between))
+            return &commands[i];
+    return NULL;
+}
+
+static void unknown_command(const char *name)
+{
+    const char *names[N_COMMANDS + 1];
+    for (size_t i = 0; i < N_COMMANDS; i++) names[i] = commands[i].name;
+    names[N_COMMANDS] = "regenerate";
+    const char *near = cdz_nearest_name(name, names, N_COMMANDS + 1);
+    cdz_cli_say("unknown command /%s%s%s%s; /help lists them", name, near ? ": did you mean /" : "",
+                near ? near : "", near ? "?" : "");
+}
+
+static void run_command(chat *c, const char *line)
+{
+    char name[32];
+    size_t len = strcspn(line + 1, " ");
+    snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1), line + 1);
+    const char *argument = line + 1 + len;
+    argument += strspn(argument, " ");
+    const command *found = find_command(name);
+    if (found)
+        found->run(c, argument);
+    else
+        unknown_command(name);
+}
+
+/* --- the loop ----------------------------------------------------------------------------------------------------- */
+
+/* False: the conversation cannot go on. */
+static bool ask(chat *c, const char *question, int *status)
+{
+    *status = CDZ_EXIT_FAILURE;
+    if (!cdz_turns_add(&c->turns, CDZ_ROLE_USER, question)) return false;
+    *status = answer(c);
+    if (!c->interactive && *status != CDZ_EXIT_OK) return false;
+    *status = CDZ_EXIT_OK;
+    return true;
+}
+
+static int converse(chat *c)
+{
+    const char *names[N_COMMANDS];
+    cdz_line_reader *reader = cdz_line_reader_new("> ");
+    if (!reader) return CDZ_EXIT_FAILURE;
+    for (size_t i = 0; i < N_COMMANDS; i++) names[i] = commands[i].name;
+    cdz_line_reader_complete(reader, '/', names, N_COMMANDS);
+    int status = CDZ_EXIT_OK;
+    bool on = !c->first || ask(c, c->first, &status);
+    for (const char *line; on && !c->over && (line = cdz_line_reader_next(reader)) != NULL;) {
+        if (strspn(line, " \t\n") == strlen(line)) continue;
+        if (line[0] == '/')
+            run_command(c, line);
+        else
+            on = ask(c, line, &status);
+    }
+    if (c->interactive) putchar('\n');
+    cdz_line_reader_free(reader);
+    return status;
+}
+
+const cdz_page cdz_page_chat = {
+    .name = "chat",
+    .summary = "talk with a model",
+    .usage = "chat [MODEL] [options]\n",
+    .about =
+        "Talks with a model; without MODEL with the shipped one. Ctrl-C stops an answer, Ctrl-D leaves, "
+        "/help in the conversation lists its commands. A line that ends in a backslash goes on; a line "
+        "of \"\"\" begins and ends a block of lines. The KV cache of the conversation is kept between "
+        "answers: each reads only what is new.",
+    .flags = flags,
+    .takes = CDZ_TAKES_ALL | CDZ_SHOWS_PARAMETERS,
+    .more_title = "In the conversation",
+    .write_more = write_commands,
+    .examples = "cadenza chat\n"
+                "cadenza chat my-model --system 'Answer briefly.' --temperature 0.7\n"
+                "echo 'What does river mean?' | cadenza chat --no-do-sample\n",
+};
+
+static void take_option(chat *c, const cdz_args *a)
+{
+    switch (a->opt) {
+    case CDZ_OPT_OWN: c->system = a->value; break;
+    case 'p': c->first = a->value; break;
+    case CDZ_OPT_DEV: c->options.dev = true; break;
+    default: break;
+    }
+}
+
+static int hold(chat *c)
+{
+    int status = cdz_session_open(&c->options, &c->session);
+    if (status != CDZ_EXIT_OK) return status;
+    c->interactive = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    status = CDZ_EXIT_FAILURE;
+    if (open_template(c)) {
+        if (c->system) command_system(c, c->system);
+        if (c->interactive) puts("Ask something; /help lists the commands, Ctrl-D leaves.");
+        status = converse(c);
+    }
+    cdz_session_close(&c->session);
+    cdz_chat_template_free(c->chat_template);
+    cdz_turns_free(&c->turns);
+    cdz_buf_free(&c->answer);
+    return status;
+}
+
+int cdz_cli_chat(cdz_cli_options *options, const char *system, const char *first)
+{
+    chat c = {.options = *options, .system = system, .first = first};
+    const int status = hold(&c);
+    *options = c.options; /* they may have grown, and are the caller's to free */
+    return status;
 }
 
 int cdz_cmd_chat(int argc, char **argv)
 {
-    chat c = {.interactive = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
-    const char *system = NULL;
-    int status;
-    if (take_options(argc, argv, &c, &system, &status)) {
-        status = cdz_session_open(&c.options, &c.session);
-        if (status == CDZ_EXIT_OK) {
-            status = CDZ_EXIT_FAILURE;
-            if (open_template(&c)) {
-                if (system) command_system(&c, system);
-                if (c.interactive) puts("Ask something; /help lists the commands, Ctrl-D leaves.");
-                status = converse(&c);
-            }
-            cdz_session_close(&c.session);
-        }
-    }
-    cdz_chat_template_free(c.chat_template);
-    cdz_turns_free(&c.turns);
-    cdz_buf_free(&c.answer);
+    chat c = {0};
+    cdz_args a = cdz_args_of(&cdz_page_chat, argc, argv, &c.options);
+    while (cdz_args_next(&a)) take_option(&c, &a);
+    const bool good = !a.stopped && cdz_args_take_model(&a, &c.options.model) && cdz_args_end(&a);
+    const int status = good ? hold(&c) : a.status;
     cdz_cli_options_free(&c.options);
     return status;
 }

@@ -3,29 +3,43 @@
 
 #include "cli/cli.h"
 
-static const char help[] =
-    "usage: cadenza config show|validate|save [PATH] [-s NAME=VALUE]... [options]\n"
-    "\n"
-    "Works on a generation config. PATH is a generation_config.json or a model folder (whose "
-    "config.json counts\n"
-    "where there is no generation_config.json); without PATH the config is empty. -s changes it: "
-    "none unsets.\n"
-    "\n"
-    "  show                     prints what is set, as it would be saved\n"
-    "  validate                 says what is wrong with it; exit status 2 if anything is\n"
-    "  save                     writes it, refusing what would do nothing, as transformers does\n"
-    "\n"
-    "  -s, --set NAME=VALUE     a generation parameter, as for run\n"
-    "      --all                show: every parameter, with the value generate() would have\n"
-    "      --strict             validate: parameters that would do nothing are wrong too\n"
-    "  -o, --output PATH        save: the file, or the folder of generation_config.json; else PATH\n"
-    "  -h, --help               this text\n"
-    "\n"
-    "Examples:\n"
-    "  cadenza config show my-model\n"
-    "  cadenza config show my-model --all\n"
-    "  cadenza config validate generation_config.json --strict\n"
-    "  cadenza config save my-model -s do_sample=true -s temperature=0.7 -o .\n";
+enum { ALL = CDZ_OPT_OWN, STRICT };
+
+static const cdz_verb verbs[] = {
+    {"show", "prints what is set, as it would be saved"},
+    {"validate", "says what is wrong with it; exit status 2 if anything is"},
+    {"save", "writes it, refusing what would do nothing, as transformers does"},
+    {0},
+};
+static const cdz_flag flags[] = {
+    {"set", 's', 's', CDZ_FLAG_OFTEN, "NAME=VALUE",
+     "a generation parameter; --temperature 0.7 is the same"},
+    {"all", 0, ALL, CDZ_FLAG_OFTEN, NULL,
+     "show: every parameter, with the value generate() would have"},
+    {"strict", 0, STRICT, CDZ_FLAG_OFTEN, NULL,
+     "validate: parameters that would do nothing are wrong too"},
+    {"output", 'o', 'o', CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "PATH",
+     "save: the file, or the folder of generation_config.json; else PATH"},
+    {0},
+};
+
+const cdz_page cdz_page_config = {
+    .name = "config",
+    .summary = "show, check or write a generation config",
+    .usage = "config show|validate|save [PATH] [-s NAME=VALUE]... [options]\n",
+    .about =
+        "Works on a generation config. PATH is a generation_config.json or a model folder (whose "
+        "config.json counts where there is no generation_config.json). Without PATH, show has that "
+        "of the shipped model, as run has; validate and save begin with an empty one. An option of a "
+        "parameter changes it: none unsets.",
+    .verbs = verbs,
+    .flags = flags,
+    .takes = CDZ_TAKES_GENERATION,
+    .examples = "cadenza config show my-model\n"
+                "cadenza config validate generation_config.json --strict\n"
+                "cadenza config save my-model --do-sample --temperature 0.7 -o .\n"
+                "cadenza config show my-model --all\n",
+};
 
 typedef struct config_job {
     cdz_cli_options options;
@@ -75,30 +89,18 @@ static cdz_status work(const config_job *job, cdz_error *err)
     return status;
 }
 
-/* True when there is work; else *status is the exit status. */
-static bool take_options(int argc, char **argv, config_job *job, int *status)
+static void take_option(config_job *job, cdz_args *a)
 {
-    enum { ALL = CDZ_OPT_OWN, STRICT };
-    static const struct option rows[] = {
-        {"set", required_argument, NULL, 's'}, {"all", no_argument, NULL, ALL},
-        {"strict", no_argument, NULL, STRICT}, {"output", required_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},      {0},
-    };
-    int opt;
-    while ((opt = cdz_cli_next_option("config", argc, argv, ":s:o:h", rows)) != -1) {
-        switch (opt) {
-        case 'h':
-            fputs(help, stdout);
-            *status = CDZ_EXIT_OK;
-            return false;
-        case 'o': job->output = optarg; break;
-        case ALL: job->all = true; break;
-        case STRICT: job->strict = true; break;
-        default:
-            if (!cdz_cli_take_option(&job->options, opt, optarg, "config", status)) return false;
-        }
+    switch (a->opt) {
+    case 's':
+        if (!cdz_cli_take_option(&job->options, 's', a->value, "config", &a->status))
+            a->stopped = true;
+        break;
+    case 'o': job->output = a->value; break;
+    case ALL: job->all = true; break;
+    case STRICT: job->strict = true; break;
+    default: break;
     }
-    return true;
 }
 
 static bool is_verb(const char *word)
@@ -106,26 +108,36 @@ static bool is_verb(const char *word)
     return strcmp(word, "show") == 0 || strcmp(word, "validate") == 0 || strcmp(word, "save") == 0;
 }
 
-static int check_words(int argc, char **argv, config_job *job)
+static void check_words(cdz_args *a, config_job *job)
 {
-    if (optind == argc || !is_verb(argv[optind]))
-        return cdz_cli_misuse("config", "expected show, validate or save");
-    job->verb = argv[optind];
-    if (argc - optind > 2) return cdz_cli_misuse("config", "expected one PATH at most");
-    job->path = optind + 1 < argc ? argv[optind + 1] : NULL;
-    if (strcmp(job->verb, "save") == 0 && !job->path && !job->output)
-        return cdz_cli_misuse("config", "save: expected a PATH or --output");
-    return CDZ_EXIT_OK;
+    const char *verb = cdz_args_word(a);
+    if (!verb || !is_verb(verb)) {
+        cdz_args_refuse(a, "expected show, validate or save");
+        return;
+    }
+    job->verb = verb;
+    job->path = cdz_args_word(a);
+    if (cdz_args_word(a))
+        cdz_args_refuse(a, "expected one PATH at most");
+    else if (strcmp(verb, "save") == 0 && !job->path && !job->output)
+        cdz_args_refuse(a, "save: expected a PATH or --output");
 }
 
 int cdz_cmd_config(int argc, char **argv)
 {
     config_job job = {.verb = ""};
     cdz_error err = {0};
-    int status = CDZ_EXIT_USAGE;
-    if (take_options(argc, argv, &job, &status)) {
-        status = check_words(argc, argv, &job);
-        if (status == CDZ_EXIT_OK && work(&job, &err) != CDZ_OK) status = cdz_cli_fail(&err);
+    char shipped[4096];
+    cdz_args a = cdz_args_of(&cdz_page_config, argc, argv, &job.options);
+    while (cdz_args_next(&a)) take_option(&job, &a);
+    if (!a.stopped) check_words(&a, &job);
+    int status = a.status;
+    if (!a.stopped && !job.path && strcmp(job.verb, "show") == 0 &&
+        cdz_cli_shipped_model(shipped, sizeof shipped))
+        job.path = shipped;
+    if (!a.stopped && work(&job, &err) != CDZ_OK) {
+        cdz_cli_as_typed(&job.options, &err);
+        status = cdz_cli_fail(&err);
     }
     cdz_cli_options_free(&job.options);
     return status;

@@ -12,44 +12,49 @@
 #include "load/gguf.h"
 #include "load/quant_types.h"
 
-static const char convert_help[] =
-    "usage: cadenza model convert IN OUT [--type f32|f16|bf16] [--no-tokenizer] [--force]\n"
-    "\n"
-    "A model folder IN becomes the GGUF file OUT; a GGUF file IN (of a split one, the first part) "
-    "becomes the\n"
-    "folder OUT. Weights keep their types, norms are float32 in GGUF; quantised ones are float32 "
-    "in a folder.\n"
-    "What came out is read again and compared before it gets its name: what the other format "
-    "cannot say is an error.\n"
-    "\n"
-    "      --type TYPE          store matrices as f32, f16 or bf16 instead\n"
-    "      --no-tokenizer       leave the tokenizer and chat templates out\n"
-    "      --force              replace a file, or an empty folder, that is there already\n"
-    "  -h, --help               this text\n"
-    "\n"
-    "Examples:\n"
-    "  cadenza model convert my-model my-model.gguf\n"
-    "  cadenza model convert my-model.gguf my-model --type bf16\n";
+enum { OPT_TYPE = CDZ_OPT_OWN, OPT_NO_TOKENIZER, OPT_FORCE };
 
-static const char quantize_help[] =
-    "usage: cadenza model quantize IN OUT --type TYPE [--no-tokenizer] [--force]\n"
-    "\n"
-    "Writes the GGUF file OUT with the matrices of IN, a folder or a GGUF file of plain types, in "
-    "blocks of TYPE:\n"
-    "q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k or q6_k. Norms, biases, positions and "
-    "routers stay\n"
-    "plain; the head, or an embedding that serves as one, gets q6_k (q8_0 with q8_0). A matrix "
-    "whose rows are no\n"
-    "multiple of 256 gets the next larger type of 32, else stays as it is.\n"
-    "\n"
-    "      --type TYPE          the type of blocks\n"
-    "      --no-tokenizer       leave the tokenizer and chat templates out\n"
-    "      --force              replace a file that is there already\n"
-    "  -h, --help               this text\n"
-    "\n"
-    "Examples:\n"
-    "  cadenza model quantize my-model my-model-q4.gguf --type q4_k\n"
-    "  cadenza model quantize my-model.gguf my-model-q8.gguf --type q8_0\n";
+static const cdz_flag convert_flags[] = {
+    {"type", 0, OPT_TYPE, 0, "TYPE", "store matrices as f32, f16 or bf16 instead"},
+    {"no-tokenizer", 0, OPT_NO_TOKENIZER, 0, NULL, "leave the tokenizer and chat templates out"},
+    {"force", 0, OPT_FORCE, 0, NULL, "replace a file, or an empty folder, that is there already"},
+    {0},
+};
+static const cdz_flag quantize_flags[] = {
+    {"type", 0, OPT_TYPE, 0, "TYPE", "the type of blocks"},
+    {"no-tokenizer", 0, OPT_NO_TOKENIZER, 0, NULL, "leave the tokenizer and chat templates out"},
+    {"force", 0, OPT_FORCE, 0, NULL, "replace a file that is there already"},
+    {0},
+};
+
+const cdz_page cdz_page_model_convert = {
+    .name = "model convert",
+    .summary = "make a GGUF file of a model folder, and the reverse",
+    .usage = "model convert IN OUT [--type f32|f16|bf16] [--no-tokenizer] [--force]\n",
+    .about =
+        "A model folder IN becomes the GGUF file OUT; a GGUF file IN (of a split one, the first part) "
+        "becomes the folder OUT. Weights keep their types, norms are float32 in GGUF; quantised ones "
+        "are float32 in a folder. What came out is read again and compared before it gets its name: "
+        "what the other format cannot say is an error.",
+    .flags = convert_flags,
+    .examples = "cadenza model convert my-model my-model.gguf\n"
+                "cadenza model convert my-model.gguf my-model --type bf16\n",
+};
+
+const cdz_page cdz_page_model_quantize = {
+    .name = "model quantize",
+    .summary = "make a GGUF file with weights in blocks",
+    .usage = "model quantize IN OUT --type TYPE [--no-tokenizer] [--force]\n",
+    .about =
+        "Writes the GGUF file OUT with the matrices of IN, a folder or a GGUF file of plain types, in "
+        "blocks of TYPE: q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k or q6_k. Norms, biases, "
+        "positions and routers stay plain; the head, or an embedding that serves as one, gets q6_k "
+        "(q8_0 with q8_0). A matrix whose rows are no multiple of 256 gets the next larger type of "
+        "32, else stays as it is.",
+    .flags = quantize_flags,
+    .examples = "cadenza model quantize my-model my-model-q4.gguf --type q4_k\n"
+                "cadenza model quantize my-model.gguf my-model-q8.gguf --type q8_0\n",
+};
 
 /* --- progress ------------------------------------------------------------------------------ */
 
@@ -134,37 +139,32 @@ static int check_sides(const cdz_convert_options *o, const char *command)
                           o->in, o->out);
 }
 
+static void take_type(cdz_convert_options *o, cdz_args *a, bool quantise)
+{
+    cdz_error err = {0};
+    if (cdz_type_named(a->value, quantise ? CDZ_N_PLAIN : CDZ_F32,
+                       quantise ? CDZ_N_GGUF : CDZ_N_PLAIN, &o->type, &err) != CDZ_OK)
+        cdz_args_refuse(a, "--type: %s", err.text);
+}
+
 int cdz_cmd_model_convert(int argc, char **argv, bool quantise)
 {
-    static const struct option options[] = {{"type", required_argument, NULL, 't'},
-                                            {"no-tokenizer", no_argument, NULL, 'n'},
-                                            {"force", no_argument, NULL, 'f'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    const char *command = quantise ? "model quantize" : "model convert";
+    const cdz_page *page = quantise ? &cdz_page_model_quantize : &cdz_page_model_convert;
     cdz_convert_options o = {.type = CDZ_N_DTYPES};
-    int opt;
-    while ((opt = cdz_cli_next_option(command, argc, argv, ":h", options)) != -1) {
-        if (opt == 'h') {
-            fputs(quantise ? quantize_help : convert_help, stdout);
-            return CDZ_EXIT_OK;
-        }
-        if (opt == '?') return CDZ_EXIT_USAGE; /* it has been said why */
-        o.no_tokenizer |= opt == 'n';
-        o.force |= opt == 'f';
-        if (opt != 't') continue;
-        cdz_error err = {0};
-        if (cdz_type_named(optarg, quantise ? CDZ_N_PLAIN : CDZ_F32,
-                           quantise ? CDZ_N_GGUF : CDZ_N_PLAIN, &o.type, &err) != CDZ_OK)
-            return cdz_cli_misuse(command, "--type: %s", err.text);
+    cdz_args a = cdz_args_of(page, argc, argv, NULL);
+    while (cdz_args_next(&a)) {
+        o.no_tokenizer |= a.opt == OPT_NO_TOKENIZER;
+        o.force |= a.opt == OPT_FORCE;
+        if (a.opt == OPT_TYPE) take_type(&o, &a, quantise);
     }
-    if (argc - optind != 2)
-        return cdz_cli_misuse(command, "expected IN and OUT, found %d arguments", argc - optind);
-    if (quantise && o.type == CDZ_N_DTYPES)
-        return cdz_cli_misuse(command, "expected --type, such as q4_k");
-    o.in = argv[optind];
-    o.out = argv[optind + 1];
+    if (!a.stopped && a.n_words != 2)
+        cdz_args_refuse(&a, "expected IN and OUT, found %d arguments", a.n_words);
+    if (!a.stopped && quantise && o.type == CDZ_N_DTYPES)
+        cdz_args_refuse(&a, "expected --type, such as q4_k");
+    if (a.stopped) return a.status;
+    o.in = cdz_args_word(&a);
+    o.out = cdz_args_word(&a);
     o.to_gguf = quantise || !cdz_gguf_is(o.in);
-    const int status = check_sides(&o, command);
+    const int status = check_sides(&o, page->name);
     return status == CDZ_EXIT_OK ? work(&o) : status;
 }

@@ -7,32 +7,38 @@
 #include "base/json.h"
 #include "cli/cli.h"
 
-static const char help[] =
-    "usage: cadenza detect [MODEL] [-p TEXT | --ids LIST] [-w JSON] [options]\n"
-    "\n"
-    "Says whether a text carries the watermark that the settings describe. They must be those the "
-    "text was\n"
-    "written with, keys included; they come from -w, from a pipeline, or from MODEL's "
-    "generation_config.json.\n"
-    "The text is TEXT, or standard input, without its prompt. MODEL's tokenizer and vocabulary are "
-    "needed, no\n"
-    "pass over the model is made.\n"
-    "\n"
-    "  -p, --prompt TEXT        the text\n"
-    "  --ids LIST               the text as token ids: 1,2,3 or a JSON array\n"
-    "  -w, --watermark JSON     the settings: watermarking_config as JSON, or a file that holds it\n"
-    "  --z-threshold Z          positive above this many standard deviations (3.0)\n"
-    "  --detector FOLDER        SynthID: a trained BayesianDetectorModel decides\n"
-    "  --json                   every statistic as a JSON object\n";
-static const char examples[] =
-    "\n"
-    "Exit status: 0 when the text could be looked at, whatever was found.\n"
-    "\n"
-    "Examples:\n"
-    "  cadenza run -s 'watermarking_config={\"bias\": 4.0}' -p 'music is' > text\n"
-    "  cadenza detect -w '{\"bias\": 4.0}' < text\n"
-    "  cadenza detect my-model --pipeline marked.ini -p 'Once upon a time' --json\n"
-    "  cadenza detect my-model -w synthid.json --detector my-detector < chapter.txt\n";
+enum { IDS = CDZ_OPT_OWN, Z, DETECTOR, JSON };
+
+static const cdz_flag flags[] = {
+    {"prompt", 'p', 'p', CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT", "the text"},
+    {"ids", 0, IDS, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "LIST",
+     "the text as token ids: 1,2,3 or a JSON array"},
+    {"watermark", 'w', 'w', CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "JSON",
+     "the settings: watermarking_config as JSON, or a file that holds it"},
+    {"z-threshold", 0, Z, CDZ_FLAG_OFTEN, "Z", "positive above this many standard deviations (3.0)"},
+    {"detector", 0, DETECTOR, CDZ_FLAG_OFTEN, "FOLDER",
+     "SynthID: a trained BayesianDetectorModel decides"},
+    {"json", 0, JSON, CDZ_FLAG_OFTEN, NULL, "every statistic as a JSON object"},
+    {0},
+};
+
+const cdz_page cdz_page_detect = {
+    .name = "detect",
+    .summary = "say whether a text carries a watermark",
+    .usage = "detect [MODEL] [-p TEXT | --ids LIST] [-w JSON] [options]\n",
+    .about =
+        "Says whether a text carries the watermark that the settings describe. They must be those the "
+        "text was written with, keys included; they come from -w, from a pipeline, or from MODEL's "
+        "generation_config.json. The text is TEXT, or standard input, without its prompt. MODEL's "
+        "tokenizer and vocabulary are needed; no pass over the model is made. Exit status 0: the text "
+        "could be looked at, whatever was found.",
+    .flags = flags,
+    .takes = CDZ_TAKES_MODEL | CDZ_TAKES_DECODING | CDZ_TAKES_MACHINE,
+    .examples = "cadenza run -s 'watermarking_config={\"bias\": 4.0}' -p 'music is' > text\n"
+                "cadenza detect -w '{\"bias\": 4.0}' < text\n"
+                "cadenza detect my-model --pipeline marked.ini -p 'Once upon a time' --json\n"
+                "cadenza detect my-model -w synthid.json --detector my-detector < chapter.txt\n",
+};
 
 typedef struct detect_job {
     cdz_cli_options options;
@@ -173,56 +179,30 @@ static bool take_z(detect_job *job, const char *text, int *status)
     return false;
 }
 
-/* False: the command is over, with *status. */
-static bool take_options(int argc, char **argv, detect_job *job, int *status)
+static void take_option(detect_job *job, cdz_args *a)
 {
-    enum { IDS = CDZ_OPT_OWN, Z, DETECTOR, JSON };
-    static const struct option rows[] = {
-        CDZ_CLI_COMMON_OPTIONS,
-        {"prompt", required_argument, NULL, 'p'},
-        {"ids", required_argument, NULL, IDS},
-        {"watermark", required_argument, NULL, 'w'},
-        {"z-threshold", required_argument, NULL, Z},
-        {"detector", required_argument, NULL, DETECTOR},
-        {"json", no_argument, NULL, JSON},
-        {0},
-    };
-    int opt;
-    while ((opt = cdz_cli_next_option("detect", argc, argv, ":p:w:s:h", rows)) != -1) {
-        switch (opt) {
-        case 'h':
-            printf("%s%s%s", help, cdz_cli_common_help, examples);
-            *status = CDZ_EXIT_OK;
-            return false;
-        case 'p': job->text = optarg; break;
-        case 'w': job->watermark = optarg; break;
-        case IDS: job->ids = optarg; break;
-        case Z:
-            if (!take_z(job, optarg, status)) return false;
-            break;
-        case DETECTOR: job->detector = optarg; break;
-        case JSON: job->json = true; break;
-        default:
-            if (!cdz_cli_take_option(&job->options, opt, optarg, "detect", status)) return false;
-        }
+    switch (a->opt) {
+    case 'p': job->text = a->value; break;
+    case 'w': job->watermark = a->value; break;
+    case IDS: job->ids = a->value; break;
+    case Z: a->stopped = !take_z(job, a->value, &a->status); break;
+    case DETECTOR: job->detector = a->value; break;
+    case JSON: job->json = true; break;
+    default: break;
     }
-    return true;
 }
 
 int cdz_cmd_detect(int argc, char **argv)
 {
     detect_job job = {0};
-    int status = CDZ_EXIT_USAGE;
-    if (take_options(argc, argv, &job, &status)) {
-        if (argc - optind > 1)
-            status = cdz_cli_misuse("detect", "expected one MODEL at most; the text goes after -p");
-        else if (job.text && job.ids)
-            status = cdz_cli_misuse("detect", "-p and --ids together; give one of them");
-        else {
-            job.options.model = optind < argc ? argv[optind] : NULL;
-            status = run(&job);
-        }
-    }
+    cdz_args a = cdz_args_of(&cdz_page_detect, argc, argv, &job.options);
+    while (cdz_args_next(&a)) take_option(&job, &a);
+    if (!a.stopped && a.n_words > 1)
+        cdz_args_refuse(&a, "expected one MODEL at most; the text goes after -p");
+    if (!a.stopped && job.text && job.ids)
+        cdz_args_refuse(&a, "-p and --ids together; give one of them");
+    const bool good = !a.stopped && cdz_args_take_model(&a, &job.options.model);
+    const int status = good ? run(&job) : a.status;
     cdz_cli_options_free(&job.options);
     cdz_arena_free(&job.arena);
     return status;

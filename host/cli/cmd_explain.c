@@ -1,4 +1,5 @@
 /* cmd_explain.c - cadenza explain: what a pipeline does, and where each value came from. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -8,34 +9,34 @@
 #include "config/pipeline.h"
 #include "run/plan_report.h"
 
-static const char help[] =
-    "usage: cadenza explain FILE [MODEL] [-s NAME=VALUE]... [options]\n"
-    "       cadenza explain --schema\n"
-    "\n"
-    "Shows what the pipeline FILE does: its strategy, the processors in the order they are "
-    "applied, the\n"
-    "stopping criteria, every parameter that was set and where, and orders that defeat a "
-    "processor.\n"
-    "FILE may be hf, the built-in profile. MODEL is a model folder, for its generation defaults.\n"
-    "\n"
-    "  --plan                   also: which processors go over a row together, and what each costs on "
-    "made-up rows\n"
-    "                           of the model's vocabulary, or of 151936 tokens\n"
-    "  --schema                 instead: the JSON Schema of pipeline files\n"
-    "  -s, --set NAME=VALUE     as on the command line of run: a generation parameter, or "
-    "SECTION.NAME\n"
-    "  --custom-generate PATH   replace the strategy by a package, file or plugin id\n"
-    "  --plugin PATH            load a plugin file or package\n"
-    "  --safe-mode              built-in plugins only\n"
-    "  --allow-model-plugins    let the model's own custom_generate script replace the loop\n"
-    "  -h, --help               this text\n"
-    "\n"
-    "Examples:\n"
-    "  cadenza explain story.ini\n"
-    "  cadenza explain story.ini my-model -s temperature=0.5\n"
-    "  cadenza explain hf my-model\n"
-    "  cadenza explain story.ini my-model --plan\n"
-    "  cadenza explain --schema > pipeline.schema.json\n";
+enum { OPT_PLAN = CDZ_OPT_OWN, OPT_SCHEMA };
+
+static const cdz_flag flags[] = {
+    {"plan", 0, OPT_PLAN, CDZ_FLAG_OFTEN, NULL,
+     "also: which processors go over a row together, and what each costs on made-up rows of the "
+     "model's vocabulary, or of 151936 tokens"},
+    {"schema", 0, OPT_SCHEMA, CDZ_FLAG_OFTEN, NULL, "instead: the JSON Schema of pipeline files"},
+    {0},
+};
+
+const cdz_page cdz_page_explain = {
+    .name = "explain",
+    .summary = "show what a pipeline does, and where each value came from",
+    .usage = "explain FILE [MODEL] [-s NAME=VALUE]... [options]\n"
+             "explain --schema\n",
+    .about =
+        "Shows what the pipeline FILE does: its strategy, the processors in the order they are "
+        "applied, the stopping criteria, every parameter that was set and where, and orders that "
+        "defeat a processor. FILE may be hf, the built-in profile. MODEL is a model folder, for its "
+        "generation defaults; without it those of the shipped model count, as in run.",
+    .flags = flags,
+    .takes = CDZ_TAKES_DECODING | CDZ_TAKES_GENERATION,
+    .examples = "cadenza explain story.ini\n"
+                "cadenza explain story.ini my-model --temperature 0.5\n"
+                "cadenza explain hf my-model\n"
+                "cadenza explain story.ini my-model --plan\n"
+                "cadenza explain --schema > pipeline.schema.json\n",
+};
 
 /* --- the model's generation defaults ------------------------------------------------------------------------ */
 
@@ -106,6 +107,8 @@ static cdz_status explain(const cdz_cli_options *o, const char *folder, bool pla
                                  .allow_model_plugins = o->allow_model_plugins};
     cdz_json model;
     CDZ_TRY(cdz_open(&options, &s->runtime, err));
+    s->folder = folder ? strdup(folder) : NULL;
+    if (folder && !s->folder) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     CDZ_TRY(cdz_session_pipeline(s, o, NULL, &s->pipeline, err));
     if (folder) CDZ_TRY(read_model(folder, arena, &model, err));
     CDZ_TRY(cdz_pipeline_explain_text(s->pipeline, folder ? &model : NULL, text, err));
@@ -113,14 +116,21 @@ static cdz_status explain(const cdz_cli_options *o, const char *folder, bool pla
     return report_plan(s->pipeline, folder ? &model : NULL, vocabulary_of(folder, arena), text, err);
 }
 
-static int run(const cdz_cli_options *options, const char *folder, bool plan)
+static int run(const cdz_cli_options *options, bool plan)
 {
+    char path[4096];
+    const bool shipped = !options->model && cdz_cli_shipped_model(path, sizeof path);
+    const char *folder = shipped          ? path
+                         : options->model ? cdz_cli_model_folder(options->model, path, sizeof path)
+                                          : NULL;
+    if (options->model && !folder) return CDZ_EXIT_FAILURE;
     cdz_session session = {0};
     cdz_arena arena = {0};
     cdz_buf text = {0};
     cdz_error err = {0};
     cdz_status status = explain(options, folder, plan, &text, &session, &arena, &err);
     if (status == CDZ_OK) fwrite(text.data, 1, text.len, stdout);
+    if (status != CDZ_OK) cdz_cli_as_typed(options, &err);
     int code = status == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
     cdz_session_close(&session);
     cdz_buf_free(&text);
@@ -144,45 +154,34 @@ static int print_schema(void)
     return good ? CDZ_EXIT_OK : CDZ_EXIT_FAILURE;
 }
 
+/* What the words say: FILE and perhaps MODEL. */
+static void take_words(cdz_args *a, cdz_cli_options *options, bool schema)
+{
+    const char *file = cdz_args_word(a);
+    if (schema && file)
+        cdz_args_refuse(a, "--schema is of every pipeline file, and takes none");
+    else if (!schema && !file)
+        cdz_args_refuse(a, "expected FILE and perhaps MODEL");
+    else if (options->pipeline)
+        cdz_args_refuse(a, "FILE is the pipeline; --pipeline is not needed");
+    if (a->stopped || !file) return;
+    options->pipeline = pipeline_file(file);
+    options->model = cdz_args_word(a);
+    cdz_args_end(a);
+}
+
 int cdz_cmd_explain(int argc, char **argv)
 {
-    enum { OPT_PLAN = CDZ_OPT_OWN, OPT_SCHEMA };
-    static const struct option rows[] = {CDZ_CLI_COMMON_OPTIONS,
-                                         {"plan", no_argument, NULL, OPT_PLAN},
-                                         {"schema", no_argument, NULL, OPT_SCHEMA},
-                                         {0}};
     cdz_cli_options options = {0};
     bool plan = false, schema = false;
-    int opt, status = CDZ_EXIT_OK;
-
-    while ((opt = cdz_cli_next_option("explain", argc, argv, ":s:h", rows)) != -1) {
-        if (opt == 'h') {
-            fputs(help, stdout);
-            cdz_cli_options_free(&options);
-            return CDZ_EXIT_OK;
-        }
-        if (opt == OPT_PLAN || opt == OPT_SCHEMA) {
-            plan |= opt == OPT_PLAN;
-            schema |= opt == OPT_SCHEMA;
-            continue;
-        }
-        if (cdz_cli_take_option(&options, opt, optarg, "explain", &status)) continue;
-        cdz_cli_options_free(&options);
-        return status == CDZ_EXIT_OK ? CDZ_EXIT_FAILURE : status;
+    cdz_args a = cdz_args_of(&cdz_page_explain, argc, argv, &options);
+    while (cdz_args_next(&a)) {
+        plan |= a.opt == OPT_PLAN;
+        schema |= a.opt == OPT_SCHEMA;
     }
-    if (schema && optind == argc)
-        status = print_schema();
-    else if (schema)
-        status = cdz_cli_misuse("explain", "--schema is of every pipeline file, and takes none");
-    else if (optind == argc || argc - optind > 2)
-        status = cdz_cli_misuse("explain", "expected FILE and perhaps MODEL");
-    else if (options.pipeline)
-        status = cdz_cli_misuse("explain", "FILE is the pipeline; --pipeline is not needed");
-    else {
-        options.pipeline = pipeline_file(argv[optind]);
-        options.model = optind + 1 < argc ? argv[optind + 1] : NULL;
-        status = run(&options, options.model, plan);
-    }
+    if (!a.stopped) take_words(&a, &options, schema);
+    int status = a.status;
+    if (!a.stopped) status = schema ? print_schema() : run(&options, plan);
     cdz_cli_options_free(&options);
     return status;
 }

@@ -12,22 +12,30 @@
 #include "cli/cli.h"
 #include "lua/console.h"
 
-static const char help[] =
-    "usage: cadenza lua [MODEL] [SCRIPT.lua] [options]\n"
-    "\n"
-    "Runs Lua inside a decode loop of MODEL, without one of the shipped model: ctx has every verb that strategies have. On\n"
-    "a terminal statements are read one by one and what expressions give is shown; help() lists what there is. SCRIPT.lua\n"
-    "and -e run first; then, or from a pipe, standard input is read unless there was one of them.\n"
-    "\n"
-    "  -p, --prompt TEXT        what the row begins with; without it the model's start token, or a line end\n"
-    "  -e, --eval STATEMENT     run this; may come several times\n"
-    "  -i, --interactive        read standard input after SCRIPT and -e\n";
-static const char examples[] = "\n"
-                               "Examples:\n"
-                               "  cadenza lua\n"
-                               "  cadenza lua -p 'river (noun): a' -e 'ctx:forward()'\n"
-                               "  cadenza lua my-model explore.lua --pipeline story.ini\n"
-                               "  echo \"ctx:encode('a river')\" | cadenza lua my-model\n";
+static const cdz_flag flags[] = {
+    {"prompt", 'p', 'p', CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
+     "what the row begins with; without it the model's start token, or a line end"},
+    {"eval", 'e', 'e', CDZ_FLAG_OFTEN, "STATEMENT", "run this; may be repeated"},
+    {"interactive", 'i', 'i', CDZ_FLAG_OFTEN, NULL, "read standard input after SCRIPT and -e"},
+    {0},
+};
+
+const cdz_page cdz_page_lua = {
+    .name = "lua",
+    .summary = "try a model from Lua, statement by statement",
+    .usage = "lua [MODEL] [SCRIPT.lua] [options]\n",
+    .about =
+        "Runs Lua inside a decode loop of MODEL, without one of the shipped model: ctx has every verb "
+        "that strategies have. On a terminal statements are read one by one, and what expressions give "
+        "is shown; help() lists what there is. SCRIPT.lua and -e run first; then, or from a pipe, "
+        "standard input is read unless there was one of them.",
+    .flags = flags,
+    .takes = CDZ_TAKES_ALL,
+    .examples = "cadenza lua\n"
+                "cadenza lua -p 'river (noun): a' -e 'ctx:forward()'\n"
+                "cadenza lua my-model explore.lua --pipeline story.ini\n"
+                "echo \"ctx:encode('a river')\" | cadenza lua my-model\n",
+};
 
 typedef struct lua_options {
     cdz_cli_options common;
@@ -295,36 +303,32 @@ static bool is_script(const char *name)
     return n > 4 && strcmp(name + n - 4, ".lua") == 0;
 }
 
+static void take_words(lua_options *o, cdz_args *a)
+{
+    const char *word = cdz_args_word(a);
+    o->common.model = a->model;
+    if (word && !o->common.model && !is_script(word)) {
+        o->common.model = word;
+        word = cdz_args_word(a);
+    }
+    if (word && is_script(word)) {
+        o->script = word;
+        word = cdz_args_word(a);
+    }
+    if (word) cdz_args_refuse(a, "unexpected argument '%s'; expected MODEL and SCRIPT.lua", word);
+}
+
 static bool take_options(int argc, char **argv, lua_options *o, int *status)
 {
-    static const struct option options[] = {
-        CDZ_CLI_COMMON_OPTIONS,
-        {"prompt", required_argument, NULL, 'p'},
-        {"eval", required_argument, NULL, 'e'},
-        {"interactive", no_argument, NULL, 'i'},
-        {0},
-    };
-    int opt;
-
-    while ((opt = cdz_cli_next_option("lua", argc, argv, ":s:hp:e:i", options)) != -1) {
-        switch (opt) {
-        case 'h':
-            printf("%s%s%s", help, cdz_cli_common_help, examples);
-            *status = CDZ_EXIT_OK;
-            return false;
-        case 'p': o->prompt = optarg; break;
-        case 'e': o->statements[o->n_statements++] = optarg; break;
-        case 'i': o->interactive = true; break;
-        default:
-            if (!cdz_cli_take_option(&o->common, opt, optarg, "lua", status)) return false;
-        }
+    cdz_args a = cdz_args_of(&cdz_page_lua, argc, argv, &o->common);
+    while (cdz_args_next(&a)) {
+        if (a.opt == 'p') o->prompt = a.value;
+        if (a.opt == 'e') o->statements[o->n_statements++] = a.value;
+        if (a.opt == 'i') o->interactive = true;
     }
-    if (optind < argc && !is_script(argv[optind])) o->common.model = argv[optind++];
-    if (optind < argc && is_script(argv[optind])) o->script = argv[optind++];
-    if (optind == argc) return true;
-    *status = cdz_cli_misuse("lua", "unexpected argument '%s'; expected MODEL and SCRIPT.lua",
-                             argv[optind]);
-    return false;
+    if (!a.stopped) take_words(o, &a);
+    *status = a.status;
+    return !a.stopped;
 }
 
 int cdz_cmd_lua(int argc, char **argv)

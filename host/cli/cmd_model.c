@@ -14,31 +14,51 @@
 #include "load/model_files.h"
 #include "token/tokenizer.h"
 
-static const char help[] =
-    "usage: cadenza model info [MODEL] [--context N] [--device NAME] [--json]\n"
-    "       cadenza model check [MODEL]\n"
-    "       cadenza model convert IN OUT      a folder to a GGUF file and back; see convert --help\n"
-    "       cadenza model quantize IN OUT --type TYPE      see quantize --help\n"
-    "\n"
-    "info describes a model folder or GGUF file: architecture, parameters, types, memory, "
-    "tokenizer, generation defaults.\n"
-    "check reads all of it: names and shapes against the architecture, SHA-256 against what is "
-    "recorded\n"
-    "(SHA256SUMS or FILE.sha256 beside it, the Hugging Face cache), values that are no numbers,\n"
-    "tokenizer, chat template and generation config. It exits with 1 when something is wrong.\n"
-    "Without MODEL: the shipped one.\n"
-    "\n"
-    "  --context N              positions to compute the KV memory for; "
-    "default: the model's context\n"
-    "  --device NAME            what it would run on: cpu, cuda, cuda:1 or auto; tells what memory\n"
-    "                           that has for weights and KV blocks\n"
-    "  --json                   the facts as a JSON object\n"
-    "\n"
-    "Examples:\n"
-    "  cadenza model info\n"
-    "  cadenza model info my-model --context 4096\n"
-    "  cadenza model info my-model --json\n"
-    "  cadenza model check my-model\n";
+enum { OPT_CONTEXT = CDZ_OPT_OWN, OPT_DEVICE, OPT_JSON };
+
+static const cdz_verb verbs[] = {
+    {"info",
+     "describes a model folder or GGUF file: architecture, parameters, types, memory, tokenizer, "
+     "generation defaults"},
+    {"check",
+     "reads all of it: names and shapes against the architecture, SHA-256 against what is "
+     "recorded (SHA256SUMS or FILE.sha256 beside it, the Hugging Face cache), values that are no "
+     "numbers, tokenizer, chat template and generation config; exit status 1 when something is "
+     "wrong"},
+    {"list", "lists the models of this machine: the shipped one, those of $CADENZA_MODELS and of the "
+             "Hugging Face cache"},
+    {"convert", "makes a GGUF file of a folder, and the reverse; see convert --help"},
+    {"quantize", "makes a GGUF file with weights in blocks; see quantize --help"},
+    {0},
+};
+static const cdz_flag flags[] = {
+    {"context", 0, OPT_CONTEXT, CDZ_FLAG_OFTEN, "N",
+     "info: positions to compute the KV memory for; default: the model's context"},
+    {"device", 0, OPT_DEVICE, CDZ_FLAG_OFTEN, "NAME",
+     "info: what it would run on: cpu, cuda, cuda:1 or auto; tells what memory that has for weights and "
+     "KV blocks"},
+    {"json", 0, OPT_JSON, CDZ_FLAG_OFTEN, NULL, "info: the facts as a JSON object"},
+    {0},
+};
+
+const cdz_page cdz_page_model = {
+    .name = "model",
+    .summary = "list, describe, check, convert or quantize models",
+    .usage = "model info [MODEL] [--context N] [--device NAME] [--json]\n"
+             "model check [MODEL]\n"
+             "model list\n"
+             "model convert IN OUT\n"
+             "model quantize IN OUT --type TYPE\n",
+    .about = "Works on the files of models. Without MODEL: the shipped one.",
+    .verbs = verbs,
+    .flags = flags,
+    .takes = CDZ_TAKES_MODEL,
+    .examples = "cadenza model info\n"
+                "cadenza model list\n"
+                "cadenza model check my-model\n"
+                "cadenza model info my-model --context 4096\n"
+                "cadenza model info my-model --json\n",
+};
 
 /* Positions to show KV memory for where a model has no limit. */
 enum { NO_CONTEXT = 1024 };
@@ -237,48 +257,61 @@ static int info(const char *folder, uint64_t context, const char *device, bool j
     return good ? CDZ_EXIT_OK : CDZ_EXIT_FAILURE;
 }
 
+typedef struct model_job {
+    const char *verb, *model, *device;
+    uint64_t context;
+    bool json;
+} model_job;
+
+static void take_option(model_job *job, cdz_args *a)
+{
+    switch (a->opt) {
+    case OPT_JSON: job->json = true; break;
+    case OPT_DEVICE: job->device = a->value; break;
+    default:
+        if (!cdz_cli_parse_size(a->value, &job->context) || job->context == 0 ||
+            job->context > UINT32_MAX)
+            cdz_args_refuse(a, "--context %s: expected a number of positions", a->value);
+    }
+}
+
+static void check_words(cdz_args *a, model_job *job)
+{
+    const char *verb = cdz_args_word(a);
+    job->verb = verb ? verb : "";
+    const bool info = strcmp(job->verb, "info") == 0, check = strcmp(job->verb, "check") == 0,
+               list = strcmp(job->verb, "list") == 0 || strcmp(job->verb, "ls") == 0;
+    if (!info && !check && !list) {
+        cdz_args_refuse(a, "expected `info`, `check`, `list`, `convert` or `quantize`%s%s",
+                        verb ? ", found " : "", job->verb);
+        return;
+    }
+    if (!info && (job->json || job->context))
+        cdz_args_refuse(a, "%s takes no --json and no --context", job->verb);
+    else if (list)
+        cdz_args_end(a);
+    else if (cdz_args_take_model(a, &job->model))
+        cdz_args_end(a);
+}
+
+static int work(const model_job *job)
+{
+    char path[4096];
+    if (job->verb[0] == 'l') return cdz_cli_model_list();
+    const char *folder = cdz_cli_model_folder(job->model, path, sizeof path);
+    if (!folder) return CDZ_EXIT_FAILURE;
+    return job->verb[0] == 'c' ? cdz_cli_model_check(folder)
+                               : info(folder, job->context, job->device, job->json);
+}
+
 int cdz_cmd_model(int argc, char **argv)
 {
-    static const struct option options[] = {{"context", required_argument, NULL, 'c'},
-                                            {"device", required_argument, NULL, 'd'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    uint64_t context = 0;
-    bool json = false;
-    const char *device = cdz_env_device();
-    int opt;
+    model_job job = {.device = cdz_env_device()};
     const char *verb = argc > 1 ? argv[1] : "";
     if (strcmp(verb, "convert") == 0 || strcmp(verb, "quantize") == 0)
         return cdz_cmd_model_convert(argc - 1, argv + 1, strcmp(verb, "quantize") == 0);
-    while ((opt = cdz_cli_next_option("model", argc, argv, ":h", options)) != -1) {
-        if (opt == 'h') {
-            fputs(help, stdout);
-            return CDZ_EXIT_OK;
-        }
-        if (opt == 'j') {
-            json = true;
-            continue;
-        }
-        if (opt == 'd') {
-            device = optarg;
-            continue;
-        }
-        if (opt != 'c') return CDZ_EXIT_USAGE; /* it has been said why */
-        if (!cdz_cli_parse_size(optarg, &context) || context == 0 || context > UINT32_MAX)
-            return cdz_cli_misuse("model", "--context %s: expected a number of positions", optarg);
-    }
-    const bool check = optind < argc && strcmp(argv[optind], "check") == 0;
-    if (optind >= argc || (!check && strcmp(argv[optind], "info") != 0))
-        return cdz_cli_misuse("model", "expected `info`, `check`, `convert` or `quantize`%s%s",
-                              optind < argc ? ", found " : "", optind < argc ? argv[optind] : "");
-    if (check && (json || context))
-        return cdz_cli_misuse("model", "check takes no --json and no --context");
-    if (argc - optind > 2)
-        return cdz_cli_misuse("model", "unexpected argument '%s'", argv[optind + 2]);
-    char path[4096];
-    const char *folder =
-        cdz_cli_model_folder(argc - optind == 2 ? argv[optind + 1] : NULL, path, sizeof path);
-    if (!folder) return CDZ_EXIT_FAILURE;
-    return check ? cdz_cli_model_check(folder) : info(folder, context, device, json);
+    cdz_args a = cdz_args_of(&cdz_page_model, argc, argv, NULL);
+    while (cdz_args_next(&a)) take_option(&job, &a);
+    if (!a.stopped) check_words(&a, &job);
+    return a.stopped ? a.status : work(&job);
 }

@@ -11,24 +11,34 @@
 #include "cli/parity.h"
 #include "load/safetensors.h"
 
-static const char help[] =
-    "usage: cadenza parity PATH... [options]\n"
-    "\n"
-    "Replays recorded cases and compares. PATH is a model folder with cases.json (and "
-    "logits.safetensors), or a\n"
-    "file of processor vectors. Prints a table; exit status 1 if any case failed or was not compared.\n"
-    "\n"
-    "  --batch one|all          run cases one after the other (default), or all of a folder "
-    "together\n"
-    "  --case TEXT              only cases whose id contains TEXT\n"
-    "  --optional               also run the cases that document a quirk of the reference\n"
-    "  --allow-unsupported      exit status 0 also where cases ask for what this version lacks\n"
-    "  -v, --verbose            name what is not supported\n";
-static const char examples[] = "\n"
-                               "Examples:\n"
-                               "  cadenza parity tests/golden/llama_gqa\n"
-                               "  cadenza parity tests/golden/llama_* --batch all -v\n"
-                               "  cadenza parity tests/processors/processor_vectors.json\n";
+enum { OPT_BATCH = CDZ_OPT_OWN, OPT_CASE, OPT_OPTIONAL, OPT_ALLOW_UNSUPPORTED };
+
+static const cdz_flag flags[] = {
+    {"batch", 0, OPT_BATCH, CDZ_FLAG_OFTEN, "one|all",
+     "run cases one after the other (default), or all of a folder together"},
+    {"case", 0, OPT_CASE, CDZ_FLAG_OFTEN, "TEXT", "only cases whose id contains TEXT"},
+    {"optional", 0, OPT_OPTIONAL, CDZ_FLAG_OFTEN, NULL,
+     "also run the cases that document a quirk of the reference"},
+    {"allow-unsupported", 0, OPT_ALLOW_UNSUPPORTED, CDZ_FLAG_OFTEN, NULL,
+     "exit status 0 also where cases ask for what this version lacks"},
+    {"verbose", 'v', 'v', CDZ_FLAG_OFTEN, NULL, "name what is not supported"},
+    {0},
+};
+
+const cdz_page cdz_page_parity = {
+    .name = "parity",
+    .summary = "replay recorded cases and compare",
+    .usage = "parity PATH... [options]\n",
+    .about =
+        "Replays recorded cases and compares. PATH is a model folder with cases.json (and "
+        "logits.safetensors), or a file of processor vectors. Prints a table; exit status 1 if any "
+        "case failed or was not compared.",
+    .flags = flags,
+    .takes = CDZ_TAKES_DECODING | CDZ_TAKES_MACHINE,
+    .examples = "cadenza parity tests/golden/llama_gqa\n"
+                "cadenza parity tests/golden/llama_* --batch all -v\n"
+                "cadenza parity tests/processors/processor_vectors.json\n",
+};
 
 typedef struct parity {
     cdz_cli_options options;
@@ -435,6 +445,7 @@ static int replay_all(parity *p, char **paths, int n)
                            .n_threads = p->options.n_threads,
                            .kv_bytes = p->options.kv_bytes,
                            .kv_cache = p->options.kv_cache,
+                           .numa = p->options.numa,
                            .plugins = p->options.plugins,
                            .n_plugins = p->options.n_plugins,
                            .safe_mode = p->options.safe_mode,
@@ -460,50 +471,34 @@ static int replay_all(parity *p, char **paths, int n)
     return status == CDZ_EXIT_OK ? judge(p) : status;
 }
 
-static bool take_options(int argc, char **argv, parity *p, int *status)
+static void take_batch(parity *p, cdz_args *a)
 {
-    static const struct option options[] = {
-        CDZ_CLI_COMMON_OPTIONS,
-        {"batch", required_argument, NULL, CDZ_OPT_OWN},
-        {"case", required_argument, NULL, CDZ_OPT_OWN + 1},
-        {"optional", no_argument, NULL, CDZ_OPT_OWN + 2},
-        {"allow-unsupported", no_argument, NULL, CDZ_OPT_OWN + 3},
-        {"verbose", no_argument, NULL, 'v'},
-        {0},
-    };
-    int opt;
-    while ((opt = cdz_cli_next_option("parity", argc, argv, ":s:vh", options)) != -1) {
-        switch (opt) {
-        case 'h':
-            printf("%s%s%s", help, cdz_cli_common_help, examples);
-            *status = CDZ_EXIT_OK;
-            return false;
-        case 'v': p->verbose = true; break;
-        case CDZ_OPT_OWN:
-            p->all = strcmp(optarg, "all") == 0;
-            if (p->all || strcmp(optarg, "one") == 0) break;
-            *status = cdz_cli_misuse("parity", "--batch %s: expected one or all", optarg);
-            return false;
-        case CDZ_OPT_OWN + 1: p->only = optarg; break;
-        case CDZ_OPT_OWN + 2: p->optional = true; break;
-        case CDZ_OPT_OWN + 3: p->allows_unsupported = true; break;
-        default:
-            if (!cdz_cli_take_option(&p->options, opt, optarg, "parity", status)) return false;
-        }
+    p->all = strcmp(a->value, "all") == 0;
+    if (!p->all && strcmp(a->value, "one") != 0)
+        cdz_args_refuse(a, "--batch %s: expected one or all", a->value);
+}
+
+static void take_option(parity *p, cdz_args *a)
+{
+    switch (a->opt) {
+    case 'v': p->verbose = true; break;
+    case OPT_BATCH: take_batch(p, a); break;
+    case OPT_CASE: p->only = a->value; break;
+    case OPT_OPTIONAL: p->optional = true; break;
+    case OPT_ALLOW_UNSUPPORTED: p->allows_unsupported = true; break;
+    default: break;
     }
-    if (optind < argc) return true;
-    *status = cdz_cli_misuse("parity", "expected model folders or a file of vectors");
-    return false;
 }
 
 int cdz_cmd_parity(int argc, char **argv)
 {
     parity p = {0};
-    int status;
-    if (take_options(argc, argv, &p, &status)) {
-        p.many = argc - optind > 1;
-        status = replay_all(&p, argv + optind, argc - optind);
-    }
+    cdz_args a = cdz_args_of(&cdz_page_parity, argc, argv, &p.options);
+    while (cdz_args_next(&a)) take_option(&p, &a);
+    if (!a.stopped && a.n_words == 0)
+        cdz_args_refuse(&a, "expected model folders or a file of vectors");
+    p.many = a.n_words > 1;
+    const int status = a.stopped ? a.status : replay_all(&p, a.words, a.n_words);
     cdz_cli_options_free(&p.options);
     return status;
 }

@@ -18,64 +18,66 @@
 #include "plug/registry.h"
 #include "prepare/prepare.h"
 
-static const char help[] =
-    "usage: cadenza plugin list [-v]\n"
-    "       cadenza plugin info ID|PATH\n"
-    "       cadenza plugin page ID|PATH\n"
-    "       cadenza plugin schema [ID|PATH]\n"
-    "       cadenza plugin new PATH [--kind KIND] [--lang lua|c] [--id ID]\n"
-    "       cadenza plugin add FOLDER [--yes] [--lock FILE]\n"
-    "       cadenza plugin remove ID [--lock FILE]\n"
-    "       cadenza plugin test PATH|ID [options]\n"
-    "\n"
-    "Shows the strategies, processors, stopping criteria, drafters and observers that pipelines\n"
-    "can use, and the loaders that make such plugins of files.\n"
-    "\n"
-    "  list           every plugin: id, kind, version and what it does\n"
-    "  info ID|PATH   one plugin: its parameters with ranges, its capabilities, its file;\n"
-    "                 PATH is a package folder, a .so, a .lua or another loader's file\n"
-    "  page ID|PATH   the same as a page of Markdown, for a package's documentation\n"
-    "  schema [ID|PATH]  JSON Schema of its parameters; alone: of a whole request document\n"
-    "  new PATH       a new package in the folder PATH, which works as it is: change it\n"
-    "  add FOLDER     a package is shown and, when you say yes, copied to your plugin folder\n"
-    "                 and pinned in cadenza.lock, so that its id works everywhere; a package\n"
-    "                 that lies in a folder of CADENZA_PLUGIN_PATH stays and is pinned there\n"
-    "  remove ID      its pin and the copy that add made are deleted\n"
-    "  test PATH|ID   whether the plugin keeps what its header asks; options: plugin test --help\n"
-    "\n"
-    "Options:\n"
-    "  -v, --verbose  list: where each comes from, what is shadowed, what was refused and why\n"
-    "  --plugin PATH  load a plugin file or package folder too; may be repeated\n"
-    "  --safe-mode    built-in plugins only\n"
-    "  --allow-model-plugins  scripts in a model's custom_generate folder may load too\n"
-    "  --yes          add: do not ask\n"
-    "  --lock FILE    add, remove: this lock; default: cadenza.lock in the working folder if\n"
-    "                 there is one, else ~/.config/cadenza/cadenza.lock\n"
-    "  --kind KIND    new: processor (the default), criterion, strategy, drafter,\n"
-    "                 observer or loader\n"
-    "  --lang LANG    new: lua (the default) or c\n"
-    "  --id ID        new: the id; default: org.example. and the folder's name\n"
-    "  -h, --help     this text\n"
-    "\n"
-    "Examples:\n"
-    "  cadenza plugin list\n"
-    "  cadenza plugin info top_p\n"
-    "  cadenza plugin info ./my_package\n"
-    "  cadenza plugin page top_p > top_p.md\n"
-    "  cadenza plugin new calmer --kind processor --lang lua\n"
-    "  cadenza plugin test ./calmer\n"
-    "  CADENZA_PLUGIN_PATH=~/plugins cadenza plugin list -v\n"
-    "  cadenza plugin add ./calmer\n";
+enum { OPT_KIND = CDZ_OPT_OWN, OPT_LANG, OPT_ID, OPT_YES, OPT_LOCK };
+
+static const cdz_verb verbs[] = {
+    {"list", "every plugin: id, kind, version and what it does"},
+    {"info ID|PATH",
+     "one plugin: its parameters with ranges, its capabilities, its file; PATH is a package "
+     "folder, a .so, a .lua or another loader's file"},
+    {"page ID|PATH", "the same as a page of Markdown, for a package's documentation"},
+    {"schema [ID|PATH]", "JSON Schema of its parameters; alone: of a whole request document"},
+    {"new PATH", "a new package in the folder PATH, which works as it is: change it"},
+    {"add FOLDER", "shows a package; after a yes it is copied to your plugin folder and pinned in "
+                   "cadenza.lock, so that its id works everywhere"},
+    {"remove ID", "its pin and the copy that add made are deleted"},
+    {"test PATH|ID", "whether the plugin keeps what its header asks; see plugin test --help"},
+    {0},
+};
+static const cdz_flag flags[] = {
+    {"verbose", 'v', 'v', CDZ_FLAG_OFTEN, NULL,
+     "list: where each comes from, what is shadowed, what was refused and why"},
+    {"plugin", 0, CDZ_OPT_PLUGIN, 0, "PATH",
+     "load a plugin file or package folder too; may be repeated"},
+    {"safe-mode", 0, CDZ_OPT_SAFE_MODE, 0, NULL, "built-in plugins only"},
+    {"allow-model-plugins", 0, CDZ_OPT_ALLOW_MODEL_PLUGINS, 0, NULL,
+     "scripts in a model's custom_generate folder may load too"},
+    {"yes", 0, OPT_YES, CDZ_FLAG_OFTEN, NULL, "add: do not ask"},
+    {"lock", 0, OPT_LOCK, CDZ_FLAG_ONCE, "FILE",
+     "add, remove: this lock; default: cadenza.lock in the working folder if there is one, else "
+     "~/.config/cadenza/cadenza.lock"},
+    {"kind", 0, OPT_KIND, CDZ_FLAG_OFTEN, "KIND",
+     "new: processor (the default), criterion, strategy, drafter, observer or loader"},
+    {"lang", 0, OPT_LANG, CDZ_FLAG_OFTEN, "LANG", "new: lua (the default) or c"},
+    {"id", 0, OPT_ID, 0, "ID", "new: the id; default: org.example. and the folder's name"},
+    {0},
+};
+
+const cdz_page cdz_page_plugin = {
+    .name = "plugin",
+    .summary = "list, describe, make, test, add and remove plugins",
+    .usage = "plugin VERB [arguments] [options]\n",
+    .about =
+        "Shows the strategies, processors, stopping criteria, drafters and observers that pipelines "
+        "can use, and the loaders that make such plugins of files. A package that lies in a folder of "
+        "CADENZA_PLUGIN_PATH stays there when it is added, and is pinned.",
+    .verbs = verbs,
+    .flags = flags,
+    .examples = "cadenza plugin info top_p\n"
+                "cadenza plugin new calmer --kind processor --lang lua\n"
+                "cadenza plugin test ./calmer\n"
+                "cadenza plugin add ./calmer\n"
+                "cadenza plugin page top_p > top_p.md\n"
+                "CADENZA_PLUGIN_PATH=~/plugins cadenza plugin list -v\n",
+};
 
 typedef struct options {
-    bool verbose, safe_mode, allow_model_plugins, yes, help;
+    bool verbose, safe_mode, allow_model_plugins, yes;
     const char **plugins;
     uint32_t n_plugins;
     const char *kind, *lang, *id; /* of new */
     const char *lock;             /* of add and remove */
 } options;
-
-enum { OPT_KIND = CDZ_OPT_OWN, OPT_LANG, OPT_ID, OPT_YES, OPT_LOCK };
 
 /* --- opening ---------------------------------------------------------------------------------------------- */
 
@@ -346,30 +348,32 @@ static int schema_command(const options *o, const char *what)
 
 /* --- the command -------------------------------------------------------------------------------------------- */
 
-static void take_option(options *o, int opt, int *status)
+static void add_plugin(options *o, cdz_args *a)
 {
-    const char **more;
-    switch (opt) {
-    case 'v': o->verbose = true; return;
-    case 'h': o->help = true; return;
-    case CDZ_OPT_SAFE_MODE: o->safe_mode = true; return;
-    case CDZ_OPT_ALLOW_MODEL_PLUGINS: o->allow_model_plugins = true; return;
-    case OPT_YES: o->yes = true; return;
-    case OPT_LOCK: o->lock = optarg; return;
-    case OPT_KIND: o->kind = optarg; return;
-    case OPT_LANG: o->lang = optarg; return;
-    case OPT_ID: o->id = optarg; return;
-    case CDZ_OPT_PLUGIN:
-        more = realloc((void *)o->plugins, (o->n_plugins + 1) * sizeof *more);
-        if (!more) {
-            cdz_cli_say("out of memory");
-            *status = CDZ_EXIT_FAILURE;
-            return;
-        }
+    const char **more = realloc((void *)o->plugins, (o->n_plugins + 1) * sizeof *more);
+    if (more) {
         o->plugins = more;
-        o->plugins[o->n_plugins++] = optarg;
+        o->plugins[o->n_plugins++] = a->value;
         return;
-    default: *status = CDZ_EXIT_USAGE; /* it has been said why */
+    }
+    cdz_cli_say("out of memory");
+    a->stopped = true;
+    a->status = CDZ_EXIT_FAILURE;
+}
+
+static void take_option(options *o, cdz_args *a)
+{
+    switch (a->opt) {
+    case 'v': o->verbose = true; break;
+    case CDZ_OPT_SAFE_MODE: o->safe_mode = true; break;
+    case CDZ_OPT_ALLOW_MODEL_PLUGINS: o->allow_model_plugins = true; break;
+    case OPT_YES: o->yes = true; break;
+    case OPT_LOCK: o->lock = a->value; break;
+    case OPT_KIND: o->kind = a->value; break;
+    case OPT_LANG: o->lang = a->value; break;
+    case OPT_ID: o->id = a->value; break;
+    case CDZ_OPT_PLUGIN: add_plugin(o, a); break;
+    default: break;
     }
 }
 
@@ -404,6 +408,8 @@ static int dispatch(const options *o, int n, char **words)
         if (n != 2) return cdz_cli_misuse("plugin", "remove takes one plugin id");
         return cdz_cli_plugin_remove(words[1], o->lock);
     }
+    if (strcmp(words[0], "install") == 0)
+        return cdz_cli_misuse("plugin", "no 'install': `cadenza plugin add FOLDER` adds a package");
     static const char *const known[] = {"list", "info", "page",   "schema",
                                         "new",  "add",  "remove", "test"};
     const char *near = cdz_nearest_name(words[0], known, sizeof known / sizeof known[0]);
@@ -414,31 +420,11 @@ static int dispatch(const options *o, int n, char **words)
 
 int cdz_cmd_plugin(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"verbose", no_argument, NULL, 'v'},
-        {"plugin", required_argument, NULL, CDZ_OPT_PLUGIN},
-        {"safe-mode", no_argument, NULL, CDZ_OPT_SAFE_MODE},
-        {"allow-model-plugins", no_argument, NULL, CDZ_OPT_ALLOW_MODEL_PLUGINS},
-        {"yes", no_argument, NULL, OPT_YES},
-        {"lock", required_argument, NULL, OPT_LOCK},
-        {"kind", required_argument, NULL, OPT_KIND},
-        {"lang", required_argument, NULL, OPT_LANG},
-        {"id", required_argument, NULL, OPT_ID},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
     if (argc > 1 && strcmp(argv[1], "test") == 0) return cdz_cli_plugin_test(argc - 1, argv + 1);
     options o = {.kind = "processor", .lang = "lua"};
-    int status = CDZ_EXIT_OK, opt;
-    while (status == CDZ_EXIT_OK &&
-           (opt = cdz_cli_next_option("plugin", argc, argv, ":vh", longs)) != -1)
-        take_option(&o, opt, &status);
-    if (status == CDZ_EXIT_OK) {
-        if (o.help)
-            fputs(help, stdout);
-        else
-            status = dispatch(&o, argc - optind, argv + optind);
-    }
+    cdz_args a = cdz_args_of(&cdz_page_plugin, argc, argv, NULL);
+    while (cdz_args_next(&a)) take_option(&o, &a);
+    const int status = a.stopped ? a.status : dispatch(&o, a.n_words, a.words);
     free((void *)o.plugins);
     return status;
 }

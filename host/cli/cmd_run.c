@@ -14,120 +14,132 @@
 #include "cli/drafts.h"
 #include "cli/places.h"
 
-static const char help[] =
-    "usage: cadenza run [MODEL] [-p TEXT | --messages FILE | --ids 1,2,3 | --request FILE | --input FILE]\n"
-    "                   [options]\n"
-    "\n"
-    "Continues a prompt. MODEL is a Hugging Face model folder or a GGUF file; without one the shipped model runs. "
-    "Without a\n"
-    "prompt the text comes from standard input. The answer is streamed to standard output.\n"
-    "\n"
-    "Prompt:\n"
-    "  -p, --prompt TEXT        continue this text\n"
-    "  --messages FILE          answer a conversation, by the model's chat template: a JSON list of messages,\n"
-    "                           or an object of \"messages\" and what else the template reads; - is\n"
-    "                           standard input\n"
-    "  --ids LIST               continue these token ids, separated by commas\n"
-    "  --request FILE           a request document (JSON): prompt or prompt_ids, attention_mask, "
-    "kwargs,\n"
-    "                           seed, record; - is standard input\n"
-    "  --input FILE             many requests, one JSON object per line, run together; answers as "
-    "one JSON\n"
-    "                           object per line, in order. A line may have a \"pipeline\" of its "
-    "own\n"
-    "  --output FILE            where answers to --input go; default: standard output. Each is written when it\n"
-    "                           and all before it are done\n"
-    "  --resume                 --output has answers of a run that was stopped: the requests after them\n"
-    "  --dev                    reload the pipeline, its scripts and plugins when their files change: "
-    "processors\n"
-    "                           between two steps, strategies with the next request\n"
-    "  --profile                at the end: what the engine spent its time on, by kind of work, as a table on\n"
-    "                           standard error\n"
-    "Answer:\n"
-    "  --outputs FILE           scores, logits, attentions and hidden states (what -s "
-    "output_attentions=yes and\n"
-    "                           the like ask for) as a .safetensors file, or as .npy files in the "
-    "folder FILE/\n"
-    "  --json                   one JSON object: text, ids, finish_reason, timings, and what was "
-    "asked for\n"
-    "                           (-s output_scores=yes, output_logits=yes, output_logprobs=yes)\n";
-static const char examples[] =
-    "\n"
-    "Examples:\n"
-    "  cadenza run -p 'river (noun): a'\n"
-    "  cadenza run models/pocket-dictionary -s temperature=0.7 -s "
-    "top_p=0.9 --seed 1 -p 'music is'\n"
-    "  echo 'dog (noun):' | cadenza run --pipeline story.ini\n"
-    "  cadenza run --custom-generate org.cadenza.simple-sample -s max_new_tokens=20 -p 'A dog is a kind of' --json\n"
-    "  cadenza run my-model --quantize q4_k -p 'Once upon a time'\n"
-    "  cadenza run --messages talk.json\n"
-    "  cadenza run --input prompts.jsonl --output answers.jsonl\n";
+enum {
+    OPT_FILE = CDZ_OPT_OWN,
+    OPT_IDS,
+    OPT_REQUEST,
+    OPT_INPUT,
+    OPT_OUTPUT,
+    OPT_OUTPUTS,
+    OPT_JSON,
+    OPT_STREAM,
+    OPT_NO_STREAM,
+    OPT_MESSAGES,
+    OPT_PROFILE,
+    OPT_INTERACTIVE,
+    OPT_SYSTEM,
+    OPT_RESUME
+};
 
-static const struct option long_options[] = {
-    CDZ_CLI_COMMON_OPTIONS,
-    {"prompt", required_argument, NULL, 'p'},
-    {"ids", required_argument, NULL, CDZ_OPT_OWN},
-    {"request", required_argument, NULL, CDZ_OPT_OWN + 1},
-    {"input", required_argument, NULL, CDZ_OPT_OWN + 2},
-    {"output", required_argument, NULL, CDZ_OPT_OWN + 3},
-    {"resume", no_argument, NULL, CDZ_OPT_OWN + 7},
-    {"outputs", required_argument, NULL, CDZ_OPT_OWN + 9},
-    {"json", no_argument, NULL, CDZ_OPT_OWN + 4},
-    {"dev", no_argument, NULL, CDZ_OPT_DEV},
-    {"profile", no_argument, NULL, CDZ_OPT_OWN + 6},
-    {"messages", required_argument, NULL, CDZ_OPT_OWN + 5},
+static const cdz_flag flags[] = {
+    {"prompt", 'p', 'p', CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT", "continue this text"},
+    {"file", 'f', OPT_FILE, CDZ_FLAG_ONCE, "FILE",
+     "continue the text in a file; - is standard input"},
+    {"system", 0, OPT_SYSTEM, CDZ_FLAG_ONCE, "TEXT",
+     "the prompt is a question: answer it by the model's chat template, after this system message"},
+    {"messages", 0, OPT_MESSAGES, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE",
+     "answer a conversation, by the model's chat template; FILE holds a JSON list of messages, or an "
+     "object of \"messages\" and what else the template reads; - is standard input"},
+    {"ids", 0, OPT_IDS, CDZ_FLAG_ONCE, "LIST", "continue these token ids, separated by commas"},
+    {"request", 0, OPT_REQUEST, CDZ_FLAG_ONCE, "FILE",
+     "a request document (JSON): prompt or prompt_ids, attention_mask, kwargs, seed, record; - is "
+     "standard input"},
+    {"input", 0, OPT_INPUT, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE",
+     "many requests, one JSON object a line, run together"},
+    {"output", 0, OPT_OUTPUT, CDZ_FLAG_ONCE, "FILE",
+     "where the answers to --input go, one JSON object a line, in order; default: standard output; each "
+     "is written when it and all before it are done"},
+    {"resume", 0, OPT_RESUME, 0, NULL,
+     "--output has answers of a run that was stopped: the requests after them"},
+    {"interactive", 0, OPT_INTERACTIVE, 0, NULL,
+     "talk with the model: the same as `cadenza chat`, with -p as the first question"},
+    {"json", 0, OPT_JSON, CDZ_FLAG_OFTEN, NULL,
+     "one JSON object; it has text, ids, finish_reason, timings, and what was asked for"},
+    {"stream", 0, OPT_STREAM, 0, NULL, "write the answer while it comes: the default"},
+    {"no-stream", 0, OPT_NO_STREAM, 0, NULL, "write the answer when it is whole"},
+    {"outputs", 0, OPT_OUTPUTS, CDZ_FLAG_ONCE, "FILE",
+     "scores, logits, attentions and hidden states (what --output-attentions and the like ask for) as "
+     "a .safetensors file, or as .npy files in the folder FILE/"},
+    {"dev", 0, CDZ_OPT_DEV, 0, NULL,
+     "reload the pipeline, its scripts and plugins when their files change: processors between two "
+     "steps, strategies with the next request"},
+    {"profile", 0, OPT_PROFILE, 0, NULL,
+     "at the end: what the engine spent its time on, by kind of work, as a table on standard error"},
     {0},
 };
+
+const cdz_page cdz_page_run = {
+    .name = "run",
+    .summary = "continue a prompt, or a file of them",
+    .usage = "run [MODEL] [-p TEXT | --messages FILE | --request FILE | --input FILE] [options]\n",
+    .about = "Continues a prompt; without one it reads standard input. MODEL is a model folder or a "
+             "GGUF file; without it the shipped model runs. The answer is written while it comes.",
+    .flags = flags,
+    .takes = CDZ_TAKES_ALL | CDZ_SHOWS_PARAMETERS,
+    .examples =
+        "cadenza run -p 'river (noun): a'\n"
+        "cadenza run my-model --temperature 0.7 --top-p 0.9 --seed 1 -p 'music is'\n"
+        "echo 'dog (noun):' | cadenza run --pipeline story.ini\n"
+        "cadenza run --custom-generate org.cadenza.simple-sample -n 20 -p 'A dog is a kind of' --json\n"
+        "cadenza run my-model --quantize q4_k -p 'Once upon a time'\n"
+        "cadenza run --messages talk.json\n"
+        "cadenza run --input prompts.jsonl --output answers.jsonl\n",
+};
+
+static void take_option(cdz_run_options *o, const cdz_args *a)
+{
+    switch (a->opt) {
+    case 'p': o->prompt = a->value; break;
+    case OPT_FILE: o->file = a->value; break;
+    case OPT_IDS: o->ids = a->value; break;
+    case OPT_REQUEST: o->request = a->value; break;
+    case OPT_INPUT: o->input = a->value; break;
+    case OPT_OUTPUT: o->output = a->value; break;
+    case OPT_JSON: o->json = true; break;
+    case OPT_STREAM: o->stream = true; break;
+    case OPT_NO_STREAM: o->whole = true; break;
+    case OPT_OUTPUTS: o->outputs = a->value; break;
+    case OPT_MESSAGES: o->messages = a->value; break;
+    case CDZ_OPT_DEV: o->common.dev = true; break;
+    case OPT_INTERACTIVE: o->interactive = true; break;
+    case OPT_RESUME: o->resume = true; break;
+    case OPT_SYSTEM: o->system = a->value; break;
+    case OPT_PROFILE: o->common.profile = true; break;
+    default: break;
+    }
+}
+
+/* What does not go together; NULL: all does. */
+static const char *clash(const cdz_run_options *o)
+{
+    const int prompts =
+        !!o->prompt + !!o->file + !!o->ids + !!o->request + !!o->input + !!o->messages;
+    if (prompts > 1) return "give only one of -p, --file, --messages, --ids, --request and --input";
+    const bool document = o->ids || o->request || o->input || o->messages;
+    if (o->system && document) return "--system goes with -p, --file or standard input";
+    if (o->interactive && (document || o->file || o->json || o->outputs || o->output))
+        return "--interactive is a conversation; of these it takes -p and --system alone";
+    if (o->outputs && o->input)
+        return "--outputs holds one answer's tensors; it does not go with --input";
+    if (o->output && !o->input) return "--output goes with --input";
+    if (o->resume && !o->output)
+        return "--resume goes with --input and --output, whose answers it keeps";
+    if (o->stream && o->whole) return "--stream and --no-stream: give one of them";
+    if (o->stream && (o->json || o->input))
+        return "--stream writes text; --json and --input write JSON when an answer is whole";
+    return NULL;
+}
 
 /* False: stop with *status. */
 static bool take_options(int argc, char **argv, cdz_run_options *o, int *status)
 {
-    int opt;
-    while ((opt = cdz_cli_next_option("run", argc, argv, ":s:p:h", long_options)) != -1) {
-        switch (opt) {
-        case 'h':
-            printf("%s%s%s", help, cdz_cli_common_help, examples);
-            *status = CDZ_EXIT_OK;
-            return false;
-        case 'p': o->prompt = optarg; break;
-        case CDZ_OPT_OWN: o->ids = optarg; break;
-        case CDZ_OPT_OWN + 1: o->request = optarg; break;
-        case CDZ_OPT_OWN + 2: o->input = optarg; break;
-        case CDZ_OPT_OWN + 3: o->output = optarg; break;
-        case CDZ_OPT_OWN + 7: o->resume = true; break;
-        case CDZ_OPT_OWN + 4: o->json = true; break;
-        case CDZ_OPT_OWN + 9: o->outputs = optarg; break;
-        case CDZ_OPT_OWN + 5: o->messages = optarg; break;
-        case CDZ_OPT_OWN + 6: o->common.profile = true; break;
-        default:
-            if (!cdz_cli_take_option(&o->common, opt, optarg, "run", status)) return false;
-        }
-    }
-    if (optind < argc) o->common.model = argv[optind++];
-    *status = CDZ_EXIT_USAGE;
-    if (optind < argc) {
-        cdz_cli_misuse("run", "unexpected argument '%s' after the model folder", argv[optind]);
-        return false;
-    }
-    if ((o->prompt != NULL) + (o->ids != NULL) + (o->request != NULL) + (o->input != NULL) +
-            (o->messages != NULL) >
-        1) {
-        cdz_cli_misuse("run", "give only one of -p, --messages, --ids, --request and --input");
-        return false;
-    }
-    if (o->outputs && o->input) {
-        cdz_cli_misuse("run", "--outputs holds one answer's tensors; it does not go with --input");
-        return false;
-    }
-    if (o->output && !o->input) {
-        cdz_cli_misuse("run", "--output goes with --input");
-        return false;
-    }
-    if (o->resume && !o->output) {
-        cdz_cli_misuse("run", "--resume goes with --input and --output, whose answers it keeps");
-        return false;
-    }
-    return true;
+    cdz_args a = cdz_args_of(&cdz_page_run, argc, argv, &o->common);
+    while (cdz_args_next(&a)) take_option(o, &a);
+    const bool good = !a.stopped && cdz_args_take_model(&a, &o->common.model) && cdz_args_end(&a);
+    const char *wrong = good ? clash(o) : NULL;
+    if (wrong) cdz_args_refuse(&a, "%s", wrong);
+    *status = a.status;
+    return !a.stopped;
 }
 
 /* --- the prompt ------------------------------------------------------------------------------------------- */
@@ -230,21 +242,45 @@ static int read_messages(const char *path, prompt *p)
     return status;
 }
 
+/* The newline that ends the last line of a pipe, terminal or file is not part of the prompt. */
+static int read_text(const char *path, prompt *p)
+{
+    const int status = read_file(path, &p->text);
+    const size_t len = status == CDZ_EXIT_OK ? strlen(p->text) : 0;
+    if (len && p->text[len - 1] == '\n') p->text[len - 1] = '\0';
+    return status;
+}
+
+/* The text read so far becomes a question of a conversation. */
+static int wrap_question(const char *system, prompt *p)
+{
+    cdz_buf out = {0};
+    cdz_buf_puts(&out, "{\"messages\": [{\"role\": \"system\", \"content\": ");
+    cdz_json_write_string(&out, system, strlen(system));
+    cdz_buf_puts(&out, "}, {\"role\": \"user\", \"content\": ");
+    cdz_json_write_string(&out, p->text, strlen(p->text));
+    cdz_buf_puts(&out, "}]}");
+    if (!out.failed) p->json = strdup(out.data);
+    cdz_buf_free(&out);
+    free(p->text);
+    p->text = NULL;
+    if (p->json) return CDZ_EXIT_OK;
+    cdz_cli_say("out of memory for the question");
+    return CDZ_EXIT_FAILURE;
+}
+
 static int read_prompt(const cdz_run_options *o, prompt *p)
 {
     if (o->ids) return parse_ids(o->ids, p);
     if (o->request) return read_file(o->request, &p->json);
     if (o->messages) return read_messages(o->messages, p);
+    if (o->file) return read_text(o->file, p);
     if (o->prompt) {
         p->text = strdup(o->prompt);
         return p->text ? CDZ_EXIT_OK : CDZ_EXIT_FAILURE;
     }
     if (isatty(STDIN_FILENO)) fputs("Type a prompt; Ctrl-D ends it.\n", stderr);
-    int status = read_file("-", &p->text);
-    /* The newline that ends the last line of a pipe or terminal is not part of the prompt. */
-    size_t len = status == CDZ_EXIT_OK ? strlen(p->text) : 0;
-    if (len && p->text[len - 1] == '\n') p->text[len - 1] = '\0';
-    return status;
+    return read_text("-", p);
 }
 
 static void free_prompt(prompt *p)
@@ -282,8 +318,9 @@ static void cancel(void *user)
     cdz_cancel(c->runtime, c->id, NULL);
 }
 
-static void print_rows(const cdz_result *result, const stream *out)
+static void print_rows(const cdz_result *result, const stream *out, bool whole)
 {
+    if (whole) printf("%s\n", cdz_result_text(result, 0));
     if (out->wrote && !out->newline) cdz_session_put_text(out->session, "\n");
     for (uint32_t r = 1; r < cdz_result_rows(result); r++)
         printf("---\n%s\n", cdz_result_text(result, r));
@@ -347,6 +384,7 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     cdz_arena arena = {0};
     int status = check_outputs(o);
     if (status == CDZ_EXIT_OK) status = read_prompt(o, &p);
+    if (status == CDZ_EXIT_OK && o->system && p.text) status = wrap_question(o->system, &p);
     if (status != CDZ_EXIT_OK) {
         free_prompt(&p);
         cdz_arena_free(&arena);
@@ -363,7 +401,7 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
         .json = p.json,
         .inputs_dir = cdz_cli_folder_of(o->request, &arena),
         .timeout_s = o->common.timeout_s,
-        .on_event = o->json ? NULL : on_event,
+        .on_event = o->json || o->whole ? NULL : on_event,
         .user = &out,
     };
     cdz_error err = {0};
@@ -378,10 +416,11 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     }
     if (result && o->outputs && run == CDZ_OK) run = cdz_result_save(result, o->outputs, &err);
     if (result && o->json) puts(cdz_result_json(result));
-    if (result && !o->json) print_rows(result, &out);
+    if (result && !o->json) print_rows(result, &out, o->whole);
     if (result && !o->json) print_rounds(result);
     if (result && !o->json) cdz_cli_say_warnings(&o->common, result);
     if (run == CDZ_E_DEADLINE && result) run = CDZ_OK; /* --timeout: the answer is what it has */
+    if (run != CDZ_OK) cdz_cli_as_typed(&o->common, &err);
     status = run == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
     cdz_result_free(result);
     cdz_drafts_close(&drafts);
@@ -395,7 +434,13 @@ int cdz_cmd_run(int argc, char **argv)
     cdz_run_options o = {0};
     cdz_session session;
     int status;
-    if (take_options(argc, argv, &o, &status)) {
+    if (!take_options(argc, argv, &o, &status)) {
+        cdz_cli_options_free(&o.common);
+        return status;
+    }
+    if (o.interactive) {
+        status = cdz_cli_chat(&o.common, o.system, o.prompt);
+    } else {
         status = cdz_session_open(&o.common, &session);
         if (status == CDZ_EXIT_OK) {
             status = o.input ? cdz_run_batch(&o, &session) : run_one(&o, &session);

@@ -6,12 +6,16 @@
 
 typedef struct cdz_run_options {
     cdz_cli_options common;
-    const char *prompt, *ids, *request, *messages; /* at most one */
-    const char *outputs;                           /* file for tensors, or NULL */
-    const char *input, *output;                    /* JSONL */
-    bool json, resume;
+    const char *prompt, *file, *ids, *request, *messages; /* at most one */
+    const char *outputs;                                  /* file for tensors, or NULL */
+    const char *input, *output;                           /* JSONL */
+    const char *system;               /* the prompt is a question after it; or NULL */
+    bool interactive;                 /* chat */
+    bool json, stream, whole, resume; /* whole: text when all of it is there */
 } cdz_run_options;
 
+/* A conversation, as `cadenza chat` (cmd_chat.c). system and first, a question: or NULL. */
+int cdz_cli_chat(cdz_cli_options *options, const char *system, const char *first);
 int cdz_run_batch(const cdz_run_options *options, cdz_session *session);
 
 #endif

@@ -6,41 +6,49 @@
 #include "base/json.h"
 #include "cli/score.h"
 
-static const char help[] =
-    "usage: cadenza score [MODEL] --text TEXT | --file FILE | --ids LIST [options]\n"
-    "       cadenza score [MODEL] -p PROMPT [decoding options]\n"
-    "       cadenza score --outputs FILE [--normalize]\n"
-    "\n"
-    "A text: the log-probability of each token under those before it, and the perplexity. Nothing "
-    "is\n"
-    "generated. A prompt: generates, and shows of each new token the score it was taken with, the "
-    "log-\n"
-    "probability of that score, and the model's own. Saved tensors (run --outputs): the scores of "
-    "the\n"
-    "tokens in them, as transformers' compute_transition_scores; no model is needed.\n"
-    "\n"
-    "  --text TEXT              the text\n"
-    "  --file FILE              the text in a file; - is standard input\n"
-    "  --ids LIST               the text as token ids: 1,2,3\n"
-    "  --context TEXT           stands before the text and is not scored; what an encoder reads\n"
-    "  --window N               tokens of one pass over a longer text; default: the model's "
-    "context\n"
-    "  --stride N               tokens that the window moves by; default: half of it\n"
-    "  -p, --prompt PROMPT      generate after this\n"
-    "  --outputs FILE           a .safetensors file with sequences, scores/0, ... and "
-    "beam_indices\n"
-    "  --normalize              with --outputs: log-softmax of the scores first\n"
-    "  --summary                totals only, no line for each token\n"
-    "  --json                   a JSON object\n";
-static const char examples[] =
-    "\n"
-    "Examples:\n"
-    "  cadenza score --text 'river (noun): a large stream of water'\n"
-    "  cadenza score --context 'river (noun):' --text ' a large stream' --json\n"
-    "  cadenza score my-model --file chapter.txt --summary\n"
-    "  cadenza score -p 'dog (noun):' -s num_beams=4 -s max_new_tokens=8\n"
-    "  cadenza run -p 'dog (noun):' -s num_beams=4 -s output_scores=yes --outputs dog.safetensors\n"
-    "  cadenza score --outputs dog.safetensors\n";
+enum { TEXT = CDZ_OPT_OWN, FILE_, IDS, CONTEXT, WINDOW, STRIDE, OUTPUTS, NORMALIZE, SUMMARY, JSON };
+
+static const cdz_flag flags[] = {
+    {"text", 0, TEXT, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT", "the text"},
+    {"file", 'f', FILE_, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE",
+     "the text in a file; - is standard input"},
+    {"ids", 0, IDS, CDZ_FLAG_ONCE, "LIST", "the text as token ids: 1,2,3"},
+    {"context", 0, CONTEXT, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
+     "stands before the text and is not scored; what an encoder reads"},
+    {"window", 0, WINDOW, 0, "N",
+     "tokens of one pass over a longer text; default: the model's context"},
+    {"stride", 0, STRIDE, 0, "N", "tokens that the window moves by; default: half of it"},
+    {"prompt", 'p', 'p', CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "PROMPT", "generate after this"},
+    {"outputs", 0, OUTPUTS, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE",
+     "a .safetensors file with sequences, scores/0, ... and beam_indices"},
+    {"normalize", 0, NORMALIZE, 0, NULL, "with --outputs: log-softmax of the scores first"},
+    {"summary", 0, SUMMARY, CDZ_FLAG_OFTEN, NULL, "totals only, no line for each token"},
+    {"json", 0, JSON, CDZ_FLAG_OFTEN, NULL, "a JSON object"},
+    {0},
+};
+
+const cdz_page cdz_page_score = {
+    .name = "score",
+    .summary = "say how probable a text is, or each token of an answer",
+    .usage = "score [MODEL] --text TEXT | --file FILE | --ids LIST [options]\n"
+             "score [MODEL] -p PROMPT [decoding options]\n"
+             "score --outputs FILE [--normalize]\n",
+    .about =
+        "A text: the log-probability of each token under those before it, and the perplexity; nothing "
+        "is generated. A prompt: generates, and shows of each new token the score it was taken with, "
+        "the log-probability of that score, and the model's own. Saved tensors (run --outputs): the "
+        "scores of the tokens in them, as transformers' compute_transition_scores; no model is "
+        "needed.",
+    .flags = flags,
+    .takes = CDZ_TAKES_ALL,
+    .examples =
+        "cadenza score --text 'river (noun): a large stream of water'\n"
+        "cadenza score --context 'river (noun):' --text ' a large stream' --json\n"
+        "cadenza score my-model --file chapter.txt --summary\n"
+        "cadenza score -p 'dog (noun):' --num-beams 4 -n 8\n"
+        "cadenza run -p 'dog (noun):' --num-beams 4 --output-scores --outputs dog.safetensors\n"
+        "cadenza score --outputs dog.safetensors\n",
+};
 
 void cdz_score_print_token(const cdz_model *model, int32_t id)
 {
@@ -75,63 +83,22 @@ static bool take_count(const char *name, const char *text, uint32_t *out, int *s
     return false;
 }
 
-static bool take_options(int argc, char **argv, cdz_score_options *o, int *status)
+static void take_option(cdz_score_options *o, cdz_args *a)
 {
-    enum {
-        TEXT = CDZ_OPT_OWN,
-        FILE_,
-        IDS,
-        CONTEXT,
-        WINDOW,
-        STRIDE,
-        OUTPUTS,
-        NORMALIZE,
-        SUMMARY,
-        JSON
-    };
-    static const struct option rows[] = {
-        CDZ_CLI_COMMON_OPTIONS,
-        {"prompt", required_argument, NULL, 'p'},
-        {"text", required_argument, NULL, TEXT},
-        {"file", required_argument, NULL, FILE_},
-        {"ids", required_argument, NULL, IDS},
-        {"context", required_argument, NULL, CONTEXT},
-        {"window", required_argument, NULL, WINDOW},
-        {"stride", required_argument, NULL, STRIDE},
-        {"outputs", required_argument, NULL, OUTPUTS},
-        {"normalize", no_argument, NULL, NORMALIZE},
-        {"summary", no_argument, NULL, SUMMARY},
-        {"json", no_argument, NULL, JSON},
-        {0},
-    };
-    int opt;
-    while ((opt = cdz_cli_next_option("score", argc, argv, ":p:s:h", rows)) != -1) {
-        switch (opt) {
-        case 'h':
-            printf("%s%s%s", help, cdz_cli_common_help, examples);
-            *status = CDZ_EXIT_OK;
-            return false;
-        case 'p': o->prompt = optarg; break;
-        case TEXT: o->text = optarg; break;
-        case FILE_: o->file = optarg; break;
-        case IDS: o->ids = optarg; break;
-        case CONTEXT: o->context = optarg; break;
-        case WINDOW:
-            if (!take_count("window", optarg, &o->window, status)) return false;
-            break;
-        case STRIDE:
-            if (!take_count("stride", optarg, &o->stride, status)) return false;
-            break;
-        case OUTPUTS: o->outputs = optarg; break;
-        case NORMALIZE: o->normalize = true; break;
-        case SUMMARY: o->summary = true; break;
-        case JSON: o->json = true; break;
-        default:
-            if (!cdz_cli_take_option(&o->common, opt, optarg, "score", status)) return false;
-        }
+    switch (a->opt) {
+    case 'p': o->prompt = a->value; break;
+    case TEXT: o->text = a->value; break;
+    case FILE_: o->file = a->value; break;
+    case IDS: o->ids = a->value; break;
+    case CONTEXT: o->context = a->value; break;
+    case WINDOW: a->stopped = !take_count("window", a->value, &o->window, &a->status); break;
+    case STRIDE: a->stopped = !take_count("stride", a->value, &o->stride, &a->status); break;
+    case OUTPUTS: o->outputs = a->value; break;
+    case NORMALIZE: o->normalize = true; break;
+    case SUMMARY: o->summary = true; break;
+    case JSON: o->json = true; break;
+    default: break;
     }
-    o->common.model = optind < argc ? argv[optind] : NULL;
-    return true;
 }
 
 /* What does not go together; NULL: all does. */
@@ -152,12 +119,13 @@ static const char *clash(const cdz_score_options *o, int n_models)
 int cdz_cmd_score(int argc, char **argv)
 {
     cdz_score_options o = {0};
-    int status = CDZ_EXIT_USAGE;
-    if (take_options(argc, argv, &o, &status)) {
-        const char *wrong = clash(&o, argc - optind);
-        if (wrong)
-            status = cdz_cli_misuse("score", "%s", wrong);
-        else if (o.outputs)
+    cdz_args a = cdz_args_of(&cdz_page_score, argc, argv, &o.common);
+    while (cdz_args_next(&a)) take_option(&o, &a);
+    const char *wrong = a.stopped ? NULL : clash(&o, a.n_words + !!a.model);
+    if (wrong) cdz_args_refuse(&a, "%s", wrong);
+    int status = a.status;
+    if (!a.stopped && cdz_args_take_model(&a, &o.common.model)) {
+        if (o.outputs)
             status = cdz_score_saved(&o);
         else
             status = o.prompt ? cdz_score_answer(&o) : cdz_score_text(&o);

@@ -7,26 +7,34 @@
 #include "cli/cli.h"
 #include "template/chat.h"
 
-static const char help[] =
-    "usage: cadenza template render [MODEL|FILE.jinja] --context FILE.json [options]\n"
-    "\n"
-    "Prints a chat template's text exactly, with no newline added. MODEL is a folder or a GGUF file;\n"
-    "without it: the shipped one. The context is a JSON object: \"messages\" and everything else by name (\"tools\",\n"
-    "\"documents\", \"add_generation_prompt\", \"continue_final_message\", ...). \"clock\" in it, such as\n"
-    "\"2026-01-15T12:34:56\", is what the template sees as now. A model's special tokens are there\n"
-    "unless the context names its own.\n"
-    "\n"
-    "  --context FILE.json      the context; - is standard input\n"
-    "  --name NAME              which one, where a model has several templates\n"
-    "  --jsonl                  one context a line from standard input; one line each: a JSON string,\n"
-    "                           or {\"error\": TEXT}\n"
-    "  -h, --help               this text\n"
-    "\n"
-    "Examples:\n"
-    "  cadenza template render my-model --context talk.json\n"
-    "  cadenza template render chat_template.jinja --context talk.json\n"
-    "  echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}' | cadenza template render "
-    "--jsonl\n";
+enum { OPT_CONTEXT = CDZ_OPT_OWN, OPT_NAME, OPT_JSONL };
+
+static const cdz_flag flags[] = {
+    {"context", 0, OPT_CONTEXT, CDZ_FLAG_ONCE, "FILE.json", "the context; - is standard input"},
+    {"name", 0, OPT_NAME, CDZ_FLAG_ONCE, "NAME", "which one, where a model has several templates"},
+    {"jsonl", 0, OPT_JSONL, 0, NULL,
+     "one context a line from standard input; one line each: a JSON string, or {\"error\": TEXT}"},
+    {0},
+};
+
+const cdz_page cdz_page_template = {
+    .name = "template",
+    .summary = "render a chat template",
+    .usage = "template render [MODEL|FILE.jinja] --context FILE.json [options]\n",
+    .about =
+        "Prints a chat template's text exactly, with no newline added. MODEL is a folder or a GGUF file; "
+        "without it: the shipped one. The context is a JSON object: \"messages\" and everything else by "
+        "name (\"tools\", \"documents\", \"add_generation_prompt\", \"continue_final_message\", ...). "
+        "\"clock\" in it, such as \"2026-01-15T12:34:56\", is what the template sees as now. A model's "
+        "special tokens are there unless the context names its own.",
+    .flags = flags,
+    .takes = CDZ_TAKES_MODEL,
+    .examples =
+        "cadenza template render my-model --context talk.json\n"
+        "cadenza template render chat_template.jinja --context talk.json\n"
+        "echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}' | cadenza template render "
+        "--jsonl\n",
+};
 
 enum { MAX_CONTEXT_BYTES = 256 << 20 };
 
@@ -132,44 +140,31 @@ static int run_job(template_job *job)
     return status == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
 }
 
-enum { OPT_CONTEXT = CDZ_OPT_OWN, OPT_NAME, OPT_JSONL };
-
-static const struct option options[] = {
-    {"context", required_argument, NULL, OPT_CONTEXT},
-    {"name", required_argument, NULL, OPT_NAME},
-    {"jsonl", no_argument, NULL, OPT_JSONL},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
-/* Reads the options; returns an exit status, or -1 to go on. */
-static int read_options(template_job *job, int argc, char **argv)
+static void check_words(cdz_args *a, template_job *job)
 {
-    int opt;
-    while ((opt = cdz_cli_next_option("template", argc, argv, ":h", options)) != -1) {
-        switch (opt) {
-        case OPT_CONTEXT: job->context = optarg; break;
-        case OPT_NAME: job->name = optarg; break;
-        case OPT_JSONL: job->jsonl = true; break;
-        case 'h': fputs(help, stdout); return CDZ_EXIT_OK;
-        default: return CDZ_EXIT_USAGE;
-        }
+    const char *verb = cdz_args_word(a);
+    if (!verb || strcmp(verb, "render") != 0) {
+        cdz_args_refuse(a, "expected 'render', found %s%s%s", verb ? "'" : "",
+                        verb ? verb : "nothing", verb ? "'" : "");
+        return;
     }
-    if (optind == argc || strcmp(argv[optind], "render") != 0)
-        return cdz_cli_misuse("template", "expected 'render', found %s%s%s",
-                              optind < argc ? "'" : "", optind < argc ? argv[optind] : "nothing",
-                              optind < argc ? "'" : "");
-    if (argc - optind > 2)
-        return cdz_cli_misuse("template", "unexpected argument '%s'", argv[optind + 2]);
-    if (optind + 1 < argc) job->path = argv[optind + 1];
-    if (job->jsonl == (job->context != NULL))
-        return cdz_cli_misuse("template", "give either --context FILE.json or --jsonl");
-    return -1;
+    if (!cdz_args_take_model(a, &job->path)) return;
+    const char *more = cdz_args_word(a);
+    if (more)
+        cdz_args_refuse(a, "unexpected argument '%s'", more);
+    else if (job->jsonl == (job->context != NULL))
+        cdz_args_refuse(a, "give either --context FILE.json or --jsonl");
 }
 
 int cdz_cmd_template(int argc, char **argv)
 {
     template_job job = {0};
-    const int status = read_options(&job, argc, argv);
-    return status >= 0 ? status : run_job(&job);
+    cdz_args a = cdz_args_of(&cdz_page_template, argc, argv, NULL);
+    while (cdz_args_next(&a)) {
+        if (a.opt == OPT_CONTEXT) job.context = a.value;
+        if (a.opt == OPT_NAME) job.name = a.value;
+        if (a.opt == OPT_JSONL) job.jsonl = true;
+    }
+    if (!a.stopped) check_words(&a, &job);
+    return a.stopped ? a.status : run_job(&job);
 }

@@ -8,34 +8,49 @@
 #include "cli/tokenize_pair.h"
 #include "token/tokenizer.h"
 
-static const char help[] =
-    "usage: cadenza tokenize [MODEL] [-p TEXT] [options]\n"
-    "\n"
-    "Prints the token ids of a text as a JSON array. The text is TEXT, or standard input exactly "
-    "as\n"
-    "it is, a newline at its end included. MODEL is a folder with a tokenizer.json, or a GGUF file;\n"
-    "without it: the shipped one.\n"
-    "\n"
-    "  -p, --prompt TEXT        the text, or with --decode the array of ids\n"
-    "  --no-special             add no special tokens (BOS and the like)\n"
-    "  --decode                 the reverse: a JSON array of ids in, a JSON string out\n"
-    "  --skip-special           with --decode: leave special tokens out of the text\n"
-    "  --jsonl                  one JSON value a line, one answer a line\n"
-    "  --json                   a JSON object: ids, type_ids, attention_mask, special_tokens_mask,\n"
-    "                           sequence_ids, offsets, and what was cut off: overflowing\n"
-    "  --pair TEXT              a second text; with --jsonl lines are [\"first\", \"second\"]\n"
-    "  --max-length N           at most so many ids; --stride N: windows that share N ids;\n"
-    "                           --truncation longest_first, only_first or only_second;\n"
-    "                           --truncation-side left or right\n"
-    "  --pad-to N               at least so many ids; --pad-multiple N; --pad-side left or right\n"
-    "  -h, --help               this text\n"
-    "\n"
-    "Examples:\n"
-    "  cadenza tokenize -p 'river (noun):'\n"
-    "  cadenza tokenize my-model --no-special < chapter.txt\n"
-    "  printf '\"one\"\\n\"two\"\\n' | cadenza tokenize my-model --jsonl\n"
-    "  cadenza tokenize my-model -p 'A question?' --pair 'Its answer.' --max-length 128\n"
-    "  cadenza tokenize my-model --decode -p '[72, 480, 292]'\n";
+enum { OPT_JSONL = CDZ_OPT_OWN, OPT_DECODE, OPT_SKIP_SPECIAL, OPT_NO_SPECIAL };
+
+static const cdz_flag rows[] = {
+    {"prompt", 'p', 'p', CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
+     "the text, or with --decode the array of ids"},
+    {"no-special", 0, OPT_NO_SPECIAL, CDZ_FLAG_OFTEN, NULL,
+     "add no special tokens (BOS and the like)"},
+    {"decode", 0, OPT_DECODE, CDZ_FLAG_OFTEN, NULL,
+     "the reverse: a JSON array of ids in, a JSON string out"},
+    {"skip-special", 0, OPT_SKIP_SPECIAL, CDZ_FLAG_OFTEN, NULL,
+     "with --decode: leave special tokens out of the text"},
+    {"jsonl", 0, OPT_JSONL, CDZ_FLAG_OFTEN, NULL, "one JSON value a line, one answer a line"},
+    {"json", 0, CDZ_OPT_JSON, CDZ_FLAG_OFTEN, NULL,
+     "a JSON object: ids, type_ids, attention_mask, special_tokens_mask, sequence_ids, offsets, and "
+     "what was cut off: overflowing"},
+    {"pair", 0, CDZ_OPT_PAIR, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
+     "a second text; with --jsonl lines are [\"first\", \"second\"]"},
+    {"max-length", 0, CDZ_OPT_MAX_LENGTH, CDZ_FLAG_OFTEN, "N", "at most so many ids"},
+    {"stride", 0, CDZ_OPT_STRIDE, 0, "N", "with --max-length: windows that share N ids"},
+    {"truncation", 0, CDZ_OPT_TRUNCATION, 0, "WAY", "longest_first, only_first or only_second"},
+    {"truncation-side", 0, CDZ_OPT_TRUNCATION_SIDE, 0, "SIDE", "left or right"},
+    {"pad-to", 0, CDZ_OPT_PAD_TO, CDZ_FLAG_OFTEN, "N", "at least so many ids"},
+    {"pad-multiple", 0, CDZ_OPT_PAD_MULTIPLE, 0, "N", "fill up to a multiple of N"},
+    {"pad-side", 0, CDZ_OPT_PAD_SIDE, 0, "SIDE", "left or right"},
+    {0},
+};
+
+const cdz_page cdz_page_tokenize = {
+    .name = "tokenize",
+    .summary = "text to token ids and back",
+    .usage = "tokenize [MODEL] [-p TEXT] [options]\n",
+    .about =
+        "Prints the token ids of a text as a JSON array. The text is TEXT, or standard input exactly as "
+        "it is, a newline at its end included. MODEL is a folder with a tokenizer.json, or a GGUF file; "
+        "without it: the shipped one.",
+    .flags = rows,
+    .takes = CDZ_TAKES_MODEL,
+    .examples = "cadenza tokenize -p 'river (noun):'\n"
+                "cadenza tokenize my-model --no-special < chapter.txt\n"
+                "cadenza tokenize my-model --decode -p '[72, 480, 292]'\n"
+                "printf '\"one\"\\n\"two\"\\n' | cadenza tokenize my-model --jsonl\n"
+                "cadenza tokenize my-model -p 'A question?' --pair 'Its answer.' --max-length 128\n",
+};
 
 typedef struct tokenize_job {
     const char *folder, *text; /* text NULL: standard input */
@@ -180,6 +195,25 @@ static int answer_lines(tokenize_job *job)
     return status;
 }
 
+/* "72 480" and "72, 480" as the array that they mean; else the text as it stands. NULL: out of memory. */
+static char *as_array(const char *text, size_t *len)
+{
+    cdz_buf out = {0};
+    if (!*text || strspn(text, "0123456789, \t\n") < *len) return strndup(text, *len);
+    cdz_buf_putc(&out, '[');
+    for (const char *at = text; *at;) {
+        const size_t gap = strspn(at, ", \t\n"), n = strspn(at + gap, "0123456789");
+        if (n && out.len > 1) cdz_buf_putc(&out, ',');
+        cdz_buf_add(&out, at + gap, n);
+        at += gap + n;
+    }
+    cdz_buf_putc(&out, ']');
+    char *array = out.failed ? NULL : strdup(out.data);
+    *len = array ? strlen(array) : 0;
+    cdz_buf_free(&out);
+    return array;
+}
+
 static int answer_whole(tokenize_job *job)
 {
     cdz_error err = {0};
@@ -189,7 +223,16 @@ static int answer_whole(tokenize_job *job)
     if (!job->text &&
         cdz_cli_read_stream(stdin, source, (size_t)1 << 30, &input, &len, &err) != CDZ_OK)
         return cdz_cli_fail(&err);
-    const char *value = job->text ? job->text : input;
+    if (job->decode) {
+        char *array = as_array(job->text ? job->text : input, &len);
+        free(input);
+        input = array;
+        if (!array) {
+            cdz_cli_say("%s: out of memory", source);
+            return CDZ_EXIT_FAILURE;
+        }
+    }
+    const char *value = input ? input : job->text;
     /* With -p, --jsonl means that the text is a JSON value too. */
     const cdz_status st = answer(job, value, len, job->decode || job->jsonl, &err);
     free(input);
@@ -216,62 +259,37 @@ static int tokenize(tokenize_job *job)
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-enum { OPT_JSONL = CDZ_OPT_OWN, OPT_DECODE, OPT_SKIP_SPECIAL, OPT_NO_SPECIAL };
-
-static const struct option options[] = {
-    {"prompt", required_argument, NULL, 'p'},
-    {"jsonl", no_argument, NULL, OPT_JSONL},
-    {"decode", no_argument, NULL, OPT_DECODE},
-    {"skip-special", no_argument, NULL, OPT_SKIP_SPECIAL},
-    {"no-special", no_argument, NULL, OPT_NO_SPECIAL},
-    {"json", no_argument, NULL, CDZ_OPT_JSON},
-    {"pair", required_argument, NULL, CDZ_OPT_PAIR},
-    {"max-length", required_argument, NULL, CDZ_OPT_MAX_LENGTH},
-    {"stride", required_argument, NULL, CDZ_OPT_STRIDE},
-    {"truncation", required_argument, NULL, CDZ_OPT_TRUNCATION},
-    {"truncation-side", required_argument, NULL, CDZ_OPT_TRUNCATION_SIDE},
-    {"pad-to", required_argument, NULL, CDZ_OPT_PAD_TO},
-    {"pad-multiple", required_argument, NULL, CDZ_OPT_PAD_MULTIPLE},
-    {"pad-side", required_argument, NULL, CDZ_OPT_PAD_SIDE},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
-/* Reads the options; returns an exit status, or -1 to go on. */
-static int read_options(tokenize_job *job, int argc, char **argv)
+static void take_option(tokenize_job *job, cdz_args *a)
 {
-    int opt, status;
-    while ((opt = cdz_cli_next_option("tokenize", argc, argv, ":p:h", options)) != -1) {
-        switch (opt) {
-        case 'p': job->text = optarg; break;
-        case OPT_JSONL: job->jsonl = true; break;
-        case OPT_DECODE: job->decode = true; break;
-        case OPT_SKIP_SPECIAL: job->skip_special = true; break;
-        case OPT_NO_SPECIAL: job->no_special = true; break;
-        case 'h': fputs(help, stdout); return CDZ_EXIT_OK;
-        default:
-            if (opt < CDZ_OPT_PAIR) return CDZ_EXIT_USAGE;
-            if (!cdz_cli_pair_option(&job->pair, opt, optarg, &status)) return status;
-        }
+    switch (a->opt) {
+    case 'p': job->text = a->value; break;
+    case OPT_JSONL: job->jsonl = true; break;
+    case OPT_DECODE: job->decode = true; break;
+    case OPT_SKIP_SPECIAL: job->skip_special = true; break;
+    case OPT_NO_SPECIAL: job->no_special = true; break;
+    default: a->stopped = !cdz_cli_pair_option(&job->pair, a->opt, a->value, &a->status);
     }
-    job->pair.options.special = !job->no_special;
+}
+
+/* What does not go together; NULL: all does. */
+static const char *clash(const tokenize_job *job)
+{
     if (job->pair.asked && job->decode)
-        return cdz_cli_misuse("tokenize", "--decode gives text: it takes no --json, --pair, "
-                                          "truncation or padding");
-    if (argc - optind > 1)
-        return cdz_cli_misuse("tokenize", "unexpected argument '%s'", argv[optind + 1]);
-    if (job->skip_special && !job->decode)
-        return cdz_cli_misuse("tokenize", "--skip-special needs --decode");
+        return "--decode gives text: it takes no --json, --pair, truncation or padding";
+    if (job->skip_special && !job->decode) return "--skip-special needs --decode";
     if (job->no_special && job->decode)
-        return cdz_cli_misuse("tokenize",
-                              "--no-special goes with encoding; did you mean --skip-special?");
-    if (optind < argc) job->folder = argv[optind];
-    return -1;
+        return "--no-special goes with encoding; did you mean --skip-special?";
+    return NULL;
 }
 
 int cdz_cmd_tokenize(int argc, char **argv)
 {
     tokenize_job job = {0};
-    const int status = read_options(&job, argc, argv);
-    return status >= 0 ? status : tokenize(&job);
+    cdz_args a = cdz_args_of(&cdz_page_tokenize, argc, argv, NULL);
+    while (cdz_args_next(&a)) take_option(&job, &a);
+    job.pair.options.special = !job.no_special;
+    const char *wrong = a.stopped ? NULL : clash(&job);
+    if (wrong) cdz_args_refuse(&a, "%s", wrong);
+    const bool good = !a.stopped && cdz_args_take_model(&a, &job.folder) && cdz_args_end(&a);
+    return good ? tokenize(&job) : a.status;
 }

@@ -8,15 +8,22 @@
 #include "device/device.h"
 #include "kernels.h"
 
-static const char help[] =
-    "usage: cadenza version [--verbose]\n"
-    "\n"
-    "Shows the version. With --verbose also the plugin ABI, the compiler, the libraries, and\n"
-    "which kernel variants were built and run on this machine, and the devices it has.\n"
-    "\n"
-    "Examples:\n"
-    "  cadenza version\n"
-    "  cadenza version --verbose\n";
+static const cdz_flag flags[] = {
+    {"verbose", 'v', 'v', 0, NULL, "also the plugin ABI, the compiler, kernels and devices"},
+    {0},
+};
+
+const cdz_page cdz_page_version = {
+    .name = "version",
+    .summary = "show the version and what this machine runs",
+    .usage = "version [--verbose]\n",
+    .about =
+        "Shows the version. With --verbose also the plugin ABI, the compiler, the libraries, and "
+        "which kernel variants were built and run on this machine, and the devices it has.",
+    .flags = flags,
+    .examples = "cadenza version\n"
+                "cadenza version --verbose\n",
+};
 
 #ifdef CADENZA_HAVE_EDIT
 static const char edit[] = "libedit";
@@ -53,19 +60,10 @@ static void print_details(void)
 
 int cdz_cmd_version(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"verbose", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'}, {0}};
     bool verbose = false;
-    int opt;
-    while ((opt = cdz_cli_next_option("version", argc, argv, ":vh", options)) != -1) {
-        if (opt == 'h') {
-            fputs(help, stdout);
-            return CDZ_EXIT_OK;
-        }
-        if (opt != 'v') return CDZ_EXIT_USAGE;
-        verbose = true;
-    }
-    if (optind < argc) return cdz_cli_misuse("version", "unexpected argument '%s'", argv[optind]);
+    cdz_args a = cdz_args_of(&cdz_page_version, argc, argv, NULL);
+    while (cdz_args_next(&a)) verbose = true;
+    if (a.stopped || !cdz_args_end(&a)) return a.status;
     printf("cadenza %s\n", cdz_version());
     if (verbose) print_details();
     return CDZ_EXIT_OK;

@@ -1,5 +1,7 @@
 /* main.c - the program: finds the command and hands over. */
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "cli/cli.h"
@@ -8,36 +10,61 @@
 #include "config/environment.h"
 
 static const struct {
-    const char *name;
+    const cdz_page *page;
     cdz_command *run;
-    const char *summary;
 } commands[] = {
-    {"run", cdz_cmd_run, "continue a prompt, or a file of them"},
-    {"chat", cdz_cmd_chat, "talk with a model"},
-    {"lua", cdz_cmd_lua, "try a model from Lua, statement by statement"},
-    {"explain", cdz_cmd_explain, "show what a pipeline does, and where each value came from"},
-    {"plugin", cdz_cmd_plugin, "list, describe, make, test, add and remove plugins"},
-    {"model", cdz_cmd_model, "describe, check, convert or quantize a model"},
-    {"tokenize", cdz_cmd_tokenize, "text to token ids and back"},
-    {"template", cdz_cmd_template, "render a chat template"},
-    {"config", cdz_cmd_config, "show, check or write a generation config"},
-    {"detect", cdz_cmd_detect, "say whether a text carries a watermark"},
-    {"score", cdz_cmd_score, "say how probable a text is, or each token of an answer"},
-    {"bench", cdz_cmd_bench, "measure a model's speed beside what the machine can do"},
-    {"parity", cdz_cmd_parity, "replay recorded cases and compare"},
-    {"version", cdz_cmd_version, "show the version and what this machine runs"},
+    {&cdz_page_run, cdz_cmd_run},           {&cdz_page_chat, cdz_cmd_chat},
+    {&cdz_page_lua, cdz_cmd_lua},           {&cdz_page_explain, cdz_cmd_explain},
+    {&cdz_page_plugin, cdz_cmd_plugin},     {&cdz_page_model, cdz_cmd_model},
+    {&cdz_page_tokenize, cdz_cmd_tokenize}, {&cdz_page_template, cdz_cmd_template},
+    {&cdz_page_config, cdz_cmd_config},     {&cdz_page_detect, cdz_cmd_detect},
+    {&cdz_page_score, cdz_cmd_score},       {&cdz_page_bench, cdz_cmd_bench},
+    {&cdz_page_parity, cdz_cmd_parity},     {&cdz_page_completion, cdz_cmd_completion},
+    {&cdz_page_manual, cdz_cmd_manual},     {&cdz_page_version, cdz_cmd_version},
 };
-
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+
+/* What other programs have for commands, and what there is here. */
+static const struct {
+    const char *names; /* each between blanks */
+    const char *says;
+} habits[] = {
+    {" list ls models ", "`cadenza model list` lists models, `cadenza plugin list` plugins"},
+    {" show info inspect ",
+     "`cadenza model info MODEL` describes a model, `cadenza plugin info ID` a plugin"},
+    {" pull download get fetch ",
+     "Cadenza does not download: `hf download ORG/NAME --local-dir NAME`, then `cadenza run NAME`"},
+    {" serve server api ",
+     "Cadenza has no server; `cadenza run --input FILE` answers many requests at once, and cadenza.h "
+     "embeds it"},
+    {" ps top stop ", "nothing runs in the background: a command ends with its answer"},
+    {" rm remove cp push create ", "a model is a folder or a file; the shell copies and removes it"},
+    {" generate complete prompt infer ", "`cadenza run -p TEXT` continues a text"},
+    {" repl talk interactive ",
+     "`cadenza chat` talks with a model, `cadenza lua` runs Lua in a decode loop"},
+    {" convert quantize ",
+     "`cadenza model convert IN OUT` and `cadenza model quantize IN OUT --type TYPE`"},
+    {" check verify ",
+     "`cadenza model check MODEL` reads a model, `cadenza config validate` a config"},
+    {" encode decode tokenise ", "`cadenza tokenize -p TEXT`, and --decode for the reverse"},
+    {" eval perplexity ", "`cadenza score --text TEXT` gives log-probabilities and the perplexity"},
+    {" benchmark perf llama-bench ", "`cadenza bench MODEL` measures the speed"},
+    {" add new install test ",
+     "`cadenza plugin add`, `plugin new` and `plugin test` are about plugins"},
+    {" man docs ", "`cadenza help NAME` explains, `cadenza manual` prints the manual"},
+};
 
 static void print_help(void)
 {
     puts("Cadenza: run language models with a decode loop of your choice.\n\n"
          "usage: cadenza COMMAND [arguments]\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
-        printf("  %-10s %s\n", commands[i].name, commands[i].summary);
-    puts("\n`cadenza COMMAND --help` explains a command and shows examples, `cadenza help ID` a plugin."
-         "\n\nEnvironment:");
+        printf("  %-10s %s\n", commands[i].page->name, commands[i].page->summary);
+    puts("\n`cadenza COMMAND --help` explains a command and shows examples; `cadenza help NAME` a parameter, "
+         "a\nplugin or a topic. Topics:");
+    fputs("  ", stdout);
+    cdz_cli_print_topics();
+    puts("\nEnvironment:");
     size_t n;
     const cdz_env_variable *variables = cdz_env_variables(&n);
     for (size_t i = 0; i < n; i++) printf("  %-20s %s\n", variables[i].name, variables[i].help);
@@ -50,14 +77,38 @@ static void print_help(void)
          "  cadenza explain story.ini my-model");
 }
 
+static const char *habit_of(const char *name)
+{
+    char between[64];
+    snprintf(between, sizeof between, " %s ", name);
+    for (size_t i = 0; i < sizeof habits / sizeof habits[0]; i++)
+        if (strstr(habits[i].names, between)) return habits[i].says;
+    return NULL;
+}
+
+static bool is_model_path(const char *word)
+{
+    struct stat st;
+    return stat(word, &st) == 0 && (S_ISDIR(st.st_mode) || strstr(word, ".gguf"));
+}
+
 static int unknown_command(const char *name)
 {
     const char *names[N_COMMANDS + 2] = {"--help", "--version"};
-    for (size_t i = 0; i < N_COMMANDS; i++) names[i + 2] = commands[i].name;
+    const char *says = habit_of(name);
+    for (size_t i = 0; i < N_COMMANDS; i++) names[i + 2] = commands[i].page->name;
     const char *near = cdz_nearest_name(name, names, N_COMMANDS + 2);
-    if (near)
+    if (says)
+        cdz_cli_say("there is no command '%s': %s", name, says);
+    else if (strpbrk(name, " \t\n"))
+        cdz_cli_say("'%.60s' is no command; did you mean cadenza run -p '%.60s'?", name, name);
+    else if (near)
         cdz_cli_say("unknown command '%s': did you mean '%s'? `cadenza --help` lists them", name,
                     near);
+    else if (name[0] == '-')
+        cdz_cli_say("%s belongs to a command: did you mean cadenza run %s?", name, name);
+    else if (is_model_path(name))
+        cdz_cli_say("'%s' is no command; did you mean cadenza run %s?", name, name);
     else
         cdz_cli_say("unknown command '%s'; `cadenza --help` lists them", name);
     return CDZ_EXIT_USAGE;
@@ -67,17 +118,19 @@ static int unknown_command(const char *name)
 static size_t find_command(const char *name)
 {
     size_t i = 0;
-    while (i < N_COMMANDS && strcmp(commands[i].name, name) != 0) i++;
+    while (i < N_COMMANDS && strcmp(commands[i].page->name, name) != 0) i++;
     return i;
 }
 
-static int help_with(char *word)
+/* "help NAME", "help plugin test". */
+static int help_with(int n, char **words)
 {
-    char help_option[] = "--help", info[] = "info";
-    char *of_command[] = {word, help_option, NULL}, *of_plugin[] = {word, info, word, NULL};
-    const size_t i = find_command(word);
-    if (i < N_COMMANDS) return commands[i].run(2, of_command);
-    return cdz_cmd_plugin(3, of_plugin);
+    char name[128];
+    snprintf(name, sizeof name, "%s %s", words[0], n > 1 ? words[1] : "");
+    if (n == 1) return cdz_cli_help_on(words[0]);
+    if (n == 2 && cdz_page_named(name)) return cdz_cli_help_on(name);
+    cdz_cli_say("help: expected one name, found %d words", n);
+    return CDZ_EXIT_USAGE;
 }
 
 static int run_command(int argc, char **argv)
@@ -88,7 +141,8 @@ static int run_command(int argc, char **argv)
     }
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-        if (argc == 3 && name[0] != '-') return help_with(argv[2]);
+        if (argc > 2 && (argc > 3 || strcmp(argv[2], "all") != 0))
+            return help_with(argc - 2, argv + 2);
         print_help();
         return CDZ_EXIT_OK;
     }

@@ -60,8 +60,39 @@ static cdz_status find_home(adding *a, const char *folder, cdz_error *err)
     return CDZ_OK;
 }
 
+static bool ends_in(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+/* What people give in place of a package's folder. */
+static cdz_status check_folder(const char *folder, cdz_error *err)
+{
+    static const char *const archives[] = {".tgz",    ".tar.gz", ".tar",
+                                           ".tar.xz", ".zip",    ".tar.zst"};
+    for (size_t i = 0; i < sizeof archives / sizeof archives[0]; i++)
+        if (ends_in(folder, archives[i]) && !strstr(folder, "://"))
+            return cdz_err(err, CDZ_E_USAGE,
+                           "plugin add: %s is an archive; unpack it, look at it, and add its folder",
+                           folder);
+    if (strstr(folder, "://"))
+        return cdz_err(
+            err, CDZ_E_USAGE,
+            "plugin add: %s is an address; Cadenza does not download: fetch it, look at it, and "
+            "add its folder",
+            folder);
+    if (!ends_in(folder, ".lua") && !ends_in(folder, ".so")) return CDZ_OK;
+    return cdz_err(
+        err, CDZ_E_USAGE,
+        "plugin add: %s is one file; --plugin %s runs it, and `cadenza plugin new FOLDER` makes "
+        "a package to move it into",
+        folder, folder);
+}
+
 static cdz_status look(adding *a, const char *folder, const char *lock, cdz_error *err)
 {
+    CDZ_TRY(check_folder(folder, err));
     if (!cdz_places_of_user(&a->arena, &a->places))
         return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     a->lock = lock ? lock : usual_lock(&a->places);

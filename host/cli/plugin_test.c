@@ -14,41 +14,46 @@
 #include "config/environment.h"
 #include "plug/places.h"
 
-static const char help[] =
-    "usage: cadenza plugin test PATH|ID [options]\n"
-    "       cadenza plugin test --list\n"
-    "\n"
-    "Tries a plugin as a hostile host would: its parameters at their bounds, rows between pages\n"
-    "that must not be touched, forks, tokens taken back, odd scores, refused memory. Each check\n"
-    "runs in a process of its own, so one that crashes or hangs costs that check. PATH is a\n"
-    "package folder, a .so or a .lua file. docs/plugin-test.md says what each check means.\n"
-    "\n"
-    "Options:\n"
-    "  --only NAMES      these checks only, separated by commas\n"
-    "  --seed N          what is tried at random; the seed of a run is printed, and the same seed\n"
-    "                    tries the same\n"
-    "  --timeout-ms N    how long one check may take; default 10000\n"
-    "  -s, --set NAME=VALUE\n"
-    "                    a parameter of the plugin that every check uses; may be repeated\n"
-    "  --model FOLDER    what strategies and drafters run on; default: the shipped model\n"
-    "  --assistant FOLDER\n"
-    "                    the draft model beside it; default: the shipped one\n"
-    "  --json            one JSON object in place of the table\n"
-    "  --junit FILE      also writes FILE as build servers read it\n"
-    "  --list            the checks: names, and which kinds of plugins they are for\n"
-    "  --plugin PATH     load a plugin file or package folder too; may be repeated\n"
-    "  --safe-mode       built-in plugins only\n"
-    "  -h, --help        this text\n"
-    "\n"
-    "Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage.\n"
-    "\n"
-    "Examples:\n"
-    "  cadenza plugin test .\n"
-    "  cadenza plugin test top_p\n"
-    "  cadenza plugin test ./my_package --only row-bounds,fuzz --seed 7\n"
-    "  cadenza plugin test my.lua -s strength=2 --junit results.xml\n";
-
 enum { OPT_ONLY = CDZ_OPT_OWN, OPT_TIMEOUT_MS, OPT_MODEL, OPT_JUNIT, OPT_LIST, OPT_JSON };
+
+static const cdz_flag flags[] = {
+    {"only", 0, OPT_ONLY, 0, "NAMES", "these checks only, separated by commas"},
+    {"seed", 0, CDZ_OPT_SEED, 0, "N",
+     "what is tried at random; the seed of a run is printed, and the same seed tries the same"},
+    {"timeout-ms", 0, OPT_TIMEOUT_MS, 0, "N", "how long one check may take; default 10000"},
+    {"set", 's', 's', 0, "NAME=VALUE",
+     "a parameter of the plugin that every check uses; may be repeated"},
+    {"model", 0, OPT_MODEL, 0, "FOLDER",
+     "what strategies and drafters run on; default: the shipped model"},
+    {"assistant", 0, CDZ_OPT_ASSISTANT, 0, "FOLDER",
+     "the draft model beside it; default: the shipped one"},
+    {"json", 0, OPT_JSON, 0, NULL, "one JSON object in place of the table"},
+    {"junit", 0, OPT_JUNIT, 0, "FILE", "also writes FILE as build servers read it"},
+    {"list", 0, OPT_LIST, 0, NULL, "the checks: names, and which kinds of plugins they are for"},
+    {"plugin", 0, CDZ_OPT_PLUGIN, 0, "PATH",
+     "load a plugin file or package folder too; may be repeated"},
+    {"safe-mode", 0, CDZ_OPT_SAFE_MODE, 0, NULL, "built-in plugins only"},
+    {0},
+};
+
+const cdz_page cdz_page_plugin_test = {
+    .name = "plugin test",
+    .summary = "whether a plugin keeps what its header asks",
+    .usage = "plugin test PATH|ID [options]\n"
+             "plugin test --list\n",
+    .about =
+        "Tries a plugin as a hostile host would: its parameters at their bounds, rows between pages that "
+        "must not be touched, forks, tokens taken back, odd scores, refused memory. Each check runs in "
+        "a process of its own, so one that crashes or hangs costs that check. PATH is a package folder, "
+        "a .so or a .lua file. docs/plugin-test.md says what each check means. Exit status: 0 nothing "
+        "failed, 1 a check failed, 2 wrong usage.",
+    .flags = flags,
+    .examples = "cadenza plugin test .\n"
+                "cadenza plugin test top_p\n"
+                "cadenza plugin test ./my_package --only row-bounds,fuzz --seed 7\n"
+                "cadenza plugin test my.lua -s strength=2 --junit results.xml\n",
+};
+
 enum { TIMEOUT_MS = 10000, MOST_TIMEOUT_MS = 3600000 };
 
 typedef struct settings {
@@ -56,7 +61,7 @@ typedef struct settings {
     const char **plugins, **set; /* owned lists */
     const char *junit;
     const char *model, *assistant; /* as typed; else the shipped ones are used */
-    bool seeded, json, list, help;
+    bool seeded, json, list;
 } settings;
 
 /* --- the table ------------------------------------------------------------------------------------------------ */
@@ -211,37 +216,34 @@ static uint64_t take_number(const char *name, const char *text, uint64_t least, 
     return n;
 }
 
-static void take_option(settings *s, int opt, int *status)
+static void take_option(settings *s, cdz_args *a)
 {
-    switch (opt) {
-    case OPT_ONLY: s->check.only = optarg; return;
+    int *status = &a->status;
+    switch (a->opt) {
+    case OPT_ONLY: s->check.only = a->value; break;
     case OPT_TIMEOUT_MS:
         s->check.timeout_ms =
-            (uint32_t)take_number("--timeout-ms", optarg, 1, MOST_TIMEOUT_MS, status);
-        return;
+            (uint32_t)take_number("--timeout-ms", a->value, 1, MOST_TIMEOUT_MS, status);
+        break;
     case CDZ_OPT_SEED:
-        s->check.seed = take_number("--seed", optarg, 0, UINT64_MAX, status);
+        s->check.seed = take_number("--seed", a->value, 0, UINT64_MAX, status);
         s->seeded = true;
-        return;
-    case 's': (void)add(&s->set, &s->check.n_set, optarg, status); return;
-    case CDZ_OPT_PLUGIN: (void)add(&s->plugins, &s->check.n_plugins, optarg, status); return;
-    case OPT_MODEL: s->model = optarg; return;
-    case CDZ_OPT_ASSISTANT: s->assistant = optarg; return;
-    case OPT_JUNIT: s->junit = optarg; return;
-    case OPT_JSON: s->json = true; return;
-    case OPT_LIST: s->list = true; return;
-    case CDZ_OPT_SAFE_MODE: s->check.registry.safe_mode = true; return;
-    case 'h': s->help = true; return;
-    default: *status = CDZ_EXIT_USAGE; /* it has been said why */
+        break;
+    case 's': (void)add(&s->set, &s->check.n_set, a->value, status); break;
+    case CDZ_OPT_PLUGIN: (void)add(&s->plugins, &s->check.n_plugins, a->value, status); break;
+    case OPT_MODEL: s->model = a->value; break;
+    case CDZ_OPT_ASSISTANT: s->assistant = a->value; break;
+    case OPT_JUNIT: s->junit = a->value; break;
+    case OPT_JSON: s->json = true; break;
+    case OPT_LIST: s->list = true; break;
+    case CDZ_OPT_SAFE_MODE: s->check.registry.safe_mode = true; break;
+    default: break;
     }
+    a->stopped = a->status != CDZ_EXIT_OK;
 }
 
 static int act(settings *s, int n, char **words)
 {
-    if (s->help) {
-        fputs(help, stdout);
-        return CDZ_EXIT_OK;
-    }
     if (s->list) return list_checks();
     if (n != 1) return cdz_cli_misuse("plugin test", "expected one plugin: a path or an id");
     s->check.what = words[0];
@@ -257,27 +259,10 @@ static int act(settings *s, int n, char **words)
 
 int cdz_cli_plugin_test(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"only", required_argument, NULL, OPT_ONLY},
-        {"seed", required_argument, NULL, CDZ_OPT_SEED},
-        {"timeout-ms", required_argument, NULL, OPT_TIMEOUT_MS},
-        {"set", required_argument, NULL, 's'},
-        {"model", required_argument, NULL, OPT_MODEL},
-        {"assistant", required_argument, NULL, CDZ_OPT_ASSISTANT},
-        {"json", no_argument, NULL, OPT_JSON},
-        {"junit", required_argument, NULL, OPT_JUNIT},
-        {"list", no_argument, NULL, OPT_LIST},
-        {"plugin", required_argument, NULL, CDZ_OPT_PLUGIN},
-        {"safe-mode", no_argument, NULL, CDZ_OPT_SAFE_MODE},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
     settings s = {.check = {.timeout_ms = TIMEOUT_MS}};
-    int status = CDZ_EXIT_OK, opt;
-    while (status == CDZ_EXIT_OK &&
-           (opt = cdz_cli_next_option("plugin test", argc, argv, ":s:h", longs)) != -1)
-        take_option(&s, opt, &status);
-    if (status == CDZ_EXIT_OK) status = act(&s, argc - optind, argv + optind);
+    cdz_args a = cdz_args_of(&cdz_page_plugin_test, argc, argv, NULL);
+    while (cdz_args_next(&a)) take_option(&s, &a);
+    const int status = a.stopped ? a.status : act(&s, a.n_words, a.words);
     free((void *)s.plugins);
     free((void *)s.set);
     return status;

@@ -35,15 +35,6 @@ bool cdz_cli_shipped_model(char *path, size_t bytes)
     return cdz_cli_shared("models/pocket-dictionary", path, bytes);
 }
 
-const char *cdz_cli_model_folder(const char *model, char *path, size_t bytes)
-{
-    if (model) return model;
-    if (cdz_cli_shipped_model(path, bytes)) return path;
-    cdz_cli_say("no MODEL was given, and the shipped one is not in ../share/cadenza/models beside "
-                "the program");
-    return NULL;
-}
-
 /* --- opening ---------------------------------------------------------------------------------------------- */
 
 /* Whether the model has a decode loop of its own. */
@@ -58,11 +49,13 @@ static bool has_loop(const char *model)
 
 /* As trust_remote_code = True does in transformers: the model's own loop replaces the usual one. A strategy that the user
  * names wins. */
-static cdz_status use_loop_of_model(cdz_pipeline *pipeline, const cdz_cli_options *o, cdz_error *err)
+static cdz_status use_loop_of_model(cdz_pipeline *pipeline, const cdz_cli_options *o,
+                                    const char *folder, cdz_error *err)
 {
-    if (!o->allow_model_plugins || o->safe_mode || o->custom_generate || !o->model) return CDZ_OK;
-    if (!has_loop(o->model) || cdz_pipeline_names_strategy(pipeline)) return CDZ_OK;
-    return cdz_pipeline_custom_generate(pipeline, o->model, err);
+    if (!o->allow_model_plugins || o->safe_mode || o->custom_generate || !o->model || !folder)
+        return CDZ_OK;
+    if (!has_loop(folder) || cdz_pipeline_names_strategy(pipeline)) return CDZ_OK;
+    return cdz_pipeline_custom_generate(pipeline, folder, err);
 }
 
 cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_options *options,
@@ -83,7 +76,7 @@ cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_option
         status = name ? cdz_pipeline_set(pipeline, name, equals + 1, err) : CDZ_E_NOMEM;
         free(name);
     }
-    if (status == CDZ_OK) status = use_loop_of_model(pipeline, options, err);
+    if (status == CDZ_OK) status = use_loop_of_model(pipeline, options, session->folder, err);
     if (status == CDZ_OK) status = cdz_pipeline_check(pipeline, err);
     if (status == CDZ_OK && session->reloader)
         status = cdz_reloader_add(session->reloader, pipeline, err);
@@ -141,8 +134,16 @@ static void say_loading(void *user, const char *model, uint64_t done, uint64_t b
     fflush(stderr);
 }
 
-static cdz_status open_all(const cdz_cli_options *o, const char *folder, cdz_session *s,
-                           cdz_error *err)
+cdz_status cdz_session_model(cdz_session *s, const cdz_cli_options *o, const char *folder,
+                             cdz_error *err)
+{
+    const cdz_model_options how = {
+        .size = sizeof how, .quantize = o->quantize, .activations = o->activations};
+    return cdz_model_open(s->runtime, folder, &how, &s->model, err);
+}
+
+static cdz_status open_all(const cdz_cli_options *o, const char *folder, const char *assistant,
+                           cdz_session *s, cdz_error *err)
 {
     cdz_options options = {
         .size = sizeof options,
@@ -166,28 +167,34 @@ static cdz_status open_all(const cdz_cli_options *o, const char *folder, cdz_ses
     CDZ_TRY(cdz_open(&options, &s->runtime, err));
     /* The pipeline first: its mistakes are the likelier ones, and quicker to find than a model is to load. */
     CDZ_TRY(cdz_session_pipeline(s, o, NULL, &s->pipeline, err));
-    const cdz_model_options how = {
-        .size = sizeof how, .quantize = o->quantize, .activations = o->activations};
-    CDZ_TRY(cdz_model_open(s->runtime, folder, &how, &s->model, err));
-    if (o->assistant) CDZ_TRY(cdz_model_open(s->runtime, o->assistant, NULL, &s->assistant, err));
+    CDZ_TRY(cdz_session_model(s, o, folder, err));
+    if (assistant) CDZ_TRY(cdz_model_open(s->runtime, assistant, NULL, &s->assistant, err));
     return o->dev ? watch(s, err) : CDZ_OK;
 }
 
 int cdz_session_open(const cdz_cli_options *options, cdz_session *session)
 {
-    char path[4096];
+    char path[4096], second[4096];
     cdz_error err = {0};
     *session = (cdz_session){0};
     const double start = cdz_now_s();
     const char *folder = cdz_cli_model_folder(options->model, path, sizeof path);
     if (!folder) return CDZ_EXIT_FAILURE;
+    session->folder = strdup(folder);
+    const char *assistant = options->assistant;
+    if (assistant) assistant = cdz_cli_model_folder(assistant, second, sizeof second);
+    if (!session->folder || (options->assistant && !assistant)) {
+        cdz_session_close(session);
+        return CDZ_EXIT_FAILURE;
+    }
     if (options->model && !options->allow_model_plugins && !options->safe_mode &&
-        !options->custom_generate && has_loop(options->model))
+        !options->custom_generate && has_loop(folder))
         cdz_cli_say("%s has a decode loop of its own, which is not used; --allow-model-plugins "
                     "lets it run",
                     options->model);
-    if (open_all(options, folder, session, &err) != CDZ_OK) {
+    if (open_all(options, folder, assistant, session, &err) != CDZ_OK) {
         cdz_session_close(session);
+        cdz_cli_as_typed(options, &err);
         return cdz_cli_fail(&err);
     }
     session->open_s = cdz_now_s() - start;
@@ -233,6 +240,7 @@ void cdz_session_close(cdz_session *session)
     cdz_model_close(session->assistant);
     cdz_model_close(session->model);
     cdz_close(session->runtime);
+    free(session->folder);
     *session = (cdz_session){0};
 }
 

@@ -1,6 +1,7 @@
 /* environment.c - the one place that calls getenv. */
 #include "config/environment.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,9 @@ static const cdz_env_variable variables[] = {
     {"CADENZA_PLAN", "off: processors run one by one, never fused"},
     {"CADENZA_PLUGIN_DIR", "folder of the built-in plugins; default: beside the program"},
     {"CADENZA_PLUGIN_PATH", "further plugin folders, separated by ':'"},
+    {"CADENZA_MODELS", "folders of models, separated by ':', where MODEL may be a name"},
+    {"HF_HOME", "holds hub/, the Hugging Face cache; default: ~/.cache/huggingface"},
+    {"HF_HUB_CACHE", "the Hugging Face cache itself"},
     {"XDG_CONFIG_HOME", "holds cadenza/cadenza.lock; default: ~/.config"},
     {"XDG_DATA_HOME", "holds cadenza/plugins; default: ~/.local/share"},
 };
@@ -79,6 +83,27 @@ const char *cdz_env_config_home(void)
 const char *cdz_env_data_home(void)
 {
     return read_variable("XDG_DATA_HOME");
+}
+
+const char *cdz_env_models(void)
+{
+    return read_variable("CADENZA_MODELS");
+}
+
+bool cdz_env_hub_cache(char *path, size_t bytes)
+{
+    const char *cache = read_variable("HF_HUB_CACHE"), *base = read_variable("HF_HOME");
+    const char *xdg = read_variable("XDG_CACHE_HOME"), *home = cdz_env_home();
+    int n = 0;
+    if (cache)
+        n = snprintf(path, bytes, "%s", cache);
+    else if (base)
+        n = snprintf(path, bytes, "%s/hub", base);
+    else if (xdg)
+        n = snprintf(path, bytes, "%s/huggingface/hub", xdg);
+    else if (home)
+        n = snprintf(path, bytes, "%s/.cache/huggingface/hub", home);
+    return n > 0 && (size_t)n < bytes;
 }
 
 const char *cdz_env_home(void)

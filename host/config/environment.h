@@ -24,5 +24,8 @@ const char *cdz_env_threads(void);     /* CADENZA_THREADS: kernel threads */
 const char *cdz_env_config_home(void); /* XDG_CONFIG_HOME */
 const char *cdz_env_data_home(void);   /* XDG_DATA_HOME */
 const char *cdz_env_home(void);        /* HOME */
+const char *cdz_env_models(void);      /* CADENZA_MODELS: folders of models */
+/* The Hugging Face cache, of HF_HUB_CACHE, HF_HOME or the home folder; whether it is there is not looked at. */
+bool cdz_env_hub_cache(char *path, size_t bytes);
 
 #endif

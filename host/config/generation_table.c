@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "config/generation.h"
+#include "config/habits.h"
 
 #define ANY -CDZ_NO_LIMIT, CDZ_NO_LIMIT
 #define ID  -2147483648.0, 2147483647.0
@@ -24,23 +25,26 @@
 /* Ranges here are what transformers' validate() refuses; what a processor refuses when it is built is its own row's. */
 static const cdz_param rows[] = {
     FILLED_INT(max_length, 20, "prompt and new tokens; unset everywhere: 20 new tokens"),
-    OPT_INT(max_new_tokens, 1, CDZ_NO_LIMIT, "new tokens; wins over max_length"),
+    OPT_INT(max_new_tokens, 1, CDZ_NO_LIMIT, "most new tokens; wins over max_length"),
     FILLED_INT(min_length, 0, "no end-of-sequence while prompt and new tokens are fewer"),
     OPT_INT(min_new_tokens, ANY, "no end-of-sequence while new tokens are fewer"),
-    CDZ_BOOL_OR_WORD(cdz_generation, early_stopping, 0, "never", "when beam search is done"),
+    CDZ_BOOL_OR_WORD(
+        cdz_generation, early_stopping, 0, "never",
+        "when beam search ends: yes, at num_beams whole sequences; no, by a heuristic; never, when none can be better"),
     OPT_REAL(max_time, ANY, "seconds, from before the prompt is computed"),
     CDZ_STRINGS(cdz_generation, stop_strings, 0, "texts that end a row"),
     BOOL(do_sample, false, "draw tokens instead of taking the best"),
-    INT(num_beams, 1, ANY, "beams"),
+    INT(num_beams, 1, ANY, "beams of beam search; 1: no search"),
     BOOL(use_cache, true, "keep keys and values"),
     CDZ_STRING(cdz_generation, cache_implementation, NULL, "how keys and values are kept"),
-    FILLED_REAL(temperature, 1.0, "scores are divided by it; 0: greedy"),
+    FILLED_REAL(temperature, 1.0,
+                "scores are divided by it: below 1 sharper, above flatter; 0: greedy"),
     FILLED_REAL(top_p, 1.0, "keep the likeliest tokens that together reach this probability"),
     OPT_REAL(min_p, ANY, "drop tokens less likely than this share of the likeliest"),
     OPT_REAL(top_h, ANY, "keep tokens up to this share of the entropy"),
     FILLED_REAL(typical_p, 1.0, "keep tokens of nearly expected surprise, up to this mass"),
     FILLED_REAL(epsilon_cutoff, 0.0, "drop tokens less likely than this"),
-    FILLED_REAL(eta_cutoff, 0.0, "the same, adapted to the entropy"),
+    FILLED_REAL(eta_cutoff, 0.0, "drop tokens less likely than a bound that follows the entropy"),
     FILLED_INT(top_k, 50, "keep the k best scores; 0: all"),
     FILLED_REAL(repetition_penalty, 1.0, "lowers scores of tokens already in the row"),
     FILLED_REAL(encoder_repetition_penalty, 1.0, "raises scores of the prompt's tokens"),
@@ -87,11 +91,13 @@ static const cdz_param rows[] = {
     OPT_INT(max_matching_ngram_size, ANY, "longest n-gram looked up in the prompt"),
     OPT_INT(assistant_early_exit, ANY, "draft with this many layers"),
     OPT_INT(prefill_chunk_size, 1, CDZ_NO_LIMIT, "compute the prompt in pieces of so many tokens"),
-    OPT_BOOL(disable_compile, "no meaning here"),
+    OPT_BOOL(disable_compile, "accepted and ignored: nothing is compiled here"),
     OPT_BOOL(low_memory, "refused with beams"),
-    OPT_REAL(penalty_alpha, ANY, "contrastive search"),
-    FILLED_REAL(diversity_penalty, 0.0, "between beam groups"),
-    FILLED_INT(num_beam_groups, 1, "beam groups"),
+    OPT_REAL(penalty_alpha, ANY,
+             "contrastive search: weight of the penalty for repeating what was said"),
+    FILLED_REAL(diversity_penalty, 0.0,
+                "group beam search: what a token loses that earlier groups chose"),
+    FILLED_INT(num_beam_groups, 1, "group beam search: number of groups"),
     CDZ_INT_CHOICES(cdz_generation, force_words_ids, 0, 0, 2147483647.0,
                     "phrases that must appear; an item that is a list of phrases: one of them"),
     CDZ_WORD_OR_INTS(cdz_generation, dola_layers, 0, "low|high", 0, 65536,
@@ -140,7 +146,9 @@ void cdz_generation_suggest(const char *name, const cdz_param_table *also, char 
     for (; n < N_SLOTS; n++) names[n] = cdz_generation_slot_name(n);
     for (uint32_t i = 0; also && i < also->n && i < 256; i++)
         names[n++] = cdz_param_at(also, i)->name;
-    const char *nearest = cdz_nearest_name(name, names, n);
+    const cdz_habit *habit = cdz_habit_find(name, strlen(name));
+    const bool known = habit && habit->ours && cdz_generation_slot(habit->ours) >= 0;
+    const char *nearest = known ? habit->ours : cdz_nearest_name(name, names, n);
     if (nearest)
         snprintf(out, out_bytes, ": did you mean '%s'?", nearest);
     else if (out_bytes)

@@ -1,6 +1,7 @@
 /* param_text.c - parameters as people write and read them: ini and command-line text in, help and sentences out. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "config/param_types.h"
 
@@ -34,10 +35,23 @@ static bool read_json(const char *text, cdz_arena *arena, cdz_json *out)
     return cdz_json_parse(text, strlen(text), "value", NULL, arena, out, NULL) == CDZ_OK;
 }
 
+static const char *const yes_words[] = {"true", "yes", "on", NULL};
+static const char *const no_words[] = {"false", "no", "off", NULL};
+
+static bool is_one_of(const char *text, const char *const *words)
+{
+    while (*words && strcasecmp(text, *words) != 0) words++;
+    return *words;
+}
+
+bool cdz_param_is_boolean_text(const char *text)
+{
+    return is_one_of(text, yes_words) || is_one_of(text, no_words);
+}
+
 static bool read_bool(const char *text, cdz_json *out)
 {
-    bool yes = !strcmp(text, "true") || !strcmp(text, "yes");
-    bool no = !strcmp(text, "false") || !strcmp(text, "no");
+    const bool yes = is_one_of(text, yes_words), no = is_one_of(text, no_words);
     *out = json_bool(yes);
     return yes || no;
 }

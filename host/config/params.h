@@ -31,10 +31,13 @@ void cdz_params_defaults(const cdz_param_table *table, void *params);
 cdz_status cdz_param_set(const cdz_param *param, void *params, const cdz_json *value,
                          cdz_arena *arena, cdz_error *err);
 
-/* Text of ini or `-s name=value` into a JSON value of the parameter's type: "none" is null; numbers, true/false/yes/no,
- * words; lists as JSON or separated by commas; strings as they are or in JSON quotes. */
+/* Text of ini or `-s name=value` into a JSON value of the parameter's type: "none" is null; numbers, booleans in
+ * any of the words below, words; lists as JSON or separated by commas; strings as they are or in JSON quotes. */
 cdz_status cdz_param_from_text(const cdz_param *param, const char *text, cdz_arena *arena,
                                cdz_json *out, cdz_error *err);
+
+/* true, false, yes, no, on or off, in letters of any size. */
+bool cdz_param_is_boolean_text(const char *text);
 
 /* False for an optional field, string or list that is unset; true for plain fields. */
 bool cdz_param_is_set(const cdz_param *param, const void *params);

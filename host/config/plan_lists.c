@@ -21,8 +21,34 @@ static uint32_t custom_of(const cdz_parts *custom, const char *id, const bool *p
     return i;
 }
 
+/* Is a part that was named the stage itself? The same plugin, by its own id or without values of its own, so that it has
+ * those of the configuration: it runs at the place where it is named, and there alone. A section with a value of its own
+ * is another instance. */
+static bool is_stage_itself(const cdz_part *part, const cdz_part *stage)
+{
+    return part->plugin.base == stage->plugin.base &&
+           (part->n_settings == 0 || strcmp(part->name, stage->name) == 0);
+}
+
+static bool is_named(const cdz_parts *custom, const cdz_part *stage)
+{
+    for (uint32_t i = 0; i < custom->n; i++)
+        if (is_stage_itself(&custom->at[i], stage)) return true;
+    return false;
+}
+
+/* A stage that is named but has nothing to do, as top_k = 0: it is left out as it would be unnamed. */
+static bool idles(const cdz_planner *p, const cdz_part *part, const cdz_part *stages, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (part->n_settings == 0 && part->plugin.base == stages[i].plugin.base &&
+            strcmp(part->name, stages[i].name) == 0)
+            return !cdz_profile_acts(&p->res, stages[i].name);
+    return false;
+}
+
 /* Transformers' _merge_criteria_processor_list: a custom one of the same kind takes the place of an active default,
- * only the first such; all others come after `last_replaceable`. */
+ * only the first such; all others come after `last_replaceable`. A later stage that is named runs there, and there alone. */
 static cdz_status merge(cdz_planner *p, const cdz_stage *stages, const cdz_part *parts, uint32_t n,
                         const cdz_parts *custom, uint32_t last_replaceable, cdz_place *out,
                         uint32_t *n_out)
@@ -46,9 +72,10 @@ static cdz_status merge(cdz_planner *p, const cdz_stage *stages, const cdz_part 
         }
     }
     for (uint32_t k = 0; k < custom->n; k++)
-        if (!placed[k]) out[at++] = (cdz_place){&custom->at[k], last_replaceable + 1, true};
+        if (!placed[k] && !idles(p, &custom->at[k], parts, n))
+            out[at++] = (cdz_place){&custom->at[k], last_replaceable + 1, true};
     for (; i < n; i++) {
-        if (!cdz_profile_active(&p->res, stages[i].id)) continue;
+        if (!cdz_profile_active(&p->res, stages[i].id) || is_named(custom, &parts[i])) continue;
         if (!parts[i].plugin.base) return missing(p, &parts[i]);
         out[at++] = (cdz_place){&parts[i], stages[i].place, false};
     }

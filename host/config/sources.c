@@ -346,7 +346,9 @@ cdz_status cdz_sources_override(cdz_sources *sources, const char *name, const ch
 
     if (strcmp(w.section, "pipeline") == 0) st = check_pipeline_key(&w, &why);
     if (st == CDZ_OK && strcmp(w.section, "pipeline") == 0 && strcmp(w.name, "use") == 0)
-        st = cdz_err(&why, CDZ_E_USAGE, "use: belongs in a file");
+        st = cdz_err(&why, CDZ_E_USAGE,
+                     "use: a profile belongs in a file, or is the pipeline itself: --pipeline %s",
+                     w.text);
     const cdz_model_key key = model_key_of(&w);
     if (key < CDZ_N_MODEL_KEYS)
         st = cdz_err(&why, CDZ_E_USAGE, "model.%s: belongs in a file; else say %s",

@@ -146,6 +146,11 @@ check "CADENZA_PLAN=off runs it by itself" bash -c "CADENZA_PLAN=off cadenza exp
 check "explain shows where a value came from" bash -c "cadenza explain greedy.ini $model | grep -q 'greedy.ini:4'"
 same "help of a command" "$(cadenza help run)" "$(cadenza run --help)"
 same "help of a plugin" "$(cadenza help top_p)" "$(cadenza plugin info top_p)"
+printf '[pipeline]\nprocessors = temperature, top_p\n[generation]\ntemperature = 0.5\ndo_sample = yes\n' >once.ini
+logprob() { grep -o '"logprobs": [^,]*'; }
+same "a processor that is named and has a parameter runs once" "$(cadenza run --pipeline once.ini -p a -n 1 --seed 1 --output-logprobs --json | logprob)" \
+    "$(cadenza run --temperature 0.5 --do-sample -p a -n 1 --seed 1 --output-logprobs --json | logprob)"
+same "explain shows it once, where it is named" "$(cadenza explain once.ini | grep -cE '^  +17 +temperature +0.5|^  +18')" 1
 printf '[generaton]\nmax_new_tokens = 3\n' >slip.ini
 warned="cadenza: warning: slip.ini:1: [generaton] is used by nothing: did you mean 'generation'?"
 same "a section that nothing uses is told" "$(cadenza run "${greedy[@]}" --pipeline slip.ini -p 'music is' 2>&1 >/dev/null | forget_notes)" "$warned"
@@ -384,7 +389,7 @@ refused "text that is not UTF-8" 1 "UTF-8" cadenza run -p $'caf\xe9'
 refused "a request with a typo" 2 "prompt" cadenza run --request <(echo '{"promt": "a"}')
 refused "not a plugin" 1 "typo.ini" cadenza run --plugin typo.ini -p a
 refused "a chat seed that is none" 2 "seed" cadenza chat --seed nothing
-refused "a chat flag that is none" 2 "chat: --format is not an option; see" cadenza chat --format nothing
+refused "a chat flag that is none" 2 "chat: --zyxwvu is not an option; see" cadenza chat --zyxwvu nothing
 refused "a misspelt flag" 2 "did you mean --system?" cadenza chat --sytem=short
 refused "a flag without its value" 2 "run: --pipeline needs a value" cadenza run -p a --pipeline
 refused "a letter without its value" 2 "run: -p needs a value" cadenza run -p
@@ -397,15 +402,18 @@ refused "a letter that is none" 2 "tokenize: -z is not an option" cadenza tokeni
 refused "a value that is not taken" 2 "model: --json takes no value" cadenza model info --json=yes
 refused "a context to check at" 2 "check takes no --json and no --context" cadenza model check --context 5
 refused "a model verb that is none" 2 "found inspect" cadenza model inspect
-refused "the beginning of two flags" 2 "run: --p may be --pipeline or --plugin" cadenza run --p a
-for command in run chat explain plugin model tokenize template detect config score parity version; do
+refused "the beginning of two flags" 2 "explain: --pl may be --plan or --plugin" cadenza explain --pl a
+for command in run chat lua explain plugin model tokenize template detect config score bench parity completion manual version; do
     refused "a misspelt flag of $command" 2 "$command: --hepl is not an option; did you mean --help?" cadenza $command --hepl
 done
 refused "a config that cannot be" 2 "max_new_tokens = 0" cadenza config validate -s max_new_tokens=0
 refused "a config verb that is none" 2 "expected show, validate or save" cadenza config list
 refused "a misspelt parameter of a config" 2 "did you mean 'top_k'?" cadenza config show -s topk=3
 refused "a config that would do nothing" 2 "not saved: top_p" cadenza config save -s top_p=0.5 -o saved.json
-same "a config shows what is set" "$(cadenza config show -s top_k=3 | tr -d ' \n')" '{"top_k":3}'
+printf '{}' >empty.json
+same "a config shows what is set" "$(cadenza config show empty.json -s top_k=3 | tr -d ' \n')" '{"top_k":3}'
+same "without a path it is the shipped model's, as for run" "$(cadenza config show)" "$(cadenza config show "$model")"
+same "and so for explain" "$(cadenza explain hf)" "$(cadenza explain hf "$model")"
 refused "nothing to score" 2 "give --text, --file, --ids, -p or --outputs" cadenza score
 refused "two things to score" 2 "give one of" cadenza score --text a --ids 5
 refused "an empty text" 2 "nothing to score" cadenza score --text ''

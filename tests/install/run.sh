@@ -58,6 +58,12 @@ mv "$work/first" "$work/prefix with a space"
 ln -s "$work/prefix with a space" "$work/moved"
 prefix=$work/moved
 [ ! -e "$work/first" ]
+for page in cadenza cadenza-run cadenza-plugin-test; do
+    try "a page of the manual: $page" test -s "$prefix/share/man/man1/$page.1"
+done
+for file in bash-completion/completions/cadenza zsh/site-functions/_cadenza fish/vendor_completions.d/cadenza.fish; do
+    try "completions: $file" test -s "$prefix/share/$file"
+done
 cadenza=$prefix/bin/cadenza
 model=$prefix/share/cadenza/models/pocket-dictionary
 draft=$prefix/share/cadenza/models/pocket-dictionary-draft

@@ -1,0 +1,246 @@
+/* topics.c - `cadenza help NAME`: a command, a topic, a generation parameter or a plugin. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/plugins.h"
+#include "base/error.h"
+#include "cli/cli.h"
+#include "config/generation.h"
+#include "config/profile.h"
+
+typedef struct topic {
+    const char *names; /* the first is its own; each between blanks */
+    const char *text;
+} topic;
+
+static const topic topics[] = {
+    {" models model-names hub gguf ",
+     "MODEL is a Hugging Face model folder (config.json, tokenizer.json, *.safetensors) or a GGUF\n"
+     "file. A name that is no path is looked for in the folders of $CADENZA_MODELS, separated by ':',\n"
+     "and then in the Hugging Face cache. Without MODEL the shipped model runs.\n"
+     "\n"
+     "Cadenza does not download:\n"
+     "  hf download Qwen/Qwen2.5-0.5B-Instruct --local-dir qwen\n"
+     "  cadenza run qwen -p 'Once upon a time'\n"
+     "\n"
+     "`cadenza model list` lists what is there, `cadenza model info MODEL` describes one.\n"},
+    {" parameters options settings sampling generation ",
+     "Parameters of generation have transformers' names. Each is an option, --top-p 0.9, which is\n"
+     "short for -s top_p=0.9; in an ini file it stands in [generation], in a request in \"kwargs\".\n"
+     "Later wins: the model's generation_config.json, the ini file, the command line, the request.\n"
+     "\n"
+     "  cadenza run --help all                 every parameter\n"
+     "  cadenza help top_p                     one of them\n"
+     "  cadenza run --do-sample --temperature 0.7 --top-p 0.9 -p 'music is'\n"
+     "  cadenza explain story.ini my-model     what counts in the end, and where it came from\n"
+     "docs/command-line.md and docs/sampling.md tell more.\n"},
+    {" pipelines pipeline ini profiles profile ",
+     "A pipeline is an ini file: the decode loop, processors, stopping criteria and settings.\n"
+     "\n"
+     "  [pipeline]\n"
+     "  use        = llamacpp          ; a profile (hf, llamacpp, openai, vllm) or a file\n"
+     "  strategy   = auto              ; or the id of a decode loop\n"
+     "  processors = dry               ; beside those that parameters ask for\n"
+     "  [generation]\n"
+     "  temperature = 0.8\n"
+     "\n"
+     "  cadenza run --pipeline story.ini -p 'Once upon a time'\n"
+     "  cadenza explain story.ini\n"
+     "docs/pipelines.md and docs/profiles.md tell all of it.\n"},
+    {" processor processors logits-processor ",
+     "A logits processor changes the scores of a step before a token is chosen. Generation\n"
+     "parameters switch the usual ones on; [pipeline] processors names others, and your own.\n"
+     "\n"
+     "  cadenza plugin list                    those there are\n"
+     "  cadenza help dry                       the parameters of one\n"
+     "  cadenza run -s processors=dry -s multiplier=0.8 -p 'music is'\n"
+     "  cadenza plugin new calmer --kind processor --lang lua\n"
+     "docs/first-plugin.md and docs/lua.md say how one is written.\n"},
+    {" strategy strategies decode-loop ",
+     "A strategy is the decode loop: greedy, sample, beam, assisted and more. `auto` chooses one by\n"
+     "the parameters, as transformers' generate() does.\n"
+     "\n"
+     "  cadenza plugin list                    those there are\n"
+     "  cadenza run -s strategy=mirostat -p 'music is'\n"
+     "  cadenza plugin new mine --kind strategy --lang lua\n"},
+    {" custom-generate custom_generate loop ",
+     "--custom-generate replaces the decode loop by one of yours: a package folder, a .so, a .lua\n"
+     "file or the id of a strategy. Its parameters are set by -s NAME=VALUE. A model's own\n"
+     "custom_generate script runs with --allow-model-plugins.\n"
+     "\n"
+     "  cadenza run --custom-generate org.cadenza.simple-sample -n 20 -p 'A dog is'\n"
+     "  cadenza run --custom-generate ./mine -p 'A dog is'\n"},
+    {" criterion criteria stopping stop ",
+     "A stopping criterion ends rows. --stop-strings, --max-new-tokens, --max-time and the model's\n"
+     "end-of-sequence token are criteria; [pipeline] stopping names others, and your own.\n"
+     "\n"
+     "  cadenza run --stop '.' --stop ';' -p 'music is'\n"
+     "  cadenza plugin new enough --kind criterion --lang lua\n"},
+    {" drafter drafters speculative draft assisted ",
+     "A drafter proposes tokens, which the model checks several at a time: the same answer, sooner.\n"
+     "\n"
+     "  cadenza run my-model --assistant small-model -p 'Once upon a time'\n"
+     "  cadenza run my-model --prompt-lookup-num-tokens 8 -f chapter.txt\n"
+     "  cadenza plugin new mine --kind drafter --lang lua\n"},
+    {" observer observers trace ", "An observer watches a request and changes nothing.\n"
+                                   "\n"
+                                   "  cadenza run -s observers=org.cadenza.trace -p 'music is'\n"
+                                   "  cadenza plugin new watcher --kind observer --lang lua\n"},
+    {" plugins plugin-path consent ",
+     "Strategies, processors, stopping criteria, drafters, observers and loaders are plugins: a .lua\n"
+     "file, a .so, or a package folder with plugin.ini. Lua runs in a sandbox. Native code runs when\n"
+     "you name its path, or after `cadenza plugin add` has pinned it.\n"
+     "\n"
+     "  cadenza plugin list -v\n"
+     "  cadenza plugin new mine --kind processor --lang c\n"
+     "  cadenza plugin test ./mine\n"},
+    {" requests request json jsonl batch ",
+     "A request document is a JSON object; parameters of generation stand in \"kwargs\".\n"
+     "\n"
+     "  {\"prompt\": \"music is\", \"seed\": 1, \"kwargs\": {\"max_new_tokens\": 20}}\n"
+     "\n"
+     "  cadenza run --request one.json\n"
+     "  cadenza run --input many.jsonl --output answers.jsonl      one document a line\n"
+     "docs/requests.md has every field, `cadenza plugin schema` the JSON Schema.\n"},
+    {" chat conversation messages ",
+     "cadenza chat talks with a model by its chat template; /help there lists the commands. A\n"
+     "conversation in a file is answered by run.\n"
+     "\n"
+     "  cadenza chat my-model --system 'Answer briefly.'\n"
+     "  cadenza run my-model --messages talk.json\n"},
+    {" completions shell bash zsh fish ",
+     "Completions for a shell, and the manual:\n"
+     "\n"
+     "  source <(cadenza completion bash)\n"
+     "  cadenza completion zsh > ~/.zfunc/_cadenza\n"
+     "  cadenza completion fish > ~/.config/fish/completions/cadenza.fish\n"
+     "  cadenza manual run | man -l -\n"},
+};
+enum { N_TOPICS = sizeof topics / sizeof topics[0] };
+
+static const topic *topic_named(const char *name)
+{
+    char between[80];
+    snprintf(between, sizeof between, " %s ", name);
+    for (size_t i = 0; i < N_TOPICS; i++)
+        if (strstr(topics[i].names, between)) return &topics[i];
+    return NULL;
+}
+
+/* A processor or criterion of that name tells more. */
+static bool has_plugin(const char *name)
+{
+    for (uint32_t i = 0; i < cdz_profile_n_processors; i++)
+        if (strcmp(cdz_profile_processors[i].id, name) == 0) return true;
+    for (uint32_t i = 0; i < cdz_profile_n_criteria; i++)
+        if (strcmp(cdz_profile_criteria[i].id, name) == 0) return true;
+    return false;
+}
+
+static void print_parameter(uint32_t slot)
+{
+    const cdz_param_table *all = cdz_generation_table();
+    const char *name = cdz_generation_slot_name(slot);
+    cdz_buf text = {0};
+    cdz_parameter_flag flag;
+    cdz_parameter_flag_at(slot, &flag);
+    cdz_buf_printf(&text, "%s, a generation parameter: %s\n\n", name, flag.help);
+    if (slot < all->n) {
+        const cdz_param_table one = {cdz_param_at(all, slot), 1, all->param_size, all->params_size};
+        cdz_params_help(&one, &text);
+        cdz_buf_putc(&text, '\n');
+    }
+    cdz_buf_puts(&text, "  --");
+    cdz_buf_put_dashed(&text, name);
+    cdz_buf_printf(&text, "%s%s, or -s %s=VALUE; [generation] %s in an ini file\n",
+                   flag.value ? " " : "", flag.value ? flag.value : "", name, name);
+    if (text.data && !text.failed) fputs(text.data, stdout);
+    cdz_buf_free(&text);
+}
+
+static int print_plugin(const char *id)
+{
+    char *copy = strdup(id), info[] = "info", plugin[] = "plugin";
+    char *words[] = {plugin, info, copy, NULL};
+    const int status = copy ? cdz_cmd_plugin(3, words) : CDZ_EXIT_FAILURE;
+    free(copy);
+    return status;
+}
+
+static bool is_plugin(const char *id)
+{
+    const cdz_registry_options want = {0};
+    cdz_registry *registry = NULL;
+    cdz_plugin_ref ref;
+    bool found = false;
+    if (cdz_plugins_open_user(&want, NULL, 0, &registry, NULL) == CDZ_OK &&
+        cdz_registry_find(registry, 0, id, &ref, NULL) == CDZ_OK) {
+        cdz_module_release(ref.module);
+        found = true;
+    }
+    cdz_registry_free(registry);
+    return found;
+}
+
+static int say_unknown(const char *name)
+{
+    const char *names[400];
+    char own[N_TOPICS][32];
+    size_t n = 0;
+    for (size_t i = 0; i < cdz_n_pages; i++) names[n++] = cdz_pages[i]->name;
+    for (size_t i = 0; i < N_TOPICS; i++) {
+        snprintf(own[i], sizeof own[i], "%.*s", (int)strcspn(topics[i].names + 1, " "),
+                 topics[i].names + 1);
+        names[n++] = own[i];
+    }
+    for (uint32_t i = 0; i < cdz_generation_slots() && n < 400; i++)
+        names[n++] = cdz_generation_slot_name(i);
+    const char *near = cdz_nearest_name(name, names, n);
+    cdz_cli_say("help: there is no command, topic, parameter or plugin '%s'%s%s%s", name,
+                near ? ": did you mean '" : "; `cadenza help` lists commands and topics",
+                near ? near : "", near ? "'?" : "");
+    return CDZ_EXIT_USAGE;
+}
+
+void cdz_cli_print_topics(void)
+{
+    for (size_t i = 0; i < N_TOPICS; i++)
+        printf("%s%.*s", i ? ", " : "", (int)strcspn(topics[i].names + 1, " "), topics[i].names + 1);
+    putchar('\n');
+}
+
+/* "--top-p", "temp" and "top-p" as the table spells them; below 0: no parameter. */
+static int parameter_named(const char *name)
+{
+    name += strspn(name, "-");
+    const size_t len = strlen(name);
+    for (uint32_t i = 0; i < cdz_generation_slots(); i++)
+        if (cdz_habit_same(name, len, cdz_generation_slot_name(i))) return (int)i;
+    const cdz_habit *habit = cdz_habit_find(name, len);
+    return habit && habit->ours ? cdz_generation_slot(habit->ours) : -1;
+}
+
+int cdz_cli_help_on(const char *name)
+{
+    const cdz_page *page = cdz_page_named(name);
+    const topic *found = page ? NULL : topic_named(name);
+    const int slot = page || found ? -1 : parameter_named(name);
+    if (page) {
+        cdz_buf text = {0};
+        cdz_page_help(page, false, &text);
+        if (text.data && !text.failed) fputs(text.data, stdout);
+        cdz_buf_free(&text);
+        return CDZ_EXIT_OK;
+    }
+    if (found) {
+        fputs(found->text, stdout);
+        return CDZ_EXIT_OK;
+    }
+    if (slot >= 0 && has_plugin(cdz_generation_slot_name((uint32_t)slot)))
+        return print_plugin(cdz_generation_slot_name((uint32_t)slot));
+    if (slot >= 0) {
+        print_parameter((uint32_t)slot);
+        return CDZ_EXIT_OK;
+    }
+    return strchr(name, '/') || is_plugin(name) ? print_plugin(name) : say_unknown(name);
+}
