@@ -198,6 +198,22 @@ static void write_cycles(const cdz_json *cycles, cdz_buf *out)
     cdz_buf_puts(out, "]}");
 }
 
+static void write_members(const cdz_json *object, cdz_buf *out);
+
+/* Further calls have arguments of their own. */
+static void write_calls(const cdz_json *calls, cdz_buf *out)
+{
+    cdz_buf_putc(out, '[');
+    for (uint32_t i = 0; i < calls->len; i++) {
+        if (i) cdz_buf_puts(out, ", ");
+        if (calls->items[i].type == CDZ_JSON_OBJECT)
+            write_members(&calls->items[i], out);
+        else
+            cdz_json_write(out, &calls->items[i]);
+    }
+    cdz_buf_putc(out, ']');
+}
+
 static void write_members(const cdz_json *object, cdz_buf *out)
 {
     cdz_buf_putc(out, '{');
@@ -211,6 +227,8 @@ static void write_members(const cdz_json *object, cdz_buf *out)
         cdz_buf_puts(out, ": ");
         if (cdz_json_is(cycles, CDZ_JSON_ARRAY))
             write_cycles(cycles, out);
+        else if (strcmp(m->key, "calls") == 0 && m->value.type == CDZ_JSON_ARRAY)
+            write_calls(&m->value, out);
         else if (strcmp(m->key, "kwargs") == 0 && m->value.type == CDZ_JSON_OBJECT)
             write_members(&m->value, out);
         else
