@@ -167,6 +167,39 @@ static void files_hold_every_tensor(void **state)
     }
 }
 
+/* Nothing is computed for a row that has ended: its scores are zeros, not what an earlier step left there. */
+static void rows_that_ended_have_zeros(void **state)
+{
+    world *w = *state;
+    char json[512];
+    snprintf(json, sizeof json,
+             "{\"prompt_ids\": [[5, 6], [7, 8]], \"kwargs\": {\"max_new_tokens\": 5, "
+             "\"eos_token_id\": null, \"pad_token_id\": 0}}");
+    cdz_result *r = run(w, w->llama, NULL, json);
+    uint32_t n;
+    const int32_t first = cdz_result_ids(r, 0, &n)[0];
+    cdz_result_free(r);
+    snprintf(json, sizeof json,
+             "{\"prompt_ids\": [[5, 6], [7, 8]], \"kwargs\": {\"max_new_tokens\": 5, "
+             "\"eos_token_id\": %d, \"pad_token_id\": 0, \"output_logits\": true, "
+             "\"output_scores\": true, \"no_repeat_ngram_size\": 1}}",
+             first);
+    r = run(w, w->llama, NULL, json);
+    saved s = save(r);
+    static const char *const names[] = {"logits/4", "scores/4"};
+    for (size_t i = 0; i < 2; i++) {
+        const void *rows = values(&s, names[i], "F32 [2, 384]");
+        bool other = false;
+        for (size_t v = 0; v < 384; v++) {
+            assert_float_equal(f32(rows, v), 0, 0);
+            other |= f32(rows, 384 + v) != 0;
+        }
+        assert_true(other);
+    }
+    drop(&s);
+    cdz_result_free(r);
+}
+
 static void arrays_stand_in_a_folder(void **state)
 {
     world *w = *state;
@@ -670,6 +703,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_hold_every_tensor),
+        cmocka_unit_test(rows_that_ended_have_zeros),
         cmocka_unit_test(arrays_stand_in_a_folder),
         cmocka_unit_test(states_do_not_hang_on_company),
         cmocka_unit_test(weights_sum_to_one),

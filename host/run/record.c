@@ -111,6 +111,9 @@ static float *copy_rows(cdz_loop *loop, const cdz_scores *scores, bool whole, fl
     else if (!to)
         to = *pending = cdz_arena_alloc(&loop->arena, bytes);
     if (to) memcpy(to, scores->data, bytes);
+    for (uint32_t r = 0; to && whole && r < loop->n_rows; r++) /* nobody computed what is there */
+        if (!cdz_row_runs(loop, r))
+            memset(to + (size_t)r * scores->n_vocab, 0, scores->n_vocab * sizeof *to);
     return to;
 }
 
