@@ -1,0 +1,186 @@
+"""A batch: one model, its draft, some requests; both programs' answers; what is left of the differences."""
+from __future__ import annotations
+
+import collections
+import json
+import os
+import random
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any
+
+import cadenza
+import models
+from cases import draw_case
+from departures import Difference, explain
+from families import draw_model
+from reference import Answer, Reference, Refused, write_folder
+from shrink import Pair, shrink
+
+Json = dict[str, Any]
+CASES = 25  # of a model
+
+
+@dataclass
+class Setup:
+    """What every batch is told."""
+    program: str
+    finds: str                    # folder for golden folders of what was found
+    plant: Json = field(default_factory=dict)  # keyword arguments that Cadenza alone gets otherwise: a planted wrong answer
+    shrink: bool = True
+    families: tuple[str, ...] = ()
+
+
+@dataclass
+class Tally:
+    """What became of a batch's cases; counters by reason."""
+    same: int = 0
+    refused: collections.Counter[str] = field(default_factory=collections.Counter)
+    close: collections.Counter[str] = field(default_factory=collections.Counter)
+    departures: collections.Counter[str] = field(default_factory=collections.Counter)
+    finds: list[str] = field(default_factory=list)
+
+    def to_json(self) -> Json:
+        return {"same": self.same, "refused": dict(self.refused), "close": dict(self.close), "departures": dict(self.departures),
+                "finds": self.finds}
+
+    def add(self, other: Json) -> None:
+        self.same += other["same"]
+        for name in ("refused", "close", "departures"):
+            getattr(self, name).update(other[name])
+        self.finds += other["finds"]
+
+    def compared(self) -> int:
+        """Cases whose answers were held against each other: refused ones are none."""
+        return self.same + sum(self.close.values()) + sum(self.departures.values()) + len(self.finds)
+
+
+def _planted(case: Json, plant: Json) -> Json:
+    return {**case, "kwargs": {k: plant.get(k, v) for k, v in case["kwargs"].items()}}
+
+
+def judge_folder(setup: Setup, folder: str, answered: list[tuple[Json, Answer]]) -> cadenza.Verdict:
+    write_folder(os.path.join(folder, "m"), [(_planted(c, setup.plant), a) for c, a in answered])
+    return cadenza.judge(setup.program, os.path.join(folder, "m"))
+
+
+def _sentences(verdict: cadenza.Verdict, answered: list[tuple[Json, Answer]]) -> dict[str, tuple[str, bool]]:
+    """Of each case that is not the same: the sentence, and whether it is one of "unsupported". All others must have passed."""
+    if verdict.folder is not None:
+        return {c["id"]: (verdict.folder, True) for c, _ in answered}
+    if verdict.passed + len(verdict.failed) + len(verdict.unsupported) != len(answered):
+        raise RuntimeError(f"parity counts {verdict.passed} passed, {len(verdict.failed)} failed and {len(verdict.unsupported)} unsupported "
+                           f"cases; it was given {len(answered)}")
+    return {**{k: (s, False) for k, s in verdict.failed.items()}, **{k: (s, True) for k, s in verdict.unsupported.items()}}
+
+
+class Shower:
+    """Says of changed pairs whether they still show the difference."""
+
+    def __init__(self, setup: Setup, work: str) -> None:
+        self.setup, self.work = setup, work
+
+    def shows(self, pairs: list[Pair]) -> list[bool]:
+        groups: dict[str, list[int]] = {}
+        for i, (description, _) in enumerate(pairs):
+            groups.setdefault(json.dumps(description, sort_keys=True), []).append(i)
+        result = [False] * len(pairs)
+        for key, members in groups.items():
+            for i in self._group(json.loads(key), [(i, pairs[i][1]) for i in members]):
+                result[i] = True
+        return result
+
+    def _group(self, description: Json, members: list[tuple[int, Json]]) -> list[int]:
+        folder = tempfile.mkdtemp(dir=self.work)
+        try:
+            models.build(description, folder)
+            reference = Reference(folder, description)
+        except Exception:
+            return []
+        answered = []
+        for i, case in members:
+            try:
+                own = {**case, "id": f"m/{i:04}"}
+                answered.append((own, reference.answer(own)))
+            except Refused:
+                continue
+        sentences = _sentences(judge_folder(self.setup, folder, answered), answered) if answered else {}
+        still = [int(c["id"][2:]) for c, a in answered if c["id"] in sentences
+                 and classify(description, reference, c, a, *sentences[c["id"]])[0] == "find"]
+        shutil.rmtree(folder)
+        return still
+
+
+def classify(description: Json, reference: Reference, case: Json, answer: Answer, sentence: str, unsupported: bool) -> tuple[str, str]:
+    """("departures" | "close" | "find", the name of the row, the reason, or the sentence)"""
+    row = explain(Difference(case, description, sentence, unsupported, answer.expect))
+    if row:
+        return "departures", row
+    if not unsupported and not sentence.startswith("crash"):
+        why = reference.closeness(case, answer.expect).too_close(cadenza.float_gap(sentence))
+        if why:
+            return "close", why
+    return "find", sentence
+
+
+def _keep(setup: Setup, work: str, name: str, pair: Pair) -> str:
+    """Writes the golden folder of a find, made smaller first."""
+    shower = Shower(setup, work)
+    small = shrink(pair, shower.shows) if setup.shrink else pair
+    folder = os.path.join(setup.finds, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    models.build(small[0], folder)
+    answer = Reference(folder, small[0]).answer(small[1])
+    write_folder(os.path.join(folder, "m"), [(small[1], answer)])
+    planted = judge_folder(setup, folder, [(small[1], answer)])
+    write_folder(os.path.join(folder, "m"), [(small[1], answer)])
+    said = _sentences(planted, [(small[1], answer)]).get(small[1]["id"], ("the same when run alone", False))[0]
+    with open(os.path.join(folder, "sentence"), "w") as f:
+        f.write(said + "\n")
+    return said
+
+
+def open_batch(seed: int, number: int, folder: str, families: tuple[str, ...] = ()) -> tuple[random.Random, Json, Reference]:
+    """The batch's model; one that transformers itself cannot build is drawn anew."""
+    for attempt in range(20):
+        rng = random.Random(f"{seed}/{number}/{attempt}")
+        description = draw_model(rng, families) if families else draw_model(rng)
+        try:
+            models.build(description, folder)
+            return rng, description, Reference(folder, description)
+        except Exception:
+            shutil.rmtree(folder, ignore_errors=True)
+    raise RuntimeError(f"no model of batch {number} of seed {seed} can be built")
+
+
+def answer_all(rng: random.Random, reference: Reference, n: int, tally: Tally) -> list[tuple[Json, Answer]]:
+    shape, answered = reference.shape(), []
+    for i in range(n):
+        case = draw_case(rng, shape, i)
+        try:
+            answered.append((case, reference.answer(case)))
+        except Refused as why:
+            tally.refused[str(why)] += 1
+    return answered
+
+
+def run_batch(setup: Setup, seed: int, number: int, n: int = CASES) -> Json:
+    """Makes and judges a batch; returns what a tally has, as JSON."""
+    tally = Tally()
+    with tempfile.TemporaryDirectory(prefix="difffuzz-") as work:
+        rng, description, reference = open_batch(seed, number, os.path.join(work, "batch"), setup.families)
+        answered = answer_all(rng, reference, n, tally)
+        verdict = judge_folder(setup, os.path.join(work, "batch"), answered)
+        sentences = _sentences(verdict, answered)
+        for case, answer in answered:
+            if case["id"] not in sentences:
+                tally.same += 1
+                continue
+            what, why = classify(description, reference, case, answer, *sentences[case["id"]])
+            if what != "find":
+                getattr(tally, what)[why] += 1
+                continue
+            name = f"{seed}-{number}-{case['id'][2:]}"
+            tally.finds.append(f"{name} ({description['family']}): {_keep(setup, work, name, (description, case))}")
+    return tally.to_json()

@@ -1,0 +1,148 @@
+"""The rows of docs/departures.md that a case can meet, each as an exact condition.
+
+A difference that one of them explains is counted under its name and is no find. A name is the row's first column, shortened;
+`pending: ...` stands for a difference that is known and has not been decided. Conditions look at the case, at what the model
+is, and at the sentence of the difference; a condition must never hold for a case that the row does not speak of.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+from families import PAIRS
+
+Json = dict[str, Any]
+
+
+def setting(case: Json, model: Json, name: str, default: Any = None) -> Any:
+    """A generation parameter: the request's, else the model's own, else the default."""
+    return case["kwargs"].get(name, model.get("generation", {}).get(name, default))
+
+
+def seen(case: Json, model: Json) -> list[list[int]]:
+    """What the reference's model sees of the prompt, as it finds it out itself where no mask is given."""
+    rows = case["prompt_ids"] or []
+    given = case.get("attention_mask", "ones")
+    if isinstance(given, list):
+        return given
+    pad, eos = (setting(case, model, name, model["config"].get(name)) for name in ("pad_token_id", "eos_token_id"))
+    if given == "ones" or pad is None or pad in (eos if isinstance(eos, list) else [eos]) or not any(pad in r for r in rows):
+        return [[1] * len(r) for r in rows]
+    return [[int(t != pad) for t in r] for r in rows]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A case that came out differently, and what parity said of it."""
+    case: Json
+    model: Json  # its description
+    sentence: str
+    unsupported: bool = False
+    expect: Json = field(default_factory=dict)
+
+    def kw(self, name: str, default: Any = None) -> Any:
+        return setting(self.case, self.model, name, default)
+
+    @property
+    def pair(self) -> bool:
+        return self.model["family"] in PAIRS
+
+    @property
+    def drafts(self) -> bool:
+        return "assistant" in self.case or "prompt_lookup_num_tokens" in self.case["kwargs"] or self.early_exit
+
+    @property
+    def early_exit(self) -> bool:
+        return "assistant_early_exit" in self.case["kwargs"]
+
+    @property
+    def window(self) -> bool:
+        config = self.model["config"]
+        return bool(config.get("sliding_window")) and config.get("use_sliding_window", True)
+
+    @property
+    def rope(self) -> str:
+        return str(self.model["config"].get("rope_parameters", {}).get("rope_type", "default"))
+
+    def mask(self) -> list[list[int]]:
+        return seen(self.case, self.model)
+
+    def hidden(self) -> bool:
+        return any(0 in r for r in self.mask())
+
+    def hole(self) -> bool:
+        """A place that is masked behind one that is not."""
+        return any(0 in r[r.index(1):] if 1 in r else True for r in self.mask())
+
+
+Condition = Callable[[Difference], bool]
+LISTED: dict[str, Condition] = {
+    "prompt row that ends in a masked position": lambda d: "ends in a masked position" in d.sentence
+    and any(r and r[-1] == 0 for r in d.mask()),
+    "prompt longer than the context": lambda d: "the model's context is" in d.sentence,
+    "attentions of a sliding window or a static cache": lambda d: "attentions/" in d.sentence and "of another shape" in d.sentence
+    and (d.window or d.kw("cache_implementation") == "static"),
+    "drafts with several prompts or sequences": lambda d: d.drafts and len(d.case["prompt_ids"] or [0]) > 1,
+    "a phi3 longrope request whose cache crosses": lambda d: d.model["family"] == "phi3"
+    and d.model["config"]["rope_parameters"]["rope_type"] == "longrope" and d.kw("use_cache", True),
+    "a filled cache with drafts": lambda d: d.drafts and any("append_ids" in c for c in d.case.get("calls", [])),
+    "prefill_chunk_size with a filled cache": lambda d: "prefill_chunk_size" in d.case["kwargs"]
+    and any("append_ids" in c for c in d.case.get("calls", [])),
+    "SynthID under beams": lambda d: d.kw("num_beams", 1) > 1 and (d.kw("watermarking_config") or {}).get("type") == "synthid",
+    "token healing that changes the prompt's length": lambda d: bool(d.kw("token_healing"))
+    and len(d.expect.get("healed_ids", [[]])[0]) != len((d.case["prompt_ids"] or [[]])[0]),
+    "dynamic rope with drafts, guidance or prefill_chunk_size": lambda d: d.rope == "dynamic"
+    and (d.drafts or d.kw("guidance_scale") is not None or d.kw("prefill_chunk_size") is not None),
+    "guidance with a padded negative prompt": lambda d: d.model["family"] in ("gpt2", "bart", "marian")
+    and any(0 in r for r in d.kw("negative_prompt_attention_mask") or []),
+    "attentions and hidden states without a cache": lambda d: d.kw("use_cache") is False and "of another shape" in d.sentence,
+    "a green-list detector over several texts": lambda d: d.sentence.startswith("detector.")
+    and len({s[len((d.case["prompt_ids"] or [[1]])[0])] == d.model["config"]["bos_token_id"] for s in d.expect["sequences"]}) == 2,
+    "normalised scores of a row without a number": lambda d: "transition_scores_normalized" in d.sentence and d.sentence.endswith("got 0.0")
+    and f"expected -{math.log(d.model['config']['vocab_size']):.5f}" in d.sentence,
+    "scores and logits of a row after its end": lambda d: d.kw("stop_strings") is not None
+    and ("/scores/" in d.sentence or "/logits/" in d.sentence),
+    "attentions and hidden states with prefill_chunk_size": lambda d: "prefill_chunk_size" in d.case["kwargs"]
+    and ("/attentions/" in d.sentence or "hidden_states/" in d.sentence),
+}
+PENDING: dict[str, Condition] = {
+    "pending: mask of the draft": lambda d: ("assistant" in d.case or d.early_exit) and d.hidden(),
+    "pending: a kept cache with guidance": lambda d: d.sentence.startswith("crash") and d.kw("guidance_scale") is not None and "calls" in d.case,
+    "pending: drafts after a prompt that ends in eos": lambda d: "assistant" in d.case and [0, -1] in d.expect.get("rounds", []),
+    "pending: the draft's own least length": lambda d: "assistant" in d.case
+    and (d.kw("min_length") is not None or d.kw("min_new_tokens") is not None),
+    "pending: encoder penalty sees the healed prompt": lambda d: bool(d.kw("token_healing"))
+    and (d.kw("encoder_repetition_penalty") is not None or d.kw("encoder_no_repeat_ngram_size") is not None),
+    "pending: an encoder that sees nothing": lambda d: d.pair and "hides every token" in d.sentence and any(not any(r) for r in d.mask()),
+    "pending: a hole under relative positions": lambda d: d.model["family"] == "t5" and "has holes inside" in d.sentence and d.hole(),
+    "pending: min_length with embeddings": lambda d: "inputs_embeds" in d.case and not d.pair and d.kw("min_length") is not None,
+    "pending: encoder penalty with embeddings": lambda d: "inputs_embeds" in d.case and d.kw("encoder_repetition_penalty") is not None,
+    "pending: prompt lookup asks about all tokens": lambda d: "prompt_lookup_num_tokens" in d.case["kwargs"],
+    "pending: two partial_rotary_factor": lambda d: d.model["family"] in ("stablelm", "phi3", "gpt_neox")
+    and "partial_rotary_factor" in str(d.model["config"]),
+    "pending: embeddings with ids and no mask": lambda d: "inputs_embeds" in d.case and d.case["prompt_ids"] is not None,
+    "pending: guidance without negative prompt on a pair": lambda d: d.pair and d.kw("guidance_scale") is not None,
+    "pending: early exit above or ignored": lambda d: d.early_exit,
+    "pending: prefill chunks with drafts, embeddings, encoders": lambda d: "prefill_chunk_size" in d.case["kwargs"]
+    and (d.drafts or d.pair or "inputs_embeds" in d.case),
+    "pending: guidance with drafts": lambda d: d.drafts and d.kw("guidance_scale") is not None,
+    "pending: SynthID with drafts": lambda d: d.drafts and (d.kw("watermarking_config") or {}).get("type") == "synthid",
+    "pending: a hole under a sliding window": lambda d: d.unsupported and "has a hole in its attention mask" in d.sentence
+    and d.window and d.hole(),
+    "pending: attentions and hidden states of beams with dynamic rope": lambda d: d.rope == "dynamic" and d.kw("num_beams", 1) > 1
+    and ("attentions/" in d.sentence or "hidden_states/" in d.sentence),
+    "pending: NaN counted as finite": lambda d: "n_finite" in d.sentence,
+}
+UNSUPPORTED: dict[str, Condition] = {
+    "unsupported: scores of a pair without a prompt": lambda d: "a sequence without a prompt for the encoder" in d.sentence,
+}
+
+
+def explain(d: Difference) -> str | None:
+    """The name of the first row that a difference falls under."""
+    for rows in (UNSUPPORTED if d.unsupported else LISTED, PENDING):
+        for name, holds in rows.items():
+            if holds(d):
+                return name
+    return None

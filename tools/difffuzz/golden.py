@@ -1,0 +1,12 @@
+"""tests/golden/make_goldens.py as a module: the recorder of goldens is the fuzzer's reference too."""
+from __future__ import annotations
+
+import os
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "golden"))
+
+import make_goldens as golden  # noqa: E402
+
+__all__ = ["golden", "ROOT"]

@@ -1,0 +1,236 @@
+"""What transformers answers, and how near each of its decisions was to going the other way."""
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+import signal
+from dataclasses import dataclass, field
+from typing import Any, Iterator
+
+import numpy as np
+import torch
+from golden import golden
+from safetensors.torch import save_file
+
+from cases import Shape
+from departures import seen, setting
+
+Json = dict[str, Any]
+PATIENCE = 60       # seconds for a case
+NEAREST = 1e-3      # a decision nearer than this may fall either way with another order of summation
+NOISE = 1e-4        # on all logits: what no decision may hang on
+WEIGHT_NOISE = 2.4e-7  # two units in the last place of every weight
+WOBBLE = 8          # a float may differ by so many times what that noise does to the reference's own
+
+
+class Refused(Exception):
+    """transformers raises for this case."""
+
+
+@dataclass
+class Answer:
+    expect: Json
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+@dataclass
+class Closeness:
+    """The reference's margins of a case that came out differently."""
+    nearest: float = float("inf")
+    kind: str = ""
+    unstable: list[str] = field(default_factory=list)
+    steady: bool = True
+    wobble: float = 0.0
+
+    def too_close(self, gap: float | None) -> str | None:
+        """Why the difference means nothing, or None. gap: of the floats that differ; None: tokens or shapes differ."""
+        if self.unstable:
+            return "unstable " + self.unstable[0]
+        if self.nearest < NEAREST:
+            return f"margin {self.kind}"
+        if not self.steady:
+            return "noise changes it"
+        return "float wobble" if gap is not None and gap <= 1e-4 + WOBBLE * self.wobble else None
+
+
+@contextlib.contextmanager
+def _limit(seconds: int) -> Iterator[None]:
+    def late(*_: Any) -> None:
+        raise TimeoutError(f"the reference took more than {seconds} s")
+    old = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, old)
+
+
+def bare(case: Json) -> Json:
+    """The case without what only this program reads."""
+    return {k: v for k, v in case.items() if not k.startswith("_")}
+
+
+def _floats(a: Any, b: Any) -> float:
+    """The largest distance of two answers' floats, as parity measures it; answers of different shapes are far apart."""
+    if isinstance(a, float) and isinstance(b, (int, float)) and not isinstance(b, bool):
+        return abs(a - b) / (1 + abs(a))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return max([_floats(v, b.get(k)) for k, v in a.items() if k != "top_ids"], default=0.0)
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        return max([_floats(x, y) for x, y in zip(a, b)], default=0.0)
+    return 0.0 if a == b else (float("inf") if isinstance(a, float) else 0.0)
+
+
+def _zero_masked(mask: list[list[int]], tensors: dict[str, torch.Tensor]) -> None:
+    """docs/departures.md, "attentions and hidden states at masked places": Cadenza gives zeros there, all else is compared."""
+    if not mask or not tensors:
+        return
+    shown = torch.tensor(mask, dtype=torch.bool)
+    for name, t in tensors.items():
+        kind, step = name.split("/")[1:3]
+        if (kind.startswith("encoder") or step == "0") and kind != "cross_attentions" and not kind.startswith("decoder") \
+                and kind.endswith(("attentions", "hidden_states")) and t.shape[-2] == shown.shape[1]:
+            rows = shown.repeat_interleave(t.shape[0] // shown.shape[0], 0)
+            t.masked_fill_(~(rows[:, None, :, None] if t.dim() == 4 else rows[:, :, None]), 0)
+
+
+def _zero_ended(sequences: list[list[int]], eos: Any, tensors: dict[str, torch.Tensor]) -> None:
+    """docs/departures.md, "scores and logits of a row after its end": Cadenza gives zeros there, all else is compared."""
+    ids = set(eos if isinstance(eos, list) else [eos])
+    steps = 1 + max([int(n.split("/")[2]) for n in tensors if n.split("/")[1] == "scores"], default=-1)
+    for name, t in tensors.items():
+        kind, step = name.split("/")[1:3]
+        for r, row in enumerate(sequences if kind in ("scores", "logits") else []):
+            if ids & set(row[len(row) - steps :][: int(step)]):
+                t[r] = 0
+
+
+class Reference:
+    """A folder's model and draft."""
+
+    def __init__(self, folder: str, description: Json) -> None:
+        self.folder, self.description = folder, description
+        self.ctx = golden.Ctx(folder, "m")
+
+    def shape(self) -> Shape:
+        tok, cfg, own = self.ctx.tok, self.ctx.cfg, self.description["config"]
+        eos = cfg.eos_token_id[0] if isinstance(cfg.eos_token_id, list) else cfg.eos_token_id
+        layers = own.get("num_hidden_layers") or own.get("n_layer") or own.get("decoder_layers") or own.get("num_layers")
+        width = own.get("hidden_size") or own.get("n_embd") or own.get("d_model")
+        return Shape(self.description["family"], cfg.vocab_size, width, layers, cfg.pad_token_id, eos,
+                     tuple(tok.decode([t]) for t in range(4, cfg.vocab_size)), lambda text: tok(text).input_ids)
+
+    def _give_embeddings(self, case: Json) -> None:
+        how = case.get("_embeds")
+        if not how or "inputs_embeds" not in case:
+            return
+        table = self.ctx.model.get_input_embeddings().weight
+        noise = np.random.default_rng(how["seed"]).standard_normal(how["shape"]).astype(np.float32)
+        self.ctx.tensors[case["inputs_embeds"]] = torch.from_numpy(noise) * table.std()
+
+    def _run(self, case: Json) -> Json:
+        with _limit(PATIENCE):
+            return golden.run(self.ctx, case)
+
+    def answer(self, case: Json) -> Answer:
+        """What generate() gives; Refused with the exception's kind and the beginning of its text where it raises."""
+        self._give_embeddings(case)
+        golden.M.reset()
+        try:
+            expect = self._run(bare(case))
+        except Exception as error:
+            text = re.sub(r"[0-9]+", "N", str(error).strip().split("\n")[0])[:90]
+            raise Refused(f"{type(error).__name__}: {text}") from None
+        tensors = expect.pop("_outputs", {})
+        _zero_masked(seen(case, self.description), tensors)
+        if tensors and "beam_indices" not in expect:
+            _zero_ended(expect["sequences"], setting(case, self.description, "eos_token_id", self.ctx.base_gc.eos_token_id), tensors)
+        if "decoder_input_ids" in case["kwargs"]:
+            expect.pop("text", None)  # recorded with the decoder's prompt in beam search alone
+        if "healed_ids" in expect and case["prompt_ids"]:  # one of each prompt's copies, which are all the same
+            expect["healed_ids"] = expect["healed_ids"][:: len(expect["healed_ids"]) // len(case["prompt_ids"])]
+        if "inputs_embeds" in case:
+            tensors["input:" + case["inputs_embeds"]] = self.ctx.tensors[case["inputs_embeds"]]
+        return Answer(expect, tensors)
+
+    def closeness(self, case: Json, expect: Json, reruns: int = 3, floats: bool = True) -> Closeness:
+        """Runs the case again: with margins taken, with noise on the logits, and for floats with noise on the weights."""
+        found, case = Closeness(), bare(case)
+        golden.M.reset()
+        golden.M.on = True
+        try:
+            self._run(case)
+        except Exception:
+            found.steady = False
+        finally:
+            golden.M.on = False
+        if golden.M.m:
+            found.kind = min(golden.M.m, key=golden.M.m.__getitem__)
+            found.nearest = golden.M.m[found.kind]
+        found.unstable = list(golden.M.unstable)
+        if found.too_close(None):
+            return found
+        want = golden.decisions(expect)
+        for i in range(reruns):
+            with golden.Noise(NOISE, i):
+                found.steady &= self._same(case, want)
+        found.wobble = self._wobble(case, expect) if floats else 0.0
+        return found
+
+    def _same(self, case: Json, want: Json) -> bool:
+        try:
+            again = self._run(case)
+        except Exception:
+            return False
+        again.pop("_outputs", None)
+        return bool(golden.decisions(again) == want)
+
+    def _wobble(self, case: Json, expect: Json) -> float:
+        """How far the reference's own floats move with the last places of the weights."""
+        generator = torch.Generator().manual_seed(1)
+        params = list(self.ctx.model.parameters())
+        kept = [p.data.clone() for p in params]
+        for p in params:
+            p.data.mul_(1 + WEIGHT_NOISE * (2 * torch.rand(p.shape, generator=generator) - 1))
+        try:
+            moved = self._run(case)
+            moved.pop("_outputs", None)
+            return _floats(expect, moved)
+        except Exception:
+            return 0.0
+        finally:
+            for p, old in zip(params, kept):
+                p.data.copy_(old)
+
+
+def _words(value: Any) -> Any:
+    """Values that JSON lacks, as the golden format spells them."""
+    if torch.is_tensor(value):
+        value = value.tolist()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    if isinstance(value, dict):
+        return {k: _words(v) for k, v in value.items()}
+    return [_words(v) for v in value] if isinstance(value, list) else value
+
+
+def write_folder(folder: str, cases: list[tuple[Json, Answer]]) -> None:
+    """cases.json and the tensors beside it, as parity reads them."""
+    outputs: dict[str, torch.Tensor] = {}
+    inputs: dict[str, torch.Tensor] = {}
+    for _, answer in cases:
+        for name, t in answer.tensors.items():
+            (inputs if name.startswith("input:") else outputs)[name.removeprefix("input:")] = t.contiguous()
+    for name, tensors in (("outputs", outputs), ("inputs", inputs)):
+        path = os.path.join(folder, name + ".safetensors")
+        if tensors:
+            save_file(dict(sorted(tensors.items())), path)
+        elif os.path.exists(path):
+            os.remove(path)
+    with open(os.path.join(folder, "cases.json"), "w") as f:
+        lines = [json.dumps({**bare(c), "expect": _words(a.expect)}, separators=(",", ":")) for c, a in cases]
+        f.write("[\n" + ",\n".join(lines) + "\n]\n")
