@@ -138,14 +138,15 @@ class Progress(unittest.TestCase):
 class WithTheReference(unittest.TestCase):
     def test_a_planted_wrong_answer_is_found_and_made_small(self) -> None:
         with tempfile.TemporaryDirectory() as work:
-            done = subprocess.run([os.environ["DIFFFUZZ_PYTHON"], TOOL, "50", "--seed", "9", "--families", "llama", "--out", work,
-                                   "--cadenza", os.environ["CADENZA"], "--plant", "repetition_penalty=1.6"], capture_output=True, text=True)
-            finds = os.path.join(work, "9", "finds")
+            done = subprocess.run([os.environ["DIFFFUZZ_PYTHON"], TOOL, "25", "--seed", "11", "--families", "qwen3", "--out", work,
+                                   "--cadenza", os.environ["CADENZA"], "--plant", "repetition_penalty=9.0", "--plant",
+                                   "no_repeat_ngram_size=1"], capture_output=True, text=True)
+            finds = os.path.join(work, "11", "finds")
             self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
             for name in os.listdir(finds):
                 with open(os.path.join(finds, name, "m", "cases.json")) as f:
                     case = json.load(f)[0]
-                self.assertIn("repetition_penalty", case["kwargs"])
+                self.assertTrue({"repetition_penalty", "no_repeat_ngram_size"} & set(case["kwargs"]))
                 self.assertLessEqual(len(case["kwargs"]), 5)
                 self.assertTrue(os.path.exists(os.path.join(finds, name, "m", "model.safetensors")))
 

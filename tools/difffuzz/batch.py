@@ -118,7 +118,7 @@ def classify(description: Json, reference: Reference, case: Json, answer: Answer
     if row:
         return "departures", row
     if not unsupported and not sentence.startswith("crash"):
-        why = reference.closeness(case, answer.expect).too_close(cadenza.float_gap(sentence))
+        why = reference.closeness(case, answer).too_close(cadenza.float_gap(sentence))
         if why:
             return "close", why
     return "find", sentence

@@ -223,7 +223,7 @@ def t5(rng: random.Random) -> Json:
                   num_heads=rng.choice([1, 2, 3]), d_ff=rng.choice([20, 32]), num_layers=layers,
                   num_decoder_layers=rng.choice([k for k in (1, 2) if k <= layers]),
                   relative_attention_num_buckets=rng.choice([8, 16, 32]),
-                  relative_attention_max_distance=rng.choice([16, 40, 128]), feed_forward_proj=gated or "relu",
+                  relative_attention_max_distance=rng.choice([20, 40, 128]), feed_forward_proj=gated or "relu",
                   tie_word_embeddings=gated is None, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0)
     init = dict(t5=True, emb=0.3, cross=0.6, ff=4.0) if gated else \
         dict(t5=True, emb=1.0, cross=0.3, ff=3.0, flip=True, final=3.0, qk=2.0, center=True)

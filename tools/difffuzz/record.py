@@ -50,7 +50,7 @@ def _record_model(program: str, out: str, family: str, number: int, wanted: int,
     for case, answer in answered:
         if len(kept) == wanted or case["id"] in verdict.failed or case["id"] in verdict.unsupported:
             continue
-        close = reference.closeness(case, answer.expect, reruns=1, floats=False)
+        close = reference.closeness(case, answer, reruns=1, floats=False)
         if close.nearest >= MARGIN and close.too_close(None) is None:
             kept.append((case, answer))
     for case, _ in kept:

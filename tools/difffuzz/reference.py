@@ -109,6 +109,12 @@ def _zero_ended(sequences: list[list[int]], eos: Any, tensors: dict[str, torch.T
                 t[r] = 0
 
 
+def _moved(was: torch.Tensor, now: torch.Tensor) -> float:
+    """As _floats, of what is a number and was not set to zero."""
+    compared = torch.isfinite(was) & torch.isfinite(now) & (was != 0)
+    return float(((was - now).abs() / (1 + was.abs()))[compared].max()) if compared.any() else 0.0
+
+
 class Reference:
     """A folder's model and draft."""
 
@@ -157,7 +163,7 @@ class Reference:
             tensors["input:" + case["inputs_embeds"]] = self.ctx.tensors[case["inputs_embeds"]]
         return Answer(expect, tensors)
 
-    def closeness(self, case: Json, expect: Json, reruns: int = 3, floats: bool = True) -> Closeness:
+    def closeness(self, case: Json, answer: Answer, reruns: int = 3, floats: bool = True) -> Closeness:
         """Runs the case again: with margins taken, with noise on the logits, and for floats with noise on the weights."""
         found, case = Closeness(), bare(case)
         golden.M.reset()
@@ -174,11 +180,11 @@ class Reference:
         found.unstable = list(golden.M.unstable)
         if found.too_close(None):
             return found
-        want = golden.decisions(expect)
+        want = golden.decisions(answer.expect)
         for i in range(reruns):
             with golden.Noise(NOISE, i):
                 found.steady &= self._same(case, want)
-        found.wobble = self._wobble(case, expect) if floats else 0.0
+        found.wobble = self._wobble(case, answer) if floats else 0.0
         return found
 
     def _same(self, case: Json, want: Json) -> bool:
@@ -189,7 +195,7 @@ class Reference:
         again.pop("_outputs", None)
         return bool(golden.decisions(again) == want)
 
-    def _wobble(self, case: Json, expect: Json) -> float:
+    def _wobble(self, case: Json, answer: Answer) -> float:
         """How far the reference's own floats move with the last places of the weights."""
         generator = torch.Generator().manual_seed(1)
         params = list(self.ctx.model.parameters())
@@ -198,8 +204,8 @@ class Reference:
             p.data.mul_(1 + WEIGHT_NOISE * (2 * torch.rand(p.shape, generator=generator) - 1))
         try:
             moved = self._run(case)
-            moved.pop("_outputs", None)
-            return _floats(expect, moved)
+            tensors = moved.pop("_outputs", {})
+            return max([_floats(answer.expect, moved), *(_moved(answer.tensors[k], t) for k, t in tensors.items() if k in answer.tensors)])
         except Exception:
             return 0.0
         finally:

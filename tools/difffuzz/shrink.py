@@ -141,7 +141,7 @@ def candidates(pair: Pair) -> list[Pair]:
     return [*_simpler_case(pair), *_simpler_kwargs(pair), *_simpler_model(pair)]
 
 
-def shrink(pair: Pair, judge: Callable[[list[Pair]], list[bool]], seconds: float = 120, at_once: int = 8) -> Pair:
+def shrink(pair: Pair, judge: Callable[[list[Pair]], list[bool]], seconds: float = 40, at_once: int = 8) -> Pair:
     """judge says of each pair whether it still shows the difference. Passes over all that can go, until none can or time is over."""
     end, shrunk = time.monotonic() + seconds, True
     while shrunk:
