@@ -41,11 +41,11 @@ static void print_isolation(void)
     char guards[CDZ_GUARDS_TEXT] = "";
     const char *worker = cdz_locate_worker(&arena, cdz_env_plugin_dir());
     if (!worker)
-        printf("isolation none: no cadenza-worker\n");
+        printf("isolation: none: no cadenza-worker\n");
     else if (cdz_isolate_probe(worker, guards, sizeof guards, &err) == CDZ_OK)
-        printf("isolation limits, %s\n", guards);
+        printf("isolation: limits, %s\n", guards);
     else
-        printf("isolation none: %s\n", err.text);
+        printf("isolation: none: %s\n", err.text);
     cdz_arena_free(&arena);
 }
 
