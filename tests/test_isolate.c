@@ -503,7 +503,8 @@ static void needs_too_much(void **state)
 static void constructor_is_held(void **state)
 {
     static const char ini[] = "[pipeline]\nprocessors = mine\n[mine]\nid = " CADENZA_BUILD_DIR
-                              "/tests/isolate/early_opens.so\nisolation = process\n";
+                              "/tests/isolate/early_opens.so\nisolation = process\n"
+                              "deadline_ms = 20000\n";
     cdz_error err = {0};
     cdz_result *result = NULL;
     char *text = NULL;

@@ -5,11 +5,13 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
+#include "cadenza/ext/tokenizer.h"
 #include "cadenza/processor.h"
-#include "isolate/isolate_state.h"
+#include "isolate/exchange.h"
 #include "isolate/values.h"
 
 enum { ROOM = 4096 };
@@ -245,6 +247,226 @@ static void changed_hello(void **state)
     assert_true(taken > 0 && refused > 0);
 }
 
+/* --- a process that asks ------------------------------------------------------------------------------------------------- */
+
+enum { VOCAB = 8, ROWS_OF_REQUEST = 2 };
+static size_t most_text, most_ids; /* that the host's functions were asked for */
+
+static cdz_status fail_line(const cdz_step *step, cdz_status code, const char *fmt, ...)
+{
+    (void)step, (void)fmt;
+    return code;
+}
+
+static void log_line(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
+{
+    (void)step, (void)fmt;
+    assert_true(level <= CDZ_LOG_WARNING);
+}
+
+static cdz_status config(const cdz_step *step, const char *name, cdz_param_type type, void *value)
+{
+    (void)step;
+    if (type != CDZ_T_INTS || strcmp(name, "known") != 0) return CDZ_E_NOT_FOUND;
+    *(cdz_int_list *)value = full.ints;
+    return CDZ_OK;
+}
+
+static bool present(const cdz_step *step)
+{
+    return step != NULL;
+}
+
+static uint32_t n_tokens(const cdz_step *step)
+{
+    (void)step;
+    return VOCAB;
+}
+
+static cdz_string token_text(const cdz_step *step, int32_t id)
+{
+    (void)step;
+    assert_true(id >= 0);
+    return id < VOCAB ? (cdz_string){"a", 1} : (cdz_string){0};
+}
+
+static cdz_status encode(const cdz_step *step, const char *text, size_t len, bool special,
+                         cdz_ids *ids)
+{
+    static const int32_t one[] = {1};
+    (void)step, (void)special;
+    most_text = len > most_text ? len : most_text;
+    *ids = (cdz_ids){one, len && text[len - 1] == 'x'};
+    return CDZ_OK;
+}
+
+static cdz_status decode(const cdz_step *step, cdz_ids ids, bool skip, cdz_string *text)
+{
+    (void)step, (void)skip;
+    most_ids = ids.len > most_ids ? ids.len : most_ids;
+    *text = (cdz_string){"text", 4};
+    return CDZ_OK;
+}
+
+static cdz_status convert(const cdz_step *step, const char *from, cdz_ids ids, const char *to,
+                          bool special, cdz_ids *found)
+{
+    (void)step, (void)special;
+    assert_true(!from || strlen(from) < ROOM);
+    assert_true(!to || strlen(to) < ROOM);
+    most_ids = ids.len > most_ids ? ids.len : most_ids;
+    *found = ids;
+    return CDZ_OK;
+}
+
+static const void *extension(const char *id)
+{
+    static const cdz_tokenizer_api api = {.size = sizeof api,
+                                          .present = present,
+                                          .token_text = token_text,
+                                          .n_tokens = n_tokens,
+                                          .encode = encode,
+                                          .decode = decode,
+                                          .convert = convert};
+    return strcmp(id, CDZ_EXT_TOKENIZER) == 0 ? &api : NULL;
+}
+
+static cdz_status scratch_scores(cdz_decoder *dec, uint32_t n, cdz_scores *out)
+{
+    static float rows_there[64 * VOCAB];
+    (void)dec;
+    if (n > 64) return CDZ_E_NOMEM;
+    *out = (cdz_scores){rows_there, n, VOCAB, VOCAB, 1};
+    return CDZ_OK;
+}
+
+static cdz_status process_ids(cdz_decoder *dec, uint32_t pipeline, const cdz_ids *ids,
+                              const uint32_t *at, uint32_t n, cdz_scores *scores)
+{
+    (void)dec, (void)pipeline, (void)scores;
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(at[i] < ROWS_OF_REQUEST && ids[i].len > 0);
+        for (uint32_t k = 0; k < ids[i].len; k++) assert_in_range(ids[i].at[k], 0, VOCAB - 1);
+    }
+    return CDZ_OK;
+}
+
+/* Honest ones of every kind. */
+static size_t put_question(uint32_t kind, unsigned char *to)
+{
+    static const int32_t three_ids[] = {1, 2, 3};
+    const cdz_ids ids = {three_ids, 3};
+    cdz_out out = {.at = to, .cap = ROOM};
+    cdz_put_u32(&out, kind);
+    if (kind == CDZ_DOWN_LOG) cdz_put_u32(&out, CDZ_LOG_INFO);
+    if (kind == CDZ_DOWN_FILTER) cdz_put_u32(&out, 2);
+    for (uint32_t i = 0; kind == CDZ_DOWN_FILTER && i < 2; i++) {
+        cdz_put_u32(&out, i);
+        cdz_put_ids(&out, ids);
+    }
+    if (kind == CDZ_DOWN_LOG || kind == CDZ_DOWN_CONFIG || kind == CDZ_DOWN_CONVERT)
+        cdz_put_text(&out, "known");
+    if (kind == CDZ_DOWN_CONFIG) cdz_put_u32(&out, CDZ_T_INTS);
+    if (kind == CDZ_DOWN_TEXTS) cdz_put_u32(&out, 1), cdz_put_u32(&out, 5);
+    if (kind == CDZ_DOWN_ENCODE) cdz_put_text(&out, "ax");
+    if (kind == CDZ_DOWN_DECODE || kind == CDZ_DOWN_CONVERT) cdz_put_ids(&out, ids);
+    if (kind == CDZ_DOWN_CONVERT) cdz_put_text(&out, NULL);
+    if (kind == CDZ_DOWN_ENCODE || kind == CDZ_DOWN_DECODE || kind == CDZ_DOWN_CONVERT)
+        cdz_put_u32(&out, 1);
+    assert_false(out.full);
+    return out.len;
+}
+
+/* The message of `len` bytes, in memory of that length. */
+static bool ask(const unsigned char *bytes, size_t len, unsigned char *map)
+{
+    static const cdz_host host = {.size = sizeof host,
+                                  .extension = extension,
+                                  .fail = fail_line,
+                                  .log = log_line,
+                                  .config = config};
+    static const cdz_decoder_api verbs = {
+        .size = sizeof verbs, .scratch_scores = scratch_scores, .process_ids = process_ids};
+    const cdz_request_info request = {
+        .size = sizeof request, .n_rows = ROWS_OF_REQUEST, .n_vocab = VOCAB};
+    const cdz_step step = {.size = sizeof step, .request = &request, .host = &host};
+    static unsigned char answer[ROOM + (1 << 20) + 64];
+    unsigned char *copy = malloc(len ? len : 1);
+    cdz_isolate isolate = {.process.map = map};
+    cdz_proxy proxy = {.of = &isolate};
+    cdz_session session = {0};
+    cdz_decoder dec = {.api = &verbs};
+    cdz_out out = {.at = answer, .cap = sizeof answer};
+    assert_non_null(copy);
+    memcpy(copy, bytes, len);
+    cdz_exchange x = {.step = &step,
+                      .proxy = &proxy,
+                      .session = &session,
+                      .dec = &dec,
+                      .in = {.at = copy, .len = len}};
+    const uint32_t kind = cdz_take_u32(&x.in);
+    const bool good = !x.in.bad && cdz_isolate_answer(&x, kind, &out) && !out.full;
+    free(copy);
+    return good;
+}
+
+static unsigned char *map_of_rows(void)
+{
+    unsigned char *map = mmap(NULL, CDZ_ISOLATE_MAP_BYTES, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(map != MAP_FAILED);
+    return map;
+}
+
+/* Every message x every word at every byte x extreme values, and each cut short everywhere: answered or refused; what
+ * reaches the host's functions is in range (asserted there), and nothing is read past the message's end (sanitizers). */
+static void changed_questions(void **state)
+{
+    static const uint32_t values[] = {
+        0,          1,          2,          3,          4,          7,          8,
+        VOCAB + 1,  0x7f,       0xff,       0xffff,     0x10000,    0x10001,    63u << 20,
+        0x3fffffff, 0x40000000, 0x7ffffffe, 0x7fffffff, 0x80000000, 0xfffffffe, UINT32_MAX};
+    unsigned char *map = map_of_rows();
+    (void)state;
+    for (uint32_t kind = CDZ_DOWN_LOG; kind <= CDZ_DOWN_FILTER; kind++) {
+        unsigned char bytes[ROOM], changed[ROOM];
+        const size_t len = put_question(kind, bytes);
+        if (!ask(bytes, len, map)) fail_msg("question %u: refused", kind);
+        for (size_t cut = 0; cut < len; cut++) (void)ask(bytes, cut, map);
+        for (size_t at = 0; at + 4 <= len; at++)
+            for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
+                memcpy(changed, bytes, len);
+                memcpy(changed + at, &values[v], 4);
+                (void)ask(changed, len, map);
+            }
+    }
+    munmap(map, CDZ_ISOLATE_MAP_BYTES);
+}
+
+/* As long as they say, and longer than one question may be. */
+static void long_questions(void **state)
+{
+    static unsigned char bytes[(1 << 20) + 64];
+    unsigned char *map = map_of_rows();
+    (void)state;
+    for (uint32_t kind = CDZ_DOWN_ENCODE; kind <= CDZ_DOWN_DECODE; kind++)
+        for (int more = 0; more < 2; more++) {
+            const uint32_t n =
+                (uint32_t)(kind == CDZ_DOWN_ENCODE ? CDZ_ASK_TEXT_BYTES : CDZ_ASK_IDS);
+            const uint32_t count = n + (uint32_t)more;
+            cdz_out out = {.at = bytes, .cap = sizeof bytes};
+            cdz_put_u32(&out, kind);
+            cdz_put_u32(&out, count);
+            out.len += kind == CDZ_DOWN_ENCODE ? count : count * sizeof(int32_t);
+            cdz_put_u32(&out, 0);
+            assert_false(out.full);
+            assert_int_equal(ask(bytes, out.len, map), more == 0);
+        }
+    assert_int_equal(most_text, CDZ_ASK_TEXT_BYTES);
+    assert_int_equal(most_ids, CDZ_ASK_IDS);
+    munmap(map, CDZ_ISOLATE_MAP_BYTES);
+}
+
 /* --- what is shown to people --------------------------------------------------------------------------------------------- */
 
 static void clean(const char *text, size_t len, size_t room, const char *want)
@@ -268,9 +490,10 @@ static void cleaned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_come_back), cmocka_unit_test(cut_short),
-        cmocka_unit_test(does_not_fit),     cmocka_unit_test(honest_hello),
-        cmocka_unit_test(changed_hello),    cmocka_unit_test(cleaned),
+        cmocka_unit_test(values_come_back),  cmocka_unit_test(cut_short),
+        cmocka_unit_test(does_not_fit),      cmocka_unit_test(honest_hello),
+        cmocka_unit_test(changed_hello),     cmocka_unit_test(cleaned),
+        cmocka_unit_test(changed_questions), cmocka_unit_test(long_questions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,10 +6,13 @@
 #include "cli/cli.h"
 #include "config/environment.h"
 #include "device/device.h"
+#include "isolate/isolate.h"
 #include "kernels.h"
+#include "plug/locate.h"
 
 static const cdz_flag flags[] = {
-    {"verbose", 'v', 'v', 0, NULL, "also the plugin ABI, the compiler, kernels and devices"},
+    {"verbose", 'v', 'v', 0, NULL,
+     "also the plugin ABI, the compiler, kernels, devices and what holds isolated plugins"},
     {0},
 };
 
@@ -19,7 +22,8 @@ const cdz_page cdz_page_version = {
     .usage = "version [--verbose]\n",
     .about =
         "Shows the version. With --verbose also the plugin ABI, the compiler, the libraries, and "
-        "which kernel variants were built and run on this machine, and the devices it has.",
+        "which kernel variants were built and run on this machine, the devices it has, and what this "
+        "kernel offers to hold plugins with isolation = process.",
     .flags = flags,
     .examples = "cadenza version\n"
                 "cadenza version --verbose\n",
@@ -35,6 +39,22 @@ static void print_device(void *user, const char *line)
 {
     (void)user;
     printf("device %s\n", line);
+}
+
+/* What holds plugins with isolation = process on this kernel: asked of such a process. */
+static void print_isolation(void)
+{
+    cdz_arena arena = {0};
+    cdz_error err = {0};
+    char guards[CDZ_GUARDS_TEXT] = "";
+    const char *worker = cdz_locate_worker(&arena, cdz_env_plugin_dir());
+    if (!worker)
+        printf("isolation: none: no cadenza-worker\n");
+    else if (cdz_isolate_probe(worker, guards, sizeof guards, &err) == CDZ_OK)
+        printf("isolation: limits, %s\n", guards);
+    else
+        printf("isolation: none: %s\n", err.text);
+    cdz_arena_free(&arena);
 }
 
 static void print_details(void)
@@ -56,6 +76,7 @@ static void print_details(void)
     const unsigned nodes = cdz_cpu_nodes(NULL);
     printf("memory nodes %u%s\n", nodes, nodes > 1 ? "" : ": --numa spread does nothing here");
     cdz_device_each(cdz_env_backends(), print_device, NULL);
+    print_isolation();
 }
 
 int cdz_cmd_version(int argc, char **argv)

@@ -123,8 +123,10 @@ static const char *isolation_text(cdz_arena *arena, const cdz_instance *instance
 {
     const cdz_isolate *isolate =
         instance->plugin.module ? cdz_module_isolate(instance->plugin.module) : NULL;
+    char guards[CDZ_GUARDS_TEXT];
     if (!isolate) return "";
-    return cdz_arena_printf(arena, "in a process of its own (%s)", cdz_isolate_guards(isolate));
+    cdz_isolate_guards(isolate, guards, sizeof guards);
+    return cdz_arena_printf(arena, "in a process of its own (%s)", guards);
 }
 
 /* Said only where it is not plain from the name: another id, or a file that is not built in. */

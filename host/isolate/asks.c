@@ -1,5 +1,6 @@
 /* asks.c - what a plugin may ask the host out of the middle of a call, answered by the step's own host. Names, types and
- * ids come from the process: the functions asked here take whatever they are given, as they do from any plugin. */
+ * ids come from the process: the functions asked here take whatever they are given, as they do from any plugin. How much
+ * is asked for at once is looked at here, before anything is done or kept: nobody can interrupt an answer. */
 #include <string.h>
 
 #include "cadenza/drafter.h"
@@ -15,6 +16,7 @@ typedef struct question {
     const cdz_step *step;
     cdz_decoder *dec;                   /* of drafters, else NULL */
     cdz_session *session;               /* NULL without a request */
+    uint32_t *lines;                    /* logged by this call so far */
     const cdz_tokenizer_api *tokenizer; /* NULL in create */
     cdz_in *in;
     cdz_out *out;
@@ -26,7 +28,13 @@ static bool log_line(question *q)
     char text[CDZ_ERROR_TEXT];
     const uint32_t level = cdz_take_u32(q->in);
     const cdz_string line = cdz_take_string(q->in, &q->arena);
-    if (!line.at) return false;
+    if (!line.at || line.len > CDZ_ASK_TEXT_BYTES) return false;
+    if (*q->lines > CDZ_ASK_LINES) return true;
+    if ((*q->lines)++ == CDZ_ASK_LINES) {
+        cdz_log(q->step, CDZ_LOG_WARNING, "what else it says in this call is left out (%d lines)",
+                (int)CDZ_ASK_LINES);
+        return true;
+    }
     cdz_log(q->step, level <= CDZ_LOG_WARNING ? (cdz_log_level)level : CDZ_LOG_WARNING, "%s",
             cdz_isolate_clean(line, text, sizeof text));
     return true;
@@ -61,15 +69,40 @@ static bool texts(question *q)
     return true;
 }
 
+/* What the tokenizer gives stays with the request until it ends. Asked before it is made: an answer is bounded by what
+ * one question may ask for. */
+static bool may_keep(question *q, cdz_status *status)
+{
+    *status = CDZ_OK;
+    if (!q->session || q->session->kept <= CDZ_ASK_KEPT_BYTES) return true;
+    *status = cdz_fail(q->step, CDZ_E_LIMIT,
+                       "its questions to the tokenizer left more than %d MiB with the request",
+                       CDZ_ASK_KEPT_BYTES >> 20);
+    return false;
+}
+
+static void keep(question *q, size_t bytes)
+{
+    if (q->session) q->session->kept += bytes;
+}
+
+static void put_kept_ids(question *q, cdz_status status, cdz_ids ids)
+{
+    cdz_put_u32(q->out, status);
+    if (status != CDZ_OK) return;
+    keep(q, ids.len * sizeof *ids.at);
+    cdz_put_ids(q->out, ids);
+}
+
 static bool encode(question *q)
 {
     const cdz_string text = cdz_take_string(q->in, &q->arena);
     const bool special = cdz_take_u32(q->in) != 0;
     cdz_ids ids = {0};
-    if (!text.at) return false;
-    const cdz_status st = q->tokenizer->encode(q->step, text.at, text.len, special, &ids);
-    cdz_put_u32(q->out, st);
-    if (st == CDZ_OK) cdz_put_ids(q->out, ids);
+    cdz_status st;
+    if (!text.at || text.len > CDZ_ASK_TEXT_BYTES) return false;
+    if (may_keep(q, &st)) st = q->tokenizer->encode(q->step, text.at, text.len, special, &ids);
+    put_kept_ids(q, st, ids);
     return true;
 }
 
@@ -78,10 +111,13 @@ static bool decode(question *q)
     const cdz_ids ids = cdz_take_ids(q->in, &q->arena);
     const bool skip = cdz_take_u32(q->in) != 0;
     cdz_string text = {0};
-    if (q->in->bad) return false;
-    const cdz_status st = q->tokenizer->decode(q->step, ids, skip, &text);
+    cdz_status st;
+    if (q->in->bad || ids.len > CDZ_ASK_IDS) return false;
+    if (may_keep(q, &st)) st = q->tokenizer->decode(q->step, ids, skip, &text);
     cdz_put_u32(q->out, st);
-    if (st == CDZ_OK) cdz_put_string(q->out, text);
+    if (st != CDZ_OK) return true;
+    keep(q, text.len);
+    cdz_put_string(q->out, text);
     return true;
 }
 
@@ -92,10 +128,10 @@ static bool convert(question *q)
     const char *to = cdz_take_text(q->in, &q->arena);
     const bool special = cdz_take_u32(q->in) != 0;
     cdz_ids found = {0};
-    if (q->in->bad) return false;
-    const cdz_status st = q->tokenizer->convert(q->step, from, ids, to, special, &found);
-    cdz_put_u32(q->out, st);
-    if (st == CDZ_OK) cdz_put_ids(q->out, found);
+    cdz_status st;
+    if (q->in->bad || ids.len > CDZ_ASK_IDS) return false;
+    if (may_keep(q, &st)) st = q->tokenizer->convert(q->step, from, ids, to, special, &found);
+    put_kept_ids(q, st, found);
     return true;
 }
 
@@ -121,24 +157,32 @@ static cdz_status run_filter(question *q, const cdz_ids *ids, const uint32_t *ro
     return CDZ_OK;
 }
 
-static bool filter(question *q)
+/* One of the histories that a filter is asked about: tokens of the vocabulary, at a row of the request. */
+static bool take_history(question *q, cdz_ids *ids, uint32_t *row, uint32_t *left)
 {
     const cdz_request_info *request = q->step->request;
+    *row = cdz_take_u32(q->in);
+    *ids = cdz_take_ids(q->in, &q->arena);
+    if (q->in->bad || *row >= request->n_rows || ids->len == 0 || ids->len > *left) return false;
+    *left -= ids->len;
+    for (uint32_t k = 0; k < ids->len; k++)
+        if (ids->at[k] < 0 || (uint32_t)ids->at[k] >= request->n_vocab) return false;
+    return true;
+}
+
+static bool filter(question *q)
+{
     const uint32_t n = cdz_take_u32(q->in);
-    const uint64_t bytes = (uint64_t)n * request->n_vocab * sizeof(float);
-    if (!q->dec || !q->session || q->in->bad || n == 0 || n > q->in->len / sizeof(uint32_t) ||
-        bytes > CDZ_ISOLATE_ROWS_BYTES)
+    uint32_t left = CDZ_ASK_FILTER_IDS;
+    if (!q->dec || !q->session || q->in->bad || n == 0 || n > q->in->len / sizeof(uint32_t))
         return false;
+    const uint64_t bytes = (uint64_t)n * q->step->request->n_vocab * sizeof(float);
+    if (bytes > CDZ_ASK_FILTER_BYTES) return false;
     cdz_ids *ids = cdz_arena_array(&q->arena, n, sizeof *ids);
     uint32_t *rows = cdz_arena_array(&q->arena, n, sizeof *rows);
-    for (uint32_t i = 0; ids && rows && i < n; i++) {
-        rows[i] = cdz_take_u32(q->in);
-        ids[i] = cdz_take_ids(q->in, &q->arena);
-        if (rows[i] >= request->n_rows) return false;
-        for (uint32_t k = 0; k < ids[i].len; k++)
-            if (ids[i].at[k] < 0 || (uint32_t)ids[i].at[k] >= request->n_vocab) return false;
-    }
-    if (!ids || !rows || q->in->bad) return false;
+    if (!ids || !rows) return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (!take_history(q, &ids[i], &rows[i], &left)) return false;
     cdz_put_u32(q->out, run_filter(q, ids, rows, n, (size_t)bytes));
     return true;
 }
@@ -148,7 +192,7 @@ static bool answer(question *q, uint32_t kind)
     if (kind == CDZ_DOWN_LOG) return log_line(q);
     if (kind == CDZ_DOWN_CONFIG) return config(q);
     if (kind == CDZ_DOWN_FILTER) return filter(q);
-    if (!q->tokenizer) return false;
+    if (!q->tokenizer || !q->step->request) return false;
     switch (kind) {
     case CDZ_DOWN_PRESENT: cdz_put_u32(q->out, q->tokenizer->present(q->step)); return true;
     case CDZ_DOWN_N_TOKENS: cdz_put_u32(q->out, q->tokenizer->n_tokens(q->step)); return true;
@@ -166,6 +210,7 @@ bool cdz_isolate_answer(cdz_exchange *x, uint32_t kind, cdz_out *out)
                   .step = x->step,
                   .dec = x->dec,
                   .session = x->session,
+                  .lines = &x->lines,
                   .tokenizer = cdz_get_tokenizer(x->step),
                   .in = &x->in,
                   .out = out};

@@ -1,3 +1,4 @@
+/* denied.c - names of the system calls that plugins are most likely to be refused. */
 #include "isolate/denied.h"
 
 #include <stdio.h>
@@ -34,6 +35,31 @@ static const call known[] = {
     {SYS_clone3, "clone3 (a thread or a process)"},
     {SYS_faccessat, "faccessat"},
     {SYS_statx, "statx"},
+    {SYS_prlimit64, "prlimit64"},
+    {SYS_setrlimit, "setrlimit"},
+    {SYS_fcntl, "fcntl"},
+    {SYS_seccomp, "seccomp"},
+    {SYS_rt_sigqueueinfo, "rt_sigqueueinfo"},
+    {SYS_rt_tgsigqueueinfo, "rt_tgsigqueueinfo"},
+    {SYS_pidfd_open, "pidfd_open"},
+    {SYS_pidfd_send_signal, "pidfd_send_signal"},
+    {SYS_process_vm_writev, "process_vm_writev"},
+    {SYS_execveat, "execveat"},
+    {SYS_ftruncate, "ftruncate"},
+    {SYS_fallocate, "fallocate"},
+    {SYS_unshare, "unshare"},
+    {SYS_mount, "mount"},
+    {SYS_bpf, "bpf"},
+    {SYS_userfaultfd, "userfaultfd"},
+    {SYS_perf_event_open, "perf_event_open"},
+    {SYS_futex, "futex"},
+    {SYS_timer_create, "timer_create"},
+    {SYS_setsid, "setsid"},
+    {SYS_pread64, "pread64"},
+    {SYS_readlinkat, "readlinkat"},
+    {SYS_io_uring_setup, "io_uring_setup"},
+    {SYS_sched_setscheduler, "sched_setscheduler"},
+    {SYS_setpriority, "setpriority"},
 #ifdef SYS_newfstatat
     {SYS_newfstatat, "newfstatat"},
 #endif

@@ -1,3 +1,5 @@
+/* exchange.c - one call from its first word to its last: the lock, what the process has to be told, its questions, the
+ * deadline over all of it, and what becomes of the process when it answers wrongly. */
 #include "isolate/exchange.h"
 
 #include <errno.h>
@@ -53,12 +55,13 @@ static cdz_status late(cdz_exchange *x)
 
 static cdz_out up_of(const cdz_isolate *isolate)
 {
-    return (cdz_out){.at = isolate->process.map + CDZ_ISOLATE_UP, .cap = CDZ_ISOLATE_TALK_BYTES};
+    return (cdz_out){.at = isolate->process.map + CDZ_ISOLATE_UP, .cap = CDZ_ISOLATE_UP_BYTES};
 }
 
 static void give_turn(cdz_isolate *isolate, const cdz_out *out)
 {
-    cdz_peer_head(&isolate->process)->up_bytes = (uint32_t)out->len;
+    atomic_store_explicit(&cdz_peer_head(&isolate->process)->up_bytes, (uint32_t)out->len,
+                          memory_order_relaxed);
     cdz_peer_give_turn(&isolate->process);
 }
 
@@ -86,6 +89,20 @@ static cdz_status take_done(cdz_exchange *x)
     return status == CDZ_OK ? CDZ_OK : unlock(x, status);
 }
 
+/* Answers one question and gives the turn away again. The answer is work of the host's: it counts in the call's time. */
+static cdz_status answer(cdz_exchange *x, uint32_t kind)
+{
+    cdz_out out = up_of(x->proxy->of);
+    if (cdz_now_s() >= x->until) return late(x);
+    if (++x->questions > CDZ_ASK_QUESTIONS) return lose(x, "asked questions without end");
+    cdz_put_u32(&out, CDZ_UP_ANSWER);
+    if (x->in.bad || !cdz_isolate_answer(x, kind, &out) || out.full)
+        return lose(x, "asked for what there is not");
+    if (cdz_now_s() >= x->until) return late(x);
+    give_turn(x->proxy->of, &out);
+    return CDZ_OK;
+}
+
 /* Waits for DONE, answering what is asked before it. */
 static cdz_status converse(cdz_exchange *x)
 {
@@ -94,15 +111,11 @@ static cdz_status converse(cdz_exchange *x)
         const cdz_peer_state state = cdz_peer_wait(&isolate->process, x->until);
         if (state == CDZ_PEER_ENDED) return ended(x);
         if (state == CDZ_PEER_LATE) return late(x);
-        if (!cdz_isolate_read(isolate, &x->in)) return lose(x, "gave no proper answer");
+        if (state == CDZ_PEER_FORGED || !cdz_isolate_read(isolate, &x->in))
+            return lose(x, "gave no proper answer");
         const uint32_t kind = cdz_take_u32(&x->in);
         if (kind == CDZ_DOWN_DONE) return take_done(x);
-        if (cdz_now_s() >= x->until) return late(x); /* questions without end */
-        cdz_out answer = up_of(isolate);
-        cdz_put_u32(&answer, CDZ_UP_ANSWER);
-        if (x->in.bad || !cdz_isolate_answer(x, kind, &answer) || answer.full)
-            return lose(x, "asked for what there is not");
-        give_turn(isolate, &answer);
+        CDZ_TRY(answer(x, kind));
     }
 }
 
@@ -112,9 +125,10 @@ cdz_status cdz_exchange_send(cdz_exchange *x)
         if (x->session) x->session->incarnation = 0; /* it was told only in part */
         return unlock(x, cdz_fail(x->step, CDZ_E_LIMIT,
                                   "%s has more to say than fits between two processes (%u MiB)",
-                                  x->call, CDZ_ISOLATE_TALK_BYTES >> 20));
+                                  x->call, CDZ_ISOLATE_UP_BYTES >> 20));
     }
     x->until = cdz_now_s() + (double)deadline_ms(x) * 1e-3;
+    x->questions = x->lines = 0;
     give_turn(x->proxy->of, &x->out);
     return converse(x);
 }

@@ -15,6 +15,7 @@ typedef struct cdz_session {
     } * told; /* (n_told) histories, by slot */
     uint32_t n_told;
     cdz_scores lent; /* rows that a drafter's filter is run on; id 0: none yet */
+    size_t kept;     /* bytes that answers left with the request */
     cdz_arena gave;  /* what the newest call gave: texts, tokens */
 } cdz_session;
 
@@ -27,6 +28,7 @@ typedef struct cdz_exchange {
     cdz_out out;          /* the call's message */
     cdz_in in;            /* what it gave, behind status and sentence */
     double until;
+    uint32_t questions, lines; /* asked and logged by this call so far */
 } cdz_exchange;
 
 /* Takes the lock and sees to it that there is a process, and that it knows the session. fresh: a new request. On failure
@@ -40,7 +42,7 @@ cdz_status cdz_exchange_send(cdz_exchange *x);
 cdz_status cdz_exchange_close(cdz_exchange *x, bool well);
 
 /* asks.c: answers a question of the process (x->in behind its first word) by what the host offers in this step. False:
- * it is no question, or asks for what there is not. */
+ * it is no question, or asks for what there is not or for too much (protocol.h). */
 bool cdz_isolate_answer(cdz_exchange *x, uint32_t kind, cdz_out *out);
 
 void cdz_session_free(cdz_session *session);

@@ -23,26 +23,26 @@ static inline void cdz_spin_pause(void)
 #endif
 }
 
-static inline bool cdz_turn_is(const _Atomic uint32_t *turn, uint32_t whose)
+static inline bool cdz_turn_is(const _Atomic uint32_t *turn, uint32_t which)
 {
-    return atomic_load_explicit(turn, memory_order_acquire) == whose;
+    return atomic_load_explicit(turn, memory_order_acquire) == which;
 }
 
-/* True when the turn has come; false after about `ms` milliseconds, or earlier for no reason. */
-static inline bool cdz_turn_wait(_Atomic uint32_t *turn, uint32_t whose, long ms)
+/* From the turn before: true when turn `which` has come; false after about `ms` milliseconds, or earlier for no reason. */
+static inline bool cdz_turn_wait(_Atomic uint32_t *turn, uint32_t which, long ms)
 {
     for (int i = 0; i < CDZ_SPINS; i++) {
-        if (cdz_turn_is(turn, whose)) return true;
+        if (cdz_turn_is(turn, which)) return true;
         cdz_spin_pause();
     }
     const struct timespec wait = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    (void)syscall(SYS_futex, turn, FUTEX_WAIT, 1 - whose, &wait, NULL, 0);
-    return cdz_turn_is(turn, whose);
+    (void)syscall(SYS_futex, turn, FUTEX_WAIT, which - 1, &wait, NULL, 0);
+    return cdz_turn_is(turn, which);
 }
 
-static inline void cdz_turn_give(_Atomic uint32_t *turn, uint32_t whose)
+static inline void cdz_turn_give(_Atomic uint32_t *turn, uint32_t which)
 {
-    atomic_store_explicit(turn, whose, memory_order_release);
+    atomic_store_explicit(turn, which, memory_order_release);
     (void)syscall(SYS_futex, turn, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 

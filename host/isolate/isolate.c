@@ -1,5 +1,6 @@
 /* isolate.c - opening a file in a process of its own, and keeping one there. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,8 +24,9 @@ static cdz_status no_memory(const cdz_isolate *isolate, cdz_error *err)
 
 bool cdz_isolate_read(cdz_isolate *isolate, cdz_in *out)
 {
-    const size_t len = *(volatile uint32_t *)&cdz_peer_head(&isolate->process)->down_bytes;
-    if (len > CDZ_ISOLATE_TALK_BYTES) return false;
+    const size_t len =
+        atomic_load_explicit(&cdz_peer_head(&isolate->process)->down_bytes, memory_order_relaxed);
+    if (len > CDZ_ISOLATE_DOWN_BYTES) return false;
     if (len > isolate->reply_cap) {
         unsigned char *more = realloc(isolate->reply, len);
         if (!more) return false;
@@ -71,10 +73,13 @@ static cdz_status refused(cdz_in *in, const cdz_isolate *isolate, cdz_error *err
     return st;
 }
 
-static cdz_status hear_hello(cdz_isolate *isolate, cdz_in *in, cdz_error *err)
+/* A message of a process that is starting, and its first word. */
+static cdz_status hear(cdz_isolate *isolate, cdz_in *in, uint32_t *kind, cdz_error *err)
 {
     const cdz_peer_state state = cdz_peer_wait(&isolate->process, cdz_now_s() + OPEN_SECONDS);
     char fate[128];
+    *in = (cdz_in){.bad = true};
+    *kind = 0;
     if (state == CDZ_PEER_LATE)
         return cdz_err(err, CDZ_E_PLUGIN, "%s: opening it took longer than %d s", isolate->path,
                        (int)OPEN_SECONDS);
@@ -83,15 +88,32 @@ static cdz_status hear_hello(cdz_isolate *isolate, cdz_in *in, cdz_error *err)
         return cdz_err(err, CDZ_E_PLUGIN, "%s: its process %s when it was opened", isolate->path,
                        fate);
     }
-    if (!cdz_isolate_read(isolate, in)) return no_memory(isolate, err);
-    const uint32_t kind = cdz_take_u32(in);
+    if (state == CDZ_PEER_FORGED || !cdz_isolate_read(isolate, in)) return CDZ_OK; /* kind 0 */
+    *kind = cdz_take_u32(in);
+    return CDZ_OK;
+}
+
+cdz_status cdz_isolate_hear_ready(cdz_isolate *isolate, cdz_error *err)
+{
+    cdz_in in;
+    uint32_t kind;
+    CDZ_TRY(hear(isolate, &in, &kind, err));
+    const uint32_t version = cdz_take_u32(&in), guards = cdz_take_u32(&in);
+    if (kind != CDZ_DOWN_READY || in.bad || version != CDZ_ISOLATE_VERSION)
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: %s is of another build of cadenza", isolate->path,
+                       isolate->worker);
+    isolate->guards = guards & CDZ_GUARDS_ALL;
+    atomic_store_explicit(&cdz_peer_head(&isolate->process)->up_bytes, 0, memory_order_relaxed);
+    return CDZ_OK;
+}
+
+static cdz_status hear_hello(cdz_isolate *isolate, cdz_in *in, cdz_error *err)
+{
+    uint32_t kind;
+    CDZ_TRY(hear(isolate, in, &kind, err));
     if (kind == CDZ_DOWN_REFUSED) return refused(in, isolate, err);
-    if (kind == CDZ_DOWN_HELLO && cdz_take_u32(in) == CDZ_ISOLATE_VERSION && !in->bad)
-        return CDZ_OK;
-    return cdz_err(err, CDZ_E_PLUGIN,
-                   "%s: %s is of another build of cadenza, or the plugin spoke "
-                   "in its place",
-                   isolate->path, isolate->worker);
+    if (kind == CDZ_DOWN_HELLO && !in->bad) return CDZ_OK;
+    return cdz_err(err, CDZ_E_PLUGIN, "%s: its process does not say what it is", isolate->path);
 }
 
 /* The first process says what the file is; later ones have to say the same. */
@@ -116,18 +138,20 @@ static cdz_status start(cdz_isolate *isolate, cdz_error *err)
     cdz_peer_stop(&isolate->process);
     isolate->incarnation++;
     CDZ_TRY(cdz_peer_start(isolate->worker, isolate->plugin_fd, &isolate->process, err));
-    cdz_status st = hear_hello(isolate, &hello, err);
+    cdz_status st = cdz_isolate_hear_ready(isolate, err);
+    if (st == CDZ_OK) {
+        cdz_peer_give_turn(&isolate->process);
+        st = hear_hello(isolate, &hello, err);
+    }
     if (st == CDZ_OK) st = remember(isolate, &hello, err);
-    if (st == CDZ_OK)
-        isolate->guards = cdz_peer_head(&isolate->process)->guards;
-    else
-        cdz_isolate_crashed(isolate);
+    if (st != CDZ_OK) cdz_isolate_crashed(isolate);
     return st;
 }
 
 cdz_status cdz_isolate_ensure(cdz_isolate *isolate, bool fresh, cdz_error *err)
 {
-    if (isolate->process.pid > 0) return CDZ_OK;
+    if (isolate->process.pid > 0) /* requests begin again in the new one, as after a crash */
+        return cdz_peer_is_old(&isolate->process) ? start(isolate, err) : CDZ_OK;
     const double now = cdz_now_s();
     if (fresh && now < isolate->not_before)
         return cdz_err(err, CDZ_E_PLUGIN,
@@ -201,13 +225,34 @@ void cdz_isolate_close(cdz_isolate *isolate)
     free(isolate);
 }
 
-const char *cdz_isolate_guards(const cdz_isolate *isolate)
+/* --- what holds it in ------------------------------------------------------------------------------------------ */
+
+static void guards_text(uint32_t guards, char *out, size_t out_bytes)
 {
-    const uint32_t guards = isolate->guards;
-    switch (guards) {
-    case CDZ_GUARD_FILTER | CDZ_GUARD_FILES: return "system calls filtered, files closed to it";
-    case CDZ_GUARD_FILTER: return "system calls filtered";
-    case CDZ_GUARD_FILES: return "files closed to it";
-    default: return "limits only";
-    }
+    static const char *const names[] = {"system calls filtered", "files closed to it",
+                                        "signals kept in", "namespaces of its own"};
+    size_t n = 0;
+    snprintf(out, out_bytes, "limits only");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (guards & 1u << i && n < out_bytes)
+            n += (size_t)snprintf(out + n, out_bytes - n, "%s%s", n ? ", " : "", names[i]);
+}
+
+void cdz_isolate_guards(const cdz_isolate *isolate, char *out, size_t out_bytes)
+{
+    guards_text(isolate->guards, out, out_bytes);
+}
+
+/* A process without a file: it says what it could do before it looks for one. */
+cdz_status cdz_isolate_probe(const char *worker, char *out, size_t out_bytes, cdz_error *err)
+{
+    cdz_isolate *isolate = NULL;
+    cdz_status st = make("isolation", worker, &isolate, err);
+    if (st == CDZ_OK && (isolate->plugin_fd = cdz_native_copy("none", "", 0)) < 0)
+        st = cdz_err(err, CDZ_E_IO, "no memory file can be made: %s", strerror(errno));
+    if (st == CDZ_OK) st = cdz_peer_start(worker, isolate->plugin_fd, &isolate->process, err);
+    if (st == CDZ_OK) st = cdz_isolate_hear_ready(isolate, err);
+    if (st == CDZ_OK) guards_text(isolate->guards, out, out_bytes);
+    cdz_isolate_close(isolate);
+    return st;
 }

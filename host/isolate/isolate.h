@@ -18,8 +18,11 @@ cdz_status cdz_isolate_open(const char *path, const char *bytes, size_t len, con
                             cdz_error *err);
 void cdz_isolate_close(cdz_isolate *isolate); /* NULL is fine; ends the process */
 
-/* "system calls filtered, no files", or what of it the kernel allows; for people. */
-const char *cdz_isolate_guards(const cdz_isolate *isolate);
+/* What of it this kernel allows, for people: "system calls filtered, files closed to it, ...", or "limits only". */
+void cdz_isolate_guards(const cdz_isolate *isolate, char *out, size_t out_bytes);
+/* The same without a plugin, from a process that is started for it. */
+cdz_status cdz_isolate_probe(const char *worker, char *out, size_t out_bytes, cdz_error *err);
+enum { CDZ_GUARDS_TEXT = 128 };
 
 /* The parameter that every isolated plugin has beside its own. */
 #define CDZ_DEADLINE_PARAM "deadline_ms"

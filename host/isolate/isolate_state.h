@@ -39,18 +39,22 @@ struct cdz_isolate {
     cdz_peer process;
     uint64_t incarnation; /* of the process; 0: none was started yet */
     uint64_t next_session;
-    _Atomic uint32_t guards; /* read without the lock, for people */
-    uint32_t crashes;        /* since a request last ended well */
-    double not_before;       /* a new request does not start the process earlier */
-    unsigned char *reply;    /* (reply_cap) the newest message of the process, copied */
+    uint32_t guards;      /* CDZ_GUARD_*, as the first process said before the file was opened */
+    bool told;            /* that some are missing */
+    uint32_t crashes;     /* since a request last ended well */
+    double not_before;    /* a new request does not start the process earlier */
+    unsigned char *reply; /* (reply_cap) the newest message of the process, copied */
     size_t reply_cap;
 };
+
+/* Waits for the first word of a process that was started, and notes what holds it in. */
+cdz_status cdz_isolate_hear_ready(cdz_isolate *isolate, cdz_error *err);
 
 /* A process that runs, started where there is none. fresh: for a new request, which after crashes has to wait. */
 cdz_status cdz_isolate_ensure(cdz_isolate *isolate, bool fresh, cdz_error *err);
 /* Ends it; what it did is the book's. */
 void cdz_isolate_crashed(cdz_isolate *isolate);
-/* Copies the newest message; false: it is longer than can be, or there is no memory. */
+/* Copies the newest message, once; false: it is longer than can be, or there is no memory. */
 bool cdz_isolate_read(cdz_isolate *isolate, cdz_in *out);
 
 /* Descriptors of what HELLO lists. hello: behind its version. */

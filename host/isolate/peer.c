@@ -1,3 +1,4 @@
+/* peer.c - a plugin's process from outside: what it is given, whose turn it is, how it ends. */
 #include "isolate/peer.h"
 
 #include <errno.h>
@@ -15,8 +16,9 @@
 #include "isolate/denied.h"
 #include "isolate/futex.h"
 
-/* Seconds of processor time it may use until it is asked for something again. */
-enum { CPU_SECONDS = 60, ALLOW_EVERY = 10 };
+/* Seconds of processor time it may use until it is asked for something again, and of one process in all (worker/confine.c
+ * sets both; the second cannot be raised from here, so that a process is replaced before it comes near). */
+enum { CPU_SECONDS = CDZ_CPU_SECONDS, LIFE_SECONDS = CDZ_CPU_LIFE_SECONDS, ALLOW_EVERY = 10 };
 /* A process that dies wakes nobody: so often a waiting host looks whether it is there. */
 enum { LOOK_EVERY_MS = 5 };
 /* Descriptors that are handed down are first moved here, out of the way of the numbers they get. */
@@ -43,13 +45,15 @@ static posix_spawnattr_t *set_attributes(posix_spawnattr_t *attr)
     posix_spawnattr_setsigmask(attr, &none);
     posix_spawnattr_setsigdefault(attr, &all);
     posix_spawnattr_setpgroup(attr, 0); /* the terminal's interrupt is the host's */
+    /* No session of its own: schedulers that group by session make every call half as long again on a busy machine, and
+     * the terminal is out of reach without one (nothing is open, nothing can be opened, no ioctl). */
     posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
                                        POSIX_SPAWN_SETPGROUP);
     return attr;
 }
 
-/* 0, or an errno. No environment, nothing to read from or write to but the two descriptors. */
-static int spawn(const char *worker, int map_fd, int plugin_fd, pid_t *pid)
+/* 0, or an errno. No environment, nothing to read from or write to but the given descriptors, which become 3, 4, 5. */
+static int spawn(const char *worker, const int fds[3], pid_t *pid)
 {
     char name[] = "cadenza-worker", *const argv[] = {name, NULL}, *const nothing[] = {NULL};
     posix_spawn_file_actions_t files;
@@ -62,8 +66,8 @@ static int spawn(const char *worker, int map_fd, int plugin_fd, pid_t *pid)
     int bad = 0;
     for (int fd = 0; fd < 3; fd++)
         bad |= posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
-    bad |= posix_spawn_file_actions_adddup2(&files, map_fd, CDZ_ISOLATE_MAP_FD);
-    bad |= posix_spawn_file_actions_adddup2(&files, plugin_fd, CDZ_ISOLATE_PLUGIN_FD);
+    for (int i = 0; i < 3; i++)
+        bad |= posix_spawn_file_actions_adddup2(&files, fds[i], CDZ_ISOLATE_MAP_FD + i);
     if (!bad) bad = posix_spawn(pid, worker, &files, set_attributes(&attr), argv, nothing);
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&attr);
@@ -90,29 +94,45 @@ static void unmap_shared(cdz_peer *p)
     p->map = NULL;
 }
 
+/* 0, or an errno. The descriptors are first moved out of the way of the numbers they get. */
+static int spawn_with(const char *worker, int map_fd, int plugin_fd, int life_fd, pid_t *pid)
+{
+    const int given[3] = {map_fd, plugin_fd, life_fd};
+    int high[3], bad = 0;
+    for (int i = 0; i < 3; i++) {
+        high[i] = fcntl(given[i], F_DUPFD_CLOEXEC, FD_ABOVE);
+        if (high[i] < 0 && !bad) bad = errno;
+    }
+    if (!bad) bad = spawn(worker, high, pid);
+    for (int i = 0; i < 3; i++)
+        if (high[i] >= 0) close(high[i]);
+    return bad;
+}
+
 static cdz_status start(const char *worker, int map_fd, int plugin_fd, cdz_peer *out, cdz_error *err)
 {
+    int life[2];
     out->map = map_shared(map_fd);
     if (!out->map)
         return cdz_err(err, CDZ_E_NOMEM, "no memory to share with a plugin's process: %s",
                        strerror(errno));
-    cdz_peer_head(out)->host = getpid();
-    atomic_store(&cdz_peer_head(out)->turn, CDZ_TURN_PROCESS);
-    const int map_high = fcntl(map_fd, F_DUPFD_CLOEXEC, FD_ABOVE);
-    const int plugin_high = fcntl(plugin_fd, F_DUPFD_CLOEXEC, FD_ABOVE);
-    const int bad =
-        map_high < 0 || plugin_high < 0 ? errno : spawn(worker, map_high, plugin_high, &out->pid);
-    if (map_high >= 0) close(map_high);
-    if (plugin_high >= 0) close(plugin_high);
+    out->turn = CDZ_TURN_FIRST;
+    atomic_store(&cdz_peer_head(out)->turn, CDZ_TURN_FIRST);
+    int bad = pipe2(life, O_CLOEXEC | O_NONBLOCK) == 0 ? 0 : errno;
+    if (!bad) {
+        bad = spawn_with(worker, map_fd, plugin_fd, life[0], &out->pid);
+        close(life[0]);
+        out->life_fd = life[1];
+    }
     if (bad == 0) return CDZ_OK;
-    unmap_shared(out);
     out->pid = 0;
+    cdz_peer_stop(out);
     return cdz_err(err, CDZ_E_IO, "%s: cannot be started: %s", worker, strerror(bad));
 }
 
 cdz_status cdz_peer_start(const char *worker, int plugin_fd, cdz_peer *out, cdz_error *err)
 {
-    *out = (cdz_peer){.allowed_at = cdz_now_s()};
+    *out = (cdz_peer){.allowed_at = cdz_now_s(), .life_fd = -1};
     const int fd = shared_memory();
     if (fd < 0)
         return cdz_err(err, CDZ_E_NOMEM, "no memory to share with a plugin's process: %s",
@@ -144,12 +164,15 @@ void cdz_peer_stop(cdz_peer *p)
         kill(p->pid, SIGKILL);
         has_ended(p, 0);
     }
+    if (p->map && p->life_fd >= 0) close(p->life_fd); /* a zeroed one has none */
+    p->life_fd = -1;
     unmap_shared(p);
 }
 
 void cdz_peer_fate(const cdz_peer *p, char *out, size_t out_bytes)
 {
-    const uint32_t denied = p->map ? cdz_peer_head(p)->denied : 0;
+    const uint32_t denied =
+        p->map ? atomic_load_explicit(&cdz_peer_head(p)->denied, memory_order_relaxed) : 0;
     char name[32];
     if (denied && p->ended_by == 0 && p->exit_code == CDZ_DENIED_EXIT) {
         cdz_denied_name(denied - 1, name, sizeof name);
@@ -181,23 +204,37 @@ static void allow_more(cdz_peer *p)
     if (now < p->allowed_at + ALLOW_EVERY) return;
     p->allowed_at = now;
     if (clock_getcpuclockid(p->pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return;
-    const struct rlimit limit = {(rlim_t)used.tv_sec + CPU_SECONDS, RLIM_INFINITY};
+    p->used_s = (double)used.tv_sec;
+    const rlim_t more = (rlim_t)used.tv_sec + CPU_SECONDS;
+    const struct rlimit limit = {more < LIFE_SECONDS ? more : LIFE_SECONDS, LIFE_SECONDS};
     (void)prlimit(p->pid, RLIMIT_CPU, &limit, NULL);
+}
+
+bool cdz_peer_is_old(const cdz_peer *p)
+{
+    return p->used_s > LIFE_SECONDS - 2 * CPU_SECONDS;
 }
 
 void cdz_peer_give_turn(cdz_peer *p)
 {
     if (p->pid > 0) allow_more(p);
-    cdz_turn_give(&cdz_peer_head(p)->turn, CDZ_TURN_PROCESS);
+    cdz_turn_give(&cdz_peer_head(p)->turn, ++p->turn);
 }
 
 cdz_peer_state cdz_peer_wait(cdz_peer *p, double until)
 {
     _Atomic uint32_t *turn = &cdz_peer_head(p)->turn;
-    while (!cdz_turn_wait(turn, CDZ_TURN_HOST, LOOK_EVERY_MS)) {
-        if (p->pid <= 0 || has_ended(p, WNOHANG))
-            return cdz_turn_is(turn, CDZ_TURN_HOST) ? CDZ_PEER_ANSWERED : CDZ_PEER_ENDED;
+    const uint32_t ours = p->turn + 1;
+    while (!cdz_turn_wait(turn, ours, LOOK_EVERY_MS)) {
+        const uint32_t is = atomic_load_explicit(turn, memory_order_acquire);
+        if (is == ours) break;
+        if (is != p->turn) return CDZ_PEER_FORGED;
+        if (p->pid <= 0 || has_ended(p, WNOHANG)) {
+            if (cdz_turn_is(turn, ours)) break;
+            return CDZ_PEER_ENDED;
+        }
         if (cdz_now_s() >= until) return CDZ_PEER_LATE;
     }
+    p->turn = ours;
     return CDZ_PEER_ANSWERED;
 }

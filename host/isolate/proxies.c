@@ -61,6 +61,21 @@ static bool idle(const cdz_step *step)
     return cdz_exchange_close(&x, !x.in.bad) == CDZ_OK && answer;
 }
 
+/* Once a file: what its process may do more than documented, because this kernel knows no better. */
+static void tell_missing(const cdz_step *step)
+{
+    cdz_isolate *isolate = proxy_of(step)->of;
+    const uint32_t needed = CDZ_GUARD_FILTER | CDZ_GUARD_FILES;
+    if ((isolate->guards & needed) == needed || isolate->told) return;
+    isolate->told = true;
+    cdz_log(step, CDZ_LOG_WARNING,
+            "isolation = process holds less than it should: this kernel offers %s",
+            isolate->guards & CDZ_GUARD_FILTER  ? "no way to close files (Landlock)"
+            : isolate->guards & CDZ_GUARD_FILES ? "no filter of system calls (seccomp)"
+                                                : "neither a filter of system calls (seccomp) nor a "
+                                                  "way to close files (Landlock)");
+}
+
 static cdz_status begin_with(cdz_decoder *dec, const cdz_step *step, void **shared)
 {
     cdz_session *session = calloc(1, sizeof *session);
@@ -69,7 +84,10 @@ static cdz_status begin_with(cdz_decoder *dec, const cdz_step *step, void **shar
     x.session = session;
     x.dec = dec;
     cdz_status status = cdz_exchange_open(&x, CDZ_UP_BEGIN, true);
-    if (status == CDZ_OK) status = cdz_exchange_close(&x, true);
+    if (status == CDZ_OK) {
+        tell_missing(step);
+        status = cdz_exchange_close(&x, true);
+    }
     if (status == CDZ_OK)
         *shared = session;
     else
@@ -173,7 +191,7 @@ static cdz_status propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *dra
     CDZ_TRY(cdz_exchange_send(&x));
     cdz_arena_reset(&x.session->gave);
     draft->tokens = cdz_take_ids(&x.in, &x.session->gave);
-    return cdz_exchange_close(&x, !x.in.bad);
+    return cdz_exchange_close(&x, !x.in.bad && draft->tokens.len <= CDZ_ASK_DRAFT);
 }
 
 static cdz_status judged(cdz_decoder *dec, const cdz_step *step, uint32_t row, uint32_t n_proposed,

@@ -1,3 +1,5 @@
+/* values.c - values, parameter structs and requests as bytes, field by field: no address and no padding of a struct goes
+ * over, in either direction. */
 #include "isolate/values.h"
 
 #include <string.h>
@@ -270,18 +272,36 @@ void cdz_take_params(cdz_in *in, const cdz_param_table *table, cdz_arena *arena,
     }
 }
 
+/* The facts that are plain numbers, one way and the other. */
 void cdz_put_request(cdz_out *out, const cdz_request_info *request)
 {
-    cdz_put(out, request, sizeof *request); /* pointers mean nothing over there and are replaced */
+    const uint32_t words[] = {request->n_prompts,     request->n_rows,       request->prompt_len,
+                              request->n_vocab,       request->max_length,   request->min_length,
+                              request->context,       request->num_beams,    request->do_sample,
+                              (uint32_t)request->pad, (uint32_t)request->bos};
+    cdz_put(out, words, sizeof words);
+    cdz_put_u64(out, request->seed);
+    cdz_put_real(out, request->start_s);
     cdz_put_ids(out, request->eos);
     for (uint32_t i = 0; i < request->n_prompts; i++) cdz_put_ids(out, request->prompts[i]);
 }
 
 void cdz_take_request(cdz_in *in, cdz_arena *arena, cdz_request_info *request)
 {
-    const void *at = cdz_take(in, sizeof *request);
-    if (!at) return;
-    memcpy(request, at, sizeof *request);
+    *request = (cdz_request_info){.size = sizeof *request};
+    request->n_prompts = cdz_take_u32(in);
+    request->n_rows = cdz_take_u32(in);
+    request->prompt_len = cdz_take_u32(in);
+    request->n_vocab = cdz_take_u32(in);
+    request->max_length = cdz_take_u32(in);
+    request->min_length = cdz_take_u32(in);
+    request->context = cdz_take_u32(in);
+    request->num_beams = cdz_take_u32(in);
+    request->do_sample = cdz_take_u32(in) != 0;
+    request->pad = (int32_t)cdz_take_u32(in);
+    request->bos = (int32_t)cdz_take_u32(in);
+    request->seed = cdz_take_u64(in);
+    request->start_s = cdz_take_real(in);
     request->eos = cdz_take_ids(in, arena);
     cdz_ids *prompts = room(in, arena, request->n_prompts, sizeof *prompts);
     for (uint32_t i = 0; prompts && i < request->n_prompts; i++)

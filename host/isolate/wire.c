@@ -1,3 +1,4 @@
+/* wire.c - putting and taking, each with its length checked. */
 #include "isolate/wire.h"
 
 #include <string.h>

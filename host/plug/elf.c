@@ -100,7 +100,7 @@ static const char *string_at(const object *o, uint64_t address)
     return NULL;
 }
 
-static cdz_status check_needed(object *o, const ElfW(Phdr) * dynamic)
+static cdz_status each_needed(object *o, const ElfW(Phdr) * dynamic, cdz_elf_visit visit, void *user)
 {
     const size_t n = dynamic->p_filesz / sizeof(ElfW(Dyn));
     const char *at = o->bytes + dynamic->p_offset;
@@ -118,11 +118,25 @@ static cdz_status check_needed(object *o, const ElfW(Phdr) * dynamic)
         if (!name)
             return cdz_err(o->err, CDZ_E_PLUGIN,
                            "%s: damaged: a library it needs has no readable name", o->path);
-        if (strchr(name, '/') && name[0] != '/')
-            return cdz_err(o->err, CDZ_E_DENIED,
-                           "%s: needs the library '%s' by a relative path, which would depend on "
-                           "the current directory; link it by name",
-                           o->path, name);
+        CDZ_TRY(visit(user, name, o->err));
+    }
+    return CDZ_OK;
+}
+
+static cdz_status refuse_relative(void *path, const char *name, cdz_error *err)
+{
+    if (!strchr(name, '/') || name[0] == '/') return CDZ_OK;
+    return cdz_err(err, CDZ_E_DENIED,
+                   "%s: needs the library '%s' by a relative path, which would depend on "
+                   "the current directory; link it by name",
+                   *(const char *const *)path, name);
+}
+
+static cdz_status each_dynamic(object *o, cdz_elf_visit visit, void *user)
+{
+    for (unsigned i = 0; i < o->header.e_phnum; i++) {
+        const ElfW(Phdr) ph = segment(o, i);
+        if (ph.p_type == PT_DYNAMIC) CDZ_TRY(each_needed(o, &ph, visit, user));
     }
     return CDZ_OK;
 }
@@ -134,9 +148,15 @@ cdz_status cdz_elf_check(const char *path, const char *bytes, size_t len, cdz_el
     *out = (cdz_elf_layout){0};
     CDZ_TRY(check_header(&o));
     CDZ_TRY(check_segments(&o, out));
-    for (unsigned i = 0; i < o.header.e_phnum; i++) {
-        const ElfW(Phdr) ph = segment(&o, i);
-        if (ph.p_type == PT_DYNAMIC) CDZ_TRY(check_needed(&o, &ph));
-    }
-    return CDZ_OK;
+    return each_dynamic(&o, refuse_relative, &o.path);
+}
+
+cdz_status cdz_elf_each_needed(const char *path, const char *bytes, size_t len, cdz_elf_visit visit,
+                               void *user, cdz_error *err)
+{
+    object o = {.path = path, .bytes = bytes, .len = len, .err = err};
+    cdz_elf_layout layout = {0};
+    CDZ_TRY(check_header(&o));
+    CDZ_TRY(check_segments(&o, &layout));
+    return each_dynamic(&o, visit, user);
 }

@@ -21,4 +21,9 @@ typedef struct cdz_elf_layout {
 cdz_status cdz_elf_check(const char *path, const char *bytes, size_t len, cdz_elf_layout *out,
                          cdz_error *err);
 
+/* Calls visit with each library that a file checked before needs, until it gives an error. */
+typedef cdz_status (*cdz_elf_visit)(void *user, const char *name, cdz_error *err);
+cdz_status cdz_elf_each_needed(const char *path, const char *bytes, size_t len, cdz_elf_visit visit,
+                               void *user, cdz_error *err);
+
 #endif

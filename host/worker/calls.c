@@ -332,7 +332,7 @@ void cdz_worker_call(cdz_worker *w, cdz_in *in, cdz_out *out)
     const uint32_t kind = cdz_take_u32(in);
     call c = {.w = w, .in = in, .status = CDZ_E_INTERNAL, .name = name_of(kind)};
     cdz_out gives = {.at = w->map + CDZ_ISOLATE_DOWN + CDZ_ERROR_TEXT + 64,
-                     .cap = CDZ_ISOLATE_TALK_BYTES - CDZ_ERROR_TEXT - 64};
+                     .cap = CDZ_ISOLATE_DOWN_BYTES - CDZ_ERROR_TEXT - 64};
     if (c.name && kind != CDZ_UP_ANSWER) {
         if (kind == CDZ_UP_CREATE || kind == CDZ_UP_IDLE || kind == CDZ_UP_BEGIN)
             call_alone(&c, kind, &gives);

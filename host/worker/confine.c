@@ -1,29 +1,25 @@
-/* confine.c - what holds a plugin's process in, beside having nothing open and no environment.
+/* confine.c - what holds a plugin's process in before anything of the plugin is mapped.
  *
- * Limits: memory, processor time, no core, no file that grows, no process. Files (Landlock): while the plugin is opened,
- * reading of libraries; afterwards nothing. System calls (seccomp, a list of what is allowed): while it is opened, what
- * the dynamic loader needs; afterwards memory, time and waiting. No network, no process, no signal to others at any time.
- * Each is asked of the kernel and left out where it knows nothing of it; head->guards says what came of it.
- *
- * A refused call ends the process, its number left in head->denied for the host's sentence. */
+ * Nothing is open but the plugin's bytes, /dev/null and a pipe that nobody writes to, there is no environment and no
+ * terminal, no privilege, no right to be looked into. Limits: memory, processor time, no core, no file that grows, no
+ * process, no new descriptor. Namespaces: users, IPC and names of its own. Files and signals (Landlock): while
+ * the system's libraries that the plugin needs are opened, reading of these; afterwards nothing, and no signal to others.
+ * System calls: filter.c. Each is asked of the kernel and left out where it knows nothing of it; the bits that come back
+ * say what it knew, and go to the host before the plugin can say anything. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
+#include <linux/capability.h>
 #include <linux/landlock.h>
-#include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "base/sanitized.h"
-#include "isolate/denied.h"
 #include "worker/worker.h"
 
 #if CDZ_SANITIZED
@@ -41,16 +37,47 @@ const char *__tsan_default_options(void)
 }
 #endif
 
-#if defined(__x86_64__)
-#define ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCH AUDIT_ARCH_AARCH64
-#endif
-
-enum { CPU_SECONDS = 60, OPEN_FILES = 64 };
 #define MEMORY_BYTES ((rlim_t)4 << 30) /* of addresses; the mapping takes one of them */
+enum { OPEN_FILES = 64, MOST_FILES = 1 << 16 };
 
-/* --- limits ------------------------------------------------------------------------------------------------------- */
+/* --- what it inherits ----------------------------------------------------------------------------------------------- */
+
+/* Kernels before 5.9 close one at a time. */
+static void close_others(void)
+{
+    const int first = CDZ_ISOLATE_LIFE_FD + 1;
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, first, ~0U, 0) == 0) return;
+#endif
+    for (int fd = first; fd < MOST_FILES; fd++) close(fd);
+}
+
+/* The pipe's other end is the host's: when it is gone, this process is killed, whatever the plugin does. (The signal that
+ * prctl offers comes when the thread that started this process ends, which need not be the host's end.) */
+static void die_with_host(void)
+{
+    char byte;
+    const int fd = CDZ_ISOLATE_LIFE_FD;
+    if (fcntl(fd, F_SETOWN, getpid()) != 0 || fcntl(fd, F_SETSIG, SIGKILL) != 0 ||
+        fcntl(fd, F_SETFL, O_RDONLY | O_NONBLOCK | O_ASYNC) != 0)
+        return;                            /* then wait_for_turn finds out */
+    if (read(fd, &byte, 1) == 0) _exit(0); /* it went before */
+}
+
+static void drop_privileges(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    const struct __user_cap_data_struct none[2] = {{0}};
+    (void)syscall(SYS_capset, &header, none);
+}
+
+/* A network of its own takes the kernel milliseconds to make and to clear away, and no call that knows of networks is on
+ * the list: it is for kernels without one. */
+static bool own_spaces(void)
+{
+    const int spaces = CLONE_NEWUSER | CLONE_NEWIPC | CLONE_NEWUTS;
+    return unshare(cdz_filter_known() ? spaces : spaces | CLONE_NEWNET) == 0;
+}
 
 static void limit(int what, rlim_t soft, rlim_t hard)
 {
@@ -58,31 +85,46 @@ static void limit(int what, rlim_t soft, rlim_t hard)
     (void)setrlimit((__rlimit_resource_t)what, &l);
 }
 
-void cdz_confine_limits(void)
+static void set_limits(void)
 {
-    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-#ifdef SYS_close_range
-    (void)syscall(SYS_close_range, CDZ_ISOLATE_PLUGIN_FD + 1, ~0U, 0);
-#endif
 #if !CDZ_SANITIZED /* their shadow memory takes terabytes of addresses */
     limit(RLIMIT_AS, MEMORY_BYTES, MEMORY_BYTES);
 #endif
-    limit(RLIMIT_CPU, CPU_SECONDS, RLIM_INFINITY); /* the host moves the soft one on */
+    limit(RLIMIT_CPU, CDZ_CPU_SECONDS, CDZ_CPU_LIFE_SECONDS); /* the host moves the soft one on */
     limit(RLIMIT_CORE, 0, 0);
     limit(RLIMIT_FSIZE, 0, 0);
     limit(RLIMIT_NPROC, 0, 0);
     limit(RLIMIT_NOFILE, OPEN_FILES, OPEN_FILES);
+    limit(RLIMIT_MSGQUEUE, 0, 0);
+    limit(RLIMIT_MEMLOCK, 0, 0);
+    limit(RLIMIT_SIGPENDING, OPEN_FILES, OPEN_FILES);
 }
 
-/* --- files: Landlock ------------------------------------------------------------------------------------------------ */
+/* --- files and signals: Landlock -------------------------------------------------------------------------------------- */
 
-/* Everything the first version of Landlock knows. */
-#define ALL_ACCESS                                                                                 \
-    (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE |   \
-     LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_REMOVE_DIR |                                 \
-     LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR | \
-     LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |   \
-     LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM)
+/* As the newest version known here has it; <linux/landlock.h> may be older. */
+typedef struct ruleset {
+    __u64 files, network, scoped;
+} ruleset;
+
+/* Rights by version of Landlock: 1 has 13 of files, 2, 3 and 5 one more each, 4 has 2 of TCP, 6 keeps abstract sockets and
+ * signals in. */
+static ruleset everything(long version)
+{
+    ruleset r = {.files = (1u << 13) - 1};
+    if (version >= 2) r.files |= 1u << 13;
+    if (version >= 3) r.files |= 1u << 14;
+    if (version >= 4) r.network = 3;
+    if (version >= 5) r.files |= 1u << 15;
+    if (version >= 6) r.scoped = 3;
+    return r;
+}
+
+static size_t ruleset_bytes(long version)
+{
+    if (version >= 6) return sizeof(ruleset);
+    return version >= 4 ? offsetof(ruleset, scoped) : offsetof(ruleset, network);
+}
 
 static void allow_reading(int rules, const char *path, __u64 access)
 {
@@ -93,225 +135,54 @@ static void allow_reading(int rules, const char *path, __u64 access)
     close(fd);
 }
 
-/* Where the plugin's libraries may lie. The plugin itself is a memory file, which Landlock does not look at. */
-static bool restrict_files(bool libraries)
+/* Where the libraries that a plugin needs may lie. The plugin itself is a memory file that is open already. */
+static void allow_libraries(int rules)
 {
     static const char *const folders[] = {"/lib", "/lib64", "/usr/lib", "/usr/lib64",
                                           "/usr/local/lib"};
-    const struct landlock_ruleset_attr attr = {.handled_access_fs = ALL_ACCESS};
-    const long rules = syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
-    if (rules < 0) return false;
-    for (size_t i = 0; libraries && i < sizeof folders / sizeof folders[0]; i++)
-        allow_reading((int)rules, folders[i],
-                      LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR);
-    if (libraries) {
-        allow_reading((int)rules, "/etc/ld.so.cache", LANDLOCK_ACCESS_FS_READ_FILE);
-        allow_reading((int)rules, "/proc/self", LANDLOCK_ACCESS_FS_READ_FILE);
-    }
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        allow_reading(rules, folders[i], LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR);
+    allow_reading(rules, "/etc/ld.so.cache", LANDLOCK_ACCESS_FS_READ_FILE);
+}
+
+/* The guards that came of it. */
+static uint32_t restrict_files(bool libraries)
+{
+    const long version =
+        syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    if (version < 1) return 0;
+    const ruleset all = everything(version);
+    const long rules = syscall(SYS_landlock_create_ruleset, &all, ruleset_bytes(version), 0);
+    if (rules < 0) return 0;
+    if (libraries) allow_libraries((int)rules);
     const bool done = syscall(SYS_landlock_restrict_self, (int)rules, 0) == 0;
     close((int)rules);
-    return done;
+    if (!done) return 0;
+    return version >= 6 ? CDZ_GUARD_FILES | CDZ_GUARD_SIGNALS : CDZ_GUARD_FILES;
 }
-
-/* --- system calls: seccomp -------------------------------------------------------------------------------------------- */
-
-#ifdef ARCH
-
-static cdz_isolate_head *told; /* for the handler below, which is given nothing else */
-
-/* The call was not made, whoever hears of it; from the second filter on this cannot be replaced (rt_sigaction). */
-static void refuse(int signal, siginfo_t *info, void *context)
-{
-    (void)signal, (void)context;
-    if (told) told->denied = 1 + (uint32_t)info->si_syscall;
-    _exit(CDZ_DENIED_EXIT);
-}
-
-static const int always[] = {
-    SYS_futex,        SYS_getppid,         SYS_exit_group,    SYS_exit,
-    SYS_rt_sigreturn, SYS_rt_sigprocmask,  SYS_munmap,        SYS_mremap,
-    SYS_brk,          SYS_madvise,         SYS_clock_gettime, SYS_gettimeofday,
-    SYS_sched_yield,  SYS_getpid,          SYS_gettid,        SYS_restart_syscall,
-    SYS_close,
-#ifdef SYS_time
-    SYS_time,
-#endif
-#ifdef SYS_rseq
-    SYS_rseq,
-#endif
-#if CDZ_SANITIZED
-    SYS_sigaltstack,  SYS_write,           SYS_readlink,      SYS_prctl,
-    SYS_getrlimit,    SYS_clock_nanosleep, SYS_nanosleep,     SYS_sched_getaffinity,
-#endif
-};
-
-/* What the dynamic loader and the narrowing itself need besides. */
-static const int opening[] = {
-    SYS_openat,
-    SYS_read,
-    SYS_pread64,
-    SYS_fstat,
-    SYS_lseek,
-    SYS_prctl,
-    SYS_seccomp,
-    SYS_landlock_create_ruleset,
-    SYS_landlock_add_rule,
-    SYS_landlock_restrict_self,
-    SYS_setrlimit,
-    SYS_getrandom,
-    SYS_rt_sigaction,
-    SYS_readlinkat,
-    SYS_faccessat,
-    SYS_getcwd,
-    SYS_fcntl,
-    SYS_prlimit64,
-#ifdef SYS_newfstatat
-    SYS_newfstatat,
-#endif
-#ifdef SYS_open
-    SYS_open,
-    SYS_stat,
-    SYS_lstat,
-    SYS_access,
-    SYS_readlink,
-#endif
-#ifdef SYS_arch_prctl
-    SYS_arch_prctl,
-#endif
-};
-
-enum { MOST_LINES = 256 };
-
-typedef struct program {
-    struct sock_filter line[MOST_LINES];
-    unsigned short n;
-} program;
-
-static void add(program *p, uint16_t code, uint8_t yes, uint8_t no, uint32_t k)
-{
-    if (p->n < MOST_LINES) p->line[p->n++] = (struct sock_filter){code, yes, no, k};
-}
-
-static void load(program *p, size_t offset)
-{
-    add(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)offset);
-}
-
-static void give(program *p, uint32_t verdict)
-{
-    add(p, BPF_RET | BPF_K, 0, 0, verdict);
-}
-
-static void allow(program *p, const int *calls, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        add(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, (uint32_t)calls[i]);
-        give(p, SECCOMP_RET_ALLOW);
-    }
-}
-
-/* A call whose i-th argument may have none of these bits (its upper half is not looked at: they are ints). */
-static void allow_without(program *p, int call, unsigned arg, uint32_t bits, uint32_t otherwise)
-{
-    const size_t low = offsetof(struct seccomp_data, args) + 8u * arg;
-    add(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 4, (uint32_t)call);
-    load(p, low);
-    add(p, BPF_JMP | BPF_JSET | BPF_K, 0, 1, bits);
-    give(p, otherwise);
-    give(p, SECCOMP_RET_ALLOW);
-    load(p, offsetof(struct seccomp_data, nr));
-}
-
-/* Writing to what stands for the terminal, which is /dev/null, does no harm and is so easily done. */
-static void allow_printing(program *p)
-{
-    static const int calls[] = {SYS_write, SYS_writev};
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        add(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 4, (uint32_t)calls[i]);
-        load(p, offsetof(struct seccomp_data, args));
-        add(p, BPF_JMP | BPF_JGE | BPF_K, 1, 0, 3);
-        give(p, SECCOMP_RET_ALLOW);
-        give(p, SECCOMP_RET_TRAP);
-        load(p, offsetof(struct seccomp_data, nr));
-    }
-}
-
-/* abort() sends itself a signal; to anybody else none goes. */
-static void allow_abort(program *p)
-{
-    add(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 4, SYS_tgkill);
-    load(p, offsetof(struct seccomp_data, args));
-    add(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, (uint32_t)getpid());
-    give(p, SECCOMP_RET_ALLOW);
-    give(p, SECCOMP_RET_TRAP);
-    load(p, offsetof(struct seccomp_data, nr));
-}
-
-static bool install(program *p)
-{
-    const struct sock_fprog filter = {.len = p->n, .filter = p->line};
-    return p->n < MOST_LINES && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0;
-}
-
-/* Little-endian machines only: the low half of an argument comes first. */
-static bool filter_calls(bool open)
-{
-    program p = {.n = 0};
-    load(&p, offsetof(struct seccomp_data, arch));
-    add(&p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCH);
-    give(&p, SECCOMP_RET_KILL_PROCESS);
-    load(&p, offsetof(struct seccomp_data, nr));
-    allow(&p, always, sizeof always / sizeof always[0]);
-    if (open) allow(&p, opening, sizeof opening / sizeof opening[0]);
-    const uint32_t code = open ? 0 : PROT_EXEC; /* no new code once the plugin is there */
-    allow_without(&p, SYS_mprotect, 2, code, SECCOMP_RET_TRAP);
-    allow_without(&p, SYS_mmap, 2, code, SECCOMP_RET_TRAP);
-    /* What a library may ask about the terminal before it writes there. */
-    allow_printing(&p);
-    allow_abort(&p);
-    add(&p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_ioctl);
-    give(&p, SECCOMP_RET_ERRNO | ENOTTY);
-    give(&p, SECCOMP_RET_TRAP);
-    return install(&p);
-}
-
-static bool hear_refusals(cdz_isolate_head *head)
-{
-    struct sigaction action = {.sa_flags = SA_SIGINFO};
-    told = head;
-    action.sa_sigaction = refuse;
-    return sigaction(SIGSYS, &action, NULL) == 0;
-}
-
-#else /* another machine: no filter is written for it */
-
-static bool filter_calls(bool open)
-{
-    (void)open;
-    return false;
-}
-
-static bool hear_refusals(cdz_isolate_head *head)
-{
-    (void)head;
-    return true;
-}
-
-#endif
 
 /* --- both --------------------------------------------------------------------------------------------------------------- */
 
-void cdz_confine_opening(cdz_isolate_head *head)
+uint32_t cdz_confine_start(cdz_isolate_head *head)
 {
-    (void)hear_refusals(head);
-    (void)restrict_files(true);
-    (void)filter_calls(true);
+    close_others();
+    (void)!chdir("/");
+    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    uint32_t guards = own_spaces() ? CDZ_GUARD_SPACES : 0;
+    drop_privileges();
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    die_with_host();
+    set_limits();
+    guards |= restrict_files(true);
+    if (cdz_filter_libraries(head)) guards |= CDZ_GUARD_FILTER;
+    return guards;
 }
 
-void cdz_confine_for_good(cdz_isolate_head *head)
+uint32_t cdz_confine_for_good(void)
 {
-    const bool files = restrict_files(false);
+    close_others(); /* what constructors of libraries opened */
+    uint32_t guards = CDZ_GUARD_SPACES | restrict_files(false);
     limit(RLIMIT_NOFILE, 0, 0);
-    const bool calls = filter_calls(false);
-    head->guards = (calls ? CDZ_GUARD_FILTER : 0) | (files ? CDZ_GUARD_FILES : 0);
+    if (cdz_filter_plugin()) guards |= CDZ_GUARD_FILTER;
+    return guards;
 }

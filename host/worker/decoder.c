@@ -137,14 +137,28 @@ static void copy_rows(cdz_scores *scores, uint32_t n, float *shared, bool out)
                V * sizeof(float));
 }
 
+/* What the host does for one question. */
+static cdz_status check_size(const cdz_worker_decoder *d, const cdz_ids *ids, uint32_t n,
+                             uint64_t bytes)
+{
+    uint64_t tokens = 0;
+    for (uint32_t i = 0; i < n; i++) tokens += ids[i].len;
+    if (bytes <= CDZ_ASK_FILTER_BYTES && tokens <= CDZ_ASK_FILTER_IDS) return CDZ_OK;
+    return cdz_fail(d->step, CDZ_E_LIMIT,
+                    "process_ids: %u rows with %llu tokens; at most %d MiB of rows and %d tokens go "
+                    "to the host at once (isolation = process)",
+                    n, (unsigned long long)tokens, CDZ_ASK_FILTER_BYTES >> 20, CDZ_ASK_FILTER_IDS);
+}
+
 static cdz_status process_ids(cdz_decoder *dec, uint32_t pipeline, const cdz_ids *ids,
                               const uint32_t *rows, uint32_t n, cdz_scores *scores)
 {
     const cdz_worker_decoder *d = decoder_of(dec);
     const uint64_t bytes = (uint64_t)n * scores->n_vocab * sizeof(float);
     if (pipeline != 0 || scores->n_vocab != d->step->request->n_vocab || n > scores->n_rows ||
-        bytes > CDZ_ISOLATE_ROWS_BYTES)
+        n == 0)
         return refuse(dec, "process_ids of other processors or rows than the request's");
+    CDZ_TRY(check_size(d, ids, n, bytes));
     float *shared = (float *)(void *)(d->worker->map + cdz_isolate_rows_at((size_t)bytes));
     copy_rows(scores, n, shared, true);
     cdz_out out = cdz_worker_down(d->worker);

@@ -1,4 +1,6 @@
-/* main.c - cadenza-worker: started by a host with a mapping and a plugin, which are descriptors 3 and 4. */
+/* main.c - cadenza-worker: started by a host with a mapping and a plugin, which are descriptors 3 and 4. Nothing of the
+ * plugin is mapped before the process is held in for good. */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,22 +21,22 @@ enum { MAX_FILE_BYTES = 256 << 20, LOOK_EVERY_MS = 1000 };
 
 cdz_out cdz_worker_down(cdz_worker *w)
 {
-    return (cdz_out){.at = w->map + CDZ_ISOLATE_DOWN, .cap = CDZ_ISOLATE_TALK_BYTES};
+    return (cdz_out){.at = w->map + CDZ_ISOLATE_DOWN, .cap = CDZ_ISOLATE_DOWN_BYTES};
 }
 
-/* A host that is gone gives no turn: then nobody needs this process. (The kernel's own signal comes when the thread that
- * started it ends, which need not be the host's end.) */
+/* A host that is gone gives no turn: then nobody needs this process. (Nearly always the kernel ends it before:
+ * die_with_host in confine.c.) */
 static void wait_for_turn(cdz_worker *w)
 {
-    const pid_t host = w->host;
-    while (!cdz_turn_wait(&w->head->turn, CDZ_TURN_PROCESS, LOOK_EVERY_MS))
-        if (getppid() != host) _exit(0);
+    while (!cdz_turn_wait(&w->head->turn, w->turn, LOOK_EVERY_MS))
+        if (getppid() != w->host) _exit(0);
 }
 
 cdz_in cdz_worker_turn(cdz_worker *w, const cdz_out *out)
 {
     w->head->down_bytes = out->full ? 0 : (uint32_t)out->len;
-    cdz_turn_give(&w->head->turn, CDZ_TURN_HOST);
+    cdz_turn_give(&w->head->turn, ++w->turn);
+    w->turn++;
     wait_for_turn(w);
     return (cdz_in){.at = w->map + CDZ_ISOLATE_UP, .len = w->head->up_bytes};
 }
@@ -53,7 +55,9 @@ static bool map_shared(cdz_worker *w)
         return false;
     w->map = at;
     w->head = (cdz_isolate_head *)(void *)at;
-    w->host = (pid_t)w->head->host;
+    w->host = getppid();
+    w->turn = CDZ_TURN_FIRST;
+    close(CDZ_ISOLATE_MAP_FD);
     return true;
 }
 
@@ -67,18 +71,44 @@ static cdz_status adopt(cdz_worker *w, const cdz_entry *entry, cdz_error *err)
     return CDZ_OK;
 }
 
-static cdz_status open_plugin(cdz_worker *w, cdz_error *err)
+/* A library of the system that the plugin needs. Found here it need not be looked for when the plugin is opened, which
+ * is when no file can be. */
+static cdz_status open_needed(void *user, const char *name, cdz_error *err)
+{
+    (void)user;
+    if (strchr(name, '/'))
+        return cdz_err(err, CDZ_E_DENIED,
+                       "needs the library '%s' by its path; in a process of its own it has the "
+                       "system's libraries, by their names",
+                       name);
+    if (dlopen(name, RTLD_NOW | RTLD_LOCAL)) return CDZ_OK;
+    const char *why = dlerror();
+    return cdz_err(err, CDZ_E_PLUGIN, "cannot be loaded: %s", why ? why : name);
+}
+
+/* What is read of the plugin before it is opened: these are bytes, nothing runs. */
+static cdz_status prepare(cdz_worker *w, cdz_error *err)
 {
     struct stat s;
-    cdz_entry entry;
+    cdz_elf_layout layout;
     if (fstat(CDZ_ISOLATE_PLUGIN_FD, &s) != 0 || s.st_size <= 0 || s.st_size > MAX_FILE_BYTES)
         return cdz_err(err, CDZ_E_IO, "its bytes did not arrive");
-    const size_t len = (size_t)s.st_size;
-    char *bytes = mmap(NULL, len, PROT_READ, MAP_PRIVATE, CDZ_ISOLATE_PLUGIN_FD, 0);
-    if (bytes == MAP_FAILED) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
-    const cdz_status st =
-        cdz_native_open_fd("the plugin", CDZ_ISOLATE_PLUGIN_FD, bytes, len, &w->native, err);
-    munmap(bytes, len);
+    w->n_bytes = (size_t)s.st_size;
+    w->bytes = mmap(NULL, w->n_bytes, PROT_READ, MAP_PRIVATE, CDZ_ISOLATE_PLUGIN_FD, 0);
+    if (w->bytes == MAP_FAILED) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    CDZ_TRY(cdz_elf_check("the plugin", w->bytes, w->n_bytes, &layout, err));
+    return cdz_elf_each_needed("the plugin", w->bytes, w->n_bytes, open_needed, NULL, err);
+}
+
+static cdz_status open_plugin(cdz_worker *w, cdz_error *err)
+{
+    cdz_entry entry;
+    (void)lseek(CDZ_ISOLATE_PLUGIN_FD, 0, SEEK_SET); /* the loader reads from where it stands */
+    cdz_filter_loading(true);
+    const cdz_status st = cdz_native_open_fd("the plugin", CDZ_ISOLATE_PLUGIN_FD, w->bytes,
+                                             w->n_bytes, &w->native, err);
+    cdz_filter_loading(false);
+    munmap(w->bytes, w->n_bytes);
     CDZ_TRY(st);
     CDZ_TRY(cdz_entry_check("the plugin", &w->native, &entry, err));
     return adopt(w, &entry, err);
@@ -146,7 +176,6 @@ static cdz_out hello(cdz_worker *w)
     uint32_t n = 0;
     for (uint32_t i = 0; i < w->n_plugins; i++) n += is_covered(&w->plugins[i]);
     cdz_put_u32(&out, CDZ_DOWN_HELLO);
-    cdz_put_u32(&out, CDZ_ISOLATE_VERSION);
     cdz_put_u32(&out, n);
     for (uint32_t i = 0; i < w->n_plugins; i++) {
         const cdz_plugin_base *base = &w->plugins[i].base;
@@ -175,23 +204,32 @@ static cdz_out refusal(cdz_worker *w, const cdz_error *err)
     return out;
 }
 
+static cdz_out ready(cdz_worker *w, uint32_t guards)
+{
+    cdz_out out = cdz_worker_down(w);
+    cdz_put_u32(&out, CDZ_DOWN_READY);
+    cdz_put_u32(&out, CDZ_ISOLATE_VERSION);
+    cdz_put_u32(&out, guards);
+    return out;
+}
+
 int main(void)
 {
     cdz_worker w = {0};
     cdz_error err = {0};
-    cdz_out out;
     if (!map_shared(&w)) {
         static const char alone[] = "cadenza-worker is started by cadenza, for plugins with "
                                     "isolation = process\n";
         (void)!write(STDERR_FILENO, alone, sizeof alone - 1);
         return 2;
     }
-    cdz_confine_limits();
-    cdz_confine_opening(w.head);
-    const cdz_status st = open_plugin(&w, &err);
-    close(CDZ_ISOLATE_MAP_FD);
+    uint32_t guards = cdz_confine_start(w.head);
+    cdz_status st = prepare(&w, &err);
+    guards &= cdz_confine_for_good();
+    cdz_out out = ready(&w, guards);
+    (void)cdz_worker_turn(&w, &out);
+    if (st == CDZ_OK) st = open_plugin(&w, &err);
     close(CDZ_ISOLATE_PLUGIN_FD);
-    cdz_confine_for_good(w.head);
     out = st == CDZ_OK ? hello(&w) : refusal(&w, &err);
     for (;;) {
         cdz_in in = cdz_worker_turn(&w, &out);

@@ -162,7 +162,11 @@ static cdz_string token_text(const cdz_step *step, int32_t id)
 static cdz_status encode(const cdz_step *step, const char *text, size_t len, bool special,
                          cdz_ids *ids)
 {
-    if (len > UINT32_MAX - 1) return fail(step, CDZ_E_LIMIT, "encode: a text of %zu bytes", len);
+    if (len > CDZ_ASK_TEXT_BYTES)
+        return fail(step, CDZ_E_LIMIT,
+                    "encode: a text of %zu bytes; at most %d go to the host at once (isolation = "
+                    "process)",
+                    len, (int)CDZ_ASK_TEXT_BYTES);
     cdz_out out = question(step, CDZ_DOWN_ENCODE);
     cdz_put_string(&out, (cdz_string){text, (uint32_t)len});
     cdz_put_u32(&out, special);
@@ -172,8 +176,17 @@ static cdz_status encode(const cdz_step *step, const char *text, size_t len, boo
     return in.bad ? CDZ_E_NOMEM : status;
 }
 
+static cdz_status check_ids(const cdz_step *step, const char *call, cdz_ids ids)
+{
+    if (ids.len <= CDZ_ASK_IDS) return CDZ_OK;
+    return fail(step, CDZ_E_LIMIT,
+                "%s: %u ids; at most %d go to the host at once (isolation = process)", call,
+                ids.len, (int)CDZ_ASK_IDS);
+}
+
 static cdz_status decode(const cdz_step *step, cdz_ids ids, bool skip_special, cdz_string *text)
 {
+    CDZ_TRY(check_ids(step, "decode", ids));
     cdz_out out = question(step, CDZ_DOWN_DECODE);
     cdz_put_ids(&out, ids);
     cdz_put_u32(&out, skip_special);
@@ -186,6 +199,7 @@ static cdz_status decode(const cdz_step *step, cdz_ids ids, bool skip_special, c
 static cdz_status convert(const cdz_step *step, const char *from, cdz_ids ids, const char *to,
                           bool special, cdz_ids *found)
 {
+    CDZ_TRY(check_ids(step, "convert", ids));
     cdz_out out = question(step, CDZ_DOWN_CONVERT);
     cdz_put_text(&out, from);
     cdz_put_ids(&out, ids);

@@ -1,7 +1,8 @@
 /* worker.h - what the sources of cadenza-worker share: the program that runs one plugin file for a host.
  *
- * One thread, one mapping, no files: it opens the plugin, locks itself in, and then does nothing but wait for its turn,
- * make the call that stands in `up` and write what came of it into `down` (isolate/protocol.h). */
+ * One thread, one mapping, no files: it opens the libraries that the plugin needs, locks itself in for good, tells the
+ * host so, opens the plugin, and then does nothing but wait for its turn, make the call that stands in `up` and write what
+ * came of it into `down` (isolate/protocol.h). */
 #ifndef CDZ_WORKER_H
 #define CDZ_WORKER_H
 
@@ -38,7 +39,10 @@ typedef struct cdz_worker_session {
 typedef struct cdz_worker {
     cdz_isolate_head *head;
     unsigned char *map;
+    uint32_t turn; /* which it is, counted here */
     pid_t host;
+    char *bytes; /* (n_bytes) of the plugin's file */
+    size_t n_bytes;
     cdz_native native;
     cdz_descriptor *plugins; /* (n_plugins) */
     uint32_t n_plugins;
@@ -53,10 +57,17 @@ typedef struct cdz_worker {
 cdz_out cdz_worker_down(cdz_worker *w);
 cdz_in cdz_worker_turn(cdz_worker *w, const cdz_out *out);
 
-/* confine.c. Limits first; opening, then narrowing once the plugin is open. What could be done is in head->guards. */
-void cdz_confine_limits(void);
-void cdz_confine_opening(cdz_isolate_head *head);
-void cdz_confine_for_good(cdz_isolate_head *head);
+/* confine.c: from the first line on, then from before the plugin is opened on. Both give the CDZ_GUARD_* that hold. */
+uint32_t cdz_confine_start(cdz_isolate_head *head);
+uint32_t cdz_confine_for_good(void);
+
+/* filter.c: the lists of system calls of these two; false: this kernel or machine has none. */
+bool cdz_filter_known(void);
+bool cdz_filter_libraries(cdz_isolate_head *head);
+bool cdz_filter_plugin(void);
+/* While the plugin is opened: the loader is given its descriptor under this name. */
+void cdz_filter_loading(bool on);
+#define CDZ_WORKER_PLUGIN_NAME "/proc/self/fd/4"
 
 /* step_host.c: the host that plugins see. */
 cdz_step cdz_worker_step(cdz_worker *w, cdz_worker_session *session);

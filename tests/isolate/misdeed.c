@@ -81,7 +81,7 @@ static void forge(const cdz_scores *scores, uint32_t bytes)
     const uint32_t done = CDZ_DOWN_DONE;
     memcpy((unsigned char *)head + CDZ_ISOLATE_DOWN, &done, sizeof done);
     head->down_bytes = bytes;
-    atomic_store(&head->turn, CDZ_TURN_HOST);
+    atomic_fetch_add(&head->turn, 1);
     for (;;) pause();
 }
 

@@ -1,0 +1,305 @@
+/* test_isolate_attacks.c - docs/isolation.md promise by promise: a plugin that attacks the host from its constructor,
+ * create, begin, apply and at its exit, or forges what its process says; and what the host writes where it can read. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/sanitized.h"
+#include "cadenza/cadenza.h"
+#include "isolate/protocol.h"
+
+static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
+static const char hostile_so[] = CADENZA_BUILD_DIR "/tests/isolate/hostile.so";
+static volatile sig_atomic_t n_signals;
+
+typedef struct fixture {
+    cdz_runtime *rt;
+    cdz_model *model;
+    char folder[64], *bytes;
+    size_t len, order_at;
+    uint32_t n_lines;
+} fixture;
+
+static void must(cdz_status status, const cdz_error *err)
+{
+    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
+}
+
+static void heard(void *user, cdz_log_level level, const char *plugin, const char *text)
+{
+    fixture *f = user;
+    (void)level, (void)plugin, (void)text;
+    f->n_lines++;
+}
+
+static void count_signal(int signal)
+{
+    (void)signal;
+    n_signals++;
+}
+
+static int open_all(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+    cdz_error err = {0};
+    assert_non_null(f);
+    const cdz_options options = {
+        .size = sizeof options, .n_threads = 1, .log = heard, .log_user = f};
+    must(cdz_open(&options, &f->rt, &err), &err);
+    must(cdz_model_open(f->rt, target, NULL, &f->model, &err), &err);
+    snprintf(f->folder, sizeof f->folder, "/tmp/cadenza-attack-XXXXXX");
+    assert_non_null(mkdtemp(f->folder));
+    must(cdz_file_read(hostile_so, 1u << 26, &f->bytes, &f->len, &err), &err);
+    const char *at = memmem(f->bytes, f->len, "order:    ", 10);
+    assert_non_null(at);
+    f->order_at = (size_t)(at - f->bytes) + 6;
+    signal(SIGUSR1, count_signal);
+    signal(SIGIO, count_signal);
+    *state = f;
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    fixture *f = *state;
+    cdz_model_close(f->model);
+    cdz_close(f->rt);
+    rmdir(f->folder);
+    free(f->bytes);
+    free(f);
+    return 0;
+}
+
+/* The plugin with this order, run for a token; what came of it. meanwhile: called while its process is there. */
+static cdz_status run(fixture *f, const char *order, int deadline_ms, void (*meanwhile)(void),
+                      cdz_error *err)
+{
+    static unsigned n;
+    char path[128], ini[512];
+    snprintf(path, sizeof path, "%s/%u.so", f->folder, n++);
+    snprintf(f->bytes + f->order_at, 32, "%s", order);
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(f->bytes, 1, f->len, out), f->len);
+    fclose(out);
+    snprintf(ini, sizeof ini,
+             "[pipeline]\nprocessors = bad\n[generation]\nmax_new_tokens = 2\ndo_sample = false\n"
+             "[bad]\nid = %s\nisolation = process\ndeadline_ms = %d\n",
+             path, deadline_ms);
+    cdz_pipeline *pipeline = NULL;
+    cdz_result *result = NULL;
+    cdz_status st = cdz_pipeline_parse(f->rt, ini, strlen(ini), "test.ini", &pipeline, err);
+    const cdz_request request = {.size = sizeof request,
+                                 .model = f->model,
+                                 .pipeline = pipeline,
+                                 .json = "{\"prompt_ids\": [[360,336]]}"};
+    if (st == CDZ_OK) st = cdz_generate(f->rt, &request, &result, err);
+    if (meanwhile) meanwhile();
+    cdz_result_free(result);
+    cdz_pipeline_free(pipeline);
+    unlink(path);
+    return st;
+}
+
+/* --- what it asks of the kernel ------------------------------------------------------------------------------------ */
+
+typedef struct attack_case {
+    const char *name, *call; /* NULL: it fails, and nothing is said of it */
+} attack_case;
+
+static const attack_case attacks[] = {
+    {"prlimit", "prlimit64"},
+    {"own_limit", "prlimit64"},
+    {"setown", "fcntl"},
+    {"setsig", "fcntl"},
+    {"notify", "fcntl"},
+    {"lease", "fcntl"},
+    {"strict", "prctl"},
+    {"filter", "seccomp"},
+    {"dumpable", "prctl"},
+    {"kill", "kill"},
+    {"sigqueue", "rt_sigqueueinfo"},
+    {"tgkill", "tgkill"},
+    {"pidfd", "pidfd_open"},
+    {"ptrace", "ptrace"},
+    {"vm_write", "process_vm_writev"},
+    {"socket", "socket"},
+    {"truncate", "ftruncate"},
+    {"punch", "fallocate"},
+    {"fork", "clone"},
+    {"thread", "clone"},
+    {"exec", "execve"},
+    {"code", "mmap"},
+    {"file_code", "mmap"},
+    {"turned", "mprotect"},
+    {"futex", "futex"},
+    {"sigsys", "rt_sigaction"},
+    {"timer", "timer_create"},
+    {"memfd", "memfd_create"},
+    {"life", NULL},
+    {"map", NULL},
+};
+static const char *const moments[] = {"constructor", "create", "begin", "apply", "exit"};
+
+static void one_attack(fixture *f, const attack_case *a, const char *moment)
+{
+    char order[64], want[64];
+    cdz_error err = {0};
+    snprintf(order, sizeof order, "%s@%s", a->name, moment);
+    snprintf(want, sizeof want, "asked the kernel for %s", a->call ? a->call : "");
+    const cdz_status st = run(f, order, 20000, NULL, &err);
+    const bool at_exit = strcmp(moment, "exit") == 0;
+    if (!a->call && at_exit && strstr(err.text, "exited with status 3")) return;
+    if (!a->call && !at_exit && st == CDZ_OK) return;
+    if (!a->call || st == CDZ_OK || !strstr(err.text, want))
+        fail_msg("%s: %s, expected '%s'", order, st == CDZ_OK ? "it went well" : err.text,
+                 a->call ? want : "nothing");
+}
+
+static void attacks_are_stopped(void **state)
+{
+    struct rlimit before, after;
+    getrlimit(RLIMIT_NOFILE, &before);
+    for (size_t i = 0; i < sizeof attacks / sizeof attacks[0]; i++)
+        for (size_t m = 0; m < sizeof moments / sizeof moments[0]; m++) {
+#if CDZ_SANITIZED /* interceptors take locks and memory of their own round these */
+            if (strcmp(attacks[i].name, "fork") == 0) continue;
+#endif
+            one_attack(*state, &attacks[i], moments[m]);
+        }
+    getrlimit(RLIMIT_NOFILE, &after);
+    assert_memory_equal(&before, &after, sizeof before);
+    assert_int_equal(n_signals, 0);
+}
+
+/* A constructor hears that there is no file; later it is a sentence. */
+static void files_are_closed(void **state)
+{
+    static const char *const names[] = {"open", "mem"};
+    for (size_t i = 0; i < 2; i++) {
+        char order[64];
+        cdz_error err = {0};
+        snprintf(order, sizeof order, "%s@constructor", names[i]);
+        must(run(*state, order, 20000, NULL, &err), &err);
+        snprintf(order, sizeof order, "%s@apply", names[i]);
+        assert_int_equal(run(*state, order, 20000, NULL, &err), CDZ_E_PLUGIN);
+        assert_non_null(strstr(err.text, "asked the kernel for openat"));
+    }
+}
+
+/* --- what it says to the host ---------------------------------------------------------------------------------------- */
+
+static void words_are_checked(void **state)
+{
+    static const attack_case cases[] = {
+        {"text@", "encode: a text of 66060288 bytes; at most 65536"},
+        {"forged_text@", "its process gave no proper answer"},
+        {"forged_turn@", "its process gave no proper answer"},
+        {"stale_turn@", "its process gave no proper answer"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char order[64];
+        cdz_error err = {0};
+        snprintf(order, sizeof order, "%.*s", (int)strlen(cases[i].name) - 1, cases[i].name);
+        assert_int_not_equal(run(*state, order, 20000, NULL, &err), CDZ_OK);
+        if (!strstr(err.text, cases[i].call)) fail_msg("%s: %s", order, err.text);
+    }
+    cdz_error err = {0};
+    assert_int_equal(run(*state, "never", 100, NULL, &err), CDZ_E_PLUGIN);
+    assert_non_null(strstr(err.text, "took longer than 100 ms"));
+}
+
+static void lines_are_counted(void **state)
+{
+    fixture *f = *state;
+    cdz_error err = {0};
+    f->n_lines = 0;
+    must(run(f, "lines", 20000, NULL, &err), &err);
+    assert_in_range(f->n_lines, CDZ_ASK_LINES, 2 * (CDZ_ASK_LINES + 1)); /* in at most two calls */
+}
+
+/* --- what the host says ------------------------------------------------------------------------------------------------ */
+
+enum { MOST_PLACES = 4096 };
+static struct place {
+    uintptr_t start, end;
+} places[MOST_PLACES], rows;
+static size_t n_places;
+
+/* Where this program has memory, and where the shared one is. */
+static void read_places(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    assert_non_null(maps);
+    n_places = 0;
+    while (fgets(line, sizeof line, maps) && n_places < MOST_PLACES) {
+        char *end;
+        struct place p = {.start = strtoull(line, &end, 16)};
+        p.end = strtoull(end + 1, NULL, 16);
+        if (strstr(line, "cadenza:rows")) rows = p;
+        places[n_places++] = p;
+    }
+    fclose(maps);
+}
+
+static bool is_address(uint64_t value)
+{
+    for (size_t i = 0; i < n_places; i++)
+        if (value >= places[i].start && value < places[i].end) return true;
+    return false;
+}
+
+static void scan(uintptr_t start, uintptr_t end)
+{
+    for (uintptr_t at = start; at + 8 <= end; at++) {
+        uint64_t value;
+        memcpy(&value, (const void *)at, sizeof value);
+        if (value >> 32 && is_address(value))
+            fail_msg("an address of the host at byte %zu: %llx", (size_t)(at - rows.start),
+                     (unsigned long long)value);
+    }
+}
+
+/* Every page that was ever written. */
+static void find_addresses(void)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char there[256];
+    size_t n = 0;
+    read_places();
+    assert_true(rows.end - rows.start >= CDZ_ISOLATE_MAP_BYTES);
+    for (uintptr_t at = rows.start; at < rows.start + CDZ_ISOLATE_ROWS; at += 256 * page) {
+        assert_int_equal(mincore((void *)at, 256 * page, there), 0);
+        for (size_t i = 0; i < 256 && at + i * page < rows.start + CDZ_ISOLATE_ROWS; i++)
+            if (there[i] & 1) scan(at + i * page, at + (i + 1) * page), n++;
+    }
+    assert_true(n >= 2);
+}
+
+static void no_address_crosses(void **state)
+{
+    cdz_error err = {0};
+    must(run(*state, "none", 20000, find_addresses, &err), &err);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attacks_are_stopped), cmocka_unit_test(files_are_closed),
+        cmocka_unit_test(words_are_checked),   cmocka_unit_test(lines_are_counted),
+        cmocka_unit_test(no_address_crosses),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
