@@ -338,6 +338,12 @@ static const struct {
 } wrong_requests[] = {
     {"broken JSON", "{\"prompt\": ", "request:", CDZ_E_INPUT},
     {"an unknown field", "{\"promt\": \"a\"}", "did you mean \"prompt\"?", CDZ_E_USAGE},
+    {"a parameter at the top", "{\"prompt\": \"a\", \"temperature\": 1}",
+     "generation parameters go into \"kwargs\": {\"temperature\": ...}", CDZ_E_USAGE},
+    {"another program's parameter", "{\"prompt\": \"a\", \"max_tokens\": 1}",
+     "generation parameters go into \"kwargs\": {\"max_new_tokens\": ...}", CDZ_E_USAGE},
+    {"a pipeline that is no path", "{\"prompt\": \"a\", \"pipeline\": 7}",
+     "\"pipeline\" must be the path of an ini file", CDZ_E_USAGE},
     {"an unknown parameter", "{\"prompt\": \"a\", \"kwargs\": {\"temprature\": 1.0}}",
      "temperature", CDZ_E_USAGE},
     {"a parameter out of range",

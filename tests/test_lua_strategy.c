@@ -260,7 +260,14 @@ static const struct {
      "cannot be used inside a sort or gsub callback"},
     {"tokens for too few rows", "ctx:append({})", "0 tokens for 1 rows"},
     {"a token out of range", "ctx:append(16)", "token 16 is outside 0 to 15"},
-    {"a rewind too far", "ctx:rewind(1)", "only 0 can be taken back"},
+    {"a rewind of a strategy that takes nothing back", "ctx:rewind(1)",
+     "the strategy does not declare rewinds = true (CDZ_REWINDS)"},
+    {"all of argmax's answers appended", "ctx:append(ctx:argmax(ctx:forward(), 1))",
+     "did you pass all of argmax's answers? put it in ( )"},
+    {"a token for a row that ended", "ctx:finish(1, 'eos') ctx:append(1, 5)",
+     "append: row 1 has ended"},
+    {"a score that is a text", "local s = ctx:forward() s:row(1)[1] = 'x'",
+     "element 1: a string cannot be a score; expected a number"},
     {"a row too many", "ctx:input_ids(2)", "row 2 is outside 1 to 1"},
     {"scores kept over a step", "local s = ctx:forward() ctx:forward() s:softmax()",
      "this row is no longer valid"},
@@ -269,7 +276,7 @@ static const struct {
     {"a stop reason that is none", "ctx:finish(1, {})", "string expected, got table"},
     {"an unknown verb", "ctx:nothing()", "ctx has no field or verb 'nothing'"},
     {"a verb nearly right", "ctx:appnd(1)", "'appnd': did you mean 'append'?"},
-    {"its own generator", "vec.from{ 1 }:gumbel(ctx.rng)", "ctx has no field or verb 'rng'"},
+    {"its own generator", "vec.from{ 1 }:gumbel(ctx.rng)", "ctx has no field or verb 'rng'\n"},
 };
 
 static void failing_scripts(void **state)

@@ -75,9 +75,16 @@ static size_t distance(const char *a, const char *b, size_t limit)
     return rows[la % 3][lb];
 }
 
+/* Names of few letters are near to almost everything: one slip there, else one for three letters. */
+static size_t nearness(const char *name)
+{
+    const size_t len = strlen(name + strspn(name, "-"));
+    return len <= 4 ? 1 : len / 3;
+}
+
 const char *cdz_nearest_name(const char *name, const char *const *names, size_t n)
 {
-    size_t limit = strlen(name) / 3 + 1, best = limit + 1;
+    size_t limit = nearness(name), best = limit + 1;
     const char *nearest = NULL;
     for (size_t i = 0; i < n; i++) {
         size_t d = distance(name, names[i], limit);

@@ -346,7 +346,8 @@ static void print_rounds(const cdz_result *result)
                 proposed, accepted);
 }
 
-/* Opens the draft model that a request document names. */
+/* Opens the draft model that a request document names; refuses the pipeline that it names, which would be another than the
+ * one that was opened. */
 static cdz_status open_draft(const cdz_run_options *o, cdz_session *session, const char *json,
                              cdz_drafts *drafts, cdz_model **out, cdz_error *err)
 {
@@ -355,6 +356,11 @@ static cdz_status open_draft(const cdz_run_options *o, cdz_session *session, con
     cdz_json document;
     if (!json) return CDZ_OK;
     cdz_status status = cdz_json_parse(json, strlen(json), "request", NULL, &arena, &document, err);
+    if (status == CDZ_OK && cdz_json_is(cdz_json_get(&document, "pipeline"), CDZ_JSON_STRING))
+        status =
+            cdz_err(err, CDZ_E_USAGE,
+                    "request: \"pipeline\" is a field of lines of --input; beside --request give "
+                    "--pipeline FILE");
     if (status == CDZ_OK)
         status = cdz_drafts_open(drafts, session->runtime, &document,
                                  cdz_cli_model_folder(o->common.model, path, sizeof path), out, err);

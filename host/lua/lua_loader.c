@@ -36,7 +36,12 @@ const char *cdz_lua_module_reason(cdz_lua_module *module, const char *text, size
 
 cdz_status cdz_lua_report(const cdz_lua_session *S, const cdz_step *step, cdz_status st)
 {
-    if (st == CDZ_OK || S->spent == CDZ_LUA_SPENT_STATUS) return st;
+    if (st == CDZ_OK) return st;
+    /* The host's sentence stands: the place goes before it (plugin.h: cdz_fail). */
+    if (S->spent == CDZ_LUA_SPENT_STATUS) {
+        const bool told = st != CDZ_E_CANCELLED && st != CDZ_E_DEADLINE;
+        return told && S->where[0] ? cdz_fail(step, st, "%s", S->where) : st;
+    }
     return cdz_fail(step, st, "%s", S->error);
 }
 

@@ -50,6 +50,9 @@ static int vec_newindex(lua_State *L)
 {
     const cdz_lua_vec *v = TARGET(L);
 
+    if (lua_type(L, 3) != LUA_TNUMBER)
+        return luaL_error(L, "element %s: a %s cannot be a score; expected a number",
+                          cdz_lua_text(L, 2, NULL), luaL_typename(L, 3));
     *element(L, v, 2) = cdz_lua_check_float(L, 3);
     return 0;
 }

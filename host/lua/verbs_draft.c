@@ -112,6 +112,8 @@ static int verb_append_chunk(lua_State *L)
     lua_settop(L, 5);
     const cdz_ids tokens = cdz_lua_check_ids(L, 3);
     if (tokens.len < 1) return luaL_error(L, "append_chunk: no tokens");
+    if (cdz_row_done(cdz_lua_decoder(L), row))
+        return luaL_error(L, "append_chunk: row %I has ended", (lua_Integer)row + 1);
     cdz_scores *logits = opt_scores(L, 4), *scores = opt_scores(L, 5);
     cdz_lua_verb *v = cdz_lua_push_verb(L, tokens.len, 0);
     memcpy(v->tokens, tokens.at, tokens.len * sizeof *v->tokens);

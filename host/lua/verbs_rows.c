@@ -123,13 +123,34 @@ static int verb_append_rows(lua_State *L)
     return cdz_lua_run_verb(L, v);
 }
 
+static bool is_whole(lua_State *L, int index)
+{
+    int ok;
+
+    (void)lua_tointegerx(L, index, &ok);
+    return ok;
+}
+
+/* A row that ended takes no more, where an end-of-sequence rule fills it up with pads. */
+static void check_running(lua_State *L, const char *verb, uint32_t row)
+{
+    const cdz_request_info *request = cdz_lua_of(L)->step->request;
+
+    if (request->eos.len && cdz_row_done(cdz_lua_decoder(L), row))
+        luaL_error(L, "%s: row %I has ended", verb, (lua_Integer)row + 1);
+}
+
 /* ctx:append(tokens) for all rows, ctx:append(row, token), ctx:append(token) with one row. */
 static int verb_append(lua_State *L)
 {
     if (lua_istable(L, 2)) return verb_append_rows(L);
     const bool named = !lua_isnoneornil(L, 3);
+    if (!lua_isnone(L, 4) || (lua_type(L, 3) == LUA_TNUMBER && !is_whole(L, 3)))
+        return luaL_error(L, "append(row, token): did you pass all of argmax's answers? put it in "
+                             "( ): ctx:append((ctx:argmax(scores, 1)))");
     const uint32_t row = cdz_lua_opt_row(L, named ? 2 : 3);
     const int32_t token = cdz_lua_check_token(L, named ? 3 : 2);
+    check_running(L, "append", row);
     cdz_lua_verb *v = cdz_lua_push_verb(L, 0, 0);
     v->run = run_append;
     v->row = row;
@@ -161,6 +182,9 @@ static int verb_rewind(lua_State *L)
     const lua_Integer n = luaL_checkinteger(L, named ? 3 : 2);
     const lua_Integer most = cdz_rewindable(cdz_lua_decoder(L), row);
 
+    const cdz_strategy *own = (const void *)cdz_lua_of(L)->step->plugin;
+    if (!(own->caps & (CDZ_REWINDS | CDZ_BEAMS)))
+        return luaL_error(L, "rewind: the strategy does not declare rewinds = true (CDZ_REWINDS)");
     if (n < 0 || n > most) return luaL_error(L, "rewind by %I: only %I can be taken back", n, most);
     cdz_lua_verb *v = cdz_lua_push_verb(L, 0, 0);
     v->run = run_rewind;

@@ -30,6 +30,8 @@ static int verb_extend_rows(lua_State *L)
     for (uint32_t i = 0; i < n; i++) {
         lua_rawgeti(L, 2, (lua_Integer)i + 1);
         v->rows[i] = cdz_lua_check_row(L, -1, n);
+        if (cdz_row_done(cdz_lua_decoder(L), v->rows[i]))
+            return luaL_error(L, "extend_rows: row %I has ended", (lua_Integer)v->rows[i] + 1);
         lua_rawgeti(L, 3, (lua_Integer)i + 1);
         v->tokens[i] = cdz_lua_check_token(L, -1);
         lua_pop(L, 2);

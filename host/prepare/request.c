@@ -69,8 +69,32 @@ void cdz_request_fields_schema(cdz_buf *out)
     }
 }
 
+/* What other programs call generation parameters, at the top of their documents. */
+static const char *parameter_called(const char *name)
+{
+    static const char *const others[][2] = {
+        {"max_tokens", "max_new_tokens"},
+        {"max_completion_tokens", "max_new_tokens"},
+        {"n_predict", "max_new_tokens"},
+        {"stop", "stop_strings"},
+        {"n", "num_return_sequences"},
+        {"temp", "temperature"},
+        {"repeat_penalty", "repetition_penalty"},
+    };
+    if (cdz_generation_slot(name) >= 0) return name;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(others[i][0], name) == 0) return others[i][1];
+    return NULL;
+}
+
 static cdz_status unknown_field(const char *name, cdz_error *err)
 {
+    const char *parameter = parameter_called(name);
+    if (parameter)
+        return cdz_err(err, CDZ_E_USAGE,
+                       "request: unknown field \"%s\": generation parameters go into \"kwargs\": "
+                       "{\"%s\": ...}",
+                       name, parameter);
     const char *names[N_FIELDS];
     for (size_t i = 0; i < N_FIELDS; i++) names[i] = request_fields[i].name;
     const char *near = cdz_nearest_name(name, names, N_FIELDS);
@@ -129,6 +153,11 @@ cdz_status cdz_request_check(const cdz_json *document, cdz_error *err)
     if (kwargs && !cdz_json_is(kwargs, CDZ_JSON_OBJECT))
         return cdz_err(err, CDZ_E_USAGE, "request: \"kwargs\" must be an object, found %s",
                        cdz_json_type_name(kwargs));
+    const cdz_json *pipeline = cdz_json_get(document, "pipeline");
+    if (pipeline && pipeline->type != CDZ_JSON_STRING && pipeline->type != CDZ_JSON_NULL)
+        return cdz_err(err, CDZ_E_USAGE,
+                       "request: \"pipeline\" must be the path of an ini file, found %s",
+                       cdz_json_type_name(pipeline));
     CDZ_TRY(check_assistant(cdz_json_get(document, "assistant"), err));
     const cdz_json *seed = cdz_json_get(document, "seed");
     if (seed && !cdz_json_is(seed, CDZ_JSON_INT))

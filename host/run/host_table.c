@@ -27,6 +27,24 @@ static const void *extension(const char *id)
     return NULL;
 }
 
+/* A place goes before what was said with the same status: by the plugin, or by the host about a verb of this plugin's.
+ * False: neither. */
+static bool place(const cdz_scope *scope, cdz_status code, const char *text)
+{
+    cdz_error *own = scope->error, *verb = &scope->loop->error;
+    const char *id = scope->plugin->id;
+    const size_t n = strlen(id), len = strlen(text);
+    if (len < 2 || strcmp(text + len - 2, ": ") != 0) return false;
+    if (own->code == code) {
+        cdz_err_write(own, code, "%s%s", text, own->text);
+        return true;
+    }
+    if (verb->code != code) return false;
+    if (strncmp(verb->text, id, n) == 0 && strncmp(verb->text + n, ": ", 2) == 0)
+        cdz_err_write(verb, code, "%s: %s%s", id, text, verb->text + n + 2);
+    return true;
+}
+
 static cdz_status fail(const cdz_step *step, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
 static cdz_status fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
 {
@@ -35,6 +53,7 @@ static cdz_status fail(const cdz_step *step, cdz_status code, const char *fmt, .
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    if (place(scope_of(step), code, text)) return code;
     return cdz_err(scope_of(step)->error, code, "%s", text);
 }
 

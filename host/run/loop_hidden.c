@@ -85,9 +85,14 @@ cdz_status cdz_verb_hidden_states(cdz_decoder *dec, cdz_hidden *out)
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     const cdz_hidden_store *h = &loop->hidden;
-    if (h->n == 0 || h->n_rows == 0)
+    if (h->n == 0)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
-                             "hidden_states: no pass has kept hidden states yet");
+                             "hidden_states: nothing is kept; ask for layers with keep_hidden before "
+                             "the pass");
+    if (h->n_rows == 0)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "hidden_states: no pass of the target model has run since keep_hidden; "
+                             "those of the assistant, or of its first layers, keep none");
     *out = (cdz_hidden){h->data, h->n, h->n_rows, loop->model->weights->arch.hidden};
     return CDZ_OK;
 }

@@ -44,10 +44,22 @@ static cdz_status pass_on(const cdz_step *step, const cdz_error *err)
     return step->host->fail(step, err->code, "%s", err->text);
 }
 
+/* Its results live as long as the request: a call that comes at every step would fill the memory. */
+static cdz_status now(const cdz_step *step, const char *what)
+{
+    const cdz_scope *scope = step->scope;
+    if (scope->may_alloc || scope->plugin->kind == CDZ_KIND_DRAFTER) return CDZ_OK;
+    return step->host->fail(step, CDZ_E_STATE,
+                            "%s works in begin and on a strategy's fibre (its results live as long "
+                            "as the request)",
+                            what);
+}
+
 static cdz_status encode(const cdz_step *step, const char *text, size_t len, bool special,
                          cdz_ids *out)
 {
     const cdz_tokenizer *tok;
+    CDZ_TRY(now(step, "encode"));
     CDZ_TRY(need(step, &tok));
     cdz_encoding encoding = {0};
     cdz_error err;
@@ -67,6 +79,7 @@ static cdz_status encode(const cdz_step *step, const char *text, size_t len, boo
 static cdz_status decode(const cdz_step *step, cdz_ids ids, bool skip_special, cdz_string *out)
 {
     const cdz_tokenizer *tok;
+    CDZ_TRY(now(step, "decode"));
     CDZ_TRY(need(step, &tok));
     cdz_buf text = {0};
     cdz_error err;

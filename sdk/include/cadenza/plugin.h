@@ -302,7 +302,8 @@ struct cdz_host {
     double (*now_s)(const cdz_step *step);
 };
 
-/* The sentence goes to the request: return cdz_fail(step, CDZ_E_INPUT, "token %d ...", id); */
+/* The sentence goes to the request: return cdz_fail(step, CDZ_E_INPUT, "token %d ...", id); A text that ends in ": " is a
+ * place: it goes before the sentence that a verb of the host left with that status. */
 #define cdz_fail(step, ...) ((step)->host->fail((step), __VA_ARGS__))
 #define cdz_log(step, ...)  ((step)->host->log((step), __VA_ARGS__))
 

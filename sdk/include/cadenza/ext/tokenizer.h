@@ -15,7 +15,8 @@ typedef struct cdz_tokenizer_api {
     cdz_string (*token_text)(const cdz_step *step, int32_t id);
     uint32_t (*n_tokens)(
         const cdz_step *step); /* [any] ids run from 0 to n_tokens - 1, holes included */
-    /* [load, engine; in begin and on a strategy's fibre] Request-lifetime results. special: as cdz_tokenize. */
+    /* [load, engine; in begin and on a strategy's fibre] Request-lifetime results; elsewhere CDZ_E_STATE. special: as
+     * cdz_tokenize. */
     cdz_status (*encode)(const cdz_step *step, const char *text, size_t len, bool special,
                          cdz_ids *out);
     cdz_status (*decode)(const cdz_step *step, cdz_ids ids, bool skip_special, cdz_string *out);
