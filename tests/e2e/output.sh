@@ -57,6 +57,11 @@ score||--text hello|
 bench||--prompt-tokens 4 --new-tokens 2 --context 2 --rounds 1|
 parity||PARITY|
 version|||
+model|list||
+completion|bash||
+completion|fish||
+completion|zsh||
+manual||run|
 '
 prepare() {
     rm -rf fresh made* package

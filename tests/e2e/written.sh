@@ -40,7 +40,7 @@ write_quantize() { cadenza model quantize small "$1" --type q8_0 --force; }
 write_save() { # /save has no exit status of its own
     printf '/save %s\n' "$1" | cadenza chat 2>said
     cat said >&2
-    ! grep -q '^cadenza: ' said
+    ! grep '^cadenza: ' said | grep -qv ' messages in '
 }
 write_lock() { cadenza plugin add package --yes --lock "$1"; }
 commands="config outputs output bench junit convert quantize save lock"
