@@ -37,11 +37,18 @@ static bool rereads(const cdz_job *job)
     return job->plan && job->assistant && job->sources && job->plan->generation.quirks;
 }
 
+/* Most tokens that a row generates. */
+static uint32_t most_new(const cdz_job *job)
+{
+    const uint32_t n = job->max_length > job->prompt_len ? job->max_length - job->prompt_len : 0;
+    return job->context && job->context < n ? job->context : n;
+}
+
 static uint64_t row_blocks(const cdz_job *job)
 {
     if (job->prompt_logits) return (uint64_t)job->n_prompts * cdz_kv_blocks_for(job->prompt_len);
     const uint32_t slots = cdz_job_slots(job);
-    const uint32_t n_new = job->max_length > job->prompt_len ? job->max_length - job->prompt_len : 0;
+    const uint32_t n_new = most_new(job);
     const uint64_t len = (uint64_t)slots + n_new;
     const uint64_t beside = cdz_companions_blocks(job->plan, job->n_rows, len);
     const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for(len + drafted(job)) + beside;
@@ -62,7 +69,7 @@ static uint64_t row_blocks(const cdz_job *job)
 static uint64_t again(const cdz_job *job)
 {
     if (!job->keep_hidden && !job->keep_attentions) return 0;
-    const uint64_t n_new = job->max_length > job->prompt_len ? job->max_length - job->prompt_len : 0;
+    const uint64_t n_new = most_new(job);
     return (uint64_t)job->n_rows * cdz_kv_blocks_for(cdz_job_slots(job) + n_new + drafted(job));
 }
 
