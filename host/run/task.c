@@ -34,7 +34,8 @@ static bool exits_early(const cdz_job *job)
 /* The reference's drafts with an encoder read the ids again after those of the round before. */
 static bool rereads(const cdz_job *job)
 {
-    return job->plan && job->assistant && job->sources && job->plan->generation.quirks;
+    return job->plan && job->sources && job->plan->generation.quirks &&
+           (job->assistant || exits_early(job));
 }
 
 /* Most tokens that a row generates. */
@@ -52,7 +53,7 @@ static uint64_t row_blocks(const cdz_job *job)
     const uint64_t len = (uint64_t)slots + n_new;
     const uint64_t beside = cdz_companions_blocks(job->plan, job->n_rows, len);
     const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for(len + drafted(job)) + beside;
-    if (exits_early(job) || rereads(job)) return 2 * apart;
+    if (exits_early(job) || rereads(job)) return apart * (1u + exits_early(job) + rereads(job));
     if (!is_search(job) || job->assistant) return apart;
     if (job->past) return apart; /* each row computes what its prompt has beyond the past */
     /* A cache made anew when longrope's frequencies change is each row's own. */
