@@ -274,6 +274,77 @@ static void hear(void *user, const cdz_event *event)
         h->tokens[event->call] += event->n_ids;
 }
 
+/* The end of the context is one event in all modes and families: reason length, one warning; learned positions too. */
+static void the_context_ends_rows(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *fields, *kwargs;
+        uint32_t rows, len;
+    } cases[] = {
+        {"\"prompt_ids\": [[5, 6]]", "", 1, 256},
+        {"\"prompt_ids\": [[5, 6]]", ", \"num_beams\": 3", 1, 256},
+        {"\"prompt_ids\": [[5, 6]]", ", \"do_sample\": true, \"num_return_sequences\": 2", 2, 256},
+        {"\"prompt_ids\": [[5, 6]]", ", \"prompt_lookup_num_tokens\": 4", 1, 256},
+        {"\"prompt_ids\": [[5, 6]]", ", \"assistant_early_exit\": 1", 1, 256},
+        {"\"prompt_ids\": [[5, 6]]", ", \"context\": false", 1, 256},
+        {"\"prompt_ids\": [[0, 0, 5, 6], [7, 8, 9, 5]], \"attention_mask\": [[0, 0, 1, 1], [1, 1, 1, 1]]",
+         "", 2, 258},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[400];
+        cdz_error err = {0};
+        cdz_result *result = NULL;
+        snprintf(json, sizeof json,
+                 "{%s, \"seed\": 1, \"kwargs\": {\"max_new_tokens\": 400, \"eos_token_id\": null, "
+                 "\"pad_token_id\": 0%s}}",
+                 cases[i].fields, cases[i].kwargs);
+        cdz_request request = {.size = sizeof request, .model = f->other, .json = json};
+        must(cdz_generate(f->rt, &request, &result, &err), &err);
+        assert_int_equal(cdz_result_rows(result), cases[i].rows);
+        for (uint32_t r = 0; r < cases[i].rows; r++) {
+            uint32_t n;
+            cdz_result_sequence(result, r, &n);
+            assert_int_equal(n, cases[i].len);
+            assert_string_equal(cdz_result_finish_reason(result, r), "length");
+        }
+        assert_int_equal(cdz_result_context_full(result), 256);
+        assert_non_null(strstr(cdz_result_json(result), "\"context full: 256 of 256\""));
+        cdz_result_free(result);
+    }
+}
+
+static void what_goes_beyond_the_context_is_told(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        const char *kwargs;
+        bool other; /* learned positions */
+        cdz_status status;
+        const char *says;
+    } cases[] = {
+        {"\"max_new_tokens\": 400, \"strict_context\": true", true, CDZ_E_USAGE, "(strict_context)"},
+        {"\"max_new_tokens\": 400, \"quirks\": true", true, CDZ_E_LIMIT, "learned 256 positions"},
+        {"\"max_new_tokens\": 254, \"strict_context\": true", true, CDZ_OK, NULL},
+        {"\"max_new_tokens\": 400", true, CDZ_OK, "there is room for 254"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[300];
+        cdz_error err = {0};
+        cdz_result *result = NULL;
+        snprintf(json, sizeof json,
+                 "{\"prompt_ids\": [[5, 6]], \"kwargs\": {\"eos_token_id\": null, %s}}",
+                 cases[i].kwargs);
+        cdz_request request = {
+            .size = sizeof request, .model = cases[i].other ? f->other : f->model, .json = json};
+        assert_int_equal(cdz_generate(f->rt, &request, &result, &err), cases[i].status);
+        const char *text = result && cases[i].status == CDZ_OK ? cdz_result_json(result) : err.text;
+        if (cases[i].says) assert_non_null(strstr(text, cases[i].says));
+        if (!cases[i].says) assert_int_equal(cdz_result_context_full(result), 0);
+        cdz_result_free(result);
+    }
+}
+
 static void calls_follow_each_other(void **state)
 {
     fixture *f = *state;
@@ -374,6 +445,8 @@ int main(void)
                                         close_all),
         cmocka_unit_test(kept_memory_is_told),
         cmocka_unit_test_setup_teardown(wrong_pasts_are_refused, open_all, close_all),
+        cmocka_unit_test_setup_teardown(the_context_ends_rows, open_all, close_all),
+        cmocka_unit_test_setup_teardown(what_goes_beyond_the_context_is_told, open_all, close_all),
         cmocka_unit_test_setup_teardown(calls_follow_each_other, open_all, close_all),
         cmocka_unit_test_setup_teardown(bad_calls_are_told, open_all, close_all),
         cmocka_unit_test_setup_teardown(a_chain_can_be_cancelled, open_all, close_all),

@@ -23,6 +23,14 @@ static cdz_status say_length(cdz_decoder *dec, const chain *c)
     return cdz_put_result(dec, "num_assistant_tokens", CDZ_RESULT_I64, 0, NULL, &c->length);
 }
 
+bool chain_rereads(cdz_decoder *dec, const cdz_step *step, const char *model)
+{
+    cdz_model_facts facts = {.size = sizeof facts};
+    bool quirks = false;
+    if (step->host->config(step, "quirks", CDZ_T_BOOL, &quirks) != CDZ_OK) return false;
+    return quirks && cdz_facts(dec, model, &facts) && facts.has_encoder;
+}
+
 cdz_status chain_begin(cdz_decoder *dec, const cdz_step *step, const char *model, chain *c)
 {
     cdz_model_facts facts = {0};

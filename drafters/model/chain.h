@@ -42,6 +42,8 @@ typedef struct chain {
     uint32_t n_before; /* ids of seq that the draft's history does not have */
 } chain;
 
+/* With quirks and an encoder: see chain_follow. */
+bool chain_rereads(cdz_decoder *dec, const cdz_step *step, const char *model);
 /* c->seq is the caller's, empty, of this model of the request's. Says num_assistant_tokens among the results. */
 cdz_status chain_begin(cdz_decoder *dec, const cdz_step *step, const char *model, chain *c);
 /* c->seq holds what the draft continues. Appends up to n tokens to it and to c->tokens; ends behind an end-of-sequence

@@ -25,6 +25,7 @@ static cdz_status begin(cdz_decoder *dec, const cdz_step *step, void **shared)
     if (!p->assistant_early_exit.set)
         return cdz_fail(step, CDZ_E_USAGE, "needs assistant_early_exit: how many layers it runs");
     c->keeps_scores = step->request->do_sample;
+    c->rereads = chain_rereads(dec, step, "target");
     CDZ_TRY(cdz_seq_new_exit(dec, "target", layers_to_run(dec, p), &c->seq));
     CDZ_TRY(cdz_seq_hide_as(dec, step, c->seq, 0));
     return chain_begin(dec, step, "target", c);

@@ -15,14 +15,6 @@ static bool other_tokens(cdz_decoder *dec)
     return cdz_vocab_size(dec, "assistant") != cdz_vocab_size(dec, "target");
 }
 
-static bool rereads(cdz_decoder *dec, const cdz_step *step)
-{
-    cdz_model_facts facts = {.size = sizeof facts};
-    bool quirks = false;
-    if (step->host->config(step, "quirks", CDZ_T_BOOL, &quirks) != CDZ_OK) return false;
-    return quirks && cdz_facts(dec, "assistant", &facts) && facts.has_encoder;
-}
-
 static cdz_status begin(cdz_decoder *dec, const cdz_step *step, void **shared)
 {
     universal *u = *shared = cdz_alloc(step, sizeof *u);
@@ -31,7 +23,7 @@ static cdz_status begin(cdz_decoder *dec, const cdz_step *step, void **shared)
         return cdz_fail(step, CDZ_E_USAGE,
                         "the request has no draft model; give one with --assistant FOLDER");
     u->chain.keeps_scores = step->request->do_sample && !other_tokens(dec);
-    u->chain.rereads = rereads(dec, step);
+    u->chain.rereads = chain_rereads(dec, step, "assistant");
     CDZ_TRY(cdz_seq_new(dec, "assistant", &u->chain.seq));
     if (!other_tokens(dec)) CDZ_TRY(cdz_seq_hide_as(dec, step, u->chain.seq, 0));
     return chain_begin(dec, step, "assistant", &u->chain);

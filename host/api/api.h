@@ -52,6 +52,7 @@ struct cdz_result {
     cdz_error error; /* why it, or a later call of the request, failed */
     char **warnings; /* sentences of preparation */
     uint32_t n_warnings;
+    uint32_t context_full; /* as cdz_result_context_full */
     cdz_result **calls; /* (n_calls) of the first call's result: those of the later ones; owned */
     uint32_t n_calls;
 };

@@ -1,4 +1,5 @@
 /* result.c - one request's result: texts decoded once, everything else read from the outcome. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,17 +30,44 @@ static bool decode_texts(cdz_result *result)
     return true;
 }
 
+/* Did a row end because the model's context was full? Then the context, else 0. */
+static uint32_t full_context(const cdz_outcome *outcome, const cdz_job *job)
+{
+    if (!job->context || outcome->error.code != CDZ_OK) return 0;
+    for (uint32_t r = 0; r < outcome->n_rows; r++) {
+        const cdz_outcome_row *row = &outcome->rows[r];
+        const uint32_t each = outcome->n_rows / job->n_prompts;
+        const uint32_t prompt = each ? r / each : 0;
+        if (row->stop.reason == CDZ_STOP_LENGTH && prompt < job->n_prompts &&
+            job->visible[prompt] + row->n_new >= job->context &&
+            job->prompt_len + row->n_new < job->max_length)
+            return job->context;
+    }
+    return 0;
+}
+
+uint32_t cdz_result_context_full(const cdz_result *result)
+{
+    return result->context_full;
+}
+
 static bool copy_warnings(cdz_result *result, const cdz_job *job)
 {
-    if (job->n_warnings == 0) return true;
-    result->warnings = calloc(job->n_warnings, sizeof *result->warnings);
+    result->context_full = full_context(result->outcome, job);
+    if (job->n_warnings == 0 && !result->context_full) return true;
+    result->warnings = calloc(job->n_warnings + 1, sizeof *result->warnings);
     if (!result->warnings) return false;
     for (uint32_t i = 0; i < job->n_warnings; i++) {
         result->warnings[i] = strdup(job->warnings[i]);
         if (!result->warnings[i]) return false;
         result->n_warnings++;
     }
-    return true;
+    if (!result->context_full) return true;
+    char full[64];
+    snprintf(full, sizeof full, "context full: %u of %u", result->context_full,
+             result->context_full);
+    result->warnings[result->n_warnings] = strdup(full);
+    return result->warnings[result->n_warnings++] != NULL;
 }
 
 cdz_result *cdz_result_create(cdz_outcome *outcome, cdz_run_model *model, const cdz_job *job,

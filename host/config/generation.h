@@ -53,7 +53,9 @@ typedef struct cdz_generation {
     cdz_word_or_ints dola_layers;
     /* Not in GenerationConfig: torch.manual_seed before the call; unset: a random one, reported. */
     cdz_opt_int seed;
-    bool quirks; /* the reference's own defects too (docs/departures.md) */
+    bool context,
+        strict_context; /* end where the model's context is full; refuse what could go beyond */
+    bool quirks;        /* the reference's own defects too (docs/departures.md) */
 
     /* Not parameters: somebody set max_length or min_length, if only to none (it is not the default). */
     bool max_length_given, min_length_given;

@@ -103,6 +103,9 @@ static const cdz_param rows[] = {
     CDZ_WORD_OR_INTS(cdz_generation, dola_layers, 0, "low|high", 0, 65536,
                      "layers that DoLa contrasts the last one with"),
     OPT_INT(seed, ANY, "of the random draws; unset: a random one"),
+    BOOL(context, true,
+         "end where the model's context is full; false: go on where that is possible"),
+    BOOL(strict_context, false, "refuse what prompt and new tokens could take beyond the context"),
     BOOL(quirks, false, "reproduce the reference's own defects too"),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };

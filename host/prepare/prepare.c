@@ -2,6 +2,7 @@
  * expansion, lengths, checks. */
 #include "prepare/prepare.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -323,11 +324,65 @@ static cdz_status expand(preparation *p)
     return CDZ_OK;
 }
 
-/* What the user should hear: the plan's warnings, then those of the lengths. */
-static cdz_status gather_warnings(preparation *p, const cdz_lengths *lengths)
+/* --- the model's context */
+
+static cdz_status count_visible(preparation *p)
+{
+    cdz_job *job = p->job;
+    const uint32_t len = cdz_job_slots(job);
+    job->visible = cdz_arena_array(&job->arena, job->n_prompts, sizeof *job->visible);
+    if (!job->visible) return no_memory(p->err);
+    for (uint32_t r = 0; r < job->n_prompts; r++) {
+        const uint8_t *mask = p->arch->hidden_count ? NULL : job->rows[r].mask;
+        job->visible[r] = mask ? 0 : len;
+        for (uint32_t i = 0; mask && i < len; i++) job->visible[r] += mask[i];
+    }
+    return CDZ_OK;
+}
+
+/* Set by the user: the length that a model or a profile comes with is meant for any prompt. */
+static bool length_was_chosen(const preparation *p)
 {
     const cdz_plan *plan = p->job->plan;
-    uint32_t n = plan->n_warnings + lengths->n_warnings;
+    const char *name = plan->generation.max_new_tokens.set ? "max_new_tokens" : "max_length";
+    return plan->origins[cdz_generation_slot(name)].source > CDZ_SOURCE_PROFILE;
+}
+
+/* Where rows end at the latest, and what is to be said before. Relative positions have no end; learned ones have it whatever
+ * the settings say; with quirks there is none, as in the reference. */
+static cdz_status mind_context(preparation *p, char *warning, size_t bytes)
+{
+    cdz_job *job = p->job;
+    const cdz_generation *g = &job->plan->generation;
+    const bool fixed = cdz_arch_has_positions(p->arch);
+    const uint32_t n_new = job->max_length - job->prompt_len;
+    uint32_t longest = 0;
+    if (p->arch->n_buckets || p->arch->context == 0) return CDZ_OK;
+    CDZ_TRY(count_visible(p));
+    for (uint32_t r = 0; r < job->n_prompts; r++)
+        if (job->visible[r] > longest) longest = job->visible[r];
+    if (!g->quirks && (g->context || fixed)) job->context = p->arch->context;
+    if ((uint64_t)longest + n_new <= p->arch->context) return CDZ_OK;
+    if (g->strict_context)
+        return cdz_err(p->err, CDZ_E_USAGE,
+                       "a prompt of %u tokens and %u new ones are more than the model's context of "
+                       "%u (strict_context)",
+                       longest, n_new, p->arch->context);
+    if (job->context && length_was_chosen(p))
+        (void)snprintf(warning, bytes,
+                       "a prompt of %u tokens and %u new ones are more than the model's context of "
+                       "%u: there is room for %u%s",
+                       longest, n_new, p->arch->context,
+                       p->arch->context > longest ? p->arch->context - longest : 1,
+                       fixed ? "" : " (context = false goes on)");
+    return CDZ_OK;
+}
+
+/* What the user should hear: the plan's warnings, then those of the lengths and the context. */
+static cdz_status gather_warnings(preparation *p, const cdz_lengths *lengths, const char *context)
+{
+    const cdz_plan *plan = p->job->plan;
+    uint32_t n = plan->n_warnings + lengths->n_warnings + 1;
     p->job->warnings = cdz_arena_array(&p->job->arena, n, sizeof *p->job->warnings);
     if (!p->job->warnings) return no_memory(p->err);
     for (uint32_t i = 0; i < plan->n_warnings; i++)
@@ -337,7 +392,10 @@ static cdz_status gather_warnings(preparation *p, const cdz_lengths *lengths)
         if (!copy) return no_memory(p->err);
         p->job->warnings[p->job->n_warnings++] = copy;
     }
-    return CDZ_OK;
+    if (!*context) return CDZ_OK;
+    const char *copy = cdz_arena_strdup(&p->job->arena, context);
+    p->job->warnings[p->job->n_warnings++] = copy;
+    return copy ? CDZ_OK : no_memory(p->err);
 }
 
 static cdz_status resolve_lengths(preparation *p)
@@ -353,7 +411,9 @@ static cdz_status resolve_lengths(preparation *p)
     p->job->max_length = (uint32_t)lengths.max_length;
     p->job->min_length =
         lengths.min_length < lengths.max_length ? (uint32_t)lengths.min_length : p->job->max_length;
-    return gather_warnings(p, &lengths);
+    char context[200] = "";
+    CDZ_TRY(mind_context(p, context, sizeof context));
+    return gather_warnings(p, &lengths, context);
 }
 
 static void choose_prefill(preparation *p)

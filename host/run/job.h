@@ -41,6 +41,8 @@ typedef struct cdz_job {
     cdz_job_row *sources; /* (n_prompts) source_len ids each */
     uint32_t source_len;
     uint32_t max_length, min_length; /* resolved (processors.md 4.3) */
+    uint32_t context;  /* positions at which a row ends, whatever its limit; 0: it does not */
+    uint32_t *visible; /* (n_prompts) positions that the prompts have; with context */
     uint64_t seed;
     uint64_t draws_before; /* words of the random stream that healing has used up */
     cdz_job_heal *heals;   /* (n_heals) to be run before; the engine does not look */

@@ -307,6 +307,8 @@ bool cdz_stages_try(cdz_loop *loop, const cdz_view *view, const cdz_scores *scor
 cdz_status cdz_stages_accept(cdz_loop *loop, cdz_ids ids, uint32_t row, unsigned char *state,
                              int32_t token);
 /* stops arrive zeroed. */
+/* Has row r no position left in the model's context when it holds len ids? False where nothing ends it there. */
+bool cdz_loop_fills_context(const cdz_loop *loop, uint32_t r, uint32_t len);
 cdz_status cdz_stages_test(cdz_loop *loop, const cdz_view *view, cdz_stop *stops);
 /* Replays accept from a row state at length `from` to the whole of ids. */
 cdz_status cdz_stages_replay(cdz_loop *loop, cdz_ids ids, uint32_t from, uint32_t row,

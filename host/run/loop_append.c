@@ -30,7 +30,8 @@ void cdz_loop_end_row(cdz_loop *loop, uint32_t r)
 {
     cdz_loop_row *row = &loop->rows[r];
     row->done = true;
-    row->skip = loop->has_eos;
+    /* Where the context is full, nothing can come after it: the row does not run on without an eos either. */
+    row->skip = loop->has_eos || cdz_loop_fills_context(loop, r, row->seq->n);
     row->n_new = n_generated(loop, r);
     loop->n_open--;
     /* Held rows are given out when the loop ends: until then the strategy may still change them. */

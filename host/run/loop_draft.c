@@ -163,17 +163,27 @@ static cdz_status ask_in_pace(cdz_loop *loop, cdz_draft *draft)
     return status;
 }
 
+/* How many tokens beside the model's own can still come: as the row's limit and the model's context have it. */
+static uint32_t room_of(const cdz_loop *loop, uint32_t r, cdz_ids history)
+{
+    const cdz_job *job = loop->job;
+    const uint32_t used = history.len + 1;
+    const uint32_t room = loop->info.max_length > used ? loop->info.max_length - used : 0;
+    if (!job->context) return room;
+    const uint32_t prompt = (loop->first_row + r) / (job->n_rows / job->n_prompts);
+    const uint32_t positions = job->visible[prompt] + used - job->prompt_len;
+    const uint32_t left = job->context > positions ? job->context - positions : 0;
+    return room < left ? room : left;
+}
+
 cdz_status cdz_verb_propose(cdz_decoder *dec, uint32_t r, cdz_draft *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     CDZ_TRY(check_row(loop, "propose", r));
     const cdz_ids history = cdz_row_ids(&loop->rows[r]);
-    const uint32_t used = history.len + 1; /* the model's own token comes on top */
-    cdz_draft draft = {.size = sizeof draft,
-                       .row = r,
-                       .history = history,
-                       .room = loop->info.max_length > used ? loop->info.max_length - used : 0};
+    cdz_draft draft = {
+        .size = sizeof draft, .row = r, .history = history, .room = room_of(loop, r, history)};
     CDZ_TRY(loop->drafting.pace ? ask_in_pace(loop, &draft) : ask(loop, &draft));
     *out = draft;
     return CDZ_OK;

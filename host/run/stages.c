@@ -353,6 +353,23 @@ static cdz_status keep_text(cdz_loop *loop, cdz_stop *stop)
     return CDZ_OK;
 }
 
+bool cdz_loop_fills_context(const cdz_loop *loop, uint32_t r, uint32_t len)
+{
+    const cdz_job *job = loop->job;
+    if (!job->context) return false;
+    const uint32_t prompt = (loop->first_row + r) / (job->n_rows / job->n_prompts);
+    return job->visible[prompt] + (len - job->prompt_len) >= job->context;
+}
+
+/* The end of the model's context ends any row that no criterion ends. */
+static void test_context(const cdz_loop *loop, const cdz_view *view, cdz_stop *stops)
+{
+    for (uint32_t i = 0; i < view->n; i++)
+        if (stops[i].reason == CDZ_GO_ON &&
+            cdz_loop_fills_context(loop, view->rows[i], view->ids[i].len))
+            stops[i] = (cdz_stop){CDZ_STOP_LENGTH, {"length", 6}};
+}
+
 /* Every criterion is asked; the first reason in list order counts. */
 cdz_status cdz_stages_test(cdz_loop *loop, const cdz_view *view, cdz_stop *stops)
 {
@@ -368,6 +385,7 @@ cdz_status cdz_stages_test(cdz_loop *loop, const cdz_view *view, cdz_stop *stops
         for (uint32_t i = 0; i < view->n; i++)
             if (stops[i].reason == CDZ_GO_ON) stops[i] = said[i];
     }
+    test_context(loop, view, stops);
     for (uint32_t i = 0; i < view->n; i++)
         if (stops[i].reason != CDZ_GO_ON) CDZ_TRY(keep_text(loop, &stops[i]));
     cdz_profile_mark(loop->profile, was);

@@ -34,18 +34,26 @@ static bool exits_early(const cdz_job *job)
 /* The reference's drafts with an encoder read the ids again after those of the round before. */
 static bool rereads(const cdz_job *job)
 {
-    return job->plan && job->assistant && job->sources && job->plan->generation.quirks;
+    return job->plan && job->sources && job->plan->generation.quirks &&
+           (job->assistant || exits_early(job));
+}
+
+/* Most tokens that a row generates. */
+static uint32_t most_new(const cdz_job *job)
+{
+    const uint32_t n = job->max_length > job->prompt_len ? job->max_length - job->prompt_len : 0;
+    return job->context && job->context < n ? job->context : n;
 }
 
 static uint64_t row_blocks(const cdz_job *job)
 {
     if (job->prompt_logits) return (uint64_t)job->n_prompts * cdz_kv_blocks_for(job->prompt_len);
     const uint32_t slots = cdz_job_slots(job);
-    const uint32_t n_new = job->max_length > job->prompt_len ? job->max_length - job->prompt_len : 0;
+    const uint32_t n_new = most_new(job);
     const uint64_t len = (uint64_t)slots + n_new;
     const uint64_t beside = cdz_companions_blocks(job->plan, job->n_rows, len);
     const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for(len + drafted(job)) + beside;
-    if (exits_early(job) || rereads(job)) return 2 * apart;
+    if (exits_early(job) || rereads(job)) return apart * (1u + exits_early(job) + rereads(job));
     if (!is_search(job) || job->assistant) return apart;
     if (job->past) return apart; /* each row computes what its prompt has beyond the past */
     /* A cache made anew when longrope's frequencies change is each row's own. */
@@ -62,7 +70,7 @@ static uint64_t row_blocks(const cdz_job *job)
 static uint64_t again(const cdz_job *job)
 {
     if (!job->keep_hidden && !job->keep_attentions) return 0;
-    const uint64_t n_new = job->max_length > job->prompt_len ? job->max_length - job->prompt_len : 0;
+    const uint64_t n_new = most_new(job);
     return (uint64_t)job->n_rows * cdz_kv_blocks_for(cdz_job_slots(job) + n_new + drafted(job));
 }
 

@@ -115,8 +115,19 @@ def chunks_and_drafts(mk):
             "max_new_tokens": 10}, assistant=DRAFT)))
 
 
+def pairs(mk):
+    start = mk.ctx.model.generation_config.decoder_start_token_id
+    mk.make("edge/chunks_of_decoder_prompt", "greedy", lambda rng: body([row(rng, 6, 4, 200)], {"max_new_tokens": 6,
+            "prefill_chunk_size": 2, "decoder_input_ids": [[start, *row(rng, 4, 4, 200)]]}), record={"top": 2})
+    if start == mk.ctx.model.generation_config.eos_token_id:
+        without_scores(mk.make("edge/lookup_start_is_eos", "prompt_lookup", lambda rng: body([row(rng, 6, 4, 200)],
+                {"max_new_tokens": 6, "prompt_lookup_num_tokens": 3, "eos_token_id": start})))
+
+
 EDGES = {
     "llama_gqa": (masks_and_drafts, embeddings, lookups, scores, exits, chunks_and_drafts),
+    "bart": (pairs, exits),
+    "t5_gated": (pairs,),
     "gpt2": (exits,),
     "gpt_neox": (exits,),
     "stablelm": (exits,),

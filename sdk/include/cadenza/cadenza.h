@@ -335,6 +335,8 @@ const int32_t *cdz_result_sequence(const cdz_result *result, uint32_t row, uint3
 const char *cdz_result_name(const cdz_result *result); /* of its cdz_request, or NULL */
 const char *cdz_result_finish_reason(const cdz_result *result,
                                      uint32_t row); /* "stop", "length", "time", ... */
+/* The model's context, where a row ended ("length") because it was full; 0: none did. The warnings of `--json` say it too. */
+uint32_t cdz_result_context_full(const cdz_result *result);
 /* Results of the document's "calls", in order; borrowed as well. The request's own result tells how the last one ended. */
 uint32_t cdz_result_calls(const cdz_result *result);
 const cdz_result *cdz_result_call(const cdz_result *result, uint32_t call);
