@@ -75,7 +75,8 @@ static void limits(void **state)
         {"lists in lists",
          "{% set n = namespace(x=[]) %}{% for i in range(500) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x }}",
          "deep"},
-        {"a filled batch", "{{ [1] | batch(4000000000, 0) | list }}", "steps"},
+        {"a filled batch", "{{ [1] | batch(4000000000, 0) | list }}", "the most is 100000"},
+        {"many slices", "{{ [1] | slice(10**12) | list }}", "1000000000000 slices, the most is"},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
         expect_error(cases[i].name, cases[i].text, CDZ_E_LIMIT, cases[i].words);

@@ -221,6 +221,54 @@ static void test_pattern_that_backtracks(void **state)
     cdz_tokenizer_free(tok);
 }
 
+/* What a template may add to a text. */
+static void test_template_that_repeats(void **state)
+{
+    (void)state;
+    cdz_buf post = {0}, text = {0};
+    cdz_buf_puts(&post, "{\"type\":\"TemplateProcessing\",\"special_tokens\":{},\"single\":[");
+    for (int i = 0; i < 2000; i++)
+        cdz_buf_printf(&post, "%s{\"Sequence\":{\"id\":\"A\"}}", i ? "," : "");
+    cdz_buf_puts(&post, "]}");
+    cdz_tokenizer *tok = must_parse(
+        &(parts){.pre_tokenizer = "{\"type\":\"Whitespace\"}", .post_processor = post.data});
+    cdz_encoding enc = {0};
+    cdz_error err = {0};
+    repeat(&text, "a ", 20000);
+    const cdz_status st =
+        cdz_tokenizer_encode(tok, NULL, text.data, text.len, CDZ_ENCODE_SPECIAL, &enc, &err);
+    assert_int_equal(st, CDZ_E_LIMIT);
+    assert_non_null(strstr(err.text, "makes 40000000 ids of 20000"));
+    cdz_encoding_free(&enc);
+    cdz_tokenizer_free(tok);
+    cdz_buf_free(&post);
+    cdz_buf_free(&text);
+}
+
+/* An engine that walks to the end from each place without a retry; the same cuts as in a short text. */
+static void test_pattern_without_retries(void **state)
+{
+    (void)state;
+    cdz_tokenizer *tok = must_parse(&(parts){
+        .pre_tokenizer = "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(?>a+)b|x\"},\"behavior\":"
+                         "\"Removed\",\"invert\":false}"});
+    cdz_encoding enc = {0};
+    cdz_error err = {0};
+    cdz_buf text = {0};
+    repeat(&text, "axaaab", 4000); /* longer than what is searched in one call */
+    assert_int_equal(cdz_tokenizer_encode(tok, NULL, text.data, text.len, 0, &enc, &err), CDZ_OK);
+    assert_int_equal(enc.n, 4000);
+    assert_int_equal(enc.ids[3999], 1);
+    cdz_buf_clear(&text);
+    repeat(&text, "a", 2000000);
+    assert_int_equal(cdz_tokenizer_encode(tok, NULL, text.data, text.len, 0, &enc, &err),
+                     CDZ_E_LIMIT);
+    assert_non_null(strstr(err.text, "takes too long"));
+    cdz_encoding_free(&enc);
+    cdz_tokenizer_free(tok);
+    cdz_buf_free(&text);
+}
+
 static void check_chain(const char *step, size_t n_steps, const char *sentence)
 {
     cdz_buf chain = {0};
@@ -475,6 +523,8 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_patterns),
         cmocka_unit_test(test_pattern_that_backtracks),
+        cmocka_unit_test(test_template_that_repeats),
+        cmocka_unit_test(test_pattern_without_retries),
         cmocka_unit_test(test_chains),
         cmocka_unit_test(test_deep_chain),
         cmocka_unit_test(test_expansion),

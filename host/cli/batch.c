@@ -17,7 +17,6 @@
 #include "cli/places.h"
 
 enum { WINDOW = 512 };
-static const size_t max_line = (size_t)64 << 20;
 
 typedef struct slot {
     uint64_t id; /* of the request; 0: refused, see error */
@@ -308,22 +307,18 @@ static bool stopped(batch *b)
 
 static cdz_status submit_lines(batch *b, cdz_error *err)
 {
-    char *line = NULL;
-    size_t cap = 0;
-    uint64_t line_number = 0, n_requests = 0;
+    const bool standard = b->in == stdin;
+    cdz_cli_lines lines = {.in = b->in, .name = standard ? "standard input" : b->options->input};
+    uint64_t n_requests = 0;
     cdz_status status = CDZ_OK;
-    for (ssize_t len; !stopped(b) && (len = getline(&line, &cap, b->in)) >= 0;) {
-        line_number++;
-        if ((size_t)len > max_line) {
-            status = cdz_err(err, CDZ_E_LIMIT, "line %llu is longer than %zu bytes",
-                             (unsigned long long)line_number, max_line);
-            break;
-        }
-        if (strspn(line, " \t\r\n") == (size_t)len || n_requests++ < b->n_kept) continue;
+    for (bool some; !stopped(b);) {
+        status = cdz_cli_next_line(&lines, &some, err);
+        if (status != CDZ_OK || !some) break;
+        if (strspn(lines.line, " \t\r") == lines.len || n_requests++ < b->n_kept) continue;
         if (!has_room(b)) break;
-        add_slot(b, line, (size_t)len, line_number);
+        add_slot(b, lines.line, lines.len, lines.number);
     }
-    free(line);
+    free(lines.line);
     if (status == CDZ_OK && n_requests < b->n_kept && !stopped(b))
         status = cdz_err(err, CDZ_E_INPUT,
                          "%s has %llu answers, %s only %llu requests: --resume continues a run of "

@@ -22,6 +22,8 @@ void cdz_line_reader_complete(cdz_line_reader *reader, char mark, const char *co
 /* A message without its newline, or NULL at the end of input; valid until the next call. A line that ends in a
  * backslash goes on in the next; a line of three double quotes begins a block that another such line ends. */
 const char *cdz_line_reader_next(cdz_line_reader *reader);
+/* CDZ_OK after the end of input; else why nothing more was read. */
+cdz_status cdz_line_reader_status(const cdz_line_reader *reader, cdz_error *err);
 
 /* --- the conversation (chat_turns.c) -------------------------------------------------------------------- */
 

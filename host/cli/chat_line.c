@@ -8,16 +8,18 @@
 #endif
 
 #include "cli/chat.h"
+#include "cli/cli.h"
 
 struct cdz_line_reader {
     const char *prompt, *shown; /* "> ", and what is shown now: that or the continuation mark */
     cdz_buf message;
-    char *line; /* of getline */
-    size_t cap;
+    cdz_cli_lines lines;
     bool terminal;
     char mark; /* 0: nothing is completed */
     const char *const *names;
     size_t n_names;
+    cdz_status status; /* of the last reading; err says why */
+    cdz_error err;
 #ifdef CADENZA_HAVE_EDIT
     EditLine *edit;
     History *history;
@@ -97,6 +99,7 @@ cdz_line_reader *cdz_line_reader_new(const char *prompt)
     cdz_line_reader *reader = calloc(1, sizeof *reader);
     if (!reader) return NULL;
     reader->prompt = prompt;
+    reader->lines = (cdz_cli_lines){.in = stdin, .name = "standard input"};
     reader->terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 #ifdef CADENZA_HAVE_EDIT
     if (reader->terminal) open_editor(reader);
@@ -112,7 +115,7 @@ void cdz_line_reader_free(cdz_line_reader *reader)
     if (reader->history) history_end(reader->history);
 #endif
     cdz_buf_free(&reader->message);
-    free(reader->line);
+    free(reader->lines.line);
     free(reader);
 }
 
@@ -146,10 +149,11 @@ static const char *read_line(cdz_line_reader *reader, size_t *len)
         fputs(reader->shown, stdout);
         fflush(stdout);
     }
-    ssize_t n = getline(&reader->line, &reader->cap, stdin);
-    if (n < 0) return NULL;
-    *len = (size_t)n - (n > 0 && reader->line[n - 1] == '\n');
-    return reader->line;
+    bool some;
+    reader->status = cdz_cli_next_line(&reader->lines, &some, &reader->err);
+    if (reader->status != CDZ_OK || !some) return NULL;
+    *len = reader->lines.len;
+    return reader->lines.line;
 }
 
 static bool is_quotes(const char *line, size_t len)
@@ -157,13 +161,40 @@ static bool is_quotes(const char *line, size_t len)
     return len == 3 && memcmp(line, "\"\"\"", 3) == 0;
 }
 
+/* Adds to the message, which is bounded as a line is. */
+static void add(cdz_line_reader *reader, const char *text, size_t len)
+{
+    if (reader->message.len + len <= CDZ_CLI_LINE_BYTES)
+        cdz_buf_add(&reader->message, text, len);
+    else if (reader->status == CDZ_OK)
+        reader->status =
+            cdz_err(&reader->err, CDZ_E_LIMIT,
+                    "standard input: the message that ends in line %llu is longer than the limit of "
+                    "%zu bytes",
+                    (unsigned long long)reader->lines.number, CDZ_CLI_LINE_BYTES);
+}
+
+static const char *whole_message(cdz_line_reader *reader)
+{
+    if (reader->status == CDZ_OK && reader->message.failed)
+        reader->status = cdz_err(&reader->err, CDZ_E_NOMEM, "out of memory for the message");
+    return reader->status == CDZ_OK ? reader->message.data : NULL;
+}
+
+cdz_status cdz_line_reader_status(const cdz_line_reader *reader, cdz_error *err)
+{
+    if (reader->status != CDZ_OK && err) *err = reader->err;
+    return reader->status;
+}
+
 /* The lines of a block, up to the closing quotes or the end. */
 static void read_block(cdz_line_reader *reader)
 {
     size_t len;
     for (const char *line; (line = read_line(reader, &len)) != NULL && !is_quotes(line, len);) {
-        if (reader->message.len) cdz_buf_putc(&reader->message, '\n');
-        cdz_buf_add(&reader->message, line, len);
+        if (reader->message.len) add(reader, "\n", 1);
+        add(reader, line, len);
+        if (reader->status != CDZ_OK) return;
     }
 }
 
@@ -178,13 +209,13 @@ const char *cdz_line_reader_next(cdz_line_reader *reader)
     reader->shown = more;
     if (is_quotes(line, len)) {
         read_block(reader);
-        return reader->message.failed ? NULL : reader->message.data;
+        return whole_message(reader);
     }
-    while (line && len && line[len - 1] == '\\') {
-        cdz_buf_add(&reader->message, line, len - 1);
-        cdz_buf_putc(&reader->message, '\n');
+    while (line && len && line[len - 1] == '\\' && reader->status == CDZ_OK) {
+        add(reader, line, len - 1);
+        add(reader, "\n", 1);
         line = read_line(reader, &len);
     }
-    if (line) cdz_buf_add(&reader->message, line, len);
-    return reader->message.failed ? NULL : reader->message.data;
+    if (line) add(reader, line, len);
+    return whole_message(reader);
 }

@@ -178,6 +178,23 @@ void cdz_cli_clear_interrupt(void);
 /* A whole stream into *text (allocated, NUL-terminated), at most max bytes. */
 cdz_status cdz_cli_read_stream(FILE *file, const char *name, size_t max, char **text, size_t *len,
                                cdz_error *err);
+
+/* Lines of a stream, each of at most max bytes: one that is longer, or has no end, is refused before it is
+ * held. Zeroed but for the first three; free line at the end. */
+typedef struct cdz_cli_lines {
+    FILE *in;
+    const char *name; /* of the stream, for sentences */
+    size_t max;       /* bytes of a line without its newline; 0: CDZ_CLI_LINE_BYTES */
+    char *line;       /* the line read last, without its newline, NUL-terminated */
+    size_t len, cap;
+    uint64_t number; /* of that line, from 1 */
+} cdz_cli_lines;
+
+#define CDZ_CLI_LINE_BYTES ((size_t)64 << 20)
+
+/* The next line; *some is false at the end of the stream. */
+cdz_status cdz_cli_next_line(cdz_cli_lines *lines, bool *some, cdz_error *err);
+
 /* The folder that a file lies in, for what it names: "." for standard input. */
 const char *cdz_cli_folder_of(const char *path, cdz_arena *arena);
 /* "512M", "2G", "1048576" to bytes; false when it is none of these. */

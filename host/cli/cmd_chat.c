@@ -592,6 +592,8 @@ static int converse(chat *c)
         else
             on = ask(c, line, &status);
     }
+    cdz_error err = {0};
+    if (cdz_line_reader_status(reader, &err) != CDZ_OK) status = cdz_cli_fail(&err);
     if (c->interactive) putchar('\n');
     cdz_line_reader_free(reader);
     return status;

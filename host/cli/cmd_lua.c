@@ -189,6 +189,18 @@ static bool run_script(talk *t, const char *path)
     return good;
 }
 
+/* Whether all that there was has been read; says what was not. */
+static bool readable(const cdz_line_reader *reader, const cdz_buf *text)
+{
+    cdz_error err = {0};
+    if (cdz_line_reader_status(reader, &err) == CDZ_OK && text->len > CDZ_CLI_LINE_BYTES)
+        cdz_err(&err, CDZ_E_LIMIT,
+                "standard input: a statement is longer than the limit of %zu bytes",
+                CDZ_CLI_LINE_BYTES);
+    if (err.code != CDZ_OK) cdz_cli_fail(&err);
+    return err.code == CDZ_OK;
+}
+
 /* Line by line, a statement as soon as it is whole. From a pipe the first mistake ends it. */
 static bool run_lines(talk *t, bool terminal)
 {
@@ -199,7 +211,7 @@ static bool run_lines(talk *t, bool terminal)
     for (const char *line; good && (line = cdz_line_reader_next(reader)) != NULL;) {
         if (open) cdz_buf_putc(&text, '\n');
         cdz_buf_puts(&text, line);
-        if (text.failed) break;
+        if (text.failed || text.len > CDZ_CLI_LINE_BYTES) break;
         if (!open && strspn(line, " \t") == strlen(line)) continue;
         const cdz_lua_said said = give(t, (cdz_lua_statement){text.data, text.len, "stdin", false});
         open = said == CDZ_LUA_INCOMPLETE;
@@ -208,6 +220,7 @@ static bool run_lines(talk *t, bool terminal)
         if (has_ended(t)) break;
         good = terminal || said != CDZ_LUA_FAILED;
     }
+    if (good && !readable(reader, &text)) good = false;
     if (good && open) good = run_whole(t, text.data, text.len, "stdin"); /* says what is missing */
     cdz_buf_free(&text);
     cdz_line_reader_free(reader);

@@ -105,18 +105,15 @@ static cdz_status answer_line(template_job *job, const char *json, size_t len, c
 
 static cdz_status render_lines(template_job *job, cdz_error *err)
 {
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t len;
+    cdz_cli_lines lines = {.in = stdin, .name = "standard input"};
     cdz_status status = CDZ_OK;
-    while (status == CDZ_OK && !ferror(stdout) && (len = getline(&line, &cap, stdin)) > 0) {
-        if (line[len - 1] == '\n') len--;
-        status = answer_line(job, line, (size_t)len, err);
+    for (bool some = true; status == CDZ_OK && some && !ferror(stdout);) {
+        status = cdz_cli_next_line(&lines, &some, err);
+        if (status != CDZ_OK || !some) break;
+        status = answer_line(job, lines.line, lines.len, err);
         fflush(stdout); /* a reader may wait for this line before it writes the next */
     }
-    free(line);
-    if (status == CDZ_OK && !ferror(stdout) && !feof(stdin))
-        status = cdz_err(err, CDZ_E_IO, "standard input cannot be read: %s", strerror(errno));
+    free(lines.line);
     return status;
 }
 

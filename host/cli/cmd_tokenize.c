@@ -176,22 +176,16 @@ static int say_wrong(const char *source, size_t line, const cdz_error *err)
 
 static int answer_lines(tokenize_job *job)
 {
-    char *line = NULL;
-    size_t cap = 0, number = 0;
-    ssize_t len;
+    cdz_cli_lines lines = {.in = stdin, .name = "standard input"};
     cdz_error err = {0};
     int status = CDZ_EXIT_OK;
-    while (status == CDZ_EXIT_OK && !ferror(stdout) && (len = getline(&line, &cap, stdin)) > 0) {
-        number++;
-        if (line[len - 1] == '\n') len--;
-        if (answer(job, line, (size_t)len, true, &err) != CDZ_OK)
-            status = say_wrong("standard input", number, &err);
+    for (bool some = true; status == CDZ_EXIT_OK && some && !ferror(stdout);) {
+        if (cdz_cli_next_line(&lines, &some, &err) != CDZ_OK)
+            status = cdz_cli_fail(&err);
+        else if (some && answer(job, lines.line, lines.len, true, &err) != CDZ_OK)
+            status = say_wrong("standard input", (size_t)lines.number, &err);
     }
-    free(line);
-    if (status == CDZ_EXIT_OK && !ferror(stdout) && !feof(stdin)) {
-        cdz_cli_say("standard input: line %zu cannot be read: %s", number + 1, strerror(errno));
-        status = CDZ_EXIT_FAILURE;
-    }
+    free(lines.line);
     return status;
 }
 

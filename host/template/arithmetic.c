@@ -90,7 +90,7 @@ static value joined(state *st, value a, value b)
 static value appended(state *st, value a, value b)
 {
     const uint64_t n = (uint64_t)a.seq->n + b.seq->n;
-    if (n > UINT32_MAX || !charge(st, n / 16))
+    if (n > UINT32_MAX || !touch(st, n * PER_ITEM))
         return fail_limit(st, "a list of %llu items", (unsigned long long)n);
     value out = v_seq(st, a.kind, (uint32_t)n);
     for (uint32_t i = 0; i < a.seq->n; i++) seq_add(st, out, a.seq->at[i]);
@@ -108,11 +108,11 @@ static value repeated(state *st, value v, int64_t times)
     if (unit == 0) times = 0;
     if (v.kind == V_STRING) {
         char *text = take(st, total + 1, 1);
-        charge(st, total / 256);
+        if (!touch(st, total + (uint64_t)times * PER_CODE)) text = NULL;
         for (int64_t i = 0; text && i < times; i++) memcpy(text + (uint64_t)i * unit, v.s, unit);
         return v_borrow(text ? text : "", text ? total : 0);
     }
-    charge(st, total / 16);
+    touch(st, total * PER_ITEM);
     value out = v_seq(st, v.kind, st->failed ? 0 : (uint32_t)total);
     for (int64_t i = 0; i < times && !st->failed; i++)
         for (uint32_t k = 0; k < v.seq->n; k++) seq_add(st, out, v.seq->at[k]);

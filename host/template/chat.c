@@ -157,7 +157,7 @@ static cdz_status cut_at_tag(cdz_buf *text, value final, cdz_error *err)
 {
     const size_t bare = sizeof final_tag - 2;
     const size_t at = find_last(text, final_tag, bare);
-    final = strip(final, v_missing(), true, true);
+    final = strip(NULL, final, v_missing(), true, true);
     value whole = v_borrow(text->len ? text->data : "", text->len);
     if (at == SIZE_MAX || find_text(whole, final, 0) == SIZE_MAX)
         return cdz_err(err, CDZ_E_INPUT,
@@ -165,7 +165,7 @@ static cdz_status cut_at_tag(cdz_buf *text, value final, cdz_error *err)
                        "there is nothing to continue");
     const bool spaced = at + bare < text->len && text->data[at + bare] == ' ';
     value kept = sub_text(whole, 0, at);
-    if (!spaced) kept = strip(kept, v_missing(), false, true);
+    if (!spaced) kept = strip(NULL, kept, v_missing(), false, true);
     text->len = kept.len;
     text->data[text->len] = '\0';
     return CDZ_OK;

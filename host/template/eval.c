@@ -15,9 +15,11 @@ scope *scope_new(state *st, scope *up)
 
 value *scope_find(state *st, scope *sc, uint32_t sym)
 {
-    for (; sc->up; sc = sc->up)
+    for (; sc->up; sc = sc->up) {
+        if (!touch(st, 1 + sc->n)) return NULL;
         for (uint32_t i = 0; i < sc->n; i++)
             if (sc->at[i].sym == sym) return &sc->at[i].value;
+    }
     return st->top[sym].kind == V_MISSING ? NULL : &st->top[sym];
 }
 
@@ -28,6 +30,7 @@ void scope_set(state *st, scope *sc, uint32_t sym, value v)
         st->top[sym] = v;
         return;
     }
+    touch(st, sc->n);
     for (uint32_t i = 0; i < sc->n; i++)
         if (sc->at[i].sym == sym) {
             sc->at[i].value = v;
@@ -54,7 +57,7 @@ typedef struct arg_list {
 
 static void add_keyword(state *st, arg_list *list, const char *name, value v)
 {
-    for (uint32_t i = 0; i < list->n; i++)
+    for (uint32_t i = 0; i < list->n && touch(st, PER_CODE); i++)
         if (strcmp(list->keywords[i].name, name) == 0)
             fail(st, "keyword argument '%s' is given twice", name);
     if (list->n == list->cap) {

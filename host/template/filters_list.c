@@ -48,7 +48,8 @@ static value f_length(state *st, value x, const value *p, const args *all)
     (void)all;
     uint64_t n;
     if (x.kind == V_UNDEFINED) truth(st, x); /* hidden things have no length */
-    if (has_length(x, &n)) return v_int((int64_t)n);
+    if (is_string(x)) touch(st, (uint64_t)x.len * PER_CODE);
+    if (!st->failed && has_length(x, &n)) return v_int((int64_t)n);
     return fail(st, "object of type '%s' has no len()", type_name(x));
 }
 
@@ -60,7 +61,7 @@ static value f_list(state *st, value x, const value *p, const args *all)
     uint32_t n;
     value list = v_seq(st, V_LIST, 0);
     if (!items_of(st, x, &items, &n)) return list;
-    charge(st, n / 16);
+    touch(st, (uint64_t)n * PER_ITEM);
     for (uint32_t i = 0; i < n && !st->failed; i++) seq_add(st, list, items[i]);
     return list;
 }
@@ -131,12 +132,7 @@ static value f_join(state *st, value x, const value *p, const args *all)
 
 /* --- order -------------------------------------------------------------------------------------------------------- */
 
-typedef struct sort_item {
-    value key, item;
-} sort_item;
-
-/* Stable, by merging; descending order keeps equals in place too. */
-static void merge_sort(state *st, sort_item *at, sort_item *space, uint32_t n, bool reverse)
+void merge_sort(state *st, sort_item *at, sort_item *space, uint32_t n, bool reverse)
 {
     if (n < 2 || st->failed) return;
     const uint32_t half = n / 2;
@@ -201,7 +197,7 @@ static value f_dictsort(state *st, value x, const value *p, const args *all)
     value by = text_or(st, p[1], "key");
     if (x.kind == V_UNDEFINED) return use_undefined(st, x);
     if (x.kind != V_DICT) return fail(st, "dictsort: expected a mapping, found %s", type_name(x));
-    if (strcmp(by.s, "key") != 0 && strcmp(by.s, "value") != 0)
+    if (!same_text(by, "key") && !same_text(by, "value"))
         return fail(st, "You can only sort by either \"key\" or \"value\"");
     value pairs = {.kind = V_VIEW, .len = VIEW_ITEMS, .dict = x.dict};
     return sorted(st, pairs, v_int(by.s[0] == 'v'), flag_or(st, p[0], false),
@@ -245,7 +241,7 @@ static value f_unique(state *st, value x, const value *p, const args *all)
     if (!items_of(st, x, &items, &n)) return out;
     for (uint32_t i = 0; i < n && charge(st, 1); i++) {
         value key = sort_key(st, items[i], p[1], flag_or(st, p[0], false));
-        if (!is_hashable(key)) fail(st, "unhashable type: '%s'", type_name(key));
+        if (!is_hashable(st, key)) fail(st, "unhashable type: '%s'", type_name(key));
         if (st->failed || dict_get(st, seen.dict, key)) continue;
         dict_set(st, seen, key, v_none());
         seq_add(st, out, items[i]);
@@ -279,6 +275,7 @@ static value f_groupby(state *st, value x, const value *p, const args *all)
 
 /* --- pieces --------------------------------------------------------------------------------------------------------- */
 
+/* A size that no row can have makes one row, and 0 an empty one before it: so does the reference. */
 static value f_batch(state *st, value x, const value *p, const args *all)
 {
     (void)all;
@@ -286,10 +283,13 @@ static value f_batch(state *st, value x, const value *p, const args *all)
     uint32_t n;
     const int64_t size = int_or(st, p[0], 0);
     value out = generator(st, 0), row = v_missing();
-    if (size < 1 || size > UINT32_MAX) return fail(st, "batch: the size must be above 0");
+    if (given(p[1]) && size > RANGE_ITEMS)
+        return fail_limit(st, "batch: rows filled to %lld items, the most is %d", (long long)size,
+                          RANGE_ITEMS);
     if (!items_of(st, x, &items, &n)) return out;
     for (uint32_t i = 0; i < n && charge(st, 1); i++) {
-        if (i % size == 0) {
+        if (i == 0 && size == 0) seq_add(st, out, v_seq(st, V_LIST, 0));
+        if (i == 0 || (size > 0 && i % size == 0)) {
             row = v_seq(st, V_LIST, 0);
             seq_add(st, out, row);
         }
@@ -307,7 +307,9 @@ static value f_slice(state *st, value x, const value *p, const args *all)
     uint32_t n;
     const int64_t slices = int_or(st, p[0], 0);
     value out = generator(st, 0);
-    if (slices < 1) return fail(st, "slice: the number of slices must be above 0");
+    if (slices < 1) return fail(st, "slice: %lld slices, expected at least 1", (long long)slices);
+    if (slices > RANGE_ITEMS)
+        return fail_limit(st, "slice: %lld slices, the most is %d", (long long)slices, RANGE_ITEMS);
     if (!items_of(st, x, &items, &n)) return out;
     const int64_t per = n / slices, longer = n % slices;
     uint32_t at = 0;

@@ -21,7 +21,8 @@ static value f_abs(state *st, value x, const value *p, const args *all)
 /* A whole string as a number of that base ("0x1f" where the base allows it); false: it is none. */
 static bool parse_int(state *st, value text, int64_t base, int64_t *out)
 {
-    text = strip(text, v_missing(), true, true);
+    if (!touch(st, (uint64_t)text.len * PER_CODE)) return false;
+    text = strip(st, text, v_missing(), true, true);
     text = v_string(st, text.s, text.len);
     const char *s = text.s;
     char *end;
@@ -37,7 +38,8 @@ static bool parse_int(state *st, value text, int64_t base, int64_t *out)
 
 static bool parse_float(state *st, value text, double *out)
 {
-    text = strip(text, v_missing(), true, true);
+    if (!touch(st, (uint64_t)text.len * PER_CODE)) return false;
+    text = strip(st, text, v_missing(), true, true);
     text = v_string(st, text.s, text.len);
     char *end;
     if (!text.len || strlen(text.s) != text.len || strchr(text.s, 'x') || strchr(text.s, 'X'))
@@ -74,16 +76,20 @@ static value f_float(state *st, value x, const value *p, const args *all)
     return p[0].kind == V_MISSING ? v_float(0) : p[0];
 }
 
+enum { MOST_DIGITS = 400 }; /* a double has none behind */
+
 /* Halves go to the even side of the number as written in binary, as Python's round. */
 static double round_common(double d, int64_t precision)
 {
-    char text[512];
+    char text[800];
+    if (!isfinite(d) || precision > MOST_DIGITS) return d;
+    if (precision < -MOST_DIGITS) return d * 0;
     if (precision >= 0) {
-        snprintf(text, sizeof text, "%.*f", (int)(precision > 100 ? 100 : precision), d);
+        snprintf(text, sizeof text, "%.*f", (int)precision, d);
         return strtod(text, NULL);
     }
     const double unit = pow(10, (double)-precision);
-    return nearbyint(d / unit) * unit;
+    return isfinite(unit) ? nearbyint(d / unit) * unit : d * 0;
 }
 
 static value f_round(state *st, value x, const value *p, const args *all)
@@ -94,11 +100,10 @@ static value f_round(state *st, value x, const value *p, const args *all)
     if (x.kind == V_UNDEFINED) return use_undefined(st, x);
     if (!is_number(x)) return fail(st, "round: expected a number, found %s", type_name(x));
     const double d = as_double(x), unit = pow(10, (double)precision);
-    if (strcmp(how.s, "ceil") == 0) return v_float(ceil(d * unit) / unit);
-    if (strcmp(how.s, "floor") == 0) return v_float(floor(d * unit) / unit);
-    if (strcmp(how.s, "common") != 0)
-        return fail(st, "round: method must be common, ceil or floor");
-    if (x.kind != V_FLOAT) return precision >= 0 ? x : v_int((int64_t)round_common(d, precision));
+    if (same_text(how, "ceil")) return v_float(ceil(d * unit) / unit);
+    if (same_text(how, "floor")) return v_float(floor(d * unit) / unit);
+    if (!same_text(how, "common")) return fail(st, "round: method must be common, ceil or floor");
+    if (x.kind != V_FLOAT) return precision >= 0 ? x : whole(round_common(d, precision), v_none());
     return v_float(round_common(d, precision));
 }
 

@@ -10,6 +10,12 @@ static value apply_row(state *st, const char *what, const builtin_row *row, valu
     return call_builtin(st, row, item, rest);
 }
 
+/* With a NUL behind it: a text may be a piece of another. */
+static const char *name_of(state *st, value name)
+{
+    return v_string(st, name.s, name.len).s;
+}
+
 static const value *keyword_of(const args *all, const char *name)
 {
     for (uint32_t i = 0; i < all->n_keywords; i++)
@@ -33,6 +39,7 @@ static value f_map(state *st, value x, const value *p, const args *all)
     (void)p;
     const value *items, *attribute = keyword_of(all, "attribute");
     uint32_t n;
+    if (!truth(st, x)) return generator(st, 0); /* as in the reference: None and 0 are nothing */
     if (!items_of(st, x, &items, &n)) return x;
     if (!all->n && attribute)
         return map_attribute(st, items, n, *attribute, keyword_of(all, "default"));
@@ -41,7 +48,7 @@ static value f_map(state *st, value x, const value *p, const args *all)
                        .n = all->n - 1,
                        .keywords = all->keywords,
                        .n_keywords = all->n_keywords};
-    const builtin_row *row = find_filter(all->at[0].s);
+    const builtin_row *row = find_filter(name_of(st, all->at[0]));
     value out = generator(st, n);
     for (uint32_t i = 0; i < n && charge(st, 1); i++)
         seq_add(st, out, apply_row(st, "filter", row, all->at[0], items[i], &rest));
@@ -54,12 +61,13 @@ static value select_items(state *st, value x, const args *all, uint32_t first, b
     const value *items;
     uint32_t n;
     value out = generator(st, 0);
+    if (!truth(st, x)) return out; /* as in the reference: None and 0 are nothing */
     if (first > all->n) return fail(st, "an attribute is missing");
     if (!items_of(st, x, &items, &n)) return out;
     const bool tested = all->n > first;
     if (tested && !is_string(all->at[first]))
         return fail(st, "the name of a test must be a string");
-    const builtin_row *row = tested ? find_test(all->at[first].s) : NULL;
+    const builtin_row *row = tested ? find_test(name_of(st, all->at[first])) : NULL;
     const args rest = {.at = tested ? all->at + first + 1 : NULL,
                        .n = tested ? all->n - first - 1 : 0,
                        .keywords = all->keywords,

@@ -75,13 +75,14 @@ static value f_title(state *st, value x, const value *p, const args *all)
 static value f_trim(state *st, value x, const value *p, const args *all)
 {
     (void)all;
-    return strip(to_text(st, x), p[0], true, true);
+    return strip(st, to_text(st, x), p[0], true, true);
 }
 
 value replace_text(state *st, value text, value old, value by, int64_t count)
 {
     cdz_buf out = {0};
     size_t at = 0;
+    touch(st, text.len);
     for (int64_t n = 0; (count < 0 || n < count) && !st->failed; n++) {
         const size_t found = find_text(text, old, at);
         if (found == SIZE_MAX) break;
@@ -129,6 +130,7 @@ static bool is_line_end(uint32_t code)
 value lines_of(state *st, value text, bool keep_ends)
 {
     value lines = v_seq(st, V_LIST, 4);
+    touch(st, (uint64_t)text.len * PER_CODE);
     for (size_t at = 0; at < text.len && charge(st, 1);) {
         const size_t from = at;
         size_t end = at;
@@ -184,6 +186,7 @@ static void wrap_line(state *st, cdz_buf *out, value line, size_t width, value n
         size_t end = gap;
         while (end < line.len && line.s[end] != ' ') end++;
         value word = sub_text(line, gap, end);
+        touch(st, (uint64_t)(end - at) * 2 * PER_CODE);
         const size_t before = used ? gap - at : 0, length = count_codes(word);
         at = end;
         if (used && used + before + length > width) {
@@ -227,6 +230,7 @@ static value f_wordcount(state *st, value x, const value *p, const args *all)
     value text = to_text(st, x);
     int64_t n = 0;
     bool inside = false;
+    if (!touch(st, (uint64_t)text.len * PER_CODE)) return v_none();
     for (size_t at = 0; at < text.len;) {
         const uint32_t code = next_code(text.s, text.len, &at);
         const bool word = code == '_' || is_alpha(code) || is_decimal(code);
@@ -241,6 +245,7 @@ static value f_truncate(state *st, value x, const value *p, const args *all)
     (void)all;
     value text = to_text(st, x), end = text_or(st, p[2], "...");
     const int64_t length = int_or(st, p[0], 255), leeway = int_or(st, p[3], 5);
+    if (!touch(st, ((uint64_t)text.len + end.len) * 2 * PER_CODE)) return v_none();
     const int64_t ending = (int64_t)count_codes(end);
     if (length < ending) return fail(st, "truncate: expected length >= %lld", (long long)ending);
     if (leeway < 0) return fail(st, "truncate: expected leeway >= 0");
@@ -261,7 +266,8 @@ static value f_truncate(state *st, value x, const value *p, const args *all)
 /* align: '<' '>' or '^', where an odd space goes as Python's str.center puts it. */
 value center_text(state *st, value text, int64_t width, value fill, char align)
 {
-    const int64_t n = (int64_t)count_codes(text), missing = width - n;
+    if (!touch(st, (uint64_t)text.len * PER_CODE)) return text;
+    const int64_t n = (int64_t)count_codes(text), missing = width > n ? width - n : 0;
     if (width > FORMAT_WIDTH && missing > 0)
         return fail_limit(st, "a width of more than %d", FORMAT_WIDTH);
     if (count_codes(fill) != 1) return fail(st, "the fill must be one character");
@@ -319,15 +325,17 @@ static value f_striptags(state *st, value x, const value *p, const args *all)
     (void)all;
     value text = to_text(st, x);
     cdz_buf out = {0};
-    bool gap = false;
+    bool gap = false, endless[2] = {false}; /* no tag, no comment ends from here on */
+    touch(st, (uint64_t)text.len * PER_CODE);
     for (size_t at = 0; at < text.len && !st->failed;) {
-        if (text.s[at] == '<') {
-            const bool comment = text.len - at > 3 && memcmp(text.s + at, "<!--", 4) == 0;
+        const bool comment = text.len - at > 3 && memcmp(text.s + at, "<!--", 4) == 0;
+        if (text.s[at] == '<' && !endless[comment]) {
             const size_t end = find_text(text, v_literal(comment ? "-->" : ">"), at);
             if (end != SIZE_MAX) {
                 at = end + (comment ? 3 : 1);
                 continue;
             }
+            endless[comment] = true;
         }
         const size_t from = at;
         if (is_space(next_code(text.s, text.len, &at))) {
@@ -350,8 +358,8 @@ static void put_quoted(state *st, cdz_buf *out, value text, bool form)
 {
     for (size_t i = 0; i < text.len && !st->failed; i++) {
         const unsigned char c = (unsigned char)text.s[i];
-        char hex[4];
-        snprintf(hex, sizeof hex, "%%%02X", c);
+        static const char digits[] = "0123456789ABCDEF";
+        const char hex[3] = {'%', digits[c >> 4], digits[c & 15]};
         if ((c < 0x80 && isalnum(c)) || (c && strchr("_.-~", c)) || (c == '/' && !form))
             put(st, out, text.s + i, 1);
         else if (form && c == ' ')
@@ -398,6 +406,7 @@ static value f_xmlattr(state *st, value x, const value *p, const args *all)
     for (uint32_t i = 0; i < x.dict->n && charge(st, 1); i++) {
         value item = x.dict->values[i], key = to_text(st, x.dict->keys[i]);
         if (item.kind == V_NONE || item.kind == V_UNDEFINED) continue;
+        touch(st, (uint64_t)key.len * PER_CODE);
         for (size_t k = 0; k < key.len; k++)
             if (strchr(" \t\n\f\r/>=", key.s[k])) return fail(st, "xmlattr: an invalid name");
         item = to_text(st, item);

@@ -114,9 +114,8 @@ static range slice_range(state *st, value slice, int64_t n)
 
 static value slice_string(state *st, value text, value slice)
 {
-    const int64_t n = (int64_t)count_codes(text);
+    const int64_t n = touch(st, text.len * 2 * PER_CODE) ? (int64_t)count_codes(text) : 0;
     const range r = slice_range(st, slice, n);
-    charge(st, text.len / 64);
     if (r.n == 0) return v_borrow("", 0);
     if (r.step == 1) {
         const size_t begin = byte_of(text, (size_t)r.start);
@@ -138,7 +137,7 @@ static value slice_list(state *st, value list, value slice)
 {
     const range r = slice_range(st, slice, list.seq->n);
     value out = v_seq(st, list.kind, (uint32_t)r.n);
-    charge(st, (uint64_t)r.n / 4);
+    touch(st, (uint64_t)r.n * PER_ITEM);
     for (int64_t i = 0; i < r.n && !st->failed; i++)
         seq_add(st, out, list.seq->at[r.start + i * r.step]);
     return out;
@@ -152,23 +151,23 @@ static value slice_of(state *st, value of, value slice)
     const range in = *of.range, r = slice_range(st, slice, in.n);
     range *out = take(st, 1, sizeof *out);
     if (!out) return v_missing();
-    *out = (range){.start = in.start + r.start * in.step, .step = in.step * r.step, .n = r.n};
-    out->stop = in.start + r.stop * in.step;
+    *out = (range){.start = range_at(&in, r.start), .stop = range_at(&in, r.stop), .n = r.n};
+    if (__builtin_mul_overflow(in.step, r.step, &out->step)) out->step = 1; /* one item at most */
     return (value){.kind = V_RANGE, .range = out};
 }
 
 static value index_of(state *st, value of, int64_t i)
 {
     uint64_t length = 0;
+    if (of.kind == V_STRING && !touch(st, of.len * 2 * (uint64_t)PER_CODE)) return v_missing();
     if (of.kind == V_DICT || of.kind == V_VIEW || of.kind == V_LOOP || !has_length(of, &length))
         return v_missing();
     const int64_t n = (int64_t)length;
     if (i < 0) i += n;
     if (i < 0 || i >= n) return v_missing();
-    if (of.kind == V_RANGE) return v_int(of.range->start + i * of.range->step);
+    if (of.kind == V_RANGE) return v_int(range_at(of.range, i));
     if (of.kind == V_BYTES) return v_int((unsigned char)of.s[i]);
     if (of.kind != V_STRING) return of.seq->at[i];
-    charge(st, of.len / 64);
     const size_t begin = byte_of(of, (size_t)i);
     size_t end = begin;
     next_code(of.s, of.len, &end);
@@ -180,7 +179,7 @@ static value own_item(state *st, value of, value key)
 {
     if (key.kind == V_SLICE) return slice_of(st, of, key);
     if (of.kind == V_DICT) {
-        const value *found = is_hashable(key) ? dict_get(st, of.dict, key) : NULL;
+        const value *found = is_hashable(st, key) ? dict_get(st, of.dict, key) : NULL;
         return found ? *found : v_missing();
     }
     if (key.kind == V_INT || key.kind == V_BOOL) return index_of(st, of, as_int(key));
@@ -212,7 +211,7 @@ value get_item(state *st, value of, value key)
 value get_path(state *st, value of, value path)
 {
     if (!is_string(path)) return get_item(st, of, path);
-    for (size_t at = 0; at <= path.len && !st->failed;) {
+    for (size_t at = 0; at <= path.len && charge(st, 1);) {
         size_t end = at;
         bool digits = true;
         for (; end < path.len && path.s[end] != '.'; end++)

@@ -14,6 +14,11 @@ value replace_text(state *st, value text, value old, value by, int64_t count);
 value center_text(state *st, value text, int64_t width, value fill, char align);
 value lines_of(state *st, value text, bool keep_ends);
 value join_items(state *st, value separator, const value *items, uint32_t n, bool only_strings);
+typedef struct sort_item {
+    value key, item;
+} sort_item;
+/* Stable, by merging; descending order keeps equals in place too. space: room for n more. */
+void merge_sort(state *st, sort_item *at, sort_item *space, uint32_t n, bool reverse);
 value generator(state *st, uint32_t room);
 bool is_sequence_value(value v);
 

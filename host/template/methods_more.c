@@ -35,7 +35,7 @@ static value m_format_map(state *st, value x, const value *p, const args *all)
     if (p[0].kind != V_DICT) return fail(st, "format_map needs a mapping");
     keyword *keywords = take(st, p[0].dict->n, sizeof *keywords);
     args given_args = {.keywords = keywords};
-    for (uint32_t i = 0; keywords && i < p[0].dict->n; i++)
+    for (uint32_t i = 0; keywords && i < p[0].dict->n && charge(st, 1); i++)
         if (is_string(p[0].dict->keys[i]))
             keywords[given_args.n_keywords++] = (keyword){
                 v_string(st, p[0].dict->keys[i].s, p[0].dict->keys[i].len).s, p[0].dict->values[i]};
@@ -71,7 +71,8 @@ static value m_zfill(state *st, value x, const value *p, const args *all)
     const bool sign = x.len && (x.s[0] == '-' || x.s[0] == '+');
     value digits = sub_text(x, sign, x.len);
     cdz_buf out = {0};
-    digits = center_text(st, digits, int_or(st, p[0], 0) - sign, v_literal("0"), '>');
+    const int64_t width = int_or(st, p[0], 0);
+    digits = center_text(st, digits, width > 0 ? width - sign : 0, v_literal("0"), '>');
     put(st, &out, x.s, sign);
     put(st, &out, digits.s, digits.len);
     return take_text(st, &out);
@@ -102,7 +103,7 @@ static value m_encode(state *st, value x, const value *p, const args *all)
 {
     (void)all;
     value name = text_or(st, p[0], "utf-8");
-    if (strcmp(name.s, "utf-8") != 0 && strcmp(name.s, "utf8") != 0)
+    if (!same_text(name, "utf-8") && !same_text(name, "utf8"))
         return fail(st, "encode: only utf-8 is known");
     x.kind = V_BYTES;
     return x;
@@ -131,8 +132,9 @@ static value m_translate(state *st, value x, const value *p, const args *all)
 }
 
 /* Whether the string has characters and each one is of a class. */
-static value all_are(value x, bool (*is)(uint32_t))
+static value all_are(state *st, value x, bool (*is)(uint32_t))
 {
+    if (!touch(st, (uint64_t)x.len * PER_CODE)) return v_none();
     for (size_t at = 0; at < x.len;)
         if (!is(next_code(x.s, x.len, &at))) return v_bool(false);
     return v_bool(x.len > 0);
@@ -155,12 +157,12 @@ static bool is_ascii(uint32_t code)
         (void)st;                                                                                  \
         return result;                                                                             \
     }
-CLASS_METHOD(m_isalpha, all_are(x, is_alpha))
-CLASS_METHOD(m_isdigit, all_are(x, is_decimal))
-CLASS_METHOD(m_isalnum, all_are(x, is_alnum))
-CLASS_METHOD(m_isspace, all_are(x, is_space))
-CLASS_METHOD(m_isascii, x.len == 0 ? v_bool(true) : all_are(x, is_ascii))
-CLASS_METHOD(m_isprintable, x.len == 0 ? v_bool(true) : all_are(x, is_printable))
+CLASS_METHOD(m_isalpha, all_are(st, x, is_alpha))
+CLASS_METHOD(m_isdigit, all_are(st, x, is_decimal))
+CLASS_METHOD(m_isalnum, all_are(st, x, is_alnum))
+CLASS_METHOD(m_isspace, all_are(st, x, is_space))
+CLASS_METHOD(m_isascii, x.len == 0 ? v_bool(true) : all_are(st, x, is_ascii))
+CLASS_METHOD(m_isprintable, x.len == 0 ? v_bool(true) : all_are(st, x, is_printable))
 CLASS_METHOD(m_islower, find_test("lower")->run(st, x, p, all))
 CLASS_METHOD(m_isupper, find_test("upper")->run(st, x, p, all))
 
@@ -168,9 +170,9 @@ CLASS_METHOD(m_isupper, find_test("upper")->run(st, x, p, all))
 static value m_istitle(state *st, value x, const value *p, const args *all)
 {
     bool inside = false, some = false;
-    (void)st;
     (void)p;
     (void)all;
+    if (!touch(st, (uint64_t)x.len * PER_CODE)) return v_none();
     for (size_t at = 0; at < x.len;) {
         const uint32_t code = next_code(x.s, x.len, &at);
         const bool upper = is_upper(code), lower = is_lower(code);
@@ -183,9 +185,9 @@ static value m_istitle(state *st, value x, const value *p, const args *all)
 
 static value m_isidentifier(state *st, value x, const value *p, const args *all)
 {
-    (void)st;
     (void)p;
     (void)all;
+    if (!touch(st, (uint64_t)x.len * PER_CODE)) return v_none();
     for (size_t at = 0; at < x.len;) {
         const bool first = at == 0;
         const uint32_t code = next_code(x.s, x.len, &at);
@@ -226,7 +228,7 @@ const builtin_row string_more_methods[] = {
 static value m_get(state *st, value x, const value *p, const args *all)
 {
     (void)all;
-    if (!is_hashable(p[0])) return fail(st, "unhashable type: '%s'", type_name(p[0]));
+    if (!is_hashable(st, p[0])) return fail(st, "unhashable type: '%s'", type_name(p[0]));
     const value *found = dict_get(st, x.dict, p[0]);
     return found ? *found : p[1].kind == V_MISSING ? v_none() : p[1];
 }

@@ -23,7 +23,7 @@ CASE_METHOD(m_casefold, TO_FOLDED)
 static value strip_with(state *st, value x, const value *p, bool left, bool right)
 {
     if (given(p[0]) && !is_string(p[0])) return fail(st, "strip arg must be None or str");
-    return strip(x, given(p[0]) ? p[0] : v_missing(), left, right);
+    return strip(st, x, given(p[0]) ? p[0] : v_missing(), left, right);
 }
 
 static value m_strip(state *st, value x, const value *p, const args *all)
@@ -77,6 +77,7 @@ static bool window(state *st, value x, const value *p, value *out, int64_t *befo
     *out = x;
     *before = 0;
     if (!given(p[1]) && !given(p[2])) return true;
+    if (!touch(st, (uint64_t)x.len * 2 * PER_CODE)) return false;
     const int64_t n = (int64_t)count_codes(x);
     int64_t start = int_or(st, p[1], 0), end = int_or(st, p[2], n);
     if (start < 0) start = start < -n ? 0 : start + n;
@@ -93,11 +94,13 @@ static value ends_with_any(state *st, value x, const value *p, bool (*has)(value
     value part;
     int64_t before;
     const bool some = window(st, x, p, &part, &before);
-    if (is_string(p[0])) return v_bool(some && has(part, p[0]));
+    if (is_string(p[0])) return v_bool(some && touch(st, p[0].len) && has(part, p[0]));
     if (p[0].kind != V_TUPLE)
         return fail(st, "expected a string or a tuple of strings, found %s", type_name(p[0]));
-    for (uint32_t i = 0; i < p[0].seq->n; i++)
-        if (is_string(p[0].seq->at[i]) && some && has(part, p[0].seq->at[i])) return v_bool(true);
+    for (uint32_t i = 0; i < p[0].seq->n && charge(st, 1); i++)
+        if (is_string(p[0].seq->at[i]) && some && touch(st, p[0].seq->at[i].len) &&
+            has(part, p[0].seq->at[i]))
+            return v_bool(true);
     return v_bool(false);
 }
 
@@ -113,10 +116,23 @@ static value m_endswith(state *st, value x, const value *p, const args *all)
     return ends_with_any(st, x, p, has_suffix);
 }
 
-static size_t find_last(value x, value what)
+/* How many bytes are the same; all of them where that is len. */
+static size_t same_bytes(const char *a, const char *b, size_t len)
 {
-    for (size_t at = x.len + 1; at-- > 0;)
-        if (x.len - at >= what.len && memcmp(x.s + at, what.s, what.len) == 0) return at;
+    size_t n = 0;
+    while (n < len && a[n] == b[n]) n++;
+    return n;
+}
+
+/* What is compared is counted on the way: with the wrong texts it is the product of the lengths. */
+static size_t find_last(state *st, value x, value what)
+{
+    if (what.len > x.len) return SIZE_MAX;
+    for (size_t at = x.len - what.len + 1; at-- > 0;) {
+        const size_t n = same_bytes(x.s + at, what.s, what.len);
+        if (!touch(st, 1 + n)) return SIZE_MAX;
+        if (n == what.len) return at;
+    }
     return SIZE_MAX;
 }
 
@@ -125,9 +141,11 @@ static value find_with(state *st, value x, const value *p, bool last, bool must)
     value part;
     int64_t before;
     if (!is_string(p[0])) return fail(st, "expected a string, found %s", type_name(p[0]));
-    charge(st, x.len / 64);
+    if (!touch(st, (uint64_t)x.len * PER_CODE)) return v_none();
     const bool some = window(st, x, p, &part, &before);
-    const size_t at = !some ? SIZE_MAX : last ? find_last(part, p[0]) : find_text(part, p[0], 0);
+    const size_t at = !some  ? SIZE_MAX
+                      : last ? find_last(st, part, p[0])
+                             : find_text(part, p[0], 0);
     if (at != SIZE_MAX) return v_int(before + (int64_t)count_codes(sub_text(part, 0, at)));
     return must ? fail(st, "substring not found") : v_int(-1);
 }
@@ -162,7 +180,8 @@ static value m_count(state *st, value x, const value *p, const args *all)
     value part;
     int64_t before, n = 0;
     if (!is_string(p[0])) return fail(st, "expected a string, found %s", type_name(p[0]));
-    if (!window(st, x, p, &part, &before)) return v_int(0);
+    if (!touch(st, (uint64_t)x.len * PER_CODE) || !window(st, x, p, &part, &before))
+        return v_int(0);
     if (p[0].len == 0) return v_int((int64_t)count_codes(part) + 1);
     for (size_t at = 0; (at = find_text(part, p[0], at)) != SIZE_MAX && charge(st, 1);
          at += p[0].len)
@@ -185,6 +204,7 @@ static value split_at(state *st, value x, value separator, int64_t most)
 {
     value out = v_seq(st, V_LIST, 0);
     size_t at = 0;
+    touch(st, x.len);
     for (int64_t i = 0; (most < 0 || i < most) && charge(st, 1); i++) {
         const size_t found = find_text(x, separator, at);
         if (found == SIZE_MAX) break;
@@ -198,8 +218,8 @@ static value split_at(state *st, value x, value separator, int64_t most)
 static value rsplit_at(state *st, value x, value separator, int64_t most)
 {
     value out = v_seq(st, V_LIST, 0);
-    for (int64_t i = 0; (most < 0 || i < most) && charge(st, 1 + x.len / 256); i++) {
-        const size_t found = find_last(x, separator);
+    for (int64_t i = 0; (most < 0 || i < most) && charge(st, 1); i++) {
+        const size_t found = find_last(st, x, separator);
         if (found == SIZE_MAX) break;
         seq_add(st, out, sub_text(x, found + separator.len, x.len));
         x = sub_text(x, 0, found);
@@ -237,12 +257,13 @@ static size_t word_begin(value x)
 static value split_words(state *st, value x, int64_t most, bool right)
 {
     value out = v_seq(st, V_LIST, 0);
-    x = strip(x, v_missing(), !right, right);
+    x = strip(st, x, v_missing(), !right, right);
     for (int64_t i = 0; x.len && (most < 0 || i < most) && charge(st, 1); i++) {
         const size_t at = right ? word_begin(x) : word_end(x);
+        touch(st, (uint64_t)(right ? x.len - at : at) * PER_CODE);
         seq_add(st, out, right ? sub_text(x, at, x.len) : sub_text(x, 0, at));
         x = right ? sub_text(x, 0, at) : sub_text(x, at, x.len);
-        x = strip(x, v_missing(), !right, right);
+        x = strip(st, x, v_missing(), !right, right);
     }
     if (x.len) seq_add(st, out, x);
     if (right && !st->failed) reverse_items(out);
@@ -279,7 +300,8 @@ static value m_splitlines(state *st, value x, const value *p, const args *all)
 static value partition(state *st, value x, const value *p, bool right)
 {
     if (!is_string(p[0]) || p[0].len == 0) return fail(st, "partition needs a separator");
-    const size_t at = right ? find_last(x, p[0]) : find_text(x, p[0], 0);
+    touch(st, x.len);
+    const size_t at = right ? find_last(st, x, p[0]) : find_text(x, p[0], 0);
     value out = v_seq(st, V_TUPLE, 3), none = v_borrow("", 0);
     const bool found = at != SIZE_MAX;
     seq_add(st, out, found ? sub_text(x, 0, at) : right ? none : x);

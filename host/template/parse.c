@@ -86,11 +86,39 @@ void set_kids(node *n, const kids *list)
     n->n = list->n;
 }
 
+/* Where a name is, or would be. */
+static uint32_t *place_of(const parser *p, const char *name)
+{
+    uint32_t at = 2166136261u; /* FNV-1a */
+    for (const char *c = name; *c; c++) at = (at ^ (unsigned char)*c) * 16777619u;
+    for (;; at++) {
+        uint32_t *place = &p->places[at & (p->n_places - 1)];
+        if (!*place || strcmp(p->tpl->symbols[*place - 1], name) == 0) return place;
+    }
+}
+
+/* Half of the places are always free. */
+static bool room_for_symbol(parser *p)
+{
+    if (p->tpl->n_symbols < p->n_places / 2) return true;
+    const uint32_t n = p->n_places ? p->n_places * 2 : 64;
+    uint32_t *places = cdz_arena_array(&p->tpl->arena, n, sizeof *places);
+    if (!places) {
+        no_memory(p);
+        return false;
+    }
+    p->places = places;
+    p->n_places = n;
+    for (uint32_t i = 0; i < p->tpl->n_symbols; i++) *place_of(p, p->tpl->symbols[i]) = i + 1;
+    return true;
+}
+
 uint32_t symbol(parser *p, const token *name)
 {
     cdz_template *tpl = p->tpl;
-    for (uint32_t i = 0; i < tpl->n_symbols; i++)
-        if (strcmp(tpl->symbols[i], name->text) == 0) return i;
+    if (!room_for_symbol(p)) return 0;
+    uint32_t *place = place_of(p, name->text);
+    if (*place) return *place - 1;
     if (tpl->n_symbols == p->symbols_cap) {
         const uint32_t cap = p->symbols_cap ? p->symbols_cap * 2 : 32;
         const char **grown = cdz_arena_array(&tpl->arena, cap, sizeof *grown);
@@ -103,7 +131,8 @@ uint32_t symbol(parser *p, const token *name)
         p->symbols_cap = cap;
     }
     tpl->symbols[tpl->n_symbols] = name->text;
-    return tpl->n_symbols++;
+    *place = ++tpl->n_symbols;
+    return tpl->n_symbols - 1;
 }
 
 void next(parser *p)

@@ -14,6 +14,7 @@ typedef struct parser {
     uint32_t depth;
     uint32_t loops; /* loops around, up to the nearest macro */
     uint32_t symbols_cap;
+    uint32_t *places, n_places; /* by hash of the name: the symbol's number plus 1 */
     node *macro; /* the innermost one, which notes that caller, varargs, kwargs are named */
 } parser;
 

@@ -70,7 +70,11 @@ static void run_generation(state *st, scope *sc, const node *n)
     cdz_template_options *o = st->options;
     value text = capture(st, scope_new(st, sc), n->b);
     const cdz_buf *out = st->main_out;
-    const size_t begin = o->span && out->len ? cdz_utf8_count(out->data, out->len) : 0;
+    if (o->span && out->len > st->counted) { /* the output only grows: what is new of it */
+        st->counted_codes += cdz_utf8_count(out->data + st->counted, out->len - st->counted);
+        st->counted = out->len;
+    }
+    const size_t begin = st->counted_codes;
     if (!st->failed && o->span && o->n_spans < o->spans_cap)
         o->span[o->n_spans] = (cdz_template_span){begin, begin + count_codes(text)};
     o->n_spans++;
@@ -155,7 +159,7 @@ static value make_macro(state *st, scope *sc, const node *def)
 
 static void set_by_name(state *st, scope *sc, const char *name, value v)
 {
-    for (uint32_t i = 0; i < st->tpl->n_symbols; i++)
+    for (uint32_t i = 0; i < st->tpl->n_symbols && touch(st, PER_CODE); i++)
         if (strcmp(st->tpl->symbols[i], name) == 0) scope_set(st, sc, i, v);
 }
 
@@ -198,7 +202,7 @@ static value bind_param(state *st, scope *sc, const macro *m, uint32_t i, const 
     const node *def = m->def;
     const char *name = def->kids[i]->text;
     value v = i < all->n ? all->at[i] : v_missing();
-    for (uint32_t k = 0; k < all->n_keywords; k++) {
+    for (uint32_t k = 0; k < all->n_keywords && touch(st, PER_CODE); k++) {
         if (strcmp(all->keywords[k].name, name) != 0) continue;
         if (v.kind != V_MISSING)
             return fail(st, "macro '%s' got multiple values for argument '%s'", def->text, name);

@@ -7,6 +7,7 @@
 
 enum {
     DEFAULT_STEPS = 1000000,
+    DEFAULT_TOUCHED = 1 << 30,
     DEFAULT_OUTPUT = 4 << 20,
     ARENA_BYTES = 256 << 20, /* beside what the context itself takes */
 };
@@ -56,6 +57,15 @@ bool charge(state *st, uint64_t steps)
     st->steps += steps;
     if (st->steps > st->max_steps)
         fail_limit(st, "the template takes more than %llu steps", (unsigned long long)st->max_steps);
+    return !st->failed;
+}
+
+bool touch(state *st, uint64_t units)
+{
+    st->touched += units;
+    if (st->touched > st->max_touched)
+        fail_limit(st, "the template goes through more than %llu MiB of text and lists",
+                   (unsigned long long)(st->max_touched >> 20));
     return !st->failed;
 }
 
@@ -111,7 +121,7 @@ static void fill_top(state *st, const cdz_json *context)
 {
     const cdz_template *tpl = st->tpl;
     st->top = take(st, tpl->n_symbols, sizeof *st->top);
-    for (uint32_t i = 0; i < tpl->n_symbols && !st->failed; i++) {
+    for (uint32_t i = 0; i < tpl->n_symbols && touch(st, context ? context->len : 0); i++) {
         const cdz_json *given = context ? cdz_json_get(context, tpl->symbols[i]) : NULL;
         const builtin_row *row = find_global(tpl->symbols[i]);
         if (given)
@@ -131,6 +141,7 @@ cdz_status cdz_template_render(const cdz_template *tpl, const cdz_json *context,
     cdz_buf text = {0};
     if (!options) options = &defaults;
     options->n_spans = 0;
+    options->steps = options->touched = 0;
     state st = {
         .arena = &arena,
         .tpl = tpl,
@@ -139,6 +150,7 @@ cdz_status cdz_template_render(const cdz_template *tpl, const cdz_json *context,
         .main_out = &text,
         .err = err,
         .max_steps = options->max_steps ? options->max_steps : DEFAULT_STEPS,
+        .max_touched = options->max_touched ? options->max_touched : DEFAULT_TOUCHED,
         .max_output = options->max_output ? options->max_output : DEFAULT_OUTPUT,
         .random = 1,
     };
@@ -148,6 +160,8 @@ cdz_status cdz_template_render(const cdz_template *tpl, const cdz_json *context,
     fill_top(&st, context);
     if (!st.failed) run(&st, &st.root, tpl->root);
     if (!st.failed && text.len) cdz_buf_add(out, text.data, text.len);
+    options->steps = st.steps;
+    options->touched = st.touched;
     cdz_status status = st.failed ? st.status : CDZ_OK;
     if (status == CDZ_OK && (text.failed || out->failed))
         status = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", tpl->name);

@@ -28,10 +28,12 @@ typedef struct cdz_template_span {
 
 typedef struct cdz_template_options {
     uint64_t max_steps;        /* 0: one million evaluated nodes */
+    uint64_t max_touched;      /* 0: 1 GiB, of text and lists that operations go through */
     size_t max_output;         /* 0: 4 MiB, of the output and of any one string */
     const char *clock;         /* what strftime_now sees, "2026-01-15T12:34:56"; NULL: local time */
     cdz_template_span *span;   /* where generation spans go, or NULL */
     size_t n_spans, spans_cap; /* how many were found (may exceed the cap), room at span */
+    uint64_t steps, touched;   /* what the rendering took of the two budgets */
 } cdz_template_options;
 
 /* Renders with the members of the object context as variables and appends to out; after a

@@ -49,8 +49,8 @@ KIND_TEST(t_iterable,
           is_sequence_value(x) || x.kind == V_GENERATOR || x.kind == V_VIEW || x.kind == V_LOOP)
 KIND_TEST(t_callable, is_callable(x))
 KIND_TEST(t_escaped, is_string(x) && x.safe)
-KIND_TEST(t_filter, is_string(x) && find_filter(x.s) != NULL)
-KIND_TEST(t_test, is_string(x) && find_test(x.s) != NULL)
+KIND_TEST(t_filter, is_string(x) && find_filter(v_string(st, x.s, x.len).s) != NULL)
+KIND_TEST(t_test, is_string(x) && find_test(v_string(st, x.s, x.len).s) != NULL)
 
 /* --- numbers ------------------------------------------------------------------------------------------------- */
 
@@ -102,7 +102,7 @@ COMPARE_TEST(t_gt, order(st, x, y, ">") > 0)
 COMPARE_TEST(t_ge, order(st, x, y, ">=") >= 0)
 COMPARE_TEST(t_in, contains(st, y, x))
 
-static bool same(value a, value b)
+static bool same(state *st, value a, value b)
 {
     if (a.kind != b.kind) return false;
     switch (a.kind) {
@@ -110,11 +110,12 @@ static bool same(value a, value b)
     case V_BOOL: return a.b == b.b;
     case V_INT: return a.i == b.i;
     case V_FLOAT: return a.d == b.d;
-    case V_STRING: return a.len == b.len && (a.s == b.s || memcmp(a.s, b.s, a.len) == 0);
+    case V_STRING:
+        return a.len == b.len && touch(st, a.len) && (a.s == b.s || memcmp(a.s, b.s, a.len) == 0);
     default: return a.seq == b.seq;
     }
 }
-COMPARE_TEST(t_sameas, same(x, y))
+COMPARE_TEST(t_sameas, same(st, x, y))
 
 /* --- text --------------------------------------------------------------------------------------------------------- */
 
@@ -122,6 +123,7 @@ static value all_in_case(state *st, value x, bool upper)
 {
     value text = to_text(st, x);
     bool cased = false;
+    if (!touch(st, (uint64_t)text.len * PER_CODE)) return v_none();
     for (size_t at = 0; at < text.len;) {
         const uint32_t code = next_code(text.s, text.len, &at);
         if (upper ? is_lower(code) : is_upper(code)) return v_bool(false);

@@ -46,27 +46,35 @@ size_t find_text(value in, value what, size_t from)
     return found ? (size_t)(found - in.s) : SIZE_MAX;
 }
 
-static bool in_set(uint32_t code, value chars)
+bool same_text(value v, const char *word)
 {
-    if (chars.kind != V_STRING) return is_space(code);
-    for (size_t at = 0; at < chars.len;)
-        if (next_code(chars.s, chars.len, &at) == code) return true;
-    return false;
+    return is_string(v) && v.len == strlen(word) && memcmp(v.s, word, v.len) == 0;
 }
 
-value strip(value text, value chars, bool left, bool right)
+static bool in_set(state *st, uint32_t code, value chars)
+{
+    if (st) touch(st, PER_CODE);
+    if (chars.kind != V_STRING) return is_space(code);
+    size_t at = 0;
+    bool found = false;
+    while (at < chars.len && !found) found = next_code(chars.s, chars.len, &at) == code;
+    touch(st, (uint64_t)at * PER_CODE);
+    return found && !st->failed;
+}
+
+value strip(state *st, value text, value chars, bool left, bool right)
 {
     size_t begin = 0, end = text.len;
     while (left && begin < end) {
         size_t next = begin;
-        if (!in_set(next_code(text.s, end, &next), chars)) break;
+        if (!in_set(st, next_code(text.s, end, &next), chars)) break;
         begin = next;
     }
     while (right && end > begin) {
         size_t last = end - 1;
         while (last > begin && ((unsigned char)text.s[last] & 0xC0) == 0x80) last--;
         size_t next = last;
-        if (!in_set(next_code(text.s, end, &next), chars)) break;
+        if (!in_set(st, next_code(text.s, end, &next), chars)) break;
         end = last;
     }
     return sub_text(text, begin, end);
@@ -81,8 +89,10 @@ void put(state *st, cdz_buf *to, const char *text, size_t len)
         fail_limit(st, "a text of more than %zu bytes", st->max_output);
         return;
     }
-    charge(st, len / 256);
-    cdz_buf_add(to, text, len);
+    st->buffered += len;
+    if (st->buffered > BUFFER_BYTES)
+        fail_limit(st, "texts inside each other of more than %d MiB", BUFFER_BYTES >> 20);
+    if (touch(st, len + PER_CODE)) cdz_buf_add(to, text, len);
 }
 
 static void put_text(state *st, cdz_buf *to, const char *text)
@@ -93,6 +103,7 @@ static void put_text(state *st, cdz_buf *to, const char *text)
 value take_text(state *st, cdz_buf *from)
 {
     if (from->failed) fail_limit(st, "out of memory");
+    st->buffered -= from->len < st->buffered ? from->len : st->buffered;
     value v = from->len ? v_string(st, from->data, from->len) : v_borrow("", 0);
     cdz_buf_free(from);
     return v;
@@ -125,7 +136,8 @@ void put_escaped(state *st, cdz_buf *to, const char *text, size_t len)
 static size_t shortest(double d, char digits[24], int *exponent)
 {
     char text[40];
-    for (int precision = 0; precision < 17; precision++) {
+    /* A number of up to 15 digits is what "%.14e" prints, zeros aside; below DBL_MIN / epsilon it is not. */
+    for (int precision = d < 1e-290 ? 0 : 14; precision < 17; precision++) {
         snprintf(text, sizeof text, "%.*e", precision, d);
         if (strtod(text, NULL) == d) break;
     }
@@ -162,6 +174,7 @@ size_t format_double(double d, char out[40])
 static void put_number(state *st, cdz_buf *to, value v)
 {
     char text[40];
+    touch(st, v.kind == V_FLOAT ? PER_FLOAT : PER_CONVERSION);
     if (v.kind == V_FLOAT)
         format_double(v.d, text);
     else
@@ -176,6 +189,7 @@ static void put_code_repr(state *st, cdz_buf *to, uint32_t code, char quote)
     char text[16];
     static const char named[] = "\n\r\t", letters[] = "nrt";
     const char *found = code && code < 0x80 ? strchr(named, (int)code) : NULL;
+    if (found || !is_printable(code)) touch(st, PER_CONVERSION);
     if (found)
         snprintf(text, sizeof text, "\\%c", letters[found - named]);
     else if (code == '\\' || code == (unsigned char)quote)

@@ -71,12 +71,19 @@ static void put_code(state *st, cdz_buf *to, utf8proc_int32_t code)
 
 static void put_upper(state *st, cdz_buf *to, uint32_t code, bool title)
 {
-    for (size_t i = 0; code > 0x7F && i < sizeof special / sizeof *special; i++)
-        if (special[i].code == code) {
-            const char *text = title ? special[i].title : special[i].upper;
-            put(st, to, text, strlen(text));
-            return;
-        }
+    size_t low = 0, high = sizeof special / sizeof *special;
+    while (code > 0x7F && low < high) { /* the table is in order of code points */
+        const size_t middle = (low + high) / 2;
+        if (special[middle].code < code)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (code > 0x7F && low < sizeof special / sizeof *special && special[low].code == code) {
+        const char *text = title ? special[low].title : special[low].upper;
+        put(st, to, text, strlen(text));
+        return;
+    }
     const utf8proc_int32_t c = (utf8proc_int32_t)code;
     put_code(st, to, title ? utf8proc_totitle(c) : utf8proc_toupper(c));
 }
@@ -86,26 +93,44 @@ static bool is_cased(uint32_t code)
     return is_lower(code) || is_upper(code) || category(code) == UTF8PROC_CATEGORY_LT;
 }
 
-/* Sigma ends a word when a letter is before it and none after, marks and apostrophes aside. */
-static bool ends_word(value text, size_t at, size_t after)
+/* Marks and apostrophes do not count where a word ends. */
+static bool is_beside(uint32_t code)
 {
-    bool before = false;
-    for (size_t i = 0; i < at;) {
-        const uint32_t code = next_code(text.s, text.len, &i);
-        if (category(code) != UTF8PROC_CATEGORY_MN && code != '\'') before = is_cased(code);
+    return category(code) == UTF8PROC_CATEGORY_MN || code == '\'';
+}
+
+static bool cased_before(state *st, value text, size_t at)
+{
+    while (at > 0 && touch(st, 2 * PER_CODE)) {
+        size_t begin = at - 1;
+        while (begin > 0 && ((unsigned char)text.s[begin] & 0xC0) == 0x80) begin--;
+        size_t next = begin;
+        const uint32_t code = next_code(text.s, text.len, &next);
+        if (!is_beside(code)) return is_cased(code);
+        at = begin;
     }
-    while (after < text.len) {
-        const uint32_t code = next_code(text.s, text.len, &after);
-        if (category(code) != UTF8PROC_CATEGORY_MN && code != '\'')
-            return before && !is_cased(code);
+    return false;
+}
+
+static bool cased_after(state *st, value text, size_t at)
+{
+    while (at < text.len && touch(st, 2 * PER_CODE)) {
+        const uint32_t code = next_code(text.s, text.len, &at);
+        if (!is_beside(code)) return is_cased(code);
     }
-    return before;
+    return false;
+}
+
+/* Sigma ends a word when a letter is before it and none after. */
+static bool ends_word(state *st, value text, size_t at, size_t after)
+{
+    return cased_before(st, text, at) && !cased_after(st, text, after);
 }
 
 static void put_lower(state *st, cdz_buf *to, value text, size_t from, size_t after, uint32_t code)
 {
     if (code == 0x3A3)
-        put_code(st, to, charge(st, text.len / 64) && ends_word(text, from, after) ? 0x3C2 : 0x3C3);
+        put_code(st, to, ends_word(st, text, from, after) ? 0x3C2 : 0x3C3);
     else if (code == 0x130)
         put(st, to, "i\xCC\x87", 3);
     else

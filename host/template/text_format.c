@@ -18,6 +18,7 @@ typedef struct spec {
 
 static void put_padded(state *st, cdz_buf *to, const spec *s, value text, char align)
 {
+    touch(st, (uint64_t)text.len * PER_CODE);
     const int64_t missing = s->width - (int64_t)count_codes(text);
     int64_t left = align == '>' ? missing : align == '^' ? missing / 2 : 0;
     if (left < 0) left = 0;
@@ -49,22 +50,25 @@ static void put_digits(state *st, cdz_buf *to, const spec *s, bool negative, con
 
 static void put_float_spec(state *st, cdz_buf *to, const spec *s, double d)
 {
-    char text[512];
-    const int precision = s->precision < 0 ? 6 : (int)(s->precision > 100 ? 100 : s->precision);
+    const int precision = s->precision < 0 ? 6 : (int)s->precision;
+    const size_t room =
+        (size_t)precision + 400; /* 309 digits before the point, a sign, an exponent */
+    char *text = take(st, room, 1);
+    if (!text || !touch(st, room + PER_FLOAT)) return;
     const double size = fabs(d) * (s->type == '%' ? 100 : 1);
     switch (s->type) {
-    case 'e': snprintf(text, sizeof text, "%.*e", precision, size); break;
-    case 'E': snprintf(text, sizeof text, "%.*E", precision, size); break;
-    case 'g': snprintf(text, sizeof text, "%.*g", precision, size); break;
-    case 'G': snprintf(text, sizeof text, "%.*G", precision, size); break;
-    case '%': snprintf(text, sizeof text, "%.*f%%", precision, size); break;
+    case 'e': snprintf(text, room, "%.*e", precision, size); break;
+    case 'E': snprintf(text, room, "%.*E", precision, size); break;
+    case 'g': snprintf(text, room, "%.*g", precision, size); break;
+    case 'G': snprintf(text, room, "%.*G", precision, size); break;
+    case '%': snprintf(text, room, "%.*f%%", precision, size); break;
     case 0:
         if (s->precision < 0)
             format_double(size, text);
         else
-            snprintf(text, sizeof text, "%.*g", precision ? precision : 1, size);
+            snprintf(text, room, "%.*g", precision ? precision : 1, size);
         break;
-    default: snprintf(text, sizeof text, "%.*f", precision, size); break;
+    default: snprintf(text, room, "%.*f", precision, size); break;
     }
     put_digits(st, to, s, signbit(d) && !isnan(d), "", v_literal(text));
 }
@@ -109,6 +113,7 @@ static void put_string_spec(state *st, cdz_buf *to, const spec *s, value v)
 
 static void put_spec(state *st, cdz_buf *to, const spec *s, value v)
 {
+    if (!charge(st, 1) || !touch(st, PER_CONVERSION)) return;
     if (s->width > FORMAT_WIDTH || s->precision > FORMAT_WIDTH) {
         fail_limit(st, "a width or precision of more than %d", FORMAT_WIDTH);
         return;
@@ -161,7 +166,7 @@ static value named_argument(percent *p)
     while (p->at < p->format.len && p->format.s[p->at] != ')') p->at++;
     value name = v_string(p->st, p->format.s + from, p->at - from);
     if (p->at < p->format.len) p->at++;
-    for (uint32_t i = 0; i < p->all->n_keywords; i++)
+    for (uint32_t i = 0; i < p->all->n_keywords && touch(p->st, PER_CODE); i++)
         if (strcmp(p->all->keywords[i].name, name.s) == 0) return p->all->keywords[i].value;
     if (p->all->n == 1 && p->all->at[0].kind == V_DICT) {
         const value *found = dict_get(p->st, p->all->at[0].dict, name);
@@ -205,6 +210,10 @@ static void put_percent(percent *p, cdz_buf *to)
     }
     read_flags(p, &s);
     s.width = star_or_number(p);
+    if (s.width < -1) { /* a negative * is the flag '-' and its size */
+        s.align = '<';
+        s.width = s.width < -INT32_MAX ? INT32_MAX : -s.width;
+    }
     if (p->at < p->format.len && p->format.s[p->at] == '.') {
         p->at++;
         s.precision = star_or_number(p);
@@ -302,7 +311,7 @@ static value first_of_field(braces *b, value name)
         if (i < (int64_t)b->all->n) return b->all->at[i];
         return fail(b->st, "replacement index %lld is out of range", (long long)i);
     }
-    for (uint32_t i = 0; i < b->all->n_keywords; i++)
+    for (uint32_t i = 0; i < b->all->n_keywords && touch(b->st, PER_CODE); i++)
         if (strlen(b->all->keywords[i].name) == name.len &&
             memcmp(b->all->keywords[i].name, name.s, name.len) == 0)
             return b->all->keywords[i].value;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "template/value.h"
+#include "template/methods.h"
 
 typedef struct json_style {
     state *st;
@@ -16,6 +16,7 @@ typedef struct json_style {
 
 static void put_code(json_style *js, uint32_t code)
 {
+    touch(js->st, PER_CONVERSION);
     static const char named[] = "\"\\\n\r\t\f\b", letters[] = "\"\\nrtfb";
     char text[16];
     const char *found = code && code < 0x80 ? strchr(named, (int)code) : NULL;
@@ -47,7 +48,7 @@ static void put_json_float(json_style *js, double d)
 {
     char text[40];
     const char *word = isnan(d) ? "NaN" : isinf(d) ? d < 0 ? "-Infinity" : "Infinity" : text;
-    if (word == text) format_double(d, text);
+    if (word == text && touch(js->st, PER_FLOAT)) format_double(d, text);
     put(js->st, js->to, word, strlen(word));
 }
 
@@ -95,15 +96,13 @@ static void put_json_key(json_style *js, value key)
 static uint32_t *sorted_members(state *st, const dict *d, bool sorted)
 {
     uint32_t *at = take(st, d->n, sizeof *at);
-    if (!at) return NULL;
-    for (uint32_t i = 0; i < d->n; i++) {
-        uint32_t j = i;
-        for (;
-             sorted && j > 0 && charge(st, 1) && order(st, d->keys[i], d->keys[at[j - 1]], "<") < 0;
-             j--)
-            at[j] = at[j - 1];
-        at[j] = i;
-    }
+    sort_item *keys = take(st, sorted ? (size_t)d->n * 2 : 0, sizeof *keys);
+    if (!at || !keys) return NULL;
+    for (uint32_t i = 0; i < d->n; i++) at[i] = i;
+    if (!sorted) return at;
+    for (uint32_t i = 0; i < d->n; i++) keys[i] = (sort_item){d->keys[i], v_int(i)};
+    merge_sort(st, keys, keys + d->n, d->n, false);
+    for (uint32_t i = 0; i < d->n && !st->failed; i++) at[i] = (uint32_t)keys[i].item.i;
     return st->failed ? NULL : at;
 }
 

@@ -38,7 +38,7 @@ value format_time(state *st, value format)
         if (format.s[i] == '%' && end < format.len) {
             if (format.s[end] == '-' && end + 1 < format.len) end++;
             char one[8] = "", text[128];
-            if ((unsigned char)format.s[end] < 0x80 && format.s[end] != '\0') {
+            if ((unsigned char)format.s[end] < 0x80 && format.s[end] != '\0' && charge(st, 1)) {
                 memcpy(one, format.s + i, ++end - i);
                 put(st, &out, text, strftime(text, sizeof text, one, &tm));
                 i = end;

@@ -123,18 +123,22 @@ static void dict_grow(state *st, dict *d)
     d->cap = cap;
 }
 
+/* A string of this length and these bytes; what is compared is counted. */
+static bool same_string(state *st, value v, value key)
+{
+    if (!is_string(v) || v.len != key.len) return false;
+    touch(st, key.len);
+    return key.len == 0 || memcmp(v.s, key.s, key.len) == 0;
+}
+
 const value *dict_get(state *st, const dict *d, value key)
 {
-    for (uint32_t i = 0; i < d->n; i++) {
-        const value *k = &d->keys[i];
-        if (is_string(key) ? is_string(*k) && k->len == key.len && !memcmp(k->s, key.s, key.len)
-                           : equal(st, *k, key)) {
-            charge(st, i / 8);
-            return &d->values[i];
-        }
-    }
-    charge(st, d->n / 8);
-    return NULL;
+    uint32_t i = 0;
+    while (i < d->n && !st->failed &&
+           !(is_string(key) ? same_string(st, d->keys[i], key) : equal(st, d->keys[i], key)))
+        i++;
+    touch(st, (uint64_t)i * PER_ITEM);
+    return i < d->n && !st->failed ? &d->values[i] : NULL;
 }
 
 const value *dict_name(const dict *d, const char *name)
@@ -149,7 +153,7 @@ const value *dict_name(const dict *d, const char *name)
 void dict_set(state *st, value v, value key, value item)
 {
     dict *d = v.dict;
-    if (!is_hashable(key)) fail(st, "unhashable type: '%s'", type_name(key));
+    if (!is_hashable(st, key)) fail(st, "unhashable type: '%s'", type_name(key));
     if (st->failed) return;
     const value *old = dict_get(st, d, key);
     if (old) {
@@ -173,13 +177,26 @@ bool is_number(value v)
     return v.kind == V_BOOL || v.kind == V_INT || v.kind == V_FLOAT;
 }
 
-bool is_hashable(value v)
+static bool too_deep(state *st, uint32_t depth)
+{
+    if (depth <= DATA_DEPTH) return st->failed;
+    fail_limit(st, "data nested more than %d deep", DATA_DEPTH);
+    return true;
+}
+
+static bool hashable_at(state *st, value v, uint32_t depth)
 {
     if (v.kind != V_TUPLE)
         return v.kind != V_LIST && v.kind != V_DICT && v.kind != V_VIEW && v.kind != V_SLICE;
-    for (uint32_t i = 0; i < v.seq->n; i++)
-        if (!is_hashable(v.seq->at[i])) return false;
+    if (too_deep(st, depth)) return true; /* the failure says what is wrong */
+    for (uint32_t i = 0; i < v.seq->n && charge(st, 1); i++)
+        if (!hashable_at(st, v.seq->at[i], depth + 1)) return false;
     return true;
+}
+
+bool is_hashable(state *st, value v)
+{
+    return hashable_at(st, v, 0);
 }
 
 int64_t as_int(value v)
@@ -283,13 +300,13 @@ value use_undefined(state *st, value v)
 
 static value *new_items(state *st, uint64_t n)
 {
-    if (!charge(st, n / 4)) return NULL;
+    if (!touch(st, n * PER_ITEM)) return NULL;
     return take(st, n, sizeof(value));
 }
 
 static bool items_of_string(state *st, value v, const value **items, uint32_t *n)
 {
-    *n = (uint32_t)count_codes(v);
+    *n = touch(st, (uint64_t)v.len * PER_CODE) ? (uint32_t)count_codes(v) : 0;
     value *at = new_items(st, *n);
     if (!at) return false;
     *items = at;
@@ -314,12 +331,18 @@ static bool items_of_dict(state *st, value v, const value **items, uint32_t *n)
     return !st->failed;
 }
 
+/* In unsigned numbers: steps on the way to an item that fits may pass 64 bits. */
+int64_t range_at(const range *r, int64_t i)
+{
+    return (int64_t)((uint64_t)r->start + (uint64_t)i * (uint64_t)r->step);
+}
+
 static bool items_of_range(state *st, value v, const value **items, uint32_t *n)
 {
     *n = (uint32_t)v.range->n;
     value *at = new_items(st, *n);
     if (!at) return false;
-    for (uint32_t i = 0; i < *n; i++) at[i] = v_int(v.range->start + i * v.range->step);
+    for (uint32_t i = 0; i < *n; i++) at[i] = v_int(range_at(v.range, i));
     *items = at;
     return true;
 }
@@ -355,13 +378,6 @@ bool items_of(state *st, value v, const value **items, uint32_t *n)
 /* --- equality and order -------------------------------------------------------------------------------------- */
 
 static bool equal_at(state *st, value a, value b, uint32_t depth);
-
-static bool too_deep(state *st, uint32_t depth)
-{
-    if (depth <= DATA_DEPTH) return st->failed;
-    fail_limit(st, "data nested more than %d deep", DATA_DEPTH);
-    return true;
-}
 
 static bool equal_dicts(state *st, const dict *a, const dict *b, uint32_t depth)
 {
@@ -399,7 +415,8 @@ static bool equal_at(state *st, value a, value b, uint32_t depth)
     case V_SELF: return true;
     case V_BIG:
     case V_STRING:
-    case V_BYTES: return a.len == b.len && (a.len == 0 || memcmp(a.s, b.s, a.len) == 0);
+    case V_BYTES:
+        return a.len == b.len && touch(st, a.len) && (a.len == 0 || memcmp(a.s, b.s, a.len) == 0);
     case V_LIST:
     case V_TUPLE: return equal_lists(st, a.seq, b.seq, depth + 1);
     case V_DICT: return equal_dicts(st, a.dict, b.dict, depth + 1);
@@ -416,9 +433,10 @@ bool equal(state *st, value a, value b)
     return equal_at(st, a, b, 0);
 }
 
-static int order_strings(value a, value b)
+static int order_strings(state *st, value a, value b)
 {
     const uint32_t n = a.len < b.len ? a.len : b.len;
+    if (!touch(st, n)) return 0;
     const int c = n ? memcmp(a.s, b.s, n) : 0; /* UTF-8 sorts as its code points do */
     return c ? c : (a.len > b.len) - (a.len < b.len);
 }
@@ -445,7 +463,8 @@ static int order_at(state *st, value a, value b, const char *op, uint32_t depth)
         use_undefined(st, a.kind == V_UNDEFINED ? a : b);
         return 0;
     }
-    if (a.kind == b.kind && (a.kind == V_STRING || a.kind == V_BYTES)) return order_strings(a, b);
+    if (a.kind == b.kind && (a.kind == V_STRING || a.kind == V_BYTES))
+        return order_strings(st, a, b);
     if (a.kind == b.kind && (a.kind == V_LIST || a.kind == V_TUPLE))
         return order_lists(st, a.seq, b.seq, op, depth + 1);
     fail(st, "'%s' not supported between instances of '%s' and '%s'", op, type_name(a),
@@ -461,12 +480,13 @@ int order(state *st, value a, value b, const char *op)
 bool contains(state *st, value container, value item)
 {
     if (container.kind == V_STRING) {
-        if (is_string(item)) return find_text(container, item, 0) != SIZE_MAX;
+        if (is_string(item))
+            return touch(st, container.len) && find_text(container, item, 0) != SIZE_MAX;
         fail(st, "'in <string>' requires string as left operand, not %s", type_name(item));
         return false;
     }
     if (container.kind == V_DICT) {
-        if (!is_hashable(item)) fail(st, "unhashable type: '%s'", type_name(item));
+        if (!is_hashable(st, item)) fail(st, "unhashable type: '%s'", type_name(item));
         return dict_get(st, container.dict, item) != NULL;
     }
     const value *items;

@@ -159,12 +159,13 @@ struct state {
     cdz_status status;
     bool failed, autoescape;
     uint8_t leaving; /* N_BREAK or N_CONTINUE while a loop body is being left, else 0 */
-    uint64_t steps, max_steps;
-    size_t max_output;
+    uint64_t steps, max_steps, touched, max_touched;
+    size_t max_output, buffered; /* of one text; what lies in buffers now */
     uint32_t depth, macro_depth;
     uint64_t random;
-    value *top; /* by symbol */
-    seq no_seq; /* what is given out after a failure; stay empty */
+    size_t counted, counted_codes; /* of the output, for generation spans */
+    value *top;                    /* by symbol */
+    seq no_seq;                    /* what is given out after a failure; stay empty */
     dict no_dict;
     scope root;
     const node *at; /* what is being evaluated, for sentences */
@@ -176,6 +177,15 @@ enum {
     DATA_DEPTH = 100, /* lists in lists */
     RANGE_ITEMS = 100000,
     FORMAT_WIDTH = 10000,
+    BUFFER_BYTES = 64 << 20, /* texts being written, inside each other */
+};
+
+/* What touch is told: a byte that is copied, compared or searched counts 1. */
+enum {
+    PER_CODE = 8,        /* a byte of text that is read character by character */
+    PER_ITEM = 16,       /* a value that is copied or looked at: its size */
+    PER_CONVERSION = 64, /* a character or a number that printf or the like makes */
+    PER_FLOAT = 1024,    /* the shortest digits that read back as the number */
 };
 
 /* --- failing and limits (state.c) ------------------------------------------------------------------- */
@@ -184,8 +194,11 @@ value fail(state *st, const char *fmt, ...) CDZ_PRINTF(2, 3);
 value fail_limit(state *st, const char *fmt, ...) CDZ_PRINTF(2, 3);
 value fail_plain(state *st, const char *message, size_t len); /* without the place */
 bool charge(state *st, uint64_t steps);                       /* false: failed */
-void *take(state *st, size_t n, size_t bytes);                /* NULL: failed */
-value use_undefined(state *st, value v);                      /* fails in the words of v */
+/* What an operation goes through, in units of about a nanosecond: see the weights. An operation that is not
+ * constant says so before it begins, or as it goes where it cannot know. False: failed. */
+bool touch(state *st, uint64_t units);
+void *take(state *st, size_t n, size_t bytes); /* NULL: failed */
+value use_undefined(state *st, value v);       /* fails in the words of v */
 
 /* --- making values (value.c) -------------------------------------------------------------------------- */
 
@@ -209,7 +222,7 @@ value v_pair(state *st, value a, value b);
 
 bool is_string(value v);
 bool is_number(value v); /* bool, int or float */
-bool is_hashable(value v);
+bool is_hashable(state *st, value v);
 double as_double(value v);
 int64_t as_int(value v); /* bool or int */
 const char *type_name(value v);
@@ -221,6 +234,7 @@ bool equal(state *st, value a, value b);
 /* Below, at or above zero; fails when they have no order. op is the word for the sentence. */
 int order(state *st, value a, value b, const char *op);
 bool contains(state *st, value container, value item);
+int64_t range_at(const range *r, int64_t i);
 
 /* --- text (text.c, text_json.c, text_case.c, text_format.c, text_time.c) ---------------------------------- */
 
@@ -256,7 +270,9 @@ size_t count_codes(value text);
 /* The byte where a code point begins; len when there is none. */
 size_t byte_of(value text, size_t code);
 value sub_text(value text, size_t begin, size_t end); /* bytes */
-value strip(value text, value chars, bool left, bool right);
+/* st may be NULL where chars is missing: then whitespace goes. */
+value strip(state *st, value text, value chars, bool left, bool right);
+bool same_text(value v, const char *word);
 /* First place of what from a byte on; SIZE_MAX: none. */
 size_t find_text(value in, value what, size_t from);
 

@@ -328,6 +328,18 @@ static bool put_ids(encoder *e, const int32_t *ids, size_t n)
     return true;
 }
 
+enum { MOST_ADDED = 1 << 24 }; /* ids, by a template that repeats its text */
+
+/* How many ids the template makes of n: a text may stand in it more than once. */
+static uint64_t template_ids(const cdz_postproc *post, size_t n)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < post->n_parts; i++)
+        if (__builtin_add_overflow(total, post->parts[i].ids ? post->parts[i].n_ids : n, &total))
+            return UINT64_MAX;
+    return total;
+}
+
 /* The template around the ids of the text, which are all that out holds. */
 static bool apply_template(encoder *e, const cdz_postproc *post)
 {
@@ -393,7 +405,14 @@ static cdz_status encode(encoder *e, const uint8_t *text, size_t len, bool speci
         const cdz_encode_job job = {e->tok, e->scratch, e->out, e->plain, e->offsets};
         CDZ_TRY(cdz_encode_by_chars(&job, text, len, err));
     }
-    if (special && post->parts) ok = ok && apply_template(e, post);
+    if (special && post->parts && ok) {
+        const uint64_t ids = template_ids(post, e->out->n);
+        if (ids > e->out->n && ids - e->out->n > MOST_ADDED)
+            return cdz_err(err, CDZ_E_LIMIT,
+                           "the post_processor makes %llu ids of %zu; it may add %d at most",
+                           (unsigned long long)ids, e->out->n, MOST_ADDED);
+        ok = apply_template(e, post);
+    }
     return ok ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory to tokenize %zu bytes", len);
 }
 

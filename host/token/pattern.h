@@ -28,7 +28,8 @@ typedef struct cdz_match_walk {
     size_t from;       /* where the search goes on */
     size_t begin, end; /* the match found */
     bool any;          /* one was found before */
-    bool gave_up;      /* the regex went past its limits; the walk is over */
+    cdz_regex_meter meter;
+    bool gave_up; /* the regex went past its limits; the walk is over */
 } cdz_match_walk;
 
 bool cdz_match_next(cdz_match_walk *walk); /* false: no more */

@@ -1,7 +1,10 @@
 /* regex.c - Oniguruma behind limits: a pattern comes from a file and may be made to run for ever. */
 #include "token/regex.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #ifdef CDZ_HAVE_ONIG
 #include <oniguruma.h>
@@ -27,6 +30,7 @@ static cdz_status add(cdz_regex *regex, const char *pattern, size_t len, uint32_
                        (char *)why);
     }
     regex->compiled = compiled;
+    regex->from_search = strstr(pattern, "\\G") != NULL;
     return CDZ_OK;
 }
 
@@ -46,15 +50,57 @@ static OnigMatchParam *new_limits(void)
     return limits;
 }
 
+/* The engine counts retries, not the bytes it goes through: an atomic or possessive repetition walks to the end of a
+ * text from each place without one. So a long text is tried place by place, and the processor time of the whole walk is
+ * held against an allowance by its length. */
+#define SHORT ((size_t)8192) /* what is left may be searched in one call: its square is little */
+#define BETWEEN                                                                                    \
+    ((size_t)1 << 22) /* bytes gone through at worst from one look at the clock to the next */
+#define BASE_S   2.0
+#define PER_BYTE 2e-6
+
+static double thread_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Whether a walk that tries a place of n bytes, of which the last `left` may be gone through, has used its time. */
+static bool spent(cdz_regex_meter *meter, size_t n, size_t left)
+{
+    meter->bytes += left;
+    if (meter->bytes < BETWEEN) return false;
+    meter->bytes = 0;
+    const double now = thread_seconds();
+    if (meter->looks++ == 0) meter->began = now;
+    return now - meter->began > BASE_S + PER_BYTE * (double)n;
+}
+
+static int search(const cdz_regex *regex, const uint8_t *text, size_t n, size_t from,
+                  cdz_regex_meter *meter, OnigRegion *region, OnigMatchParam *limits)
+{
+    const OnigUChar *const end = text + n;
+    for (; n - from > SHORT && !regex->from_search; from++) {
+        if ((text[from] & 0xC0) == 0x80) continue; /* within a character */
+        if (spent(meter, n, n - from)) return ONIG_ABORT;
+        const int len = onig_match_with_param(regex->compiled, text, end, text + from, region,
+                                              ONIG_OPTION_NONE, limits);
+        if (len != ONIG_MISMATCH) return len < 0 ? len : (int)from;
+    }
+    if (spent(meter, n, n - from)) return ONIG_ABORT;
+    return onig_search_with_param(regex->compiled, text, end, text + from, end, region,
+                                  ONIG_OPTION_NONE, limits);
+}
+
 cdz_regex_found cdz_regex_search(const cdz_regex *regex, const uint8_t *text, size_t n, size_t from,
-                                 size_t *begin, size_t *end)
+                                 cdz_regex_meter *meter, size_t *begin, size_t *end)
 {
     OnigRegion *region = onig_region_new();
     OnigMatchParam *limits = new_limits();
     cdz_regex_found found = CDZ_REGEX_GAVE_UP;
     if (region && limits) {
-        const int at = onig_search_with_param(regex->compiled, text, text + n, text + from,
-                                              text + n, region, ONIG_OPTION_NONE, limits);
+        const int at = search(regex, text, n, from, meter, region, limits);
         if (at == ONIG_MISMATCH) found = CDZ_REGEX_NONE;
         if (at >= 0) {
             found = CDZ_REGEX_MATCH;
@@ -85,8 +131,9 @@ static void drop(cdz_regex *regex)
 }
 
 cdz_regex_found cdz_regex_search(const cdz_regex *regex, const uint8_t *text, size_t n, size_t from,
-                                 size_t *begin, size_t *end)
+                                 cdz_regex_meter *meter, size_t *begin, size_t *end)
 {
+    (void)meter;
     (void)regex;
     (void)text;
     (void)from;

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <stdbool.h>
+
 #include "base/error.h"
 
 typedef struct cdz_regex cdz_regex;
@@ -13,7 +15,8 @@ typedef struct cdz_regex cdz_regex;
 /* The regexes of a tokenizer are a list, freed as one. */
 struct cdz_regex {
     cdz_regex *next;
-    void *compiled; /* regex_t; matching does not change it */
+    void *compiled;   /* regex_t; matching does not change it */
+    bool from_search; /* it asks where the search began (\G), so it is searched in one call */
 };
 
 #define CDZ_REGEX_MAX_BYTES 4096 /* of a pattern */
@@ -29,8 +32,14 @@ typedef enum cdz_regex_found {
     CDZ_REGEX_GAVE_UP, /* the search went past its limit of retries or stack */
 } cdz_regex_found;
 
+/* What a walk over one text has taken; zeroed at its beginning. */
+typedef struct cdz_regex_meter {
+    double began; /* processor seconds of the thread */
+    uint64_t looks, bytes;
+} cdz_regex_meter;
+
 /* The leftmost match that begins at or after `from` in valid UTF-8 of n bytes. */
 cdz_regex_found cdz_regex_search(const cdz_regex *regex, const uint8_t *text, size_t n, size_t from,
-                                 size_t *begin, size_t *end);
+                                 cdz_regex_meter *meter, size_t *begin, size_t *end);
 
 #endif
