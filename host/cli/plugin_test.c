@@ -27,10 +27,13 @@ static const char help[] =
     "  --only NAMES      these checks only, separated by commas\n"
     "  --seed N          what is tried at random; the seed of a run is printed, and the same seed\n"
     "                    tries the same\n"
-    "  --timeout-ms N    how long one check may take; default 10000\n"
+    "  --timeout SECONDS how long one check may take; default 10, for strategies 60\n"
+    "  --timeout-ms N    the same in milliseconds\n"
     "  -s, --set NAME=VALUE\n"
     "                    a parameter of the plugin that every check uses; may be repeated\n"
-    "  --model FOLDER    what strategies and drafters run on; default: the shipped model\n"
+    "  --model FOLDER    what strategies, drafters and observers run on; default: the shipped\n"
+    "                    model. Processors and criteria read texts with its tokenizer\n"
+    "  --text FILE       a text that is replayed through the plugin; default: the kit's own\n"
     "  --assistant FOLDER\n"
     "                    the draft model beside it; default: the shipped one\n"
     "  --json            one JSON object in place of the table\n"
@@ -48,8 +51,17 @@ static const char help[] =
     "  cadenza plugin test ./my_package --only row-bounds,fuzz --seed 7\n"
     "  cadenza plugin test my.lua -s strength=2 --junit results.xml\n";
 
-enum { OPT_ONLY = CDZ_OPT_OWN, OPT_TIMEOUT_MS, OPT_MODEL, OPT_JUNIT, OPT_LIST, OPT_JSON };
-enum { TIMEOUT_MS = 10000, MOST_TIMEOUT_MS = 3600000 };
+enum {
+    OPT_ONLY = CDZ_OPT_OWN,
+    OPT_TIMEOUT,
+    OPT_TIMEOUT_MS,
+    OPT_MODEL,
+    OPT_TEXT,
+    OPT_JUNIT,
+    OPT_LIST,
+    OPT_JSON
+};
+enum { MOST_TIMEOUT_S = 3600 };
 
 typedef struct settings {
     cdz_check_options check;
@@ -104,6 +116,11 @@ static void show_again(const settings *s, const cdz_check_report *report, uint32
     for (uint32_t k = 0; k < s->check.n_set; k++) put_option("-s ", s->set[k]);
     if (s->model) put_option("--model ", s->model);
     if (s->assistant) put_option("--assistant ", s->assistant);
+    if (s->check.text) put_option("--text ", s->check.text);
+    if (s->check.timeout_ms % 1000)
+        printf(" --timeout-ms %u", s->check.timeout_ms);
+    else if (s->check.timeout_ms)
+        printf(" --timeout %u", s->check.timeout_ms / 1000);
     printf(" --seed %" PRIu64 " --only %s\n", report->seed, report->results[i].name);
 }
 
@@ -153,7 +170,7 @@ static int run_checks(settings *s)
     cdz_check_report report = {0};
     cdz_error err = {0};
     table t = {0};
-    s->check.model = s->model;
+    s->check.model = s->check.tokenizer = s->model;
     s->check.assistant = s->assistant;
     if (!s->model && cdz_cli_shared("models/pocket-dictionary", model, sizeof model))
         s->check.model = model;
@@ -217,8 +234,13 @@ static void take_option(settings *s, int opt, int *status)
     case OPT_ONLY: s->check.only = optarg; return;
     case OPT_TIMEOUT_MS:
         s->check.timeout_ms =
-            (uint32_t)take_number("--timeout-ms", optarg, 1, MOST_TIMEOUT_MS, status);
+            (uint32_t)take_number("--timeout-ms", optarg, 1, 1000 * MOST_TIMEOUT_S, status);
         return;
+    case OPT_TIMEOUT:
+        s->check.timeout_ms =
+            1000 * (uint32_t)take_number("--timeout", optarg, 1, MOST_TIMEOUT_S, status);
+        return;
+    case OPT_TEXT: s->check.text = optarg; return;
     case CDZ_OPT_SEED:
         s->check.seed = take_number("--seed", optarg, 0, UINT64_MAX, status);
         s->seeded = true;
@@ -260,7 +282,9 @@ int cdz_cli_plugin_test(int argc, char **argv)
     static const struct option longs[] = {
         {"only", required_argument, NULL, OPT_ONLY},
         {"seed", required_argument, NULL, CDZ_OPT_SEED},
+        {"timeout", required_argument, NULL, OPT_TIMEOUT},
         {"timeout-ms", required_argument, NULL, OPT_TIMEOUT_MS},
+        {"text", required_argument, NULL, OPT_TEXT},
         {"set", required_argument, NULL, 's'},
         {"model", required_argument, NULL, OPT_MODEL},
         {"assistant", required_argument, NULL, CDZ_OPT_ASSISTANT},
@@ -272,7 +296,7 @@ int cdz_cli_plugin_test(int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {0},
     };
-    settings s = {.check = {.timeout_ms = TIMEOUT_MS}};
+    settings s = {0};
     int status = CDZ_EXIT_OK, opt;
     while (status == CDZ_EXIT_OK &&
            (opt = cdz_cli_next_option("plugin test", argc, argv, ":s:h", longs)) != -1)
