@@ -29,10 +29,27 @@ static cdz_status create(const cdz_step *step)
     return CDZ_OK;
 }
 
+/* Each place of the cycle may be reached: what cannot be answered there is refused before the first row. */
+static cdz_status check_lists(const cdz_step *step, const prefix_allowed *p)
+{
+    for (uint32_t i = 0; i < p->cycle.len; i++) {
+        const cdz_int_list *ids = &p->cycle.at[i];
+        if (ids->len == 0)
+            return cdz_fail(step, CDZ_E_INPUT, "cycle: list %u allows no token", (unsigned)i);
+        for (uint32_t k = 0; k < ids->len; k++)
+            if (ids->at[k] >= step->request->n_vocab)
+                return cdz_fail(step, CDZ_E_INPUT,
+                                "cycle: token %lld is outside the vocabulary of %u",
+                                (long long)ids->at[k], (unsigned)step->request->n_vocab);
+    }
+    return CDZ_OK;
+}
+
 static cdz_status begin(const cdz_step *step, void **shared)
 {
     const prefix_allowed *p = step->params;
     (void)shared;
+    CDZ_TRY(check_lists(step, p));
     if (p->cycle_lengths.len == 0 || p->cycle_lengths.len >= step->request->n_prompts)
         return CDZ_OK;
     return cdz_fail(step, CDZ_E_USAGE, "cycle_lengths: %u cycles for %u prompts",
@@ -49,19 +66,11 @@ static const cdz_int_list *allowed(const prefix_allowed *p, uint32_t prompt, uin
 }
 
 /* mask: 0 where a token may come, else -inf. */
-static cdz_status make_mask(const cdz_step *step, const cdz_int_list *ids, float *mask, uint32_t n)
+static void make_mask(const cdz_step *step, const cdz_int_list *ids, float *mask, uint32_t n)
 {
-    if (ids->len == 0)
-        return cdz_fail(step, CDZ_E_INPUT, "prefix_allowed_tokens: no token is allowed here");
     cdz_get_vec(step)->fill(mask, n, -INFINITY);
-    for (uint32_t i = 0; i < ids->len; i++) {
-        if (ids->at[i] >= n)
-            return cdz_fail(step, CDZ_E_INPUT,
-                            "prefix_allowed_tokens: token %lld is outside the vocabulary of %u",
-                            (long long)ids->at[i], (unsigned)n);
-        mask[ids->at[i]] = 0;
-    }
-    return CDZ_OK;
+    for (uint32_t i = 0; i < ids->len; i++)
+        if (ids->at[i] < n) mask[ids->at[i]] = 0;
 }
 
 static cdz_status apply(const cdz_step *step, cdz_scores *scores)
@@ -71,7 +80,7 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     if (!mask) return cdz_fail(step, CDZ_E_NOMEM, "prefix_allowed_tokens: out of memory");
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         const cdz_int_list *ids = allowed(p, prompt_index_of_row(step, r), step->input_ids[r].len);
-        CDZ_TRY(make_mask(step, ids, mask, scores->n_vocab));
+        make_mask(step, ids, mask, scores->n_vocab);
         cdz_get_vec(step)->add_v(cdz_row(scores, r), mask, scores->n_vocab);
     }
     return CDZ_OK;

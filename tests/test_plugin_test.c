@@ -337,6 +337,7 @@ static void wrong_usage_is_refused(void **state)
                                         "top_k --only pur",
                                         "top_k --seed x",
                                         "top_k --timeout-ms 0",
+                                        "top_k --timeout 0",
                                         "top_k --nonsense"};
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

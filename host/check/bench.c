@@ -76,15 +76,27 @@ cdz_status cdz_bench_pipeline(const cdz_bench *b, const cdz_setup *tried, cdz_pi
 
 /* --- requests -------------------------------------------------------------------------------------------------- */
 
+/* As much of it as fits the model with what is to come. */
+static uint32_t prompt_len_of(const cdz_bench *b, const cdz_order *order)
+{
+    const uint32_t context = cdz_model_context(b->model);
+    const uint32_t len = order->prompt_len ? order->prompt_len : CDZ_BENCH_PROMPT;
+    if (context == 0 || len + order->max_new < context) return len;
+    return order->max_new + 1 < context ? context - order->max_new - 1 : 1;
+}
+
 static void put_prompts(const cdz_bench *b, const cdz_order *order, cdz_buf *out)
 {
     const uint32_t n_vocab = cdz_model_vocab_size(b->model);
-    uint64_t random = 1000 + order->prompt;
+    const uint32_t few = n_vocab > 305 && !order->wide ? 300 : n_vocab - 5;
+    const uint32_t len = prompt_len_of(b, order);
     for (uint32_t p = 0; p < order->n_prompts; p++) {
+        uint64_t random = 1000 + order->prompt + 7919 * p; /* a row is the same alone */
         cdz_buf_puts(out, p ? ", [" : "[");
-        for (uint32_t i = 0; i < CDZ_BENCH_PROMPT; i++)
+        for (uint32_t i = 0; i < len; i++)
             cdz_buf_printf(out, "%s%u", i ? ", " : "",
-                           5 + cdz_random_below(&random, n_vocab > 305 ? 300 : n_vocab - 5));
+                           order->wide && i % 8 == 5 ? n_vocab - 1
+                                                     : 5 + cdz_random_below(&random, few));
         cdz_buf_putc(out, ']');
     }
 }
@@ -92,12 +104,21 @@ static void put_prompts(const cdz_bench *b, const cdz_order *order, cdz_buf *out
 /* Without an end-of-sequence token unless asked for, so that a request is as long as it was asked to be. */
 static cdz_status put_request(const cdz_bench *b, const cdz_order *order, cdz_buf *out)
 {
-    cdz_buf_puts(out, "{\"prompt_ids\": [");
-    put_prompts(b, order, out);
-    cdz_buf_printf(out,
-                   "], \"seed\": %" PRIu64 ", \"kwargs\": {\"max_new_tokens\": %u, "
-                   "%s\"pad_token_id\": 0%s%s}}",
-                   order->seed, order->max_new, order->ends ? "" : "\"eos_token_id\": null, ",
+    if (order->text.at) {
+        cdz_buf_puts(out, "{\"prompt\": ");
+        cdz_json_write_string(out, order->text.at, order->text.len);
+    } else {
+        cdz_buf_puts(out, "{\"prompt_ids\": [");
+        put_prompts(b, order, out);
+        cdz_buf_putc(out, ']');
+    }
+    cdz_buf_printf(out, ", \"seed\": %" PRIu64 ", \"kwargs\": {\"max_new_tokens\": %u, ",
+                   order->seed, order->max_new);
+    if (order->eos > 0)
+        cdz_buf_printf(out, "\"eos_token_id\": %d, ", (int)order->eos);
+    else if (!order->ends)
+        cdz_buf_puts(out, "\"eos_token_id\": null, ");
+    cdz_buf_printf(out, "\"pad_token_id\": 0%s%s}}",
                    order->sampling ? ", \"do_sample\": true, \"temperature\": 1.5"
                    : b->c->ref.base->kind == CDZ_KIND_STRATEGY ? ""
                                                                : ", \"do_sample\": false",

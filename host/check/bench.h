@@ -22,8 +22,16 @@ typedef struct cdz_order {
     uint32_t n_prompts, max_new;
     uint64_t seed, prompt; /* prompt: which */
     bool sampling;
-    bool ends; /* with the model's end-of-sequence token */
+    bool ends;           /* with the model's end-of-sequence token */
+    uint32_t prompt_len; /* 0: CDZ_BENCH_PROMPT */
+    bool wide;           /* ids of the whole vocabulary, not of the first 300 */
+    int32_t eos;         /* above 0: this token ends rows */
+    cdz_string text;     /* the prompt, in place of made-up ids; UTF-8 */
 } cdz_order;
+
+/* Kinds of decode loops that observers watch, as kwargs: on_watch.c. */
+enum { CDZ_LOOPS = 3 };
+extern const char *const cdz_decode_loops[CDZ_LOOPS];
 
 /* Opens everything and finds parameters that the plugin works with. Skips the check when there is no model. */
 cdz_check_state cdz_bench_open(cdz_child *c, cdz_bench *b);

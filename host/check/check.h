@@ -19,10 +19,13 @@ typedef struct cdz_check_options {
     uint32_t n_plugins;
     const char *only; /* names of checks separated by commas; NULL: all */
     uint64_t seed;
-    uint32_t timeout_ms;    /* for each check */
+    uint32_t timeout_ms;    /* for each check; 0: 10 s, of strategies 60 s */
     const char *const *set; /* (n_set) "name=value": parameters that every check uses */
     uint32_t n_set;
     const char *model, *assistant; /* folders, for strategies and drafters; NULL: skipped */
+    const char *
+        tokenizer; /* a folder whose tokenizer processors and criteria are shown; NULL: the kit's own */
+    const char *text; /* a file that is replayed through the plugin; NULL: the kit's own text */
 } cdz_check_options;
 
 typedef enum cdz_check_state {

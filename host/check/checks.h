@@ -15,7 +15,11 @@ cdz_check_fn cdz_check_pure, cdz_check_same_seed, cdz_check_instances;
 cdz_check_fn cdz_check_fork, cdz_check_rewind, cdz_check_draft, cdz_check_batch;
 /* on_promises.c */
 cdz_check_fn cdz_check_elementwise, cdz_check_keeps_top, cdz_check_keeps_argmax,
-    cdz_check_history_sparse, cdz_check_needs_normalised, cdz_check_form;
+    cdz_check_history_sparse, cdz_check_needs_normalised, cdz_check_form, cdz_check_has_eos;
+/* on_threads.c */
+cdz_check_fn cdz_check_threads;
+/* on_replay.c */
+cdz_check_fn cdz_check_replay, cdz_check_replay_requests;
 /* on_odd_rows.c */
 cdz_check_fn cdz_check_odd_rows, cdz_check_nan_spread, cdz_check_vocabularies;
 /* on_manners.c */
@@ -24,12 +28,19 @@ cdz_check_fn cdz_check_no_alloc, cdz_check_environment, cdz_check_leaks, cdz_che
 /* on_vectors.c */
 cdz_check_fn cdz_check_vectors;
 /* on_requests.c */
-cdz_check_fn cdz_check_generates, cdz_check_batch_of_3, cdz_check_same_tokens, cdz_check_company,
+cdz_check_fn cdz_check_generates, cdz_check_same_tokens, cdz_check_company,
     cdz_check_changes_nothing, cdz_check_cancel, cdz_check_leaves_nothing;
+/* on_batches.c */
+cdz_check_fn cdz_check_batch_of_3;
+/* on_verbs.c */
+cdz_check_fn cdz_check_passes_on, cdz_check_ids_of_rows, cdz_check_reasons, cdz_check_sequences,
+    cdz_check_caps;
+/* on_watch.c */
+cdz_check_fn cdz_check_watches, cdz_check_ids_shown, cdz_check_rows_shown;
 /* on_fuzz.c */
 cdz_check_fn cdz_check_fuzz_requests;
 /* on_drafts.c */
-cdz_check_fn cdz_check_proposals;
+cdz_check_fn cdz_check_proposals, cdz_check_same_drafts;
 
 /* on_files.c */
 cdz_check_fn cdz_check_opens, cdz_check_file_bounds, cdz_check_garbage, cdz_check_cut,

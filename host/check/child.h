@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "check/check.h"
 
-enum { CDZ_CHECK_NOTES = 480, CDZ_CHECK_REGION_NAME = 80, CDZ_CHECK_REGIONS = 64 };
+enum { CDZ_CHECK_NOTES = 480, CDZ_CHECK_REGION_NAME = 80, CDZ_CHECK_REGIONS = 96 };
 
 /* Where touching memory is a plugin's mistake. */
 typedef struct cdz_region {
@@ -42,6 +42,7 @@ typedef struct cdz_child {
     uint64_t random;          /* state of the check's own numbers */
     cdz_surroundings *before; /* what the process was like before the plugin was opened */
     double opened_s;          /* processor time that opening took */
+    uint32_t patience_ms;     /* how long the check may take */
 } cdz_child;
 
 typedef cdz_check_state cdz_check_fn(cdz_child *c);
@@ -86,5 +87,9 @@ bool cdz_allocations_known(void); /* whether this build can count them */
 void cdz_allocations_watch(void);
 uint32_t cdz_allocations_seen(void); /* of this thread since watch; stops counting */
 int64_t cdz_allocations_kept(void);  /* bytes taken less bytes given back, likewise */
+
+/* --- time: clocks.c --- */
+/* From now on the process's clocks are ahead by so much, where this build can tell plugins the time. */
+void cdz_clocks_ahead(int64_t seconds);
 
 #endif

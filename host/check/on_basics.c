@@ -65,26 +65,54 @@ static bool has_nan(const float *x, size_t n)
     return false;
 }
 
-static cdz_check_state run_some_steps(cdz_child *c, const cdz_setup *setup)
+/* How long a request is, and of what its tokens are. */
+typedef struct course {
+    cdz_made_up facts;
+    uint32_t steps;
+    bool text; /* the kit's text, else tokens of all kinds */
+} course;
+
+static cdz_check_state broke(cdz_child *c, const char *call, uint32_t step, const cdz_setup *setup,
+                             const cdz_follow *f, const char *what)
+{
+    return cdz_fail_check(c, "%s, step %u with %s, row of %u ids that ends in token %d: %s", call,
+                          step, setup->text, f->len, (int)f->ids[f->len - 1], what);
+}
+
+static cdz_check_state one_step(cdz_child *c, const course *way, const cdz_setup *setup,
+                                cdz_follow *f, uint32_t step, float *answer)
+{
+    cdz_probe *t = f->probe;
+    const char *ask = t->plugin->kind == CDZ_KIND_PROCESSOR ? "apply" : "test";
+    const int32_t token =
+        way->text ? cdz_text_token(&t->facts, step) : cdz_some_token(&t->facts, step);
+    cdz_check_note(c, "%s, step %u with %s, row of %u ids that ends in token %d", ask, step,
+                   setup->text, f->len, (int)f->ids[f->len - 1]);
+    cdz_status status = cdz_follow_ask(f, answer);
+    const char *broken = cdz_probe_broken_late(t, status);
+    if (broken) return broke(c, ask, step, setup, f, broken);
+    if (status == CDZ_OK && has_nan(answer, cdz_answer_len(&t->facts)))
+        return broke(c, ask, step, setup, f, "ordinary scores became NaN");
+    if (!cdz_probe_text_lives(t))
+        return broke(c, ask, step, setup, f,
+                     "the text of an earlier answer has changed; it has to live as long as the "
+                     "request");
+    cdz_check_note(c, "accept, step %u with %s, token %d", step, setup->text, (int)token);
+    status = cdz_follow_take(f, token);
+    broken = cdz_probe_broken_late(t, status);
+    return broken ? broke(c, "accept", step, setup, f, broken) : CDZ_CHECK_OK;
+}
+
+static cdz_check_state run_some_steps(cdz_child *c, const course *way, const cdz_setup *setup)
 {
     cdz_probe t;
     cdz_follow f;
-    CDZ_CHECK_TRY(cdz_probe_ready(c, &t, setup, &cdz_usual_facts));
-    const size_t n = cdz_answer_len(&t.facts);
-    float *answer = cdz_answers_new(c, n);
+    CDZ_CHECK_TRY(cdz_probe_ready(c, &t, setup, &way->facts));
+    t.n_answered = 1; /* another request with these parameters was */
+    float *answer = cdz_answers_new(c, cdz_answer_len(&t.facts));
     if (!answer || !cdz_follow_start(&f, &t, 0)) return cdz_fail_check(c, "out of memory");
-    for (uint32_t step = 0; step < 12; step++) {
-        cdz_check_note(c, "step %u with %s", step, setup->text);
-        cdz_status status = cdz_follow_ask(&f, answer);
-        const char *broken = cdz_probe_broken(&t, status);
-        if (broken) return cdz_fail_check(c, "step %u with %s: %s", step, setup->text, broken);
-        if (status == CDZ_OK && has_nan(answer, n))
-            return cdz_fail_check(c, "step %u with %s: ordinary scores became NaN", step,
-                                  setup->text);
-        status = cdz_follow_take(&f, cdz_some_token(&t.facts, step));
-        broken = cdz_probe_broken(&t, status);
-        if (broken) return cdz_fail_check(c, "accept with %s: %s", setup->text, broken);
-    }
+    for (uint32_t step = 0; step < way->steps; step++)
+        CDZ_CHECK_TRY(one_step(c, way, setup, &f, step, answer));
     cdz_check_note(c, "end with %s", setup->text);
     cdz_probe_free(&t);
     return CDZ_CHECK_OK;
@@ -92,11 +120,18 @@ static cdz_check_state run_some_steps(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_runs(cdz_child *c)
 {
+    static const course ways[] = {
+        {{.n_vocab = 1000, .n_rows = 4, .prompt_len = 12, .seed = 7}, 40, false},
+        {{.n_vocab = 1000, .n_rows = 1, .prompt_len = 300, .seed = 9}, 200, false},
+        {{.n_vocab = 1000, .n_rows = 1, .prompt_len = 3, .seed = 9}, 1200, true},
+    };
     cdz_setup *setups[CDZ_SETUPS];
     uint32_t n;
     CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(run_some_steps(c, setups[i]));
-    return cdz_pass_check(c, "with %s%s", setups[0]->text, n > 1 ? " and others" : "");
+    for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++)
+        for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(run_some_steps(c, &ways[w], setups[i]));
+    return cdz_pass_check(c, "with %s%s; rows of up to 1203 ids", setups[0]->text,
+                          n > 1 ? " and others" : "");
 }
 
 /* --- parameters ------------------------------------------------------------------------------------------------ */
@@ -221,7 +256,30 @@ cdz_check_state cdz_check_parameters(cdz_child *c)
 
 /* --- fuzz ------------------------------------------------------------------------------------------------------- */
 
-enum { FUZZ_ROUNDS = 60 };
+enum { FUZZ_ROUNDS = 60, FUZZ_STEPS = 12 };
+
+/* Rows after create and begin went well: the first may be refused, no later one. */
+static cdz_check_state fuzz_rows(cdz_child *c, cdz_probe *t, uint32_t round, const cdz_setup *setup)
+{
+    cdz_follow f;
+    float *answer = cdz_answers_new(c, cdz_answer_len(&t->facts));
+    if (!answer || !cdz_follow_start(&f, t, 1)) return cdz_fail_check(c, "out of memory");
+    cdz_status status = CDZ_OK;
+    for (uint32_t step = 0; step < FUZZ_STEPS && status == CDZ_OK; step++) {
+        status = cdz_follow_ask(&f, answer);
+        const char *broken = cdz_probe_broken_late(t, status);
+        if (!broken && status == CDZ_OK) {
+            const int32_t token = step % 2 ? cdz_text_token(&t->facts, 40 * round + step)
+                                           : cdz_some_token(&t->facts, 40 * round + step);
+            status = cdz_follow_take(&f, token);
+            broken = cdz_probe_broken_late(t, status);
+        }
+        if (broken)
+            return cdz_fail_check(c, "round %u, a vocabulary of %u, %s: step %u: %s", round,
+                                  t->facts.n_vocab, setup->text, step, broken);
+    }
+    return CDZ_CHECK_OK;
+}
 
 static cdz_check_state fuzz_once(cdz_child *c, uint32_t round, uint32_t *worked)
 {
@@ -230,10 +288,11 @@ static cdz_check_state fuzz_once(cdz_child *c, uint32_t round, uint32_t *worked)
     cdz_error err = {0};
     const cdz_setup *setup = cdz_setup_random(c, &c->random, n_vocab, CDZ_WILD, &err);
     if (!setup) return cdz_fail_check(c, "%s", err.text);
-    const cdz_made_up facts = {
-        .n_vocab = n_vocab, .n_rows = 2, .prompt_len = 1 + round % 9, .seed = round};
+    const cdz_made_up facts = {.n_vocab = n_vocab,
+                               .n_rows = 2,
+                               .prompt_len = round % 5 == 4 ? 200 : 1 + round % 9,
+                               .seed = round};
     cdz_probe t;
-    cdz_follow f;
     const char *call = "create";
     cdz_check_note(c, "round %u, a vocabulary of %u, %s", round, n_vocab, setup->text);
     if (!cdz_probe_make(&t, c->ref.base, setup->params, &facts))
@@ -244,19 +303,12 @@ static cdz_check_state fuzz_once(cdz_child *c, uint32_t round, uint32_t *worked)
         return CDZ_CHECK_OK;
     }
     if (status == CDZ_OK) call = "begin", status = cdz_probe_begin(&t);
-    if (status == CDZ_OK) {
-        float *answer = cdz_answers_new(c, cdz_answer_len(&facts));
-        if (!answer || !cdz_follow_start(&f, &t, 1)) return cdz_fail_check(c, "out of memory");
-        call = "a row", *worked += 1;
-        for (uint32_t step = 0; step < 3 && status == CDZ_OK; step++) {
-            status = cdz_follow_ask(&f, answer);
-            if (status == CDZ_OK) status = cdz_follow_take(&f, cdz_some_token(&facts, step));
-        }
-    }
     const char *broken = cdz_probe_broken(&t, status);
     if (broken)
         return cdz_fail_check(c, "round %u, a vocabulary of %u, %s: %s: %s", round, n_vocab,
                               setup->text, call, broken);
+    if (status == CDZ_OK) CDZ_CHECK_TRY(fuzz_rows(c, &t, round, setup));
+    *worked += status == CDZ_OK;
     cdz_probe_free(&t);
     return CDZ_CHECK_OK;
 }

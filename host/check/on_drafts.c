@@ -9,13 +9,18 @@
 #include "api/api.h"
 #include "check/bench.h"
 #include "check/checks.h"
+#include "check/spy.h"
 
-enum { ROWS = 8 };
+enum { ROWS = 8, REQUESTS = 4 };
 
 static struct spy {
     cdz_status (*propose)(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft);
     uint32_t n_vocab, calls, proposed;
     char complaint[400]; /* the first; "": none */
+    struct {
+        uint64_t seed, hash; /* of a request's proposals so far, in order */
+        uint32_t calls;
+    } of[REQUESTS];
 } spy;
 
 static uint64_t hash_ids(cdz_ids ids)
@@ -47,12 +52,24 @@ static void complain(const cdz_draft *draft, uint32_t room)
         }
 }
 
+static void keep_hash(uint64_t seed, cdz_ids tokens)
+{
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        if (spy.of[i].seed == seed) {
+            spy.of[i].hash = (spy.of[i].hash ^ hash_ids(tokens)) * 1099511628211u;
+            spy.of[i].calls++;
+        }
+}
+
 static cdz_status watched(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
 {
     uint64_t before[ROWS], after[ROWS];
     const uint32_t room = draft->room;
+    const cdz_ids history = draft->history;
     look_at_rows(dec, before);
+    draft->history = cdz_show_ids(0, history);
     const cdz_status status = spy.propose(dec, step, draft);
+    draft->history = history;
     look_at_rows(dec, after);
     spy.calls++;
     if (memcmp(before, after, sizeof before) != 0 && !spy.complaint[0])
@@ -60,6 +77,7 @@ static cdz_status watched(cdz_decoder *dec, const cdz_step *step, cdz_draft *dra
     if (status != CDZ_OK) return status;
     spy.proposed += draft->tokens.len;
     complain(draft, room);
+    keep_hash(step->request->seed, draft->tokens);
     return status;
 }
 
@@ -86,8 +104,13 @@ cdz_check_state cdz_check_proposals(cdz_child *c)
     const cdz_status first = cdz_bench_needs(&b, &err);
     if (spy.complaint[0]) return cdz_fail_check(c, "%s", spy.complaint);
     if (first != CDZ_OK) return cdz_fail_check(c, "a request of 3 tokens: %s", err.text);
-    for (uint32_t i = 0; i < 4; i++) {
-        const cdz_order order = {.n_prompts = 1, .max_new = i == 3 ? 2 : 24, .seed = 5, .prompt = i};
+    for (uint32_t i = 0; i < 6; i++) {
+        const cdz_order order = {.n_prompts = 1,
+                                 .max_new = i == 3 ? 2 : 24 << i / 2,
+                                 .seed = 5,
+                                 .prompt = i,
+                                 .wide = i > 2,
+                                 .prompt_len = i == 4 ? 250 : 0};
         cdz_result *result = NULL;
         cdz_check_note(c, "a request of %u tokens with drafts", order.max_new);
         const cdz_status st = cdz_bench_run(&b, b.with, &order, &result, &err);
@@ -98,4 +121,80 @@ cdz_check_state cdz_check_proposals(cdz_child *c)
     cdz_bench_close(&b);
     if (spy.calls == 0) return cdz_skip_check(c, "it was never asked");
     return cdz_pass_check(c, "%u tokens in %u drafts", spy.proposed, spy.calls);
+}
+
+/* --- same-drafts ------------------------------------------------------------------------------------------------- */
+
+static cdz_order request_of(uint32_t i)
+{
+    return (cdz_order){.n_prompts = 1, .max_new = 24, .seed = 70 + i, .prompt = i};
+}
+
+static cdz_check_state all_at_once(const cdz_bench *b)
+{
+    uint64_t ids[REQUESTS];
+    cdz_error err = {0};
+    cdz_check_note(b->c, "%d requests with drafts at once", (int)REQUESTS);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        const cdz_order order = request_of(i);
+        if (cdz_bench_submit(b, b->with, &order, &ids[i], &err) != CDZ_OK)
+            return cdz_fail_check(b->c, "%s", err.text);
+    }
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        cdz_result *result = NULL;
+        const cdz_status st = cdz_wait(b->runtime, ids[i], &result, &err);
+        cdz_result_free(result);
+        if (st != CDZ_OK) return cdz_fail_check(b->c, "%s", err.text);
+    }
+    return CDZ_CHECK_OK;
+}
+
+static cdz_check_state one_by_one(const cdz_bench *b)
+{
+    cdz_error err = {0};
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        const cdz_order order = request_of(i);
+        cdz_result *result = NULL;
+        cdz_check_note(b->c, "a request with drafts");
+        const cdz_status st = cdz_bench_run(b, b->with, &order, &result, &err);
+        cdz_result_free(result);
+        if (st != CDZ_OK) return cdz_fail_check(b->c, "%s", err.text);
+    }
+    return CDZ_CHECK_OK;
+}
+
+/* What was noted since the last time, by request. */
+static void take_hashes(uint64_t hashes[REQUESTS])
+{
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        hashes[i] = spy.of[i].hash;
+        spy.of[i].seed = 70 + i, spy.of[i].hash = 0, spy.of[i].calls = 0;
+    }
+}
+
+cdz_check_state cdz_check_same_drafts(cdz_child *c)
+{
+    cdz_bench b;
+    cdz_error err = {0};
+    uint64_t first[REQUESTS], again[REQUESTS], together[REQUESTS];
+    CDZ_CHECK_TRY(cdz_bench_start(c, &b));
+    if (plant(&b, &err) != CDZ_OK || cdz_bench_needs(&b, &err) != CDZ_OK)
+        return cdz_fail_check(c, "%s", err.text);
+    take_hashes(first);
+    CDZ_CHECK_TRY(one_by_one(&b));
+    take_hashes(first);
+    CDZ_CHECK_TRY(one_by_one(&b));
+    take_hashes(again);
+    CDZ_CHECK_TRY(all_at_once(&b));
+    take_hashes(together);
+    cdz_bench_close(&b);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        if (first[i] != again[i])
+            return cdz_fail_check(c, "the same request again: other tokens were proposed");
+        if (first[i] != together[i])
+            return cdz_fail_check(
+                c, "with other requests beside it, other tokens were proposed: what is "
+                   "kept of a request lies outside of it (a global, a static variable)");
+    }
+    return CDZ_CHECK_OK;
 }

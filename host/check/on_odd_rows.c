@@ -38,19 +38,29 @@ static void fill_odd(float *row, uint32_t n, const oddity *o, uint64_t key)
     }
 }
 
+static bool start_rows(cdz_probe *t, cdz_follow follows[ROWS])
+{
+    for (uint32_t r = 0; r < ROWS; r++)
+        if (!cdz_follow_start(&follows[r], t, r)) return false;
+    return true;
+}
+
 /* Rows 0 and 2 are ordinary; the one between is odd, or NULL ordinary too. */
-static cdz_status ask_rows(cdz_probe *t, const oddity *odd, float *to)
+static cdz_status ask_rows(cdz_probe *t, const cdz_follow follows[ROWS], const oddity *odd,
+                           float *to)
 {
     const size_t len = cdz_answer_len(&t->facts);
     uint32_t index[ROWS];
     void *states[ROWS];
+    cdz_ids ids[ROWS];
     for (uint32_t r = 0; r < ROWS; r++) {
         index[r] = r;
-        states[r] = cdz_probe_state(t);
+        states[r] = follows[r].state;
+        ids[r] = (cdz_ids){follows[r].ids, follows[r].len};
         cdz_fill_scores(to + r * len, t->info.n_vocab, 60 + r);
     }
     if (odd) fill_odd(to + len, t->info.n_vocab, odd, 61);
-    const cdz_rows rows = {.n = ROWS, .ids = t->prompts, .index = index, .states = states};
+    const cdz_rows rows = {.n = ROWS, .ids = ids, .index = index, .states = states};
     cdz_scores scores = {.data = to, .n_rows = ROWS, .n_vocab = t->info.n_vocab, .stride = len};
     return cdz_probe_ask(t, &rows, &scores);
 }
@@ -59,7 +69,9 @@ static cdz_check_state odd_rows_of(cdz_child *c, const cdz_setup *setup, uint32_
 {
     cdz_made_up facts = cdz_usual_facts;
     facts.n_vocab = n_vocab;
+    facts.age = setup->age;
     cdz_probe t;
+    cdz_follow follows[ROWS];
     if (!cdz_probe_make(&t, c->ref.base, setup->params, &facts))
         return cdz_fail_check(c, "out of memory");
     cdz_check_note(c, "begin with %s, a vocabulary of %u", setup->text, n_vocab);
@@ -68,11 +80,11 @@ static cdz_check_state odd_rows_of(cdz_child *c, const cdz_setup *setup, uint32_
         return CDZ_CHECK_OK;
     }
     float *rows = cdz_answers_new(c, ROWS * cdz_answer_len(&facts));
-    if (!rows) return cdz_fail_check(c, "out of memory");
+    if (!rows || !start_rows(&t, follows)) return cdz_fail_check(c, "out of memory");
     for (size_t i = 0; i < sizeof oddities / sizeof oddities[0]; i++) {
         cdz_check_note(c, "with %s, a vocabulary of %u, a row of scores that is %s", setup->text,
                        n_vocab, oddities[i].name);
-        const cdz_status status = ask_rows(&t, &oddities[i], rows);
+        const cdz_status status = ask_rows(&t, follows, &oddities[i], rows);
         const char *broken = cdz_probe_broken(&t, status);
         if (broken)
             return cdz_fail_check(c, "with %s, a row of scores that is %s: %s", setup->text,
@@ -90,7 +102,7 @@ static cdz_check_state odd_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_odd_rows(cdz_child *c)
 {
-    return cdz_check_each_setup(c, odd_with);
+    return cdz_check_each_age(c, odd_with);
 }
 
 /* --- nan-spread -------------------------------------------------------------------------------------------------- */
@@ -98,15 +110,17 @@ cdz_check_state cdz_check_odd_rows(cdz_child *c)
 static cdz_check_state spread_with(cdz_child *c, const cdz_setup *setup)
 {
     cdz_probe t;
+    cdz_follow follows[ROWS];
     char what[WHAT];
     CDZ_CHECK_TRY(cdz_probe_ready(c, &t, setup, &cdz_usual_facts));
     const size_t len = cdz_answer_len(&t.facts);
     float *want = cdz_answers_new(c, 2 * ROWS * len);
-    if (!want) return cdz_fail_check(c, "out of memory");
+    if (!want || !start_rows(&t, follows)) return cdz_fail_check(c, "out of memory");
     float *got = want + ROWS * len;
-    if (ask_rows(&t, NULL, want) != CDZ_OK) return CDZ_CHECK_OK;
+    if (ask_rows(&t, follows, NULL, want) != CDZ_OK) return CDZ_CHECK_OK;
     for (size_t i = 0; i < sizeof oddities / sizeof oddities[0]; i++) {
-        if (ask_rows(&t, &oddities[i], got) != CDZ_OK) continue; /* the whole call is refused */
+        if (ask_rows(&t, follows, &oddities[i], got) != CDZ_OK)
+            continue; /* the whole call is refused */
         for (uint32_t r = 0; r < ROWS; r += 2)
             if (cdz_answers_differ(&t, got + r * len, want + r * len, what, sizeof what))
                 return cdz_fail_check(c, "with %s: row %u, when row 1 is %s: %s", setup->text, r,
@@ -120,7 +134,7 @@ cdz_check_state cdz_check_nan_spread(cdz_child *c)
 {
     if (!(cdz_plugin_caps(c->ref.base) & CDZ_ROWWISE))
         return cdz_skip_check(c, "it does not promise to work row by row");
-    return cdz_check_each_setup(c, spread_with);
+    return cdz_check_each_age(c, spread_with);
 }
 
 /* --- vocabularies ------------------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cadenza/criterion.h"
 #include "check/checks.h"
 #include "check/probe.h"
 #include "vec/vec.h"
@@ -55,12 +56,17 @@ static cdz_check_state with_samples(cdz_child *c, const cdz_setup *setup, uint32
     return CDZ_CHECK_OK;
 }
 
+/* The same of every setup and age. */
 static cdz_check_state with_all_samples(cdz_child *c, judge_fn *judge, void *user)
 {
     cdz_setup *setups[CDZ_SETUPS];
     uint32_t n;
     CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++) CDZ_CHECK_TRY(with_samples(c, setups[i], 0, judge, user));
+    for (uint32_t a = 0; a < CDZ_AGES; a++)
+        for (uint32_t i = 0; i < n; i++) {
+            const cdz_setup aged = cdz_setup_aged(c, setups[i], cdz_ages[a]);
+            CDZ_CHECK_TRY(with_samples(c, &aged, 0, judge, user));
+        }
     return CDZ_CHECK_OK;
 }
 
@@ -83,17 +89,25 @@ static bool same(float a, float b)
 
 /* --- elementwise ------------------------------------------------------------------------------------------------ */
 
-/* Other scores in every second place: the rest comes out as before. */
+/* Which half of the places the token is in; two tokens are apart in every second sample. */
+static uint32_t half_of(uint64_t key, uint32_t v)
+{
+    uint64_t random = (key << 32) + v;
+    return cdz_random_below(&random, 2);
+}
+
+/* Other scores in one half of the places: the rest comes out as before. */
 static cdz_check_state judge_elementwise(cdz_child *c, const cdz_setup *setup, sample *s, void *user)
 {
     (void)user;
     const uint32_t n = s->f->probe->info.n_vocab;
     for (uint32_t kept = 0; kept < 2; kept++) {
         cdz_fill_scores(s->spare, n, s->key + 77777);
-        for (uint32_t v = kept; v < n; v += 2) s->spare[v] = s->before[v];
+        for (uint32_t v = 0; v < n; v++)
+            if (half_of(s->key, v) == kept) s->spare[v] = s->before[v];
         if (ask(s->f, s->spare) != CDZ_OK) return CDZ_CHECK_OK;
-        for (uint32_t v = kept; v < n; v += 2)
-            if (!cdz_same_bits(&s->spare[v], &s->after[v], 1))
+        for (uint32_t v = 0; v < n; v++)
+            if (half_of(s->key, v) == kept && !cdz_same_bits(&s->spare[v], &s->after[v], 1))
                 return cdz_fail_check(c,
                                       "with %s, row %u: the score of token %u came out as %.9g, and "
                                       "as %.9g when other scores changed",
@@ -210,7 +224,7 @@ static cdz_check_state sparse_with(cdz_child *c, const cdz_setup *setup)
 cdz_check_state cdz_check_history_sparse(cdz_child *c)
 {
     if (!promises(c, CDZ_HISTORY_SPARSE)) return cdz_skip_check(c, "not promised");
-    return cdz_check_each_setup(c, sparse_with);
+    return cdz_check_each_age(c, sparse_with);
 }
 
 /* --- needs-normalised ------------------------------------------------------------------------------------------------------ */
@@ -335,4 +349,35 @@ cdz_check_state cdz_check_form(cdz_child *c)
     if (!cdz_get_form_api(c->ref.base)) return cdz_skip_check(c, "it says nothing of its form");
     CDZ_CHECK_TRY(with_all_samples(c, judge_form, &said));
     return said ? CDZ_CHECK_OK : cdz_skip_check(c, "it says nothing of its form");
+}
+
+/* --- ends of sequence ------------------------------------------------------------------------------------------------------------ */
+
+/* Whether it stops for that reason at any token of the vocabulary. */
+static cdz_check_state looks_for_eos(cdz_child *c, const cdz_setup *setup)
+{
+    cdz_probe t;
+    cdz_follow f;
+    bool stops = false;
+    CDZ_CHECK_TRY(cdz_probe_ready(c, &t, setup, &cdz_usual_facts));
+    float *answer = cdz_answers_new(c, cdz_answer_len(&t.facts));
+    if (!answer || !cdz_follow_start(&f, &t, 1)) return cdz_fail_check(c, "out of memory");
+    for (uint32_t token = 0; token < t.info.n_vocab && !stops; token++) {
+        cdz_follow next;
+        if (!cdz_follow_fork(&f, &next)) return cdz_fail_check(c, "the state could not be copied");
+        (void)cdz_follow_take(&next, (int32_t)token);
+        stops = cdz_follow_ask(&next, answer) == CDZ_OK && answer[0] == (float)CDZ_STOP_EOS;
+    }
+    cdz_probe_free(&t);
+    if (stops) return CDZ_CHECK_OK;
+    return cdz_fail_check(c,
+                          "with %s: it declares CDZ_HAS_EOS, and stops with CDZ_STOP_EOS at no token "
+                          "of the vocabulary: finished rows would be filled with pad",
+                          setup->text);
+}
+
+cdz_check_state cdz_check_has_eos(cdz_child *c)
+{
+    if (!promises(c, CDZ_HAS_EOS)) return cdz_skip_check(c, "not promised");
+    return cdz_check_each_setup(c, looks_for_eos);
 }

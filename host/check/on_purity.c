@@ -8,7 +8,12 @@
 #include "check/checks.h"
 #include "check/probe.h"
 
-enum { STEPS = 6, OTHERS = 3, WHAT = 200 };
+enum {
+    STEPS = 6,
+    OTHERS = 3,
+    WHAT = 200,
+    LATER_S = 90061
+}; /* a day, an hour, a minute, a second */
 
 /* --- pure ---------------------------------------------------------------------------------------------------- */
 
@@ -95,19 +100,20 @@ static cdz_check_state pure_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_pure(cdz_child *c)
 {
-    return cdz_check_each_setup(c, pure_with);
+    return cdz_check_each_age(c, pure_with);
 }
 
 /* --- same seed -------------------------------------------------------------------------------------------------- */
 
-/* A whole request in a process of its own, answers into shared memory. */
-static bool walk_apart(cdz_child *c, const cdz_setup *setup, float *answers)
+/* A whole request in a process of its own whose clocks are ahead, answers into shared memory. */
+static bool walk_apart(cdz_child *c, const cdz_setup *setup, int64_t ahead_s, float *answers)
 {
     const pid_t child = fork();
     if (child < 0) return false;
     if (child == 0) {
         cdz_probe t;
         cdz_follow f;
+        cdz_clocks_ahead(ahead_s);
         if (cdz_probe_ready(c, &t, setup, &cdz_usual_facts) == CDZ_CHECK_OK &&
             cdz_follow_start(&f, &t, 2))
             cdz_follow_walk(&f, STEPS, 1, answers);
@@ -126,20 +132,22 @@ static cdz_check_state walks_the_same(cdz_child *c, const cdz_setup *setup)
     float *all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED) return cdz_fail_check(c, "out of memory");
     float *answers = all + CDZ_ROOM;
-    const bool walked = walk_apart(c, setup, answers) && walk_apart(c, setup, answers + n);
+    const bool walked =
+        walk_apart(c, setup, 0, answers) && walk_apart(c, setup, LATER_S, answers + n);
     if (!walked) return cdz_fail_check(c, "with %s: the process of a request died", setup->text);
     for (size_t step = 0; step < STEPS; step++)
         if (cdz_answers_differ(&shape, answers + n + step * len, answers + step * len, what,
                                sizeof what))
-            return cdz_fail_check(c, "with %s: the same request again, step %zu: %s", setup->text,
-                                  step, what);
+            return cdz_fail_check(c,
+                                  "with %s: the same request again, some time later, step %zu: %s",
+                                  setup->text, step, what);
     (void)munmap(all, bytes);
     return CDZ_CHECK_OK;
 }
 
 cdz_check_state cdz_check_same_seed(cdz_child *c)
 {
-    return cdz_check_each_setup(c, walks_the_same);
+    return cdz_check_each_age(c, walks_the_same);
 }
 
 /* --- instances --------------------------------------------------------------------------------------------------- */
@@ -185,7 +193,10 @@ cdz_check_state cdz_check_instances(cdz_child *c)
     cdz_setup *setups[CDZ_SETUPS];
     uint32_t n;
     CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t i = 0; i < n; i++)
-        CDZ_CHECK_TRY(not_disturbed(c, setups[i], setups[(i + 1) % n]));
+    for (uint32_t a = 0; a < CDZ_AGES; a++)
+        for (uint32_t i = 0; i < n; i++) {
+            const cdz_setup aged = cdz_setup_aged(c, setups[i], cdz_ages[a]);
+            CDZ_CHECK_TRY(not_disturbed(c, &aged, setups[(i + 1) % n]));
+        }
     return CDZ_CHECK_OK;
 }

@@ -25,12 +25,19 @@ static cdz_check_state answer_of(const cdz_bench *b, cdz_pipeline *pipeline, con
 
 cdz_check_state cdz_check_generates(cdz_child *c)
 {
-    static const uint32_t lengths[] = {1, 2, CDZ_BENCH_NEW, 40};
+    static const cdz_order orders[] = {
+        {.n_prompts = 1, .max_new = 1, .seed = 3},
+        {.n_prompts = 1, .max_new = 2, .seed = 3, .prompt = 1},
+        {.n_prompts = 1, .max_new = CDZ_BENCH_NEW, .seed = 3, .prompt = 2, .wide = true},
+        {.n_prompts = 1, .max_new = 24, .seed = 3, .prompt = 3, .wide = true, .prompt_len = 300},
+        {.n_prompts = 1, .max_new = 120, .seed = 3, .prompt = 4, .wide = true},
+        {.n_prompts = 1, .max_new = 40, .seed = 3, .prompt = 5},
+    };
     cdz_bench b;
     double start = 0;
     CDZ_CHECK_TRY(cdz_bench_open(c, &b));
-    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
-        const cdz_order order = {.n_prompts = 1, .max_new = lengths[i], .seed = 3, .prompt = i};
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        const cdz_order order = orders[i];
         cdz_result *result = NULL;
         start = cdz_now_s();
         CDZ_CHECK_TRY(answer_of(&b, b.with, &order, &result));
@@ -42,20 +49,7 @@ cdz_check_state cdz_check_generates(cdz_child *c)
     return cdz_pass_check(c, "40 tokens in %.1f ms%s", took * 1e3, b.kwargs ? b.kwargs : "");
 }
 
-cdz_check_state cdz_check_batch_of_3(cdz_child *c)
-{
-    const cdz_order order = {.n_prompts = 3, .max_new = CDZ_BENCH_NEW, .seed = 3};
-    cdz_bench b;
-    cdz_result *result = NULL;
-    CDZ_CHECK_TRY(cdz_bench_open(c, &b));
-    CDZ_CHECK_TRY(answer_of(&b, b.with, &order, &result));
-    CDZ_CHECK_TRY(cdz_bench_judge(&b, result, &order));
-    cdz_result_free(result);
-    cdz_bench_close(&b);
-    return CDZ_CHECK_OK;
-}
-
-/* --- same-seed, company ------------------------------------------------------------------------------------------ */
+/* --- same-tokens, company ------------------------------------------------------------------------------------------ */
 
 static cdz_check_state compare(const cdz_bench *b, const cdz_result *got, const cdz_result *want,
                                const char *when)
@@ -87,41 +81,51 @@ cdz_check_state cdz_check_same_tokens(cdz_child *c)
 
 enum { COMPANY = 4 };
 
-static cdz_check_state in_company(const cdz_bench *b, const cdz_order *order, cdz_result **out)
+static cdz_order of_company(const cdz_order *first, uint32_t i)
+{
+    cdz_order one = *first;
+    one.prompt += i;
+    one.seed += i;
+    return one;
+}
+
+/* All at once; each is compared with itself alone. */
+static cdz_check_state in_company(const cdz_bench *b, const cdz_order *order,
+                                  cdz_result *const alone[COMPANY])
 {
     uint64_t ids[COMPANY];
     cdz_error err = {0};
+    cdz_check_note(b->c, "%d requests at once", (int)COMPANY);
     for (uint32_t i = 0; i < COMPANY; i++) {
-        cdz_order one = *order;
-        one.prompt += i;
-        one.seed += i;
+        const cdz_order one = of_company(order, i);
         if (cdz_bench_submit(b, b->with, &one, &ids[i], &err) != CDZ_OK)
             return cdz_fail_check(b->c, "%s", err.text);
     }
-    for (uint32_t i = COMPANY; i > 0; i--) {
+    for (uint32_t i = 0; i < COMPANY; i++) {
         cdz_result *result = NULL;
-        if (cdz_wait(b->runtime, ids[i - 1], &result, &err) != CDZ_OK)
+        if (cdz_wait(b->runtime, ids[i], &result, &err) != CDZ_OK)
             return cdz_fail_check(b->c, "%d requests at once: %s", (int)COMPANY, err.text);
-        if (i == 1)
-            *out = result;
-        else
-            cdz_result_free(result);
+        CDZ_CHECK_TRY(compare(b, result, alone[i], "with other requests beside it"));
+        cdz_result_free(result);
     }
     return CDZ_CHECK_OK;
 }
 
 cdz_check_state cdz_check_company(cdz_child *c)
 {
-    const cdz_order order = {.n_prompts = 1, .max_new = CDZ_BENCH_NEW, .seed = 9};
+    const cdz_order order = {.n_prompts = 1, .max_new = 24, .seed = 9};
     cdz_bench b;
-    cdz_result *alone = NULL, *together = NULL;
+    cdz_result *alone[COMPANY], *again = NULL;
     CDZ_CHECK_TRY(cdz_bench_open(c, &b));
-    CDZ_CHECK_TRY(answer_of(&b, b.with, &order, &alone));
-    cdz_check_note(c, "%d requests at once", (int)COMPANY);
-    CDZ_CHECK_TRY(in_company(&b, &order, &together));
-    CDZ_CHECK_TRY(compare(&b, together, alone, "with other requests beside it"));
-    cdz_result_free(alone);
-    cdz_result_free(together);
+    for (uint32_t i = 0; i < COMPANY; i++) {
+        const cdz_order one = of_company(&order, i);
+        CDZ_CHECK_TRY(answer_of(&b, b.with, &one, &alone[i]));
+    }
+    CDZ_CHECK_TRY(in_company(&b, &order, alone));
+    CDZ_CHECK_TRY(answer_of(&b, b.with, &order, &again));
+    CDZ_CHECK_TRY(compare(&b, again, alone[0], "after other requests"));
+    cdz_result_free(again);
+    for (uint32_t i = 0; i < COMPANY; i++) cdz_result_free(alone[i]);
     cdz_bench_close(&b);
     return CDZ_CHECK_OK;
 }
@@ -132,10 +136,16 @@ cdz_check_state cdz_check_changes_nothing(cdz_child *c)
     cdz_bench b;
     const bool watches = c->ref.base->kind == CDZ_KIND_OBSERVER;
     CDZ_CHECK_TRY(cdz_bench_open(c, &b));
-    for (uint32_t i = 0; i < 3; i++) {
-        const cdz_order order = {
-            .n_prompts = 1, .max_new = 24, .seed = 5 + i, .prompt = i, .sampling = watches && i > 0};
-        const char *kwargs = b.kwargs;
+    const char *const needs = b.kwargs;
+    for (uint32_t i = 0; i < 3 * CDZ_LOOPS; i++) {
+        const cdz_order order = {.n_prompts = 1,
+                                 .max_new = i % 3 == 2 ? 60 : 24,
+                                 .seed = 5 + i,
+                                 .prompt = i,
+                                 .wide = i % 2,
+                                 .sampling = watches && i % 3 && i < 3};
+        const char *kwargs = watches ? cdz_decode_loops[i / 3] : needs;
+        b.kwargs = kwargs;
         cdz_result *with = NULL, *without = NULL;
         CDZ_CHECK_TRY(answer_of(&b, b.with, &order, &with));
         cdz_model *const assistant = b.assistant;
@@ -165,7 +175,7 @@ static bool next_event(const cdz_bench *b, uint64_t id, double until, cdz_event 
 cdz_check_state cdz_check_cancel(cdz_child *c)
 {
     const cdz_order order = {.n_prompts = 1, .max_new = 400, .seed = 3};
-    const double patience = 0.4e-3 * c->options->timeout_ms;
+    const double patience = 0.4e-3 * c->patience_ms;
     cdz_bench b;
     cdz_event event = {.size = sizeof event};
     cdz_error err = {0};

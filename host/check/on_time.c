@@ -78,7 +78,7 @@ static cdz_check_state fork_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_fork(cdz_child *c)
 {
-    return cdz_check_each_setup(c, fork_with);
+    return cdz_check_each_age(c, fork_with);
 }
 
 /* --- rewind ----------------------------------------------------------------------------------------------------- */
@@ -115,7 +115,7 @@ static cdz_check_state rewind_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_rewind(cdz_child *c)
 {
-    return cdz_check_each_setup(c, rewind_with);
+    return cdz_check_each_age(c, rewind_with);
 }
 
 /* --- draft ------------------------------------------------------------------------------------------------------ */
@@ -158,7 +158,7 @@ static cdz_check_state draft_with(cdz_child *c, const cdz_setup *setup)
 
 cdz_check_state cdz_check_draft(cdz_child *c)
 {
-    return cdz_check_each_setup(c, draft_with);
+    return cdz_check_each_age(c, draft_with);
 }
 
 /* --- batch ------------------------------------------------------------------------------------------------------ */
@@ -207,6 +207,22 @@ static cdz_check_state compare_orders(cdz_child *c, cdz_probe *t, cdz_follow *ro
     return CDZ_CHECK_OK;
 }
 
+/* The rows of a draft: prefixes of one row, each a token longer, that are asked about in one call. */
+static cdz_check_state compare_draft_rows(cdz_child *c, cdz_probe *t, const cdz_follow *row,
+                                          float *want, float *got, const cdz_setup *setup)
+{
+    cdz_follow draft[ROWS];
+    cdz_setup named = *setup;
+    const char *text = cdz_arena_printf(&c->memory, "%s, rows of a draft", setup->text);
+    if (text) named.text = text;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        if (!cdz_follow_fork(i ? &draft[i - 1] : row, &draft[i]))
+            return cdz_fail_check(c, "the state could not be copied");
+        if (i) (void)cdz_follow_take(&draft[i], cdz_some_token(&t->facts, 500 + i));
+    }
+    return compare_orders(c, t, draft, want, got, &named);
+}
+
 static cdz_check_state batch_with(cdz_child *c, const cdz_setup *setup)
 {
     cdz_probe t;
@@ -218,7 +234,9 @@ static cdz_check_state batch_with(cdz_child *c, const cdz_setup *setup)
     for (uint32_t r = 0; r < ROWS; r++)
         if (!cdz_follow_start(&rows[r], &t, r)) return cdz_fail_check(c, "out of memory");
     for (uint32_t step = 0; step < STEPS; step++) {
+        cdz_check_note(c, "rows of a batch, step %u with %s", step, setup->text);
         CDZ_CHECK_TRY(compare_orders(c, &t, rows, all, all + ROWS * len, setup));
+        CDZ_CHECK_TRY(compare_draft_rows(c, &t, &rows[1], all, all + ROWS * len, setup));
         for (uint32_t r = 0; r < ROWS; r++)
             (void)cdz_follow_take(&rows[r], cdz_some_token(&t.facts, 10 * step + r));
     }
@@ -230,5 +248,5 @@ cdz_check_state cdz_check_batch(cdz_child *c)
 {
     if (c->ref.base->kind == CDZ_KIND_PROCESSOR && !(cdz_plugin_caps(c->ref.base) & CDZ_ROWWISE))
         return cdz_skip_check(c, "it does not promise to work row by row");
-    return cdz_check_each_setup(c, batch_with);
+    return cdz_check_each_age(c, batch_with);
 }

@@ -38,7 +38,7 @@ static void fill_info(cdz_probe *t)
         .n_rows = f->n_rows,
         .prompt_len = f->prompt_len,
         .n_vocab = f->n_vocab,
-        .max_length = f->prompt_len + 20,
+        .max_length = f->prompt_len + f->age + 20,
         .min_length = f->prompt_len + 4,
         .context = 4096,
         .num_beams = 1,
@@ -176,22 +176,33 @@ void cdz_probe_end(cdz_probe *t)
     t->shared = NULL;
 }
 
-/* A criterion's answer as numbers: reason, length of its text, and a sum over the text (FNV-1a, 24 bits). */
-static void write_stop(const cdz_stop *stop, float *answer)
+static uint32_t hash_text(cdz_string text)
 {
     uint32_t hash = 2166136261u;
-    for (uint32_t i = 0; i < stop->text.len; i++)
-        hash = (hash ^ (unsigned char)stop->text.at[i]) * 16777619u;
+    for (uint32_t i = 0; i < text.len; i++) hash = (hash ^ (unsigned char)text.at[i]) * 16777619u;
+    return hash;
+}
+
+/* A criterion's answer as numbers: reason, length of its text, and a sum over the text (FNV-1a, 24 bits). */
+static void write_stop(cdz_probe *t, const cdz_stop *stop, float *answer)
+{
+    const uint32_t hash = hash_text(stop->text);
     answer[0] = (float)stop->reason;
     answer[1] = (float)stop->text.len;
     answer[2] = (float)(hash >> 8);
     answer[3] = 0;
+    if (!t->stop_text.at && stop->text.len) t->stop_text = stop->text, t->stop_hash = hash;
+}
+
+bool cdz_probe_text_lives(const cdz_probe *t)
+{
+    return !t->stop_text.at || hash_text(t->stop_text) == t->stop_hash;
 }
 
 static cdz_status ask_criterion(cdz_probe *t, cdz_step *step, const cdz_scores *scores)
 {
-    cdz_stop stops[CDZ_PROBE_ROWS];
-    memset(stops, 0, sizeof stops);
+    cdz_stop own[CDZ_PROBE_ROWS], *stops = t->stops ? t->stops : own;
+    memset(stops, 0, scores->n_rows * sizeof *stops);
     const cdz_status status = criterion_of(t)->test(step, stops);
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         if (status == CDZ_OK && stops[r].text.len && !stops[r].text.at) {
@@ -204,7 +215,7 @@ static cdz_status ask_criterion(cdz_probe *t, cdz_step *step, const cdz_scores *
                     stops[r].reason);
             return (cdz_status)-1;
         }
-        if (status == CDZ_OK) write_stop(&stops[r], cdz_row(scores, r));
+        if (status == CDZ_OK) write_stop(t, &stops[r], cdz_row(scores, r));
     }
     return status;
 }
@@ -219,6 +230,7 @@ cdz_status cdz_probe_ask(cdz_probe *t, const cdz_rows *rows, cdz_scores *scores)
     step.row_state = cdz_probe_state_size(t) ? rows->states : NULL;
     const cdz_status status =
         is_processor(t) ? processor_of(t)->apply(&step, scores) : ask_criterion(t, &step, scores);
+    t->n_answered += status == CDZ_OK;
     return came_back(t, status);
 }
 
@@ -300,24 +312,73 @@ cdz_status cdz_probe_copy_state(cdz_probe *t, void *to, const void *from)
     return came_back(t, api->clone(&step, from, to));
 }
 
+static bool script_plugin; /* a check's process has one plugin */
+
+void cdz_probe_is_script(bool script)
+{
+    script_plugin = script;
+}
+
+/* Sentences of lua 5.4 (ldebug.c, lauxlib.c, lvm.c, lstrlib.c), none of which a script would say of its parameters. */
+bool cdz_is_lua_mistake(const char *sentence)
+{
+    static const char *const own[] = {"attempt to ",
+                                      "bad argument #",
+                                      "stack overflow",
+                                      "has no integer representation",
+                                      "'for' initial value",
+                                      "'for' limit",
+                                      "'for' step",
+                                      "table index is ",
+                                      "invalid value (at index",
+                                      "invalid option '%",
+                                      "string length overflow"};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strstr(sentence, own[i])) return true;
+    return false;
+}
+
 const char *cdz_probe_broken(const cdz_probe *t, cdz_status status)
 {
     if (status == CDZ_OK) return NULL;
     if ((unsigned)status > CDZ_E_INTERNAL)
         return t->said.code == CDZ_OK ? "returned a number that is no status" : t->said.text;
     if (t->said.code == CDZ_OK) return "failed without saying why (cdz_fail)";
+    if (script_plugin && cdz_is_lua_mistake(t->said.text)) return t->said.text;
     return NULL;
+}
+
+const char *cdz_probe_broken_late(cdz_probe *t, cdz_status status)
+{
+    const char *broken = cdz_probe_broken(t, status);
+    if (broken || status == CDZ_OK || t->n_answered == 0) return broken;
+    char text[CDZ_ERROR_TEXT];
+    snprintf(text, sizeof text, "%s", t->said.text);
+    cdz_err(&t->said, status,
+            "it fails in the middle of a request, where create, begin and the first row alone may "
+            "refuse: %s",
+            text);
+    return t->said.text;
 }
 
 /* --- one row followed through time -------------------------------------------------------------------------- */
 
-bool cdz_follow_start(cdz_follow *f, cdz_probe *probe, uint32_t row)
+void cdz_follow_start_at(cdz_follow *f, cdz_probe *probe, uint32_t row, void *state)
 {
     const cdz_ids prompt = probe->prompts[row];
-    *f = (cdz_follow){.probe = probe, .row = row, .len = prompt.len};
+    const uint64_t from = probe->facts.seed * 97 + row * 31;
+    *f = (cdz_follow){.probe = probe, .row = row, .len = prompt.len, .state = state};
     memcpy(f->ids, prompt.at, prompt.len * sizeof *f->ids);
-    f->state = cdz_probe_state(probe);
-    return f->state || cdz_probe_state_size(probe) == 0;
+    for (uint32_t i = 0; i < probe->facts.age; i++)
+        (void)cdz_follow_take(f, i % 16 < 8 ? cdz_text_token(&probe->facts, from + i)
+                                            : cdz_some_token(&probe->facts, from + i));
+}
+
+bool cdz_follow_start(cdz_follow *f, cdz_probe *probe, uint32_t row)
+{
+    void *state = cdz_probe_state(probe);
+    cdz_follow_start_at(f, probe, row, state);
+    return state || cdz_probe_state_size(probe) == 0;
 }
 
 cdz_status cdz_follow_take(cdz_follow *f, int32_t token)

@@ -11,14 +11,23 @@
 #include "check/child.h"
 #include "config/generation.h"
 #include "run/scratch.h"
+#include "token/tokenizer.h"
 
-enum { CDZ_PROBE_ROWS = 8, CDZ_PROBE_MOST = 48, CDZ_ANSWER_LEAST = 4, CDZ_ROOM = 64 };
+enum { CDZ_PROBE_ROWS = 8, CDZ_PROBE_MOST = 2048, CDZ_ANSWER_LEAST = 4, CDZ_ROOM = 64 };
 
 /* The made-up request. */
 typedef struct cdz_made_up {
     uint32_t n_vocab, n_rows, prompt_len;
     uint64_t seed;
+    uint32_t age; /* tokens that a row has taken behind its prompt when a check begins with it */
 } cdz_made_up;
+
+/* A model's tokenizer (--model), in place of the kit's own. */
+typedef struct cdz_tokens {
+    cdz_tokenizer *tokenizer;
+    cdz_string *texts; /* (n) what each token adds to a text */
+    uint32_t n;
+} cdz_tokens;
 
 typedef struct cdz_probe {
     const cdz_plugin_base *plugin;
@@ -39,6 +48,11 @@ typedef struct cdz_probe {
         refuse_at;    /* host memory asked for, and which one (from 1) is refused; 0: none */
     float *companion; /* (n_rows, n_vocab) what the model would say beside each row; or NULL */
     double now;       /* the clock that the plugin sees */
+    const cdz_tokens *tokens; /* NULL: the kit's own */
+    void *stops;              /* (n_rows) where a criterion's answers go; NULL: the probe's own */
+    uint32_t n_answered; /* rows were answered so many times: from then on a failure is a broken promise */
+    cdz_string stop_text; /* the first text of a criterion, and its sum: it lives as long as the request */
+    uint32_t stop_hash;
 } cdz_probe;
 
 /* Rows of one call. */
@@ -76,8 +90,16 @@ uint32_t cdz_plugin_caps(const cdz_plugin_base *plugin);
 void *cdz_probe_state(cdz_probe *t);
 cdz_status cdz_probe_copy_state(cdz_probe *t, void *to, const void *from);
 
-/* A status and no sentence, or a status that is none: what is wrong with how a call returned; NULL: nothing. */
+/* A status and no sentence, a status that is none, or a mistake of a script that is no refusal: what is wrong with how a
+ * call returned; NULL: nothing. */
 const char *cdz_probe_broken(const cdz_probe *t, cdz_status status);
+/* The same of a call that comes after an answer: create, begin and the first row may refuse, nothing later. */
+const char *cdz_probe_broken_late(cdz_probe *t, cdz_status status);
+/* Whether a sentence is Lua's own, of a mistake in a script, and not what the script says by error(). */
+bool cdz_is_lua_mistake(const char *sentence);
+void cdz_probe_is_script(bool script); /* of the process's plugin */
+/* Whether the text that a criterion gave first still reads the same. */
+bool cdz_probe_text_lives(const cdz_probe *t);
 const cdz_host *cdz_probe_host(void);  /* probe_host.c */
 const void *cdz_probe_tokenizer(void); /* probe_tokens.c */
 static inline cdz_probe *cdz_probe_of(const cdz_step *step)
@@ -94,8 +116,10 @@ typedef struct cdz_follow {
     void *state;
 } cdz_follow;
 
-/* Begins with the prompt of the row. */
+/* Begins with the prompt of the row and the tokens of its age. */
 bool cdz_follow_start(cdz_follow *f, cdz_probe *probe, uint32_t row);
+/* The same with a state that lies at `state`, zeroed. */
+void cdz_follow_start_at(cdz_follow *f, cdz_probe *probe, uint32_t row, void *state);
 cdz_status cdz_follow_take(cdz_follow *f, int32_t token);
 /* answer: cdz_answer_len floats, first set to the scores of (row, length), then asked. A failed call is an answer too. */
 cdz_status cdz_follow_ask(cdz_follow *f, float *answer);
@@ -117,16 +141,20 @@ float *cdz_answers_new(cdz_child *c,
                        size_t floats); /* zeroed, with room before and behind; NULL: out of memory */
 /* Scores that depend on what is named, in no order, with some ties and masks; finite ones in (-12, 12). */
 void cdz_fill_scores(float *row, uint32_t n_vocab, uint64_t key);
-/* Ids that come again, so that what looks for repeats finds some. */
+/* Ids of the whole vocabulary that come again, so that what looks for repeats finds some. */
 void cdz_fill_ids(int32_t *ids, uint32_t n, uint32_t n_vocab, uint64_t key);
+/* One of few, more often than not; else any, one of either end, or one of the kit's text. */
 int32_t cdz_some_token(const cdz_made_up *facts, uint64_t key);
+/* Token i of the kit's text, which begins again at its end. */
+int32_t cdz_text_token(const cdz_made_up *facts, uint64_t i);
 
 /* --- parameters: setups.c ------------------------------------------------------------------------------------ */
 
 /* Values that a plugin works with. */
 typedef struct cdz_setup {
     void *params;
-    const char *text; /* "top_k=3 min=2", for sentences */
+    const char *text; /* "top_k=3 min=2", for sentences; and the age, where it is not 0 */
+    uint32_t age;     /* of rows that a check begins with */
 } cdz_setup;
 
 enum { CDZ_SETUPS = 3 };
@@ -144,6 +172,12 @@ cdz_check_state cdz_setups_find(cdz_child *c, cdz_setup **out, uint32_t *n);
 /* fn with each of those, to the first that is not well: what most checks are. */
 typedef cdz_check_state cdz_setup_fn(cdz_child *c, const cdz_setup *setup);
 cdz_check_state cdz_check_each_setup(cdz_child *c, cdz_setup_fn *fn);
+/* The same with rows that have taken 0, 1, 7 and 100 tokens. */
+cdz_check_state cdz_check_each_age(cdz_child *c, cdz_setup_fn *fn);
+enum { CDZ_AGES = 4 };
+extern const uint32_t cdz_ages[CDZ_AGES];
+/* setup with an age, which its text tells. Lives as long as the check. */
+cdz_setup cdz_setup_aged(cdz_child *c, const cdz_setup *setup, uint32_t age);
 /* "name=value ..." of what differs from the defaults. */
 const char *cdz_setup_text(cdz_child *c, const void *params);
 

@@ -1,12 +1,10 @@
-/* probe_tokens.c - the tokenizer of a made-up request: token i stands for the i-th of some short syllables, and for a
- * number behind a space past those. Every text of small letters can be written with it. */
-#include <stdio.h>
+/* probe_tokens.c - the tokenizer of a made-up request: the kit's own (probe_texts.h), or that of a model (--model). */
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cadenza/ext/tokenizer.h"
 #include "check/probe.h"
-
-enum { LETTERS = 26, TEXT_BYTES = 12 };
+#include "check/probe_texts.h"
 
 static bool present(const cdz_step *step)
 {
@@ -18,48 +16,81 @@ static uint32_t n_tokens(const cdz_step *step)
     return step->request->n_vocab;
 }
 
-/* The text of every token that can be: constant memory for letters, the probe's for the rest. */
 static cdz_string token_text(const cdz_step *step, int32_t id)
 {
-    static const char letters[] = "a\0b\0c\0d\0e\0f\0g\0h\0i\0j\0k\0l\0m\0n\0o\0p\0q\0r\0s\0t\0u\0v"
-                                  "\0w\0x\0y\0z";
-    if (id < 0 || (uint32_t)id >= step->request->n_vocab) return (cdz_string){NULL, 0};
-    if (id < LETTERS) return (cdz_string){letters + 2 * (size_t)id, 1};
-    char text[TEXT_BYTES];
-    const int len = snprintf(text, sizeof text, " %d", (int)id);
-    const char *kept = cdz_arena_strndup(&cdz_probe_of(step)->memory, text, (size_t)len);
-    return (cdz_string){kept, kept ? (uint32_t)len : 0};
+    const cdz_tokens *tokens = cdz_probe_of(step)->tokens;
+    const uint32_t n_vocab = step->request ? step->request->n_vocab : cdz_usual_facts.n_vocab;
+    if (!tokens) return cdz_text_of_token(n_vocab, id);
+    return id >= 0 && (uint32_t)id < tokens->n ? tokens->texts[id] : (cdz_string){NULL, 0};
 }
 
-/* A letter is its own token, anything else token 0. */
-static int32_t token_of(const cdz_step *step, char c)
+static bool is_special(const cdz_step *step, int32_t id)
 {
-    const uint32_t id = c >= 'a' && c <= 'z' ? (uint32_t)(c - 'a') : 0;
-    return id < step->request->n_vocab ? (int32_t)id : 0;
+    const cdz_tokens *tokens = cdz_probe_of(step)->tokens;
+    if (tokens) return cdz_tokenizer_is_special(tokens->tokenizer, id);
+    return cdz_text_is_special(n_tokens(step), id);
 }
 
+static cdz_status encode_for_model(const cdz_step *step, const char *text, size_t len, cdz_ids *out)
+{
+    cdz_encoding encoding = {0};
+    cdz_error err = {0};
+    const cdz_tokenizer *tokenizer = cdz_probe_of(step)->tokens->tokenizer;
+    const cdz_status st =
+        cdz_tokenizer_encode(tokenizer, NULL, text, len, CDZ_ENCODE_PLAIN, &encoding, &err);
+    int32_t *ids = cdz_arena_array(&cdz_probe_of(step)->memory, encoding.n + 1, sizeof *ids);
+    if (ids && encoding.n) memcpy(ids, encoding.ids, encoding.n * sizeof *ids);
+    *out = (cdz_ids){ids, ids ? (uint32_t)encoding.n : 0};
+    cdz_encoding_free(&encoding);
+    if (st != CDZ_OK) return cdz_fail(step, st, "%s", err.text);
+    return ids ? CDZ_OK : cdz_fail(step, CDZ_E_NOMEM, "out of memory");
+}
+
+/* In create there is no request: then the usual vocabulary. */
 static cdz_status encode(const cdz_step *step, const char *text, size_t len, bool special,
                          cdz_ids *out)
 {
     (void)special;
+    if (cdz_probe_of(step)->tokens) return encode_for_model(step, text, len, out);
+    const uint32_t n_vocab = step->request ? step->request->n_vocab : cdz_usual_facts.n_vocab;
     int32_t *ids = cdz_arena_array(&cdz_probe_of(step)->memory, len + 1, sizeof *ids);
+    uint32_t n = 0;
     if (!ids) return cdz_fail(step, CDZ_E_NOMEM, "out of memory");
-    for (size_t i = 0; i < len; i++) ids[i] = token_of(step, text[i]);
-    *out = (cdz_ids){ids, (uint32_t)len};
+    for (size_t at = 0, bytes; at < len; at += bytes)
+        ids[n++] = cdz_text_first_token(n_vocab, text + at, len - at, &bytes);
+    *out = (cdz_ids){ids, n};
     return CDZ_OK;
+}
+
+/* Bytes that make no character become U+FFFD, as of a real tokenizer. */
+static void put_clean(cdz_string raw, char *to, uint32_t *len)
+{
+    uint32_t code;
+    for (size_t i = 0; i < raw.len;) {
+        const size_t n = cdz_utf8_decode(raw.at + i, raw.len - i, &code);
+        const size_t bytes = n ? n : cdz_utf8_bad(raw.at + i, raw.len - i, NULL);
+        memcpy(to + *len, n ? raw.at + i : "\xEF\xBF\xBD", n ? n : 3);
+        *len += (uint32_t)(n ? n : 3);
+        i += bytes ? bytes : 1;
+    }
 }
 
 static cdz_status decode(const cdz_step *step, cdz_ids ids, bool skip_special, cdz_string *out)
 {
-    (void)skip_special;
-    char *text = cdz_arena_alloc(&cdz_probe_of(step)->memory, (size_t)ids.len * TEXT_BYTES + 1);
-    uint32_t len = 0;
-    if (!text) return cdz_fail(step, CDZ_E_NOMEM, "out of memory");
+    size_t most = 0;
+    for (uint32_t i = 0; i < ids.len; i++) most += token_text(step, ids.at[i]).len;
+    char *raw = cdz_arena_alloc(&cdz_probe_of(step)->memory, 4 * most + 2);
+    if (!raw) return cdz_fail(step, CDZ_E_NOMEM, "out of memory");
+    char *text = raw + most + 1;
+    uint32_t n = 0, len = 0;
     for (uint32_t i = 0; i < ids.len; i++) {
         const cdz_string one = token_text(step, ids.at[i]);
-        if (one.len) memcpy(text + len, one.at, one.len);
-        len += one.len;
+        if (one.len == 0 || (skip_special && is_special(step, ids.at[i]))) continue;
+        memcpy(raw + n, one.at, one.len);
+        n += one.len;
     }
+    put_clean((cdz_string){raw, n}, text, &len);
+    text[len] = '\0';
     *out = (cdz_string){text, len};
     return CDZ_OK;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "check/checks.h"
+#include "check/probe.h"
 #include "check/table.h"
 
 #define SLOW_SCAN_S 1.0
@@ -23,6 +24,7 @@ typedef struct runner {
     cdz_check_report *report;
     cdz_check_seen *seen;
     void *user;
+    uint32_t patience_ms; /* with the check that runs */
 } runner;
 
 static double seconds_of(clockid_t clock)
@@ -85,7 +87,7 @@ static void be_alone(cdz_verdict *verdict)
 /* plugin: which of those found; the scan has none. */
 static void inside(const runner *r, const cdz_check_row *check, uint32_t plugin)
 {
-    cdz_child c = {.options = r->options, .verdict = r->verdict};
+    cdz_child c = {.options = r->options, .verdict = r->verdict, .patience_ms = r->patience_ms};
     cdz_plugin_ref found[CDZ_CHECK_MAX_PLUGINS];
     cdz_error err = {0};
     uint32_t n = 0;
@@ -102,6 +104,7 @@ static void inside(const runner *r, const cdz_check_row *check, uint32_t plugin)
         state = scan(&c, found, n);
     } else {
         c.ref = found[plugin];
+        cdz_probe_is_script(cdz_module_is_script(c.ref.module));
         c.random = stream_of(r->options->seed, check->name, c.ref.base->id);
         state = check->fn(&c);
     }
@@ -132,8 +135,10 @@ static void judge_end(const runner *r, int status, bool in_time)
     if (v->state != CDZ_CHECK_NONE && in_time) return;
     v->state = CDZ_CHECK_FAILED;
     if (!in_time)
-        snprintf(v->detail, sizeof v->detail, "%s: still running after %u ms (--timeout-ms)",
-                 v->note, r->options->timeout_ms);
+        snprintf(v->detail, sizeof v->detail,
+                 "%s: still running after %.1f s; is it slow and sound, give it longer with "
+                 "--timeout SECONDS",
+                 v->note, 1e-3 * r->patience_ms);
     else if (WIFSIGNALED(status))
         snprintf(v->detail, sizeof v->detail, "%s: died of signal %d (%s)", v->note,
                  WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -142,10 +147,18 @@ static void judge_end(const runner *r, int status, bool in_time)
                  WEXITSTATUS(status));
 }
 
-static cdz_status in_a_process(const runner *r, const cdz_check_row *check, uint32_t plugin,
-                               cdz_error *err)
+/* A search may be slow and sound; whatever it is, it comes to an end. */
+static uint32_t patience_ms(const runner *r, uint32_t kind)
+{
+    if (r->options->timeout_ms) return r->options->timeout_ms;
+    return kind == CDZ_KIND_STRATEGY ? 60000 : 10000;
+}
+
+static cdz_status in_a_process(runner *r, const cdz_check_row *check, uint32_t plugin,
+                               uint32_t kind, cdz_error *err)
 {
     int ends[2], status = 0;
+    r->patience_ms = patience_ms(r, kind);
     memset(r->verdict, 0, sizeof *r->verdict);
     if (pipe2(ends, O_CLOEXEC) != 0) return cdz_err(err, CDZ_E_IO, "plugin test: no pipe");
     const pid_t child = fork();
@@ -159,7 +172,7 @@ static cdz_status in_a_process(const runner *r, const cdz_check_row *check, uint
         (void)close(ends[0]);
         return cdz_err(err, CDZ_E_IO, "plugin test: cannot start a process");
     }
-    const bool in_time = ended_in_time(ends[0], r->options->timeout_ms);
+    const bool in_time = ended_in_time(ends[0], r->patience_ms);
     if (!in_time) (void)kill(child, SIGKILL);
     (void)waitpid(child, &status, 0);
     (void)kill(-child, SIGKILL); /* what the plugin may have started */
@@ -216,7 +229,7 @@ static cdz_status one_check(runner *r, const cdz_check_row *check, uint32_t plug
 {
     const char *gone = ground_gone(r->report, check, id, kind);
     const double start = seconds_of(CLOCK_MONOTONIC);
-    if (!gone) CDZ_TRY(in_a_process(r, check, plugin, err));
+    if (!gone) CDZ_TRY(in_a_process(r, check, plugin, kind, err));
     cdz_check_result *result = new_result(r->report);
     if (!result) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     result->name = check->name;
@@ -290,7 +303,7 @@ cdz_status cdz_check_run(const cdz_check_options *options, cdz_check_seen *seen,
     cdz_verdict *verdict =
         mmap(NULL, sizeof *verdict, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (verdict == MAP_FAILED) return cdz_err(err, CDZ_E_NOMEM, "plugin test: out of memory");
-    runner r = {options, verdict, out, seen, user};
+    runner r = {options, verdict, out, seen, user, 0};
     const cdz_status st = all_checks(&r, err);
     (void)munmap(verdict, sizeof *verdict);
     return st;

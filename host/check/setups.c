@@ -73,7 +73,7 @@ static cdz_setup *setup_of(cdz_child *c, void *params, cdz_error *err)
         return NULL;
     }
     if (put_settings(c, params, err) != CDZ_OK) return NULL;
-    *setup = (cdz_setup){params, cdz_setup_text(c, params)};
+    *setup = (cdz_setup){params, cdz_setup_text(c, params), 0};
     return setup;
 }
 
@@ -147,7 +147,7 @@ static cdz_check_state works(cdz_child *c, const cdz_setup *setup, bool *yes, ui
         if (!answer) return cdz_fail_check(c, "out of memory");
         status = cdz_follow_ask(&f, answer);
         broken = cdz_probe_broken(&t, status);
-        if (broken) return cdz_fail_check(c, "with %s: %s", setup->text, broken);
+        if (broken) return cdz_fail_check(c, "the first row with %s: %s", setup->text, broken);
         *yes = status == CDZ_OK;
         *rows_failed += !*yes;
         if (!*yes) snprintf(why, WHY, "%s", t.said.text);
@@ -190,10 +190,37 @@ cdz_check_state cdz_check_each_setup(cdz_child *c, cdz_setup_fn *fn)
     return CDZ_CHECK_OK;
 }
 
+const uint32_t cdz_ages[CDZ_AGES] = {0, 1, 7, 100};
+
+cdz_setup cdz_setup_aged(cdz_child *c, const cdz_setup *setup, uint32_t age)
+{
+    cdz_setup aged = {setup->params, setup->text, age};
+    const char *text = age ? cdz_arena_printf(&c->memory, "%s, after %u accepted token%s",
+                                              setup->text, age, age == 1 ? "" : "s")
+                           : NULL;
+    if (text) aged.text = text;
+    return aged;
+}
+
+cdz_check_state cdz_check_each_age(cdz_child *c, cdz_setup_fn *fn)
+{
+    cdz_setup *setups[CDZ_SETUPS];
+    uint32_t n;
+    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
+    for (uint32_t a = 0; a < CDZ_AGES; a++)
+        for (uint32_t i = 0; i < n; i++) {
+            const cdz_setup aged = cdz_setup_aged(c, setups[i], cdz_ages[a]);
+            CDZ_CHECK_TRY(fn(c, &aged));
+        }
+    return CDZ_CHECK_OK;
+}
+
 cdz_check_state cdz_probe_ready(cdz_child *c, cdz_probe *t, const cdz_setup *setup,
                                 const cdz_made_up *facts)
 {
-    if (!cdz_probe_make(t, c->ref.base, setup->params, facts))
+    cdz_made_up aged = *facts;
+    aged.age = setup->age;
+    if (!cdz_probe_make(t, c->ref.base, setup->params, &aged))
         return cdz_fail_check(c, "out of memory");
     cdz_check_note(c, "create with %s", setup->text);
     cdz_status status = cdz_probe_create(t);

@@ -14,17 +14,31 @@
 #include "config/environment.h"
 #include "plug/places.h"
 
-enum { OPT_ONLY = CDZ_OPT_OWN, OPT_TIMEOUT_MS, OPT_MODEL, OPT_JUNIT, OPT_LIST, OPT_JSON };
+enum {
+    OPT_ONLY = CDZ_OPT_OWN,
+    OPT_TIMEOUT,
+    OPT_TIMEOUT_MS,
+    OPT_MODEL,
+    OPT_TEXT,
+    OPT_JUNIT,
+    OPT_LIST,
+    OPT_JSON
+};
 
 static const cdz_flag flags[] = {
     {"only", 0, OPT_ONLY, 0, "NAMES", "these checks only, separated by commas"},
     {"seed", 0, CDZ_OPT_SEED, 0, "N",
      "what is tried at random; the seed of a run is printed, and the same seed tries the same"},
-    {"timeout-ms", 0, OPT_TIMEOUT_MS, 0, "N", "how long one check may take; default 10000"},
+    {"timeout", 0, OPT_TIMEOUT, 0, "SECONDS",
+     "how long one check may take; default 10, for strategies 60"},
+    {"timeout-ms", 0, OPT_TIMEOUT_MS, 0, "N", "the same in milliseconds"},
     {"set", 's', 's', 0, "NAME=VALUE",
      "a parameter of the plugin that every check uses; may be repeated"},
     {"model", 0, OPT_MODEL, 0, "FOLDER",
-     "what strategies and drafters run on; default: the shipped model"},
+     "what strategies, drafters and observers run on; default: the shipped model. Processors and criteria "
+     "read texts with its tokenizer"},
+    {"text", 0, OPT_TEXT, 0, "FILE",
+     "a text that is replayed through the plugin; default: the kit's own"},
     {"assistant", 0, CDZ_OPT_ASSISTANT, 0, "FOLDER",
      "the draft model beside it; default: the shipped one"},
     {"json", 0, OPT_JSON, 0, NULL, "one JSON object in place of the table"},
@@ -54,7 +68,7 @@ const cdz_page cdz_page_plugin_test = {
                 "cadenza plugin test my.lua -s strength=2 --junit results.xml\n",
 };
 
-enum { TIMEOUT_MS = 10000, MOST_TIMEOUT_MS = 3600000 };
+enum { MOST_TIMEOUT_S = 3600 };
 
 typedef struct settings {
     cdz_check_options check;
@@ -109,6 +123,11 @@ static void show_again(const settings *s, const cdz_check_report *report, uint32
     for (uint32_t k = 0; k < s->check.n_set; k++) put_option("-s ", s->set[k]);
     if (s->model) put_option("--model ", s->model);
     if (s->assistant) put_option("--assistant ", s->assistant);
+    if (s->check.text) put_option("--text ", s->check.text);
+    if (s->check.timeout_ms % 1000)
+        printf(" --timeout-ms %u", s->check.timeout_ms);
+    else if (s->check.timeout_ms)
+        printf(" --timeout %u", s->check.timeout_ms / 1000);
     printf(" --seed %" PRIu64 " --only %s\n", report->seed, report->results[i].name);
 }
 
@@ -158,7 +177,7 @@ static int run_checks(settings *s)
     cdz_check_report report = {0};
     cdz_error err = {0};
     table t = {0};
-    s->check.model = s->model;
+    s->check.model = s->check.tokenizer = s->model;
     s->check.assistant = s->assistant;
     if (!s->model && cdz_cli_shared("models/pocket-dictionary", model, sizeof model))
         s->check.model = model;
@@ -223,8 +242,13 @@ static void take_option(settings *s, cdz_args *a)
     case OPT_ONLY: s->check.only = a->value; break;
     case OPT_TIMEOUT_MS:
         s->check.timeout_ms =
-            (uint32_t)take_number("--timeout-ms", a->value, 1, MOST_TIMEOUT_MS, status);
+            (uint32_t)take_number("--timeout-ms", a->value, 1, 1000 * MOST_TIMEOUT_S, status);
         break;
+    case OPT_TIMEOUT:
+        s->check.timeout_ms =
+            1000 * (uint32_t)take_number("--timeout", a->value, 1, MOST_TIMEOUT_S, status);
+        break;
+    case OPT_TEXT: s->check.text = a->value; break;
     case CDZ_OPT_SEED:
         s->check.seed = take_number("--seed", a->value, 0, UINT64_MAX, status);
         s->seeded = true;
@@ -259,7 +283,7 @@ static int act(settings *s, int n, char **words)
 
 int cdz_cli_plugin_test(int argc, char **argv)
 {
-    settings s = {.check = {.timeout_ms = TIMEOUT_MS}};
+    settings s = {0};
     cdz_args a = cdz_args_of(&cdz_page_plugin_test, argc, argv, NULL);
     while (cdz_args_next(&a)) take_option(&s, &a);
     const int status = a.stopped ? a.status : act(&s, a.n_words, a.words);

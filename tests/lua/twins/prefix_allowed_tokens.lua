@@ -29,10 +29,15 @@ return cadenza.processor {
   begin = function(ctx)
     local n = #(ctx.params.cycle_lengths or {})
     if n > 0 and n < ctx.n_prompts then error(("cycle_lengths: %d cycles for %d prompts"):format(n, ctx.n_prompts)) end
+    for i, list in ipairs(ctx.params.cycle) do
+      if #list == 0 then error(("cycle: list %d allows no token"):format(i - 1)) end
+      for _, id in ipairs(list) do
+        if id >= ctx.n_vocab then error(("cycle: token %d is outside the vocabulary of %d"):format(id, ctx.n_vocab)) end
+      end
+    end
   end,
   apply = function(p, ids, row, ctx)
     local list = allowed(p, ctx, #ids)
-    if #list == 0 then error("no token is allowed here") end
     mask = mask and #mask == #row and mask or vec.new(#row)
     row:add(mask:fill(-math.huge):set(list, 0))
   end,

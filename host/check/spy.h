@@ -1,0 +1,25 @@
+/* spy.h - a strategy's verbs with a watcher between: what it does with them is noted, and from a call of the check's choice on
+ * they fail. One strategy, in the check's process. */
+#ifndef CDZ_HOST_CHECK_SPY_H
+#define CDZ_HOST_CHECK_SPY_H
+
+#include "check/bench.h"
+
+typedef struct cdz_spy {
+    uint32_t fail_at;      /* from this call on verbs return CDZ_E_CANCELLED; 0: none */
+    bool guards_ids;       /* input_ids lie read-only between pages that nobody may touch */
+    uint32_t calls, after; /* of verbs in the newest run; of those how many failed */
+    uint32_t live;         /* sequences made and not freed when it returned */
+    bool drew, returned_rows;
+    cdz_status returned;
+    char complaint[400]; /* the first: a reason that cannot be; "": none */
+} cdz_spy;
+
+/* The spy, which sees every run of the check's strategy from now on. */
+cdz_status cdz_spy_plant(const cdz_bench *b, cdz_spy **out, cdz_error *err);
+
+/* Ids between guards, read-only; the newest of this slot (below CDZ_SHOWN). ids as they are where there is no memory. */
+enum { CDZ_SHOWN = 8, CDZ_SHOWN_MOST = 4096 };
+cdz_ids cdz_show_ids(uint32_t slot, cdz_ids ids);
+
+#endif
