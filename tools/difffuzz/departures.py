@@ -97,6 +97,8 @@ LISTED: dict[str, Condition] = {
     "a filled cache with drafts": lambda d: d.drafts and any("append_ids" in c for c in d.case.get("calls", [])),
     "prefill_chunk_size with a filled cache": lambda d: "prefill_chunk_size" in d.case["kwargs"]
     and any("append_ids" in c for c in d.case.get("calls", [])),
+    "embeddings as prompt with drafts": lambda d: d.drafts and "inputs_embeds" in d.case
+    and ("a prompt of embeddings with" in d.sentence or "drafts need the cache" in d.sentence),
     "SynthID under beams": lambda d: d.kw("num_beams", 1) > 1 and (d.kw("watermarking_config") or {}).get("type") == "synthid",
     "token healing that changes the prompt's length": lambda d: bool(d.kw("token_healing"))
     and len(d.expect.get("healed_ids", [[]])[0]) != len((d.case["prompt_ids"] or [[]])[0]),
@@ -126,9 +128,6 @@ LISTED: dict[str, Condition] = {
     "SynthID with drafts": lambda d: d.drafts and (d.kw("watermarking_config") or {}).get("type") == "synthid",
     "a hole in the mask of a model with a sliding window or relative positions": lambda d: d.hole()
     and ("has a hole in its attention mask" in d.sentence and d.window or "has holes inside" in d.sentence and d.model["family"] == "t5"),
-    "assistant_early_exit where the forward pass takes no notice of it": lambda d: d.early_exit
-    and d.model["family"] in ("gpt2", "gpt_neox", "stablelm", "bart", "marian", "t5"),
-    "a round without proposals behind an end-of-sequence token": lambda d: d.drafts and [0, -1] in d.expect.get("rounds", []),
 }
 PENDING: dict[str, Condition] = {
     "pending: scores of an answer without new tokens": lambda d: d.sentence.startswith("scores: expected") and '"chosen": []' in d.sentence,
@@ -137,7 +136,6 @@ PENDING: dict[str, Condition] = {
     and ("attentions/" in d.sentence or "hidden_states/" in d.sentence),
 }
 UNSUPPORTED: dict[str, Condition] = {
-    "embeddings as prompt with drafts": lambda d: d.drafts and "a prompt of embeddings with" in d.sentence,
     "unsupported: an odd number of rotated places": lambda d: "rotary positions need an even number" in d.sentence,
     "unsupported: scores of a pair without a prompt": lambda d: "a sequence without a prompt for the encoder" in d.sentence,
 }
