@@ -56,7 +56,7 @@ def judge(program: str, folder: str) -> Verdict:
     done = _parity(program, folder)
     verdict = parse(done.stdout)
     if done.returncode in (0, 1):
-        if done.returncode == 1 and not verdict.failed and not verdict.folder:
+        if done.returncode == 1 and not (verdict.failed or verdict.unsupported or verdict.folder):
             verdict.folder = (done.stderr or done.stdout).strip()[-300:]
         return verdict
     verdict = Verdict(crashed=f"exit status {done.returncode}: {done.stderr.strip()[-300:]}")

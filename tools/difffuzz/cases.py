@@ -207,7 +207,9 @@ class Draw:
         self.case["_embeds"] = {"seed": own, "shape": [rows, self.longest, self.shape.width]}
         if self.shape.pair or self.p(0.6):
             self.case["prompt_ids"] = None
-        self.case.pop("attention_mask", None)
+            self.case.pop("attention_mask", None)
+        else:
+            self.case["attention_mask"] = [[1] * self.longest for _ in range(rows)]
 
     def decoder(self) -> None:
         """What the decoder of a pair starts from."""
