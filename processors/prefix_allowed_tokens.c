@@ -29,13 +29,20 @@ static cdz_status create(const cdz_step *step)
     return CDZ_OK;
 }
 
-/* Each place of the cycle may be reached: what cannot be answered there is refused before the first row. */
+static cdz_status allows_nothing(const cdz_step *step, uint32_t list)
+{
+    return cdz_fail(step, CDZ_E_INPUT, "cycle: list %u allows no token", (unsigned)list);
+}
+
+/* Each place of the cycle may be reached: what cannot be answered there is refused before the first row. The reference asks
+ * its function when it gets there, so with quirks an empty list fails then. */
 static cdz_status check_lists(const cdz_step *step, const prefix_allowed *p)
 {
+    bool quirks = false;
+    if (step->host->config(step, "quirks", CDZ_T_BOOL, &quirks) != CDZ_OK) quirks = false;
     for (uint32_t i = 0; i < p->cycle.len; i++) {
         const cdz_int_list *ids = &p->cycle.at[i];
-        if (ids->len == 0)
-            return cdz_fail(step, CDZ_E_INPUT, "cycle: list %u allows no token", (unsigned)i);
+        if (ids->len == 0 && !quirks) return allows_nothing(step, i);
         for (uint32_t k = 0; k < ids->len; k++)
             if (ids->at[k] >= step->request->n_vocab)
                 return cdz_fail(step, CDZ_E_INPUT,
@@ -80,6 +87,7 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     if (!mask) return cdz_fail(step, CDZ_E_NOMEM, "prefix_allowed_tokens: out of memory");
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         const cdz_int_list *ids = allowed(p, prompt_index_of_row(step, r), step->input_ids[r].len);
+        if (ids->len == 0) return allows_nothing(step, (uint32_t)(ids - p->cycle.at));
         make_mask(step, ids, mask, scores->n_vocab);
         cdz_get_vec(step)->add_v(cdz_row(scores, r), mask, scores->n_vocab);
     }

@@ -247,7 +247,8 @@ cdz_status cdz_cli_read_stream(FILE *file, const char *name, size_t max, char **
         size_t got = fread(data + n, 1, cap - n, file);
         n += got;
         if (n < cap || n > max) break;
-        cap = cap <= max / 2 ? cap * 2 : max + 1; /* one byte past the limit shows that it is passed */
+        cap = cap <= max / 2 ? cap * 2
+                             : max + 1; /* one byte past the limit shows that it is passed */
         char *grown = realloc(data, cap + 1);
         if (!grown) free(data);
         data = grown;

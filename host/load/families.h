@@ -56,7 +56,7 @@ struct cdz_family {
     bool conv1d, scaled_embedding, scales_given, parallel, gpt2_scales, no_rope_layers, local_rope;
     bool only_longrope; /* its releases call that "su" or "yarn" */
     bool norm_after_sum, unscaled, hidden_count, sinusoidal, relative;
-    bool runs_whole;      /* transformers' forward runs all layers, whatever num_hidden_layers has become */
+    bool runs_whole; /* transformers' forward runs all layers, whatever num_hidden_layers has become */
     bool scale_key;       /* scale_embedding is read */
     bool t5_rules;        /* feed_forward_proj names activation and gate; the head's own scale */
     bool may_share_embed; /* share_encoder_decoder_embeddings, decoder_vocab_size are read */

@@ -189,7 +189,6 @@ refused 'does not divide' "${best[@]}" -s num_beams=4 -s num_beam_groups=3 -s di
 refused 'drafts need the cache' "${best[@]}" -s prompt_lookup_num_tokens=3 -s use_cache=no
 refused 'drafts need the cache' "${best[@]}" --assistant "$draft" -s use_cache=no
 refused 'with different tokens both need a tokenizer.json' "${best[@]}" --assistant "$root/tests/golden/gpt2"
-refused '9 layers of a model' "${best[@]}" -s assistant_early_exit=9
 refused 'needs use_cache = true' "${best[@]}" -s prefill_chunk_size=2 -s use_cache=no
 refused 'DoLa is for models without an encoder' "$root/tests/golden/t5_relu" --ids 5,6,1 -s do_sample=no -s dola_layers=high
 refused 'low_memory' "${best[@]}" -s num_beams=2 -s low_memory=yes

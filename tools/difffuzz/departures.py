@@ -131,7 +131,6 @@ LISTED: dict[str, Condition] = {
 }
 PENDING: dict[str, Condition] = {
     "pending: scores of an answer without new tokens": lambda d: d.sentence.startswith("scores: expected") and '"chosen": []' in d.sentence,
-    "pending: a kept cache with guidance": lambda d: d.sentence.startswith("crash") and d.kw("guidance_scale") is not None and "calls" in d.case,
     "pending: attentions and hidden states of beams with dynamic rope": lambda d: d.rope == "dynamic" and d.kw("num_beams", 1) > 1
     and ("attentions/" in d.sentence or "hidden_states/" in d.sentence),
 }
