@@ -106,7 +106,7 @@ cdz_check_state cdz_check_proposals(cdz_child *c)
     if (first != CDZ_OK) return cdz_fail_check(c, "a request of 3 tokens: %s", err.text);
     for (uint32_t i = 0; i < 6; i++) {
         const cdz_order order = {.n_prompts = 1,
-                                 .max_new = i == 3 ? 2 : 24 << i / 2,
+                                 .max_new = i == 3 ? 2 : 24u << i / 2,
                                  .seed = 5,
                                  .prompt = i,
                                  .wide = i > 2,

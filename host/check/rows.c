@@ -82,5 +82,5 @@ int32_t cdz_text_token(const cdz_made_up *facts, uint64_t i)
             kept.ids[kept.n++] =
                 cdz_text_first_token(facts->n_vocab, text.at + at, text.len - at, &bytes);
     }
-    return kept.ids[i % kept.n];
+    return kept.n ? kept.ids[i % kept.n] : 0;
 }

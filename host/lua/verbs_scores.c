@@ -1,8 +1,10 @@
 /* verbs_scores.c - a strategy's verbs on scores, and the choices, which draw from the request's torch stream in program
  * order. All are called directly: they neither suspend nor run other plugins. */
+#include <float.h>
 #include <string.h>
 
 #include "lua/decoder.h"
+#include "vec/cut.h"
 
 static void charge_scores(lua_State *L, const cdz_scores *s)
 {
@@ -117,6 +119,35 @@ static int verb_draw_rows(lua_State *L)
     return 1;
 }
 
+/* Rows in place: what the warpers of these settings leave. */
+static void cut_rows(lua_State *L, cdz_scores *s, double temperature, size_t top_k, double top_p)
+{
+    cdz_lua_try(L, cdz_map(cdz_lua_decoder(L), s));
+    void *scratch = cdz_lua_scratch(L, cdz_vec_scratch(s->n_vocab));
+    for (uint32_t r = 0; r < s->n_rows; r++)
+        cdz_vec_cut(cdz_lua_of(L)->vec, cdz_row(s, r), s->n_vocab, temperature, top_k, top_p, scratch);
+}
+
+/* ctx:sample(scores [, temperature [, top_k [, top_p]]]): cuts the rows, and draws a token of each. */
+static int verb_sample(lua_State *L)
+{
+    enum { SORTS = 16 };
+    cdz_scores *s = &cdz_lua_check_scores(L, 2)->scores;
+    const lua_Number temperature = luaL_optnumber(L, 3, 1), top_p = luaL_optnumber(L, 5, 1);
+    const lua_Integer top_k = luaL_optinteger(L, 4, 0);
+
+    luaL_argcheck(L, temperature >= 0 && temperature <= (lua_Number)FLT_MAX, 3,
+                  "temperature must be a number from 0");
+    luaL_argcheck(L, top_k >= 0, 4, "top_k must be at least 0, which keeps all");
+    luaL_argcheck(L, top_p >= 0 && top_p <= 1, 5, "top_p must be from 0 to 1");
+    lua_settop(L, 2);
+    if (temperature == 0) return verb_argmax(L);
+    cdz_lua_charge_elements(L, (size_t)SORTS * s->n_rows * s->n_vocab);
+    cut_rows(L, s, temperature, (size_t)top_k, top_p);
+    cdz_lua_try(L, cdz_softmax(cdz_lua_decoder(L), s));
+    return verb_multinomial(L);
+}
+
 /* {{row =, token =, score =}, ...}; row counts from 1 within the group. */
 static int push_candidates(lua_State *L, const cdz_candidate *c, uint32_t m)
 {
@@ -219,6 +250,7 @@ const luaL_Reg cdz_lua_score_verbs[] = {{"map", verb_map},
                                         {"argmax_rows", verb_argmax_rows},
                                         {"multinomial", verb_multinomial},
                                         {"draw_rows", verb_draw_rows},
+                                        {"sample", verb_sample},
                                         {"topk_flat", verb_topk_flat},
                                         {"multinomial_flat", verb_multinomial_flat},
                                         {"uniform", verb_uniform},

@@ -592,6 +592,14 @@ function Decoder:argmax_rows(scores) end
 ---@param scores cadenza.Scores
 ---@return integer[] tokens
 function Decoder:draw_rows(scores) end
+---A token for each row of raw scores, drawn as strategy sample does with these settings alone: temperature (1; 0 takes the
+---best), top_k (0: all), top_p (1: all). The rows are edited in place.
+---@param scores cadenza.Scores
+---@param temperature? number
+---@param top_k? integer
+---@param top_p? number
+---@return integer[] tokens
+function Decoder:sample(scores, temperature, top_k, top_p) end
 ---torch.multinomial(probs, 1) from the request's stream.
 ---@param probs cadenza.Scores
 ---@return integer[]

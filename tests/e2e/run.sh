@@ -269,6 +269,16 @@ same "nothing is answered again" "$(wc -l <resumed.out | tr -d ' ')" 200
 refused "answers to other requests" 1 "has 200 answers, mixed.jsonl only 4 requests" cadenza run --input mixed.jsonl --output resumed.out --resume
 refused "--resume without a file" 2 "--resume goes with --input and --output" cadenza run --input mixed.jsonl --resume
 
+# --- a decode loop of one's own with a call for sampling
+cat >own_sample.lua <<'END'
+return cadenza.strategy { id = "org.example.own-sample", version = "1.0.0", samples = true, run = function(ctx)
+  while not ctx:done() do ctx:append_rows(ctx:sample(ctx:forward(), 1.4, 30, 0.95)) end
+end }
+END
+drawn=(-s max_new_tokens=30 -s num_return_sequences=2 --seed 5 -p 'music is')
+same "a Lua loop's sample is the strategy's" "$(cadenza run --custom-generate own_sample.lua -s do_sample=yes "${drawn[@]}")" \
+    "$(cadenza run -s do_sample=yes -s temperature=1.4 -s top_k=30 -s top_p=0.95 "${drawn[@]}")"
+
 # --- conversations
 echo '[{"role": "user", "content": "What does lighthouse mean?"}]' >talk.messages.json
 echo '{"enable_thinking": false, "messages": [{"role": "user", "content": "What does lighthouse mean?"}]}' >talk.context.json

@@ -386,6 +386,21 @@ uint32_t cdz_result_prompt_top_logprobs(const cdz_result *result, uint32_t row, 
 cdz_status cdz_result_save(const cdz_result *result, const char *path, cdz_error *err);
 void cdz_result_free(cdz_result *result); /* NULL is fine */
 
+/* --- a step of your own loop ------------------------------------------------------------------------------ */
+
+/* torch's random stream on a CPU, from a seed: torch.manual_seed. Use one from one thread at a time. */
+typedef struct cdz_generator cdz_generator;
+cdz_status cdz_generator_open(uint64_t seed, cdz_generator **out, cdz_error *err) CDZ_MUST_CHECK;
+void cdz_generator_free(cdz_generator *generator); /* NULL is fine */
+
+/* One token from n logits, which stay as they are: divided by the temperature, cut to the top_k best (0: all) and to the
+ * likeliest that reach top_p together (1: all), then drawn. Temperature 0 takes the first of the greatest and draws nothing;
+ * generator may be NULL then. The tokens that strategy `sample` draws from the same logits, settings and seed: the processors
+ * TemperatureLogitsWarper, TopKLogitsWarper and TopPLogitsWarper of transformers in that order, softmax, torch.multinomial.
+ * CDZ_E_INPUT: the logits hold nan or inf, or leave nothing to draw from. */
+cdz_status cdz_sample(cdz_generator *generator, const float *logits, size_t n, double temperature,
+                      size_t top_k, double top_p, int32_t *token, cdz_error *err) CDZ_MUST_CHECK;
+
 /* --- generation configs ----------------------------------------------------------------------------------- */
 
 /* transformers' GenerationConfig as a file has it: generation_config.json. Use one from one thread at a time. */
