@@ -45,8 +45,8 @@ static cdz_check_state read_along(cdz_child *c, const piece *p, const cdz_setup 
                                   float *answer, uint32_t *taken)
 {
     cdz_probe t;
-    cdz_follow f;
-    bool refused;
+    cdz_follow f = {0};
+    bool refused = false;
     CDZ_CHECK_TRY(start_piece(c, p, setup, &t, &f, &refused));
     for (uint32_t i = p->facts.prompt_len; !refused && i < p->len; i++) {
         cdz_check_note(c, "with %s, text of %u tokens that ends in token %d", setup->text, f.len,
@@ -70,9 +70,9 @@ static cdz_check_state hear_only(cdz_child *c, const piece *p, const cdz_setup *
                                  uint32_t taken, const float *want, float *answer)
 {
     cdz_probe t;
-    cdz_follow f;
+    cdz_follow f = {0};
     char what[WHAT];
-    bool refused;
+    bool refused = false;
     CDZ_CHECK_TRY(start_piece(c, p, setup, &t, &f, &refused));
     if (refused) return cdz_fail_check(c, "with %s: begin refused it the second time", setup->text);
     while (f.len < taken) (void)cdz_follow_take(&f, p->ids[f.len]);
