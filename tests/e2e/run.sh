@@ -305,6 +305,8 @@ print(json.dumps(json.load(open(sys.argv[1])) + [{"role": "user", "content": "An
 EOF
 same "chat with its KV cache answers as without" "$(sed -n 3p chat.out)" "$(cadenza run --messages talk.messages.json "${greedy[@]}")"
 check "chat reads only what is new" grep -qE 'the last answer read [0-9] and found [0-9]{2} in the KV cache' chat.out
+same "chat keeps its KV cache with guidance too" "$(head -n 3 <<<$'What does river mean?\nWhat is water?\n/context' | cadenza chat "${greedy[@]}" -s guidance_scale=1.5 |
+    grep -cE '^A river|^The noun water|found [0-9]{2} in the KV cache')" 3
 for i in {1..30}; do echo 'What does lighthouse mean?'; done >full.txt
 cadenza chat "${greedy[@]}" <full.txt >chat.out 2>chat.err
 same "a full conversation ends a pipe's chat" "$?: $(grep -c "the model's context is 512: /trim forgets the oldest" chat.err)" "1: 1"
