@@ -16,6 +16,8 @@ static const cdz_flag flags[] = {
     {"system", 0, CDZ_OPT_OWN, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
      "what the conversation begins with"},
     {"prompt", 'p', 'p', CDZ_FLAG_ONCE, "TEXT", "the first question"},
+    {"stream-words", 0, CDZ_OPT_OWN + 1, 0, NULL,
+     "write whole words, as transformers' TextStreamer does, not characters as they come"},
     {"dev", 0, CDZ_OPT_DEV, 0, NULL,
      "reload the pipeline, its scripts and plugins when their files change, between two steps of an "
      "answer"},
@@ -29,6 +31,7 @@ typedef struct chat {
     cdz_turns turns;
     const char *system, *first;     /* of the command line, or NULL */
     bool interactive, warned, over; /* over: leave */
+    bool words;                     /* no half word is shown */
     uint64_t running;               /* the request Ctrl-C cancels */
     cdz_buf answer;
     uint32_t n_read,
@@ -116,6 +119,7 @@ static cdz_status generate(chat *c, cdz_result **result, cdz_error *err)
         .n_ids = n,
         .timeout_s = c->options.timeout_s,
         .on_event = on_event,
+        .stream = c->words ? CDZ_STREAM_WORDS : 0,
         .user = c,
         .past = can_keep_state(c) ? cdz_turns_state(&c->turns) : NULL,
         .keep_cache = can_keep_state(c),
@@ -622,6 +626,7 @@ static void take_option(chat *c, const cdz_args *a)
     switch (a->opt) {
     case CDZ_OPT_OWN: c->system = a->value; break;
     case 'p': c->first = a->value; break;
+    case CDZ_OPT_OWN + 1: c->words = true; break;
     case CDZ_OPT_DEV: c->options.dev = true; break;
     default: break;
     }

@@ -24,6 +24,7 @@ enum {
     OPT_JSON,
     OPT_STREAM,
     OPT_NO_STREAM,
+    OPT_STREAM_WORDS,
     OPT_MESSAGES,
     OPT_PROFILE,
     OPT_INTERACTIVE,
@@ -57,6 +58,8 @@ static const cdz_flag flags[] = {
      "one JSON object; it has text, ids, finish_reason, timings, and what was asked for"},
     {"stream", 0, OPT_STREAM, 0, NULL, "write the answer while it comes: the default"},
     {"no-stream", 0, OPT_NO_STREAM, 0, NULL, "write the answer when it is whole"},
+    {"stream-words", 0, OPT_STREAM_WORDS, 0, NULL,
+     "write whole words, as transformers' TextStreamer does, not characters as they come"},
     {"outputs", 0, OPT_OUTPUTS, CDZ_FLAG_ONCE, "FILE",
      "scores, logits, attentions and hidden states (what --output-attentions and the like ask for) as "
      "a .safetensors file, or as .npy files in the folder FILE/"},
@@ -98,6 +101,7 @@ static void take_option(cdz_run_options *o, const cdz_args *a)
     case OPT_JSON: o->json = true; break;
     case OPT_STREAM: o->stream = true; break;
     case OPT_NO_STREAM: o->whole = true; break;
+    case OPT_STREAM_WORDS: o->words = true; break;
     case OPT_OUTPUTS: o->outputs = a->value; break;
     case OPT_MESSAGES: o->messages = a->value; break;
     case CDZ_OPT_DEV: o->common.dev = true; break;
@@ -117,7 +121,7 @@ static const char *clash(const cdz_run_options *o)
     if (prompts > 1) return "give only one of -p, --file, --messages, --ids, --request and --input";
     const bool document = o->ids || o->request || o->input || o->messages;
     if (o->system && document) return "--system goes with -p, --file or standard input";
-    if (o->interactive && (document || o->file || o->json || o->outputs || o->output))
+    if (o->interactive && (document || o->file || o->json || o->outputs || o->output || o->words))
         return "--interactive is a conversation; of these it takes -p and --system alone";
     if (o->outputs && o->input)
         return "--outputs holds one answer's tensors; it does not go with --input";
@@ -125,6 +129,8 @@ static const char *clash(const cdz_run_options *o)
     if (o->resume && !o->output)
         return "--resume goes with --input and --output, whose answers it keeps";
     if (o->stream && o->whole) return "--stream and --no-stream: give one of them";
+    if (o->words && (o->whole || o->json || o->input))
+        return "--stream-words writes text while it comes: it goes with neither --no-stream, --json nor --input";
     if (o->stream && (o->json || o->input))
         return "--stream writes text; --json and --input write JSON when an answer is whole";
     return NULL;
@@ -408,6 +414,7 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
         .inputs_dir = cdz_cli_folder_of(o->request, &arena),
         .timeout_s = o->common.timeout_s,
         .on_event = o->json || o->whole ? NULL : on_event,
+        .stream = o->words ? CDZ_STREAM_WORDS : 0,
         .user = &out,
     };
     cdz_error err = {0};

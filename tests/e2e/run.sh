@@ -291,7 +291,12 @@ same "two conversations are a batch" "$(echo '{"messages": [[{"role": "user", "c
 refused "messages that are none" 1 "expected a list of messages" cadenza run --messages <(echo '{"prompt": "a"}')
 refused "messages and a prompt" 2 "messages" cadenza run --request <(echo '{"prompt": "a", "messages": []}')
 
+same "whole words are the same text" "$(cadenza run --stream-words -p 'river (noun): a' "${greedy[@]}")" "$(cadenza run -p 'river (noun): a' "${greedy[@]}")"
+refused "whole words in JSON" 2 "--stream-words writes text while it comes" cadenza run --stream-words --json -p a
+
 # --- chat
+same "chat by whole words" "$(echo 'What does lighthouse mean?' | cadenza chat --stream-words "${greedy[@]}")" \
+    "A lighthouse is a tower with a light that gives warning of shoals to passing ships."
 same "chat answers from a pipe" "$(echo 'What does lighthouse mean?' | cadenza chat "${greedy[@]}")" \
     "A lighthouse is a tower with a light that gives warning of shoals to passing ships."
 printf 'What does river mean?\n/undo\n/set max_new_tokens=3\nWhat is water?\n/save talk.json\n/nonsense\n/quit\n' | cadenza chat "${greedy[@]}" >chat.out 2>chat.err
