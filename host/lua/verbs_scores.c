@@ -125,7 +125,8 @@ static void cut_rows(lua_State *L, cdz_scores *s, double temperature, size_t top
     cdz_lua_try(L, cdz_map(cdz_lua_decoder(L), s));
     void *scratch = cdz_lua_scratch(L, cdz_vec_scratch(s->n_vocab));
     for (uint32_t r = 0; r < s->n_rows; r++)
-        cdz_vec_cut(cdz_lua_of(L)->vec, cdz_row(s, r), s->n_vocab, temperature, top_k, top_p, scratch);
+        cdz_vec_cut(cdz_lua_of(L)->vec, cdz_row(s, r), s->n_vocab, temperature, top_k, top_p,
+                    scratch);
 }
 
 /* ctx:sample(scores [, temperature [, top_k [, top_p]]]): cuts the rows, and draws a token of each. */
