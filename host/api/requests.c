@@ -743,24 +743,32 @@ cdz_status cdz_evict(cdz_runtime *rt, uint64_t id, cdz_error *err)
     return CDZ_OK;
 }
 
+/* How many are still open when none is, or the time is over. */
+static uint32_t await_all(cdz_runtime *rt, const limit *until)
+{
+    uint32_t n;
+    pthread_mutex_lock(&rt->lock);
+    while ((n = count_open(rt)) && await_change(rt, until)) {
+    }
+    pthread_mutex_unlock(&rt->lock);
+    return n;
+}
+
 cdz_status cdz_join(cdz_runtime *rt, double timeout_s, cdz_error *err)
 {
     const limit until = after(timeout_s);
-    pthread_mutex_lock(&rt->lock);
-    uint32_t n;
-    while ((n = count_open(rt)) && await_change(rt, &until)) {
-    }
-    pthread_mutex_unlock(&rt->lock);
+    const uint32_t n = await_all(rt, &until);
     if (n == 0) return CDZ_OK;
     return cdz_err(err, CDZ_E_STATE, "%u requests have not ended in time", n);
 }
 
 void cdz_drain(cdz_runtime *rt, bool block)
 {
+    static const limit never = {.never = true};
     pthread_mutex_lock(&rt->lock);
     rt->stopped = true;
     pthread_mutex_unlock(&rt->lock);
-    if (block && cdz_join(rt, -1, NULL) != CDZ_OK) return;
+    if (block) await_all(rt, &never);
 }
 
 cdz_status cdz_generate(cdz_runtime *rt, const cdz_request *request, cdz_result **out,

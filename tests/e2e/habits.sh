@@ -2,22 +2,8 @@
 # What newcomers type by habit, and what they are told: habits.sh BUILD. A row is an exit status, a line as typed, and the
 # sentence (after "cadenza: "); with status 0 the line must work, and the sentence is part of what it prints.
 set -uo pipefail
-build=$(cd "$1" && pwd)
-root=$(cd "$(dirname "$0")/../.." && pwd)
-[ -x "$build/bin/cadenza" ] || { echo "FAILED: there is no program $build/bin/cadenza: build it first"; exit 1; }
-export PATH="$build/bin:$PATH" CADENZA_PLUGIN_DIR="${CADENZA_PLUGIN_DIR:-$build/lib/cadenza}"
-unset CADENZA_PLUGIN_PATH CADENZA_MODELS HF_HOME HF_HUB_CACHE XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export HOME=$work/home
-mkdir "$HOME"
-cd "$work" || exit 1
-passed=0 failed=0
-good() { passed=$((passed + 1)); }
-bad() {
-    printf 'FAILED %s\n' "$*"
-    failed=$((failed + 1))
-}
+# shellcheck source=tests/e2e/setup.sh
+source "$(dirname "$0")/setup.sh"
 quiet() { sed "/^==[0-9]*==WARNING: ASan doesn't fully support makecontext/d"; }
 
 # --- what lies here

@@ -2,24 +2,9 @@
 # Standard output of every command that prints: a full device is a failure in one sentence, a reader that went away ends
 # the program quietly. output.sh BUILD. The commands come from the program's own help: one without a row here fails.
 set -uo pipefail
-build=$(cd "$1" && pwd)
-root=$(cd "$(dirname "$0")/../.." && pwd)
-[ -x "$build/bin/cadenza" ] || { echo "FAILED: there is no program $build/bin/cadenza: build it first"; exit 1; }
-export PATH="$build/bin:$PATH" CADENZA_PLUGIN_DIR="${CADENZA_PLUGIN_DIR:-$build/lib/cadenza}"
-unset CADENZA_PLUGIN_PATH XDG_CONFIG_HOME XDG_DATA_HOME
+# shellcheck source=tests/e2e/setup.sh
+source "$(dirname "$0")/setup.sh"
 model=$root/models/pocket-dictionary
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export HOME=$work/home
-mkdir "$HOME"
-cd "$work" || exit 1
-passed=0 failed=0 skipped=0
-
-good() { passed=$((passed + 1)); }
-bad() {
-    printf 'FAILED %s\n' "$*"
-    failed=$((failed + 1))
-}
 quiet() { sed -i "/^==[0-9]*==WARNING: ASan doesn't fully support makecontext/d" "$1"; }
 
 # --- what is run: COMMAND [VERB] | arguments | standard input; a row's files are made anew each time by `prepare`

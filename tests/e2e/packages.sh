@@ -1,24 +1,9 @@
 #!/usr/bin/env bash
 # Packages as a user meets them: added, pinned, changed, removed, in a model's folder, in safe mode. packages.sh BUILD.
 set -uo pipefail
-build=$(cd "$1" && pwd)
-root=$(cd "$(dirname "$0")/../.." && pwd)
-[ -x "$build/bin/cadenza" ] || { echo "FAILED: there is no program $build/bin/cadenza: build it first"; exit 1; }
-export PATH="$build/bin:$PATH" CADENZA_PLUGIN_DIR="${CADENZA_PLUGIN_DIR:-$build/lib/cadenza}"
-unset CADENZA_PLUGIN_PATH XDG_CONFIG_HOME XDG_DATA_HOME
+# shellcheck source=tests/e2e/setup.sh
+source "$(dirname "$0")/setup.sh"
 cc=${CADENZA_DOC_CC:-cc}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export HOME=$work/home
-mkdir "$HOME"
-cd "$work" || exit 1
-passed=0 failed=0
-
-good() { passed=$((passed + 1)); }
-bad() {
-    printf 'FAILED %s\n' "$*"
-    failed=$((failed + 1))
-}
 quiet() { sed -i "/^==[0-9]*==WARNING: ASan doesn't fully support makecontext/d" "$1"; }
 # check NAME COMMAND...: the command succeeds; what it printed is in out
 check() {

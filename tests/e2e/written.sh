@@ -1,24 +1,9 @@
 #!/usr/bin/env bash
 # Every command that writes a file, against every kind of thing that can lie where the file is to be. written.sh BUILD.
 set -uo pipefail
-build=$(cd "$1" && pwd)
-root=$(cd "$(dirname "$0")/../.." && pwd)
-[ -x "$build/bin/cadenza" ] || { echo "FAILED: there is no program $build/bin/cadenza: build it first"; exit 1; }
-export PATH="$build/bin:$PATH" CADENZA_PLUGIN_DIR="${CADENZA_PLUGIN_DIR:-$build/lib/cadenza}"
-unset CADENZA_PLUGIN_PATH XDG_CONFIG_HOME XDG_DATA_HOME
+# shellcheck source=tests/e2e/setup.sh
+source "$(dirname "$0")/setup.sh"
 model=$root/models/pocket-dictionary
-work=$(mktemp -d)
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-export HOME=$work/home
-mkdir "$HOME"
-cd "$work" || exit 1
-passed=0 failed=0 skipped=0
-
-good() { passed=$((passed + 1)); }
-bad() {
-    printf 'FAILED %s\n' "$*"
-    failed=$((failed + 1))
-}
 skip() {
     printf 'skipped %s: %s\n' "$1" "$2"
     skipped=$((skipped + 1))
