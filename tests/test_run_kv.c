@@ -4,8 +4,13 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/lock.h"
 #include "run/sequence.h"
 
 static const cdz_kv_shape shape = {2, 1, 8, CDZ_F32};
@@ -197,6 +202,130 @@ static void test_full_while_growing(void **state)
     close_store(&s);
 }
 
+/* --- promises of our own, which checked builds look at ----------------------------------------------------------- */
+
+/* The signal that ends a child which breaks one; 0: nothing did. */
+static int signal_of(void (*misdeed)(void))
+{
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        if (!freopen("/dev/null", "w", stderr)) _exit(2);
+        misdeed();
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void drop_twice(void)
+{
+    store s = open_store(4);
+    start_store(&s, 2);
+    int32_t block;
+    cdz_error err = {0};
+    (void)cdz_kv_take(&s.account, &block, &err);
+    (void)cdz_kv_take(&s.account, &block, &err);
+    cdz_kv_drop(&s.account, block);
+    cdz_kv_drop(&s.account, block);
+}
+
+static void close_in_use(void)
+{
+    store s = open_store(4);
+    start_store(&s, 2);
+    int32_t block;
+    cdz_error err = {0};
+    (void)cdz_kv_take(&s.account, &block, &err);
+    cdz_kv_close(&s.account);
+}
+
+static void hide_a_holder(void) /* a table that the census is not shown */
+{
+    store s = open_store(4);
+    start_store(&s, 2);
+    cdz_seq a = new_seq(&s, 40);
+    compute(&a);
+    cdz_kv_census_begin(s.pool);
+    cdz_kv_census_account(&s.account);
+    cdz_kv_census_end(s.pool);
+}
+
+static void compute_beyond(void)
+{
+    store s = open_store(4);
+    start_store(&s, 2);
+    cdz_seq a = new_seq(&s, 3);
+    compute(&a);
+    a.computed = 33;
+    cdz_seq_cut(&a, 3);
+    cdz_seq_check(&a);
+}
+
+static void lock_twice(void)
+{
+    cdz_mutex m;
+    cdz_mutex_init(&m);
+    cdz_mutex_lock(&m);
+    cdz_mutex_lock(&m);
+}
+
+static void unlock_unheld(void)
+{
+    cdz_mutex m;
+    cdz_mutex_init(&m);
+    cdz_mutex_unlock(&m);
+}
+
+static int engine;
+
+static void serve_nobody(void)
+{
+    const void *whom = &engine;
+    cdz_assert_serves(whom);
+}
+
+static void keep_them(void)
+{
+    store s = open_store(4);
+    start_store(&s, 2);
+    cdz_seq a = new_seq(&s, 40);
+    compute(&a);
+    cdz_kv_census_begin(s.pool);
+    cdz_kv_census_account(&s.account);
+    cdz_kv_census_blocks(&s.account, a.blocks, a.n_blocks);
+    cdz_kv_census_end(s.pool);
+    cdz_mutex m;
+    cdz_mutex_init(&m);
+    cdz_mutex_lock(&m);
+    cdz_assert_holds(&m);
+    cdz_mutex_unlock(&m);
+    cdz_mutex_destroy(&m);
+    cdz_thread_serve(&engine);
+    const void *whom = &engine;
+    cdz_assert_serves(whom);
+    cdz_seq_clear(&a);
+    close_store(&s);
+}
+
+static void test_broken_promises(void **state)
+{
+    (void)state;
+#ifndef CDZ_CHECKED
+    skip();
+#endif
+    assert_int_equal(signal_of(keep_them), 0);
+    assert_int_equal(signal_of(drop_twice), SIGABRT);
+    assert_int_equal(signal_of(close_in_use), SIGABRT);
+    assert_int_equal(signal_of(hide_a_holder), SIGABRT);
+    assert_int_equal(signal_of(compute_beyond), SIGABRT);
+    assert_int_equal(signal_of(lock_twice), SIGABRT);
+    assert_int_equal(signal_of(unlock_unheld), SIGABRT);
+    assert_int_equal(signal_of(serve_nobody), SIGABRT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +335,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_no_room_for_one_block),
         cmocka_unit_test(test_full_while_growing),
+        cmocka_unit_test(test_broken_promises),
     };
     return cmocka_run_group_tests_name("run kv", tests, NULL, NULL);
 }

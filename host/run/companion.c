@@ -433,6 +433,18 @@ const float *cdz_companions_logits(const cdz_loop *loop, const cdz_stage *stage,
     return all->shown[(size_t)(stage->companion - 1) * all->n_shown + at];
 }
 
+void cdz_companions_visit(const cdz_loop *loop, void (*visit)(void *user, const cdz_seq *seq),
+                          void *user)
+{
+    const cdz_companions *all = loop->companions;
+    const size_t n = all ? (size_t)all->n * loop->n_rows : 0;
+    for (size_t i = 0; i < n; i++) {
+        visit(user, &all->of[i].seq);
+        visit(user, &all->next[i].seq);
+    }
+    for (uint32_t i = 0; all && i < all->n_trials; i++) visit(user, &all->trials[i]);
+}
+
 /* --- what plugins get -------------------------------------------------------------------------------------------------- */
 
 static const float *logits(const cdz_step *step, uint32_t r)

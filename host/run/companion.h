@@ -27,6 +27,10 @@ cdz_status cdz_companions_ready(cdz_loop *loop, const cdz_view *view);
 /* Of a stage and a view row, once ready. */
 const float *cdz_companions_logits(const cdz_loop *loop, const cdz_stage *stage, uint32_t at);
 
+/* Shows every sequence of theirs. */
+void cdz_companions_visit(const cdz_loop *loop, void (*visit)(void *user, const cdz_seq *seq),
+                          void *user);
+
 /* KV blocks that a plan's companions may need for rows of len ids. */
 uint64_t cdz_companions_blocks(const cdz_plan *plan, uint32_t n_rows, uint64_t len);
 

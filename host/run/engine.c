@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/stack.h"
 #include "run/engine_parts.h"
 
@@ -139,6 +140,7 @@ static void *engine_main(void *arg)
 {
     cdz_engine *engine = arg;
     void *spare = cdz_stack_begin();
+    cdz_thread_serve(engine);
     while (await_work(engine)) cdz_engine_tick(engine);
     cdz_stack_end(spare);
     return NULL;
@@ -239,6 +241,7 @@ void cdz_engine_free(cdz_engine *engine)
         pthread_mutex_unlock(&engine->lock);
         pthread_join(engine->thread, NULL);
     }
+    const void *served = cdz_thread_serve(engine); /* its own has ended */
     free_kept(engine);
     orphan_kept(engine);
     free_condemned(take_condemned(engine));
@@ -247,6 +250,7 @@ void cdz_engine_free(cdz_engine *engine)
         model->engine = NULL;
     }
     cdz_fibres_free(engine->fibres);
+    cdz_thread_serve(served);
     if (engine->device && engine->device != engine->backend)
         engine->device->api->destroy(engine->device);
     if (engine->backend) engine->backend->api->destroy(engine->backend);
@@ -433,6 +437,7 @@ static cdz_status enqueue(cdz_engine *engine, cdz_task *task, uint64_t *id, cdz_
                          engine->n_queued);
     if (status == CDZ_OK) {
         *id = task->id = engine->next_id++;
+        task->life = CDZ_TASK_QUEUED;
         *engine->queue_end = task;
         engine->queue_end = &task->next;
         engine->n_queued++;

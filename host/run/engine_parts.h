@@ -96,6 +96,16 @@ void cdz_run_model_rest(cdz_run_model *model);
  * lock is not held. */
 void cdz_engine_tick(cdz_engine *engine);
 
+/* --- engine_check.c [engine] --- */
+#ifdef CDZ_CHECKED
+void cdz_engine_check(cdz_engine *engine); /* between two ticks */
+#else
+static inline void cdz_engine_check(cdz_engine *engine)
+{
+    (void)engine;
+}
+#endif
+
 /* --- task.c [engine] --- */
 cdz_status cdz_task_create(cdz_engine *engine, cdz_job *job, cdz_task **out, cdz_error *err);
 void cdz_task_free(cdz_task *task); /* with its job; the outcome has gone to on_done */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/calling.h"
 #include "base/sanitized.h"
 
@@ -56,20 +57,41 @@ cdz_status cdz_fibre_start(cdz_fibres *fibres, void (*fn)(void *arg), void *arg,
     (*out)->fibres = fibres;
     (*out)->fn = fn;
     (*out)->arg = arg;
-    (*out)->ended = false;
+    (*out)->ended = (*out)->inside = false;
     return CDZ_OK;
+}
+
+static _Thread_local const cdz_fibre *current;
+
+const cdz_fibre *cdz_fibre_current(void)
+{
+    return current;
+}
+
+void cdz_fibre_run(cdz_fibre *fibre)
+{
+    cdz_thread_serve(fibre->serves);
+    current = fibre;
+    fibre->fn(fibre->arg);
 }
 
 void cdz_fibre_resume(cdz_fibre *fibre)
 {
+    cdz_assert(!current && !fibre->ended && !fibre->inside);
     const cdz_calling here = cdz_calling_now;
+    fibre->inside = true;
+    fibre->serves = cdz_thread_serves_now();
+    current = fibre;
     fibre->fibres->way->resume(fibre);
+    current = NULL;
     cdz_calling_end(here);
 }
 
 void cdz_fibre_suspend(cdz_fibre *fibre)
 {
+    cdz_assert(current == fibre && fibre->inside);
     const cdz_calling here = cdz_calling_now;
+    fibre->inside = false;
     fibre->fibres->way->suspend(fibre);
     cdz_calling_end(here);
 }

@@ -33,7 +33,7 @@ static void *run(void *arg)
 
     if (!r->never) {
         void *spare = cdz_stack_begin();
-        r->base.fn(r->base.arg);
+        cdz_fibre_run(&r->base);
         cdz_stack_end(spare);
     }
 

@@ -84,7 +84,7 @@ static void trampoline(unsigned high, unsigned low)
 #if CDZ_WITH_ASAN
     __sanitizer_finish_switch_fiber(NULL, &s->outside_bottom, &s->outside_bytes);
 #endif
-    s->base.fn(s->base.arg);
+    cdz_fibre_run(&s->base);
     s->base.ended = true;
     leave(s, true);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "run/engine_parts.h"
 
 /* --- holding --------------------------------------------------------------------------------------------------- */
@@ -70,6 +71,7 @@ static void unlink_kept(cdz_engine *engine, const cdz_kept *kept)
 /* States continue states: a long conversation is a long chain of them. */
 void cdz_kept_destroy(cdz_kept *kept)
 {
+    cdz_assert_serves(kept->model->engine);
     while (kept) {
         cdz_kept *past = kept->past;
         unlink_kept(kept->model->engine, kept);
@@ -110,6 +112,7 @@ cdz_kept *cdz_kept_create(cdz_run_model *model, cdz_seq *const *rows, uint32_t n
                           cdz_kv_account *account, cdz_kept *past)
 {
     cdz_engine *engine = model->engine;
+    cdz_assert_serves(engine);
     cdz_kept *kept = new_kept(rows, n);
     if (!kept) return NULL;
     kept->model = model;

@@ -3,6 +3,9 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
 
 struct cdz_kv_pool {
     cdz_backend *backend;
@@ -15,6 +18,8 @@ struct cdz_kv_pool {
     int32_t *returned; /* (n_returned) blocks that came back, the last one goes out first */
     uint32_t n_returned;
     cdz_kv_counts counts;
+    uint32_t *seen,
+        promised; /* census: (n_blocks) tables that name a block, and what accounts have; checked builds */
 };
 
 cdz_status cdz_kv_pool_create(cdz_backend *backend, const cdz_kv_shape *shape, cdz_kv_budget *budget,
@@ -38,6 +43,9 @@ cdz_status cdz_kv_pool_create(cdz_backend *backend, const cdz_kv_shape *shape, c
     pool->holders = calloc(n, sizeof *pool->holders);
     pool->returned = calloc(n, sizeof *pool->returned);
     pool->store = backend->api->kv_create(backend, shape, n);
+#ifdef CDZ_CHECKED
+    pool->seen = calloc(n, sizeof *pool->seen);
+#endif
     if (!pool->holders || !pool->returned || !pool->store) {
         cdz_kv_pool_free(pool);
         return cdz_err(err, CDZ_E_NOMEM,
@@ -53,9 +61,11 @@ cdz_status cdz_kv_pool_create(cdz_backend *backend, const cdz_kv_shape *shape, c
 void cdz_kv_pool_free(cdz_kv_pool *pool)
 {
     if (!pool) return;
+    cdz_assert(pool->committed == 0 && pool->counts.used == 0);
     if (pool->store) pool->backend->api->kv_destroy(pool->backend, pool->store);
     free(pool->holders);
     free(pool->returned);
+    free(pool->seen);
     free(pool);
 }
 
@@ -105,6 +115,7 @@ static bool commit(cdz_kv_pool *pool, uint32_t n)
 
 static void uncommit(cdz_kv_pool *pool, uint32_t n)
 {
+    cdz_assert(n <= pool->committed);
     pool->committed -= n;
     pool->budget->committed -= (uint64_t)n * pool->block_bytes;
 }
@@ -119,6 +130,7 @@ bool cdz_kv_open(cdz_kv_pool *pool, uint32_t n_blocks, cdz_kv_account *out)
 void cdz_kv_close(cdz_kv_account *account)
 {
     if (!account->pool) return;
+    cdz_assert(account->used == 0);
     uncommit(account->pool, account->reserved);
     *account = (cdz_kv_account){0};
 }
@@ -143,6 +155,7 @@ cdz_status cdz_kv_take(cdz_kv_account *account, int32_t *block, cdz_error *err)
                        " bytes allowed %" PRIu64 " are held or reserved",
                        account->used, CDZ_KV_BLOCK, account->reserved, pool->budget->limit,
                        pool->budget->committed);
+    cdz_assert(pool->counts.used < pool->committed);
     *block = pool->n_returned ? pool->returned[--pool->n_returned] : (int32_t)pool->n_fresh++;
     pool->holders[*block] = 1;
     account->used++;
@@ -152,13 +165,16 @@ cdz_status cdz_kv_take(cdz_kv_account *account, int32_t *block, cdz_error *err)
 
 void cdz_kv_share(cdz_kv_pool *pool, int32_t block)
 {
+    cdz_assert(pool->holders[block] > 0);
     pool->holders[block]++;
 }
 
 void cdz_kv_drop(cdz_kv_account *account, int32_t block)
 {
     cdz_kv_pool *pool = account->pool;
+    cdz_assert(pool->holders[block] > 0);
     if (--pool->holders[block] > 0) return;
+    cdz_assert(account->used > 0);
     pool->returned[pool->n_returned++] = block;
     pool->counts.used--;
     account->used--;
@@ -167,10 +183,53 @@ void cdz_kv_drop(cdz_kv_account *account, int32_t block)
 
 bool cdz_kv_shared(const cdz_kv_pool *pool, int32_t block)
 {
+    cdz_assert(pool->holders[block] > 0);
     return pool->holders[block] > 1;
 }
 
 void cdz_kv_clone(cdz_kv_pool *pool, int32_t to, int32_t from)
 {
     pool->backend->api->kv_copy(pool->backend, pool->store, to, from);
+}
+
+/* --- the census ---------------------------------------------------------------------------------------------- */
+
+uint64_t cdz_kv_pool_committed(const cdz_kv_pool *pool)
+{
+    return pool->committed * pool->block_bytes;
+}
+
+void cdz_kv_census_begin(cdz_kv_pool *pool)
+{
+    if (pool->seen) memset(pool->seen, 0, pool->n_blocks * sizeof *pool->seen);
+    pool->promised = 0;
+}
+
+void cdz_kv_census_account(const cdz_kv_account *account)
+{
+    if (!account->pool) return;
+    account->pool->promised += account->used > account->reserved ? account->used : account->reserved;
+}
+
+void cdz_kv_census_blocks(const cdz_kv_account *account, const int32_t *blocks, uint32_t n)
+{
+    if (n == 0 || !account->pool->seen) return;
+    for (uint32_t i = 0; i < n; i++) {
+        cdz_assert(blocks[i] >= 0 && (uint32_t)blocks[i] < account->pool->n_fresh);
+        account->pool->seen[blocks[i]]++;
+    }
+}
+
+void cdz_kv_census_end(const cdz_kv_pool *pool)
+{
+    uint32_t used = 0;
+    for (uint32_t b = 0; pool->seen && b < pool->n_fresh; b++) {
+        cdz_assert(pool->holders[b] == pool->seen[b]);
+        used += pool->seen[b] > 0;
+    }
+    cdz_assert(!pool->seen || used == pool->counts.used);
+    cdz_assert(pool->n_fresh - pool->n_returned == pool->counts.used);
+    cdz_assert(pool->counts.used <= pool->committed && pool->committed <= pool->n_blocks);
+    cdz_assert(pool->promised == pool->committed);
+    (void)used;
 }

@@ -64,4 +64,12 @@ void cdz_kv_drop(cdz_kv_account *account, int32_t block);
 bool cdz_kv_shared(const cdz_kv_pool *pool, int32_t block);
 void cdz_kv_clone(cdz_kv_pool *pool, int32_t to, int32_t from); /* contents */
 
+/* Checked builds: a count of who holds what, over a whole pool. Begin, show it every account and every table of blocks,
+ * end: used <= committed <= there are, each block has as many holders as tables name it, accounts add up. */
+void cdz_kv_census_begin(cdz_kv_pool *pool);
+void cdz_kv_census_account(const cdz_kv_account *account); /* zeroed is fine */
+void cdz_kv_census_blocks(const cdz_kv_account *account, const int32_t *blocks, uint32_t n);
+void cdz_kv_census_end(const cdz_kv_pool *pool);
+uint64_t cdz_kv_pool_committed(const cdz_kv_pool *pool); /* bytes held or promised */
+
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/hygiene.h"
 #include "run/companion.h"
 #include "run/engine_parts.h"
@@ -100,6 +101,7 @@ cdz_status cdz_loop_await(cdz_loop *loop)
     cdz_want_begin(&loop->want);
     if (loop->want.rows_left == 0) return CDZ_OK;
     const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_STRATEGY);
+    cdz_assert(!loop->waiting);
     loop->waiting = true;
     cdz_fibre_suspend(loop->fibre);
     loop->waiting = false;

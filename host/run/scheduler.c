@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "run/engine_parts.h"
 
@@ -80,6 +81,8 @@ static void promote(cdz_engine *engine)
     engine->queue = task->next;
     if (!engine->queue) engine->queue_end = &engine->queue;
     engine->n_queued--;
+    cdz_assert(task->life == CDZ_TASK_QUEUED);
+    task->life = CDZ_TASK_RUNNING;
     task->next = NULL;
     cdz_task **end = &engine->running;
     while (*end) end = &(*end)->next;
@@ -297,8 +300,10 @@ static void run_passes(cdz_engine *engine)
 
 void cdz_engine_tick(cdz_engine *engine)
 {
+    cdz_assert_serves(engine);
     admit(engine);
     run_fibres(engine);
     run_passes(engine);
     publish(engine);
+    cdz_engine_check(engine);
 }

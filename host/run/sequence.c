@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "run/model.h"
 
 static cdz_status no_memory(cdz_error *err)
@@ -44,6 +45,15 @@ cdz_status cdz_seq_init(cdz_seq *seq, cdz_run_model *model, cdz_kv_account *acco
     seq->account = account;
     CDZ_TRY(grow_ids(seq, n_ids, err));
     return grow_blocks(seq, cdz_kv_blocks_for(n_ids), err);
+}
+
+void cdz_seq_check(const cdz_seq *seq)
+{
+    cdz_assert(seq->n <= seq->cap && seq->n_blocks <= seq->blocks_cap);
+    cdz_assert(cdz_kv_blocks_for(seq->computed) <= seq->n_blocks);
+    cdz_assert(seq->computed <= cdz_seq_visible(seq));
+    cdz_assert(seq->n_blocks == 0 || (seq->account && seq->account->pool));
+    (void)seq;
 }
 
 /* Keeps the blocks of the first `computed` positions. */
@@ -124,6 +134,7 @@ cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error 
     if (own < cap) ids = seq->ids + own; /* they have moved with the sequence */
     if (n > 0) memmove(seq->ids + seq->n, ids, n * sizeof *ids);
     seq->n += n;
+    cdz_seq_check(seq);
     return CDZ_OK;
 }
 
@@ -133,6 +144,7 @@ void cdz_seq_cut(cdz_seq *seq, uint32_t len)
     seq->n = len;
     const uint32_t visible = cdz_seq_visible(seq);
     if (seq->computed > visible) cut_cache(seq, visible);
+    cdz_seq_check(seq);
 }
 
 void cdz_seq_forget(cdz_seq *seq)
@@ -191,6 +203,7 @@ cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err)
     to->mask_len = from->mask_len;
     to->mask_visible = from->mask_visible;
     to->source = from->source;
+    cdz_seq_check(to);
     return CDZ_OK;
 }
 
@@ -261,5 +274,6 @@ cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err)
         CDZ_TRY(cdz_kv_take(seq->account, &seq->blocks[seq->n_blocks], err));
         seq->n_blocks++;
     }
+    cdz_seq_check(seq);
     return CDZ_OK;
 }

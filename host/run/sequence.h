@@ -68,4 +68,7 @@ void cdz_seq_rotate_for(cdz_seq *seq, uint32_t length);
  * Forgets the last position first when the cache holds everything. */
 cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err);
 
+/* Checked builds: what this header promises of a sequence; every function that changes one ends with it. */
+void cdz_seq_check(const cdz_seq *seq);
+
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "run/companion.h"
 #include "run/engine_parts.h"
 #include "run/verbs.h"
@@ -122,6 +123,7 @@ cdz_status cdz_task_create(cdz_engine *engine, cdz_job *job, cdz_task **out, cdz
 
 void cdz_task_free(cdz_task *task)
 {
+    cdz_assert(task->life == CDZ_TASK_NEW || task->life == CDZ_TASK_TOLD);
     release_models(task->job);
     cdz_job_free(task->job);
     free(task);
@@ -245,6 +247,8 @@ static cdz_status ready_all(cdz_task *task, cdz_error *err)
 
 bool cdz_task_start(cdz_task *task)
 {
+    cdz_assert_serves(task->engine);
+    cdz_assert(task->life == CDZ_TASK_QUEUED);
     cdz_error why = {0};
     cdz_status status = ready_all(task, &why);
     if (status == CDZ_E_LIMIT && task->engine->n_running) return false;
@@ -315,16 +319,21 @@ static void keep_cache(cdz_task *task)
 
 void cdz_task_finish(cdz_task *task)
 {
+    cdz_assert_serves(task->engine);
+    cdz_assert(task->life == CDZ_TASK_QUEUED || task->life == CDZ_TASK_RUNNING);
     cdz_outcome_fill(task);
     drop_sources(task); /* the account may go over to what is kept */
     if (task->job->keep_cache) keep_cache(task);
     drop_loops(task);
     close_accounts(task);
+    task->life = CDZ_TASK_ENDED;
 }
 
 void cdz_task_deliver(cdz_task *task)
 {
     cdz_outcome *outcome = task->outcome;
+    cdz_assert(task->life == CDZ_TASK_ENDED);
+    task->life = CDZ_TASK_TOLD;
     task->outcome = NULL;
     if (task->job->on_done)
         task->job->on_done(task->job->user, outcome);

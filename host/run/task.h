@@ -6,10 +6,20 @@
 
 #include "run/loop.h"
 
+/* One way, a step at a time; a task that is cancelled in the queue never runs. */
+typedef enum cdz_task_life {
+    CDZ_TASK_NEW,
+    CDZ_TASK_QUEUED,
+    CDZ_TASK_RUNNING,
+    CDZ_TASK_ENDED, /* its outcome is filled */
+    CDZ_TASK_TOLD   /* its outcome has gone to on_done */
+} cdz_task_life;
+
 struct cdz_task {
     cdz_engine *engine;
     cdz_task *next; /* in the queue or among the running */
     uint64_t id;
+    cdz_task_life life;
     cdz_job *job;
     cdz_outcome *outcome;
     atomic_bool cancelled;     /* [any] */
