@@ -1,7 +1,7 @@
 # What every target is compiled with, and the switches of the build.
 option(CADENZA_TESTS "Build the tests" ON)
 option(CADENZA_WERROR "Treat warnings as errors" ON)
-option(CADENZA_CHECKED "Look at the locale too round every call of a plugin; let threads of the CPU backend be late" OFF)
+option(CADENZA_CHECKED "Look at promises of our own code and at the locale round every call of a plugin; let threads of the CPU backend be late" OFF)
 option(CADENZA_BENCH "Build the benchmarks" OFF)
 option(CADENZA_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 set(CADENZA_CUDA "AUTO" CACHE STRING "Build the CUDA backend: AUTO (where nvcc is), ON, OFF")

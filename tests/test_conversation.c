@@ -31,7 +31,7 @@ static int open_all(void **state)
     cdz_error err = {0};
     assert_non_null(f);
     f->source.folder = folder;
-    pthread_mutex_init(&f->source.lock, NULL);
+    cdz_mutex_init(&f->source.lock);
     must(cdz_tokenizer_open(folder, &f->tok, &err), &err);
     *state = f;
     return 0;
@@ -41,7 +41,7 @@ static int close_all(void **state)
 {
     fixture *f = *state;
     cdz_chat_template_free(f->source.chat);
-    pthread_mutex_destroy(&f->source.lock);
+    cdz_mutex_destroy(&f->source.lock);
     cdz_tokenizer_free(f->tok);
     free(f);
     return 0;

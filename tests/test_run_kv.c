@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/lock.h"
+#include "base/mutex.h"
 #include "run/sequence.h"
 
 static const cdz_kv_shape shape = {2, 1, 8, CDZ_F32};

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/mutex.h"
 #include "prepare/prepare.h"
 
 typedef struct cdz_entry_request cdz_entry_request; /* one submitted request (requests.c) */
@@ -16,7 +17,7 @@ struct cdz_runtime {
     cdz_engine *engine;
     cdz_pipeline *hf; /* the profile as it is, for requests without a pipeline */
 
-    pthread_mutex_t lock; /* guards what follows; never held while calling the engine or a callback */
+    cdz_mutex lock; /* guards what follows; never held while calling the engine or a callback */
     pthread_cond_t changed;
     cdz_entry_request *requests; /* newest first */
     uint64_t next_id;

@@ -15,6 +15,7 @@
 
 #include "api/api.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 
 enum { QUIET_MS = 200, MAX_QUIET_MS = 3600000, POLL_MS = 1000 };
 
@@ -45,7 +46,7 @@ struct cdz_reloader {
     bool has_thread;
     int events, wake; /* inotify, or -1; what ends the thread */
 
-    pthread_mutex_t lock;
+    cdz_mutex lock;
     pthread_cond_t idle;
     watched *list;
     const cdz_pipeline *busy; /* being reloaded now, without the lock */
@@ -168,13 +169,13 @@ static void reload(cdz_reloader *r, watched *w)
     cdz_pipeline *pipeline = w->pipeline;
     cdz_error err = {0}, unheard = {0};
     r->busy = pipeline;
-    pthread_mutex_unlock(&r->lock);
+    cdz_mutex_unlock(&r->lock);
     const cdz_status st = cdz_pipeline_reload(pipeline, r->options.model, &err);
     if (st != CDZ_OK)
         cdz_err_prefix(&err, "generation %llu goes on",
                        (unsigned long long)cdz_pipeline_generation(pipeline));
     tell(r, pipeline, st == CDZ_OK ? NULL : &err);
-    pthread_mutex_lock(&r->lock);
+    cdz_mutex_lock(&r->lock);
     if (st == CDZ_OK) (void)list_files(r, w, &unheard); /* without memory: the files before */
     r->busy = NULL;
     pthread_cond_broadcast(&r->idle);
@@ -184,7 +185,7 @@ static void reload(cdz_reloader *r, watched *w)
 static int look_at_all(cdz_reloader *r)
 {
     int wait_ms = -1;
-    pthread_mutex_lock(&r->lock);
+    cdz_mutex_lock(&r->lock);
     for (watched *w = r->list; w && !r->stopping; w = w->next) {
         const int64_t now = (int64_t)(cdz_now_s() * 1000);
         bool moving = false;
@@ -195,7 +196,7 @@ static int look_at_all(cdz_reloader *r)
         else if (changed && (wait_ms < 0 || w->due_ms - now < wait_ms))
             wait_ms = (int)(w->due_ms - now);
     }
-    pthread_mutex_unlock(&r->lock);
+    cdz_mutex_unlock(&r->lock);
     return wait_ms;
 }
 
@@ -246,7 +247,7 @@ cdz_status cdz_reloader_open(const cdz_reloader_options *options, cdz_reloader *
     if (r->options.quiet_ms == 0) r->options.quiet_ms = QUIET_MS;
     if (r->options.quiet_ms > MAX_QUIET_MS) r->options.quiet_ms = MAX_QUIET_MS;
     r->events = r->wake = -1;
-    pthread_mutex_init(&r->lock, NULL);
+    cdz_mutex_init(&r->lock);
     pthread_cond_init(&r->idle, NULL);
     const cdz_status st = start(r, err);
     if (st == CDZ_OK)
@@ -276,23 +277,23 @@ cdz_status cdz_reloader_add(cdz_reloader *reloader, cdz_pipeline *pipeline, cdz_
         return st;
     }
     cdz_pipeline_listen(pipeline, on_trouble, reloader);
-    pthread_mutex_lock(&reloader->lock);
+    cdz_mutex_lock(&reloader->lock);
     w->next = reloader->list;
     reloader->list = w;
-    pthread_mutex_unlock(&reloader->lock);
+    cdz_mutex_unlock(&reloader->lock);
     return CDZ_OK;
 }
 
 /* Takes the pipeline, or any for NULL, out of the list once it is not busy. */
 static watched *take(cdz_reloader *r, const cdz_pipeline *pipeline)
 {
-    pthread_mutex_lock(&r->lock);
-    while (r->busy && (!pipeline || r->busy == pipeline)) pthread_cond_wait(&r->idle, &r->lock);
+    cdz_mutex_lock(&r->lock);
+    while (r->busy && (!pipeline || r->busy == pipeline)) cdz_mutex_wait(&r->lock, &r->idle, NULL);
     watched **at = &r->list;
     while (*at && pipeline && (*at)->pipeline != pipeline) at = &(*at)->next;
     watched *taken = *at;
     if (taken) *at = taken->next;
-    pthread_mutex_unlock(&r->lock);
+    cdz_mutex_unlock(&r->lock);
     return taken;
 }
 
@@ -308,9 +309,9 @@ void cdz_reloader_close(cdz_reloader *reloader)
 {
     if (!reloader) return;
     if (reloader->has_thread) {
-        pthread_mutex_lock(&reloader->lock);
+        cdz_mutex_lock(&reloader->lock);
         reloader->stopping = true;
-        pthread_mutex_unlock(&reloader->lock);
+        cdz_mutex_unlock(&reloader->lock);
         const uint64_t one = 1;
         ssize_t written;
         do written = write(reloader->wake, &one, sizeof one);
@@ -324,6 +325,6 @@ void cdz_reloader_close(cdz_reloader *reloader)
     if (reloader->events >= 0) close(reloader->events);
     if (reloader->wake >= 0) close(reloader->wake);
     pthread_cond_destroy(&reloader->idle);
-    pthread_mutex_destroy(&reloader->lock);
+    cdz_mutex_destroy(&reloader->lock);
     free(reloader);
 }

@@ -53,6 +53,7 @@ static void free_event(cdz_queued_event *queued)
 /* Unlinks a request; the lock is held. NULL when the id is unknown. */
 static cdz_entry_request *take_request(cdz_runtime *rt, uint64_t id)
 {
+    cdz_assert_holds(&rt->lock);
     for (cdz_entry_request **at = &rt->requests; *at; at = &(*at)->next) {
         if ((*at)->id != id) continue;
         cdz_entry_request *req = *at;
@@ -95,6 +96,7 @@ static cdz_queued_event *copy_event(const cdz_event *event)
 /* Hands an event to cdz_poll; the lock is held. NULL is fine. */
 static void enqueue(cdz_runtime *rt, cdz_queued_event *queued)
 {
+    cdz_assert_holds(&rt->lock);
     if (!queued) return;
     *rt->events_end = queued;
     rt->events_end = &queued->next;
@@ -111,9 +113,9 @@ static void send_tokens(cdz_entry_request *req, cdz_event *event)
     if (req->on_event) req->on_event(req->user, event);
     if (!req->poll) return;
     cdz_queued_event *queued = copy_event(event);
-    pthread_mutex_lock(&req->runtime->lock);
+    cdz_mutex_lock(&req->runtime->lock);
     enqueue(req->runtime, queued);
-    pthread_mutex_unlock(&req->runtime->lock);
+    cdz_mutex_unlock(&req->runtime->lock);
 }
 
 /* In req->streamed, what a text becomes once half words are held back. */
@@ -205,6 +207,7 @@ static void add_outcome(cdz_stats *sum, const cdz_outcome *outcome)
 /* Counts a request that has ended; the lock is held. */
 static void count(cdz_runtime *rt, const cdz_entry_request *req)
 {
+    cdz_assert_holds(&rt->lock);
     switch (cdz_entry_state(req)) {
     case CDZ_REQUEST_CANCELLED: rt->ended.n_cancelled++; break;
     case CDZ_REQUEST_FAILED: rt->ended.n_failed++; break;
@@ -230,12 +233,12 @@ static void finish(cdz_entry_request *req)
     if (req->on_event) req->on_event(req->user, &event);
     cdz_queued_event *queued = req->poll ? copy_event(&event) : NULL;
     /* Once done is set, whoever waits may free the request: touch it no more after the unlock. */
-    pthread_mutex_lock(&rt->lock);
+    cdz_mutex_lock(&rt->lock);
     req->done = true;
     count(rt, req);
     enqueue(rt, queued);
     pthread_cond_broadcast(&rt->changed);
-    pthread_mutex_unlock(&rt->lock);
+    cdz_mutex_unlock(&rt->lock);
 }
 
 /* [engine thread] The engine runs nothing meanwhile: a cancellation finds either the old id or the new one. */
@@ -244,10 +247,10 @@ static cdz_status go_on(cdz_entry_request *req, cdz_job *job, cdz_error *err)
     cdz_runtime *rt = req->runtime;
     uint64_t engine_id;
     CDZ_TRY(begin(req, job, &engine_id, err));
-    pthread_mutex_lock(&rt->lock);
+    cdz_mutex_lock(&rt->lock);
     req->engine_id = engine_id;
     const bool cancel = req->cancel_wanted;
-    pthread_mutex_unlock(&rt->lock);
+    cdz_mutex_unlock(&rt->lock);
     if (cancel) cdz_engine_cancel(rt->engine, engine_id, NULL);
     return CDZ_OK;
 }
@@ -459,7 +462,7 @@ static cdz_status begin(cdz_entry_request *req, cdz_job *job, uint64_t *engine_i
 static cdz_status enlist(cdz_runtime *rt, cdz_entry_request *req, uint64_t *id, cdz_error *err)
 {
     cdz_status status = CDZ_OK;
-    pthread_mutex_lock(&rt->lock);
+    cdz_mutex_lock(&rt->lock);
     if (rt->stopped)
         status = cdz_err(err, CDZ_E_STATE, "the runtime was drained: it takes no more requests");
     else if (req->name && cdz_entry_named(rt, req->name))
@@ -470,7 +473,7 @@ static cdz_status enlist(cdz_runtime *rt, cdz_entry_request *req, uint64_t *id, 
         req->next = rt->requests;
         rt->requests = req;
     }
-    pthread_mutex_unlock(&rt->lock);
+    cdz_mutex_unlock(&rt->lock);
     return status;
 }
 
@@ -491,7 +494,7 @@ cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id,
         return status;
     }
     status = begin(req, job, &engine_id, err);
-    pthread_mutex_lock(&rt->lock);
+    cdz_mutex_lock(&rt->lock);
     bool cancel = false;
     if (status != CDZ_OK) {
         free_request(take_request(rt, own_id));
@@ -501,7 +504,7 @@ cdz_status cdz_submit(cdz_runtime *rt, const cdz_request *request, uint64_t *id,
         req->engine_knows = true;
         cancel = req->cancel_wanted;
     }
-    pthread_mutex_unlock(&rt->lock);
+    cdz_mutex_unlock(&rt->lock);
     if (cancel) cdz_engine_cancel(rt->engine, engine_id, NULL);
     if (status == CDZ_OK) *id = own_id;
     return status;
@@ -518,6 +521,7 @@ static uint32_t count_open(const cdz_runtime *rt)
 
 cdz_entry_request *cdz_entry_named(const cdz_runtime *rt, const char *name)
 {
+    cdz_assert_holds(&rt->lock);
     for (cdz_entry_request *req = rt->requests; req; req = req->next)
         if (req->name && strcmp(req->name, name) == 0) return req;
     return NULL;
@@ -535,7 +539,7 @@ cdz_request_state cdz_entry_state(const cdz_entry_request *req)
 
 cdz_request_state cdz_get_request_state(cdz_runtime *rt, uint64_t id)
 {
-    pthread_mutex_lock(&rt->lock);
+    cdz_mutex_lock(&rt->lock);
     const cdz_entry_request *req = find_request(rt, id);
     const bool done = req && req->done, asks = req && !done && req->engine_knows;
     const uint64_t engine_id = asks ? req->engine_id : 0;
@@ -544,7 +548,7 @@ cdz_request_state cdz_get_request_state(cdz_runtime *rt, uint64_t id)
         state = id && id < rt->next_id ? CDZ_REQUEST_EVICTED : CDZ_REQUEST_UNKNOWN;
     else if (done)
         state = cdz_entry_state(req);
-    pthread_mutex_unlock(&rt->lock);
+    cdz_mutex_unlock(&rt->lock);
     /* Between two calls of one request the engine knows neither: it runs all the same. */
     if (asks && !cdz_engine_is_waiting(rt->engine, engine_id)) state = CDZ_REQUEST_RUNNING;
     return state;
@@ -552,10 +556,10 @@ cdz_request_state cdz_get_request_state(cdz_runtime *rt, uint64_t id)
 
 uint64_t cdz_find_request(cdz_runtime *rt, const char *name)
 {
-    pthread_mutex_lock(&rt->lock);
+    cdz_mutex_lock(&rt->lock);
     const cdz_entry_request *req = cdz_entry_named(rt, name);
     const uint64_t id = req ? req->id : 0;
-    pthread_mutex_unlock(&rt->lock);
+    cdz_mutex_unlock(&rt->lock);
     return id;
 }
 
@@ -563,10 +567,10 @@ void cdz_get_stats(cdz_runtime *rt, cdz_stats *out)
 {
     cdz_engine_stats engine;
     cdz_engine_get_stats(rt->engine, &engine);
-    pthread_mutex_lock(&rt->lock);
+    cdz_mutex_lock(&rt->lock);
     cdz_stats all = rt->ended;
     const uint32_t open = count_open(rt);
-    pthread_mutex_unlock(&rt->lock);
+    cdz_mutex_unlock(&rt->lock);
     const uint32_t waiting = cdz_engine_n_waiting(rt->engine);
     all.size = out->size;
     all.n_pending = waiting < open ? waiting : open;
@@ -606,15 +610,16 @@ static limit after(double seconds)
 /* Waits for a change; false: the time is over. The lock is held. */
 static bool await_change(cdz_runtime *rt, const limit *until)
 {
+    cdz_assert_holds(&rt->lock);
     if (until->now) return false;
-    if (until->never) return pthread_cond_wait(&rt->changed, &rt->lock) == 0;
-    return pthread_cond_timedwait(&rt->changed, &rt->lock, &until->at) != ETIMEDOUT;
+    if (until->never) return cdz_mutex_wait(&rt->lock, &rt->changed, NULL) == 0;
+    return cdz_mutex_wait(&rt->lock, &rt->changed, &until->at) != ETIMEDOUT;
 }
 
 cdz_status cdz_poll(cdz_runtime *rt, double timeout_s, cdz_event *out, cdz_error *err)
 {
     const limit until = after(timeout_s);
-    pthread_mutex_lock(&rt->lock);
+    cdz_mutex_lock(&rt->lock);
     free_event(rt->polled);
     rt->polled = NULL;
     while (!rt->events && await_change(rt, &until)) {
@@ -626,7 +631,7 @@ cdz_status cdz_poll(cdz_runtime *rt, double timeout_s, cdz_event *out, cdz_error
         rt->polled = queued;
         *out = queued->event;
     }
-    pthread_mutex_unlock(&rt->lock);
+    cdz_mutex_unlock(&rt->lock);
     return queued ? CDZ_OK : cdz_err(err, CDZ_E_NOT_FOUND, "no event arrived in time");
 }
 
@@ -651,6 +656,7 @@ static cdz_status not_to_be_waited_for(uint64_t id, cdz_error *err)
 static cdz_status await_one(cdz_runtime *rt, uint64_t id, const limit *until,
                             cdz_entry_request **out, cdz_error *err)
 {
+    cdz_assert_holds(&rt->lock);
     cdz_entry_request *req = find_request(rt, id);
     if (!req || req->waited) return not_to_be_waited_for(id, err);
     req->waited = true;
@@ -696,11 +702,11 @@ cdz_status cdz_get_result(cdz_runtime *rt, uint64_t id, double timeout_s, uint64
     const limit until = after(timeout_s);
     cdz_entry_request *req = NULL;
     *out = NULL;
-    pthread_mutex_lock(&rt->lock);
+    cdz_mutex_lock(&rt->lock);
     const cdz_status status =
         id ? await_one(rt, id, &until, &req, err) : await_any(rt, &until, &req, err);
     if (status == CDZ_OK) take_request(rt, req->id);
-    pthread_mutex_unlock(&rt->lock);
+    cdz_mutex_unlock(&rt->lock);
     if (status != CDZ_OK) return status;
     if (ended) *ended = req->id;
     return take_result(req, out, err);
@@ -717,12 +723,12 @@ cdz_status cdz_wait(cdz_runtime *rt, uint64_t id, cdz_result **out, cdz_error *e
 
 cdz_status cdz_cancel(cdz_runtime *rt, uint64_t id, cdz_error *err)
 {
-    pthread_mutex_lock(&rt->lock);
+    cdz_mutex_lock(&rt->lock);
     cdz_entry_request *req = find_request(rt, id);
     bool known = req && !req->done, now = known && req->engine_knows;
     uint64_t engine_id = now ? req->engine_id : 0;
     if (known) req->cancel_wanted = true;
-    pthread_mutex_unlock(&rt->lock);
+    cdz_mutex_unlock(&rt->lock);
     if (!known)
         return cdz_err(err, CDZ_E_NOT_FOUND, "no running request %llu", (unsigned long long)id);
     if (now) cdz_engine_cancel(rt->engine, engine_id, NULL); /* it may have ended meanwhile: fine */
@@ -731,11 +737,11 @@ cdz_status cdz_cancel(cdz_runtime *rt, uint64_t id, cdz_error *err)
 
 cdz_status cdz_evict(cdz_runtime *rt, uint64_t id, cdz_error *err)
 {
-    pthread_mutex_lock(&rt->lock);
+    cdz_mutex_lock(&rt->lock);
     cdz_entry_request *req = find_request(rt, id);
     bool ended = req && req->done && !req->waited;
     if (ended) take_request(rt, id);
-    pthread_mutex_unlock(&rt->lock);
+    cdz_mutex_unlock(&rt->lock);
     if (!ended)
         return cdz_err(err, CDZ_E_NOT_FOUND, "no ended request %llu that nobody waits for",
                        (unsigned long long)id);
@@ -747,10 +753,10 @@ cdz_status cdz_evict(cdz_runtime *rt, uint64_t id, cdz_error *err)
 static uint32_t await_all(cdz_runtime *rt, const limit *until)
 {
     uint32_t n;
-    pthread_mutex_lock(&rt->lock);
+    cdz_mutex_lock(&rt->lock);
     while ((n = count_open(rt)) && await_change(rt, until)) {
     }
-    pthread_mutex_unlock(&rt->lock);
+    cdz_mutex_unlock(&rt->lock);
     return n;
 }
 
@@ -765,9 +771,9 @@ cdz_status cdz_join(cdz_runtime *rt, double timeout_s, cdz_error *err)
 void cdz_drain(cdz_runtime *rt, bool block)
 {
     static const limit never = {.never = true};
-    pthread_mutex_lock(&rt->lock);
+    cdz_mutex_lock(&rt->lock);
     rt->stopped = true;
-    pthread_mutex_unlock(&rt->lock);
+    cdz_mutex_unlock(&rt->lock);
     if (block) await_all(rt, &never);
 }
 
@@ -793,7 +799,7 @@ void cdz_close(cdz_runtime *rt)
     if (rt->hf) cdz_pipeline_release(rt->hf);
     cdz_registry_free(rt->registry);
     pthread_cond_destroy(&rt->changed);
-    pthread_mutex_destroy(&rt->lock);
+    cdz_mutex_destroy(&rt->lock);
     if (rt->guards_files) cdz_guard_end();
     free(rt);
 }

@@ -98,7 +98,7 @@ cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *er
     }
     cdz_runtime *rt = calloc(1, sizeof *rt);
     if (!rt) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the runtime");
-    pthread_mutex_init(&rt->lock, NULL);
+    cdz_mutex_init(&rt->lock);
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -188,7 +188,7 @@ cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder,
     model->runtime = runtime;
     model->folder = strdup(folder);
     model->chat.folder = model->folder;
-    pthread_mutex_init(&model->chat.lock, NULL);
+    cdz_mutex_init(&model->chat.lock);
 
     cdz_status status =
         model->folder ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory for the model");
@@ -223,7 +223,7 @@ void cdz_model_close(cdz_model *model)
     if (!model || atomic_fetch_sub(&model->holders, 1) != 1) return;
     if (model->run) cdz_run_model_release(model->run);
     cdz_chat_template_free(model->chat.chat);
-    pthread_mutex_destroy(&model->chat.lock);
+    cdz_mutex_destroy(&model->chat.lock);
     cdz_arena_free(&model->arena);
     free(model->folder);
     free(model);

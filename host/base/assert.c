@@ -1,6 +1,6 @@
 /* assert.c - how a broken promise ends the process: a sentence on standard error, then abort, so that a debugger, a
  * sanitizer or a core file shows where. The only place that may abort. */
-#include "base/lock.h"
+#include "base/mutex.h"
 
 #include <stdio.h>
 #include <stdlib.h>

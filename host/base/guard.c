@@ -1,5 +1,6 @@
 /* guard.c - the SIGBUS handler and what it looks up: a fixed table, read without a lock. */
 #include "base/guard.h"
+#include "base/mutex.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -19,13 +20,13 @@ typedef struct watch {
 } watch;
 
 static struct {
-    pthread_mutex_t lock; /* of what the handler does not read */
+    cdz_mutex lock; /* of what the handler does not read */
     uint32_t users;
     bool installed;
     struct sigaction before;
     uintptr_t page;
     watch watches[WATCHES];
-} guard = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} guard = {.lock = CDZ_MUTEX_INITIALIZER};
 
 /* --- in the handler ------------------------------------------------------------------------ */
 
@@ -94,33 +95,33 @@ static cdz_status install(cdz_error *err)
 
 cdz_status cdz_guard_begin(cdz_error *err)
 {
-    pthread_mutex_lock(&guard.lock);
+    cdz_mutex_lock(&guard.lock);
     const cdz_status st = guard.users == 0 && !guard.installed ? install(err) : CDZ_OK;
     if (st == CDZ_OK) {
         guard.users++;
         guard.installed = true;
     }
-    pthread_mutex_unlock(&guard.lock);
+    cdz_mutex_unlock(&guard.lock);
     return st;
 }
 
 void cdz_guard_end(void)
 {
     struct sigaction now;
-    pthread_mutex_lock(&guard.lock);
+    cdz_mutex_lock(&guard.lock);
     /* A handler that came on top may pass on to this one: then it stays, and does nothing without watches. */
     if (--guard.users == 0 && sigaction(SIGBUS, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
         now.sa_sigaction == on_bus) {
         sigaction(SIGBUS, &guard.before, NULL);
         guard.installed = false;
     }
-    pthread_mutex_unlock(&guard.lock);
+    cdz_mutex_unlock(&guard.lock);
 }
 
 uint32_t cdz_guard_watch(const void *data, size_t bytes)
 {
     uint32_t number = 0;
-    pthread_mutex_lock(&guard.lock);
+    cdz_mutex_lock(&guard.lock);
     for (uint32_t i = 0; guard.users && bytes && i < WATCHES && number == 0; i++) {
         watch *w = &guard.watches[i];
         if (atomic_load(&w->begin) != 0) continue;
@@ -129,7 +130,7 @@ uint32_t cdz_guard_watch(const void *data, size_t bytes)
         atomic_store(&w->begin, (uintptr_t)data);
         number = i + 1;
     }
-    pthread_mutex_unlock(&guard.lock);
+    cdz_mutex_unlock(&guard.lock);
     return number;
 }
 

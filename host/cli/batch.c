@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/mutex.h"
 #include "base/write.h"
 #include "cli/cmd_run.h"
 #include "cli/drafts.h"
@@ -41,7 +42,7 @@ typedef struct batch {
     named_pipeline *pipelines;
     size_t n_pipelines;
     cdz_drafts drafts;
-    pthread_mutex_t lock; /* of the ring: the reader's, the writer's and the interrupt's thread use it */
+    cdz_mutex lock; /* of the ring: the reader's, the writer's and the interrupt's thread use it */
     pthread_cond_t moved; /* an answer was written, or a line submitted */
     bool stop;            /* interrupted, or nothing can be written: submit no more */
     bool show_progress;
@@ -219,34 +220,34 @@ static void stop_all(batch *b)
 /* The oldest slot, waiting for one; false: there will be none. */
 static bool oldest(batch *b, slot *out)
 {
-    pthread_mutex_lock(&b->lock);
-    while (b->done == b->submitted && !b->no_more) pthread_cond_wait(&b->moved, &b->lock);
+    cdz_mutex_lock(&b->lock);
+    while (b->done == b->submitted && !b->no_more) cdz_mutex_wait(&b->lock, &b->moved, NULL);
     const bool any = b->done < b->submitted;
     if (any) *out = b->slots[b->done % WINDOW];
-    pthread_mutex_unlock(&b->lock);
+    cdz_mutex_unlock(&b->lock);
     return any;
 }
 
 static void drop_oldest(batch *b)
 {
-    pthread_mutex_lock(&b->lock);
+    cdz_mutex_lock(&b->lock);
     slot *s = &b->slots[b->done % WINDOW];
     free(s->error);
     *s = (slot){0};
     b->done++;
     pthread_cond_broadcast(&b->moved);
-    pthread_mutex_unlock(&b->lock);
+    cdz_mutex_unlock(&b->lock);
 }
 
 /* Where an answer cannot be written, more of them are worth nothing. */
 static void stop_writing(batch *b)
 {
-    pthread_mutex_lock(&b->lock);
+    cdz_mutex_lock(&b->lock);
     if (b->write_errno == 0) {
         b->write_errno = errno ? errno : EIO;
         stop_all(b);
     }
-    pthread_mutex_unlock(&b->lock);
+    cdz_mutex_unlock(&b->lock);
 }
 
 static void *write_answers(void *user)
@@ -266,9 +267,9 @@ static void *write_answers(void *user)
 static void stop_batch(void *user)
 {
     batch *b = user;
-    pthread_mutex_lock(&b->lock);
+    cdz_mutex_lock(&b->lock);
     stop_all(b);
-    pthread_mutex_unlock(&b->lock);
+    cdz_mutex_unlock(&b->lock);
 }
 
 static void add_slot(batch *b, const char *line, size_t len, uint64_t line_number)
@@ -279,29 +280,29 @@ static void add_slot(batch *b, const char *line, size_t len, uint64_t line_numbe
         s.id = 0;
         s.error = strdup(err.text);
     }
-    pthread_mutex_lock(&b->lock);
+    cdz_mutex_lock(&b->lock);
     b->slots[b->submitted % WINDOW] = s;
     b->submitted++;
     if (b->stop && s.id) cdz_cancel(b->session->runtime, s.id, NULL);
     pthread_cond_broadcast(&b->moved);
-    pthread_mutex_unlock(&b->lock);
+    cdz_mutex_unlock(&b->lock);
 }
 
 /* Waits for room in the window; false: stopped. */
 static bool has_room(batch *b)
 {
-    pthread_mutex_lock(&b->lock);
-    while (!b->stop && b->submitted - b->done == WINDOW) pthread_cond_wait(&b->moved, &b->lock);
+    cdz_mutex_lock(&b->lock);
+    while (!b->stop && b->submitted - b->done == WINDOW) cdz_mutex_wait(&b->lock, &b->moved, NULL);
     const bool go_on = !b->stop;
-    pthread_mutex_unlock(&b->lock);
+    cdz_mutex_unlock(&b->lock);
     return go_on;
 }
 
 static bool stopped(batch *b)
 {
-    pthread_mutex_lock(&b->lock);
+    cdz_mutex_lock(&b->lock);
     bool stop = b->stop;
-    pthread_mutex_unlock(&b->lock);
+    cdz_mutex_unlock(&b->lock);
     return stop;
 }
 
@@ -334,10 +335,10 @@ static cdz_status run_lines(batch *b, cdz_error *err)
     if (pthread_create(&writer, NULL, write_answers, b) != 0)
         return cdz_err(err, CDZ_E_NOMEM, "no thread could be made to write the answers");
     const cdz_status status = submit_lines(b, err);
-    pthread_mutex_lock(&b->lock);
+    cdz_mutex_lock(&b->lock);
     b->no_more = true;
     pthread_cond_broadcast(&b->moved);
-    pthread_mutex_unlock(&b->lock);
+    cdz_mutex_unlock(&b->lock);
     pthread_join(writer, NULL);
     return status;
 }
@@ -432,7 +433,7 @@ int cdz_run_batch(const cdz_run_options *options, cdz_session *session)
     if (!b) return CDZ_EXIT_FAILURE;
     b->options = options;
     b->session = session;
-    pthread_mutex_init(&b->lock, NULL);
+    cdz_mutex_init(&b->lock);
     pthread_cond_init(&b->moved, NULL);
     cdz_error err = {0};
     int status = open_files(b);
@@ -459,7 +460,7 @@ int cdz_run_batch(const cdz_run_options *options, cdz_session *session)
     free(b->pipelines);
     cdz_drafts_close(&b->drafts);
     pthread_cond_destroy(&b->moved);
-    pthread_mutex_destroy(&b->lock);
+    cdz_mutex_destroy(&b->lock);
     free(b);
     return status;
 }

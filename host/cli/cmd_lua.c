@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "base/mutex.h"
 #include "cli/chat.h"
 #include "cli/cli.h"
 #include "lua/console.h"
@@ -48,7 +49,7 @@ typedef struct lua_options {
 /* --- handing statements over ---------------------------------------------------------------------------------------- */
 
 typedef struct talk {
-    pthread_mutex_t lock;
+    cdz_mutex lock;
     pthread_cond_t changed;
     cdz_lua_statement statement;
     bool given, over;     /* there is a statement; there will be none any more */
@@ -64,15 +65,15 @@ static bool next(void *user, cdz_lua_said said, cdz_lua_statement *out)
     talk *t = user;
 
     fflush(stdout);
-    pthread_mutex_lock(&t->lock);
+    cdz_mutex_lock(&t->lock);
     t->said = said;
     t->waiting = true;
     pthread_cond_broadcast(&t->changed);
-    while (!t->given && !t->over) pthread_cond_wait(&t->changed, &t->lock);
+    while (!t->given && !t->over) cdz_mutex_wait(&t->lock, &t->changed, NULL);
     const bool more = t->given;
     *out = t->statement;
     t->given = t->waiting = false;
-    pthread_mutex_unlock(&t->lock);
+    cdz_mutex_unlock(&t->lock);
     return more;
 }
 
@@ -115,27 +116,27 @@ static void on_done(void *user, cdz_outcome *outcome)
 {
     talk *t = user;
 
-    pthread_mutex_lock(&t->lock);
+    cdz_mutex_lock(&t->lock);
     t->outcome = outcome;
     pthread_cond_broadcast(&t->changed);
-    pthread_mutex_unlock(&t->lock);
+    cdz_mutex_unlock(&t->lock);
 }
 
 /* Until the console wants a statement, or the request has ended. False: ended. */
 static bool wait_for_console(talk *t)
 {
-    pthread_mutex_lock(&t->lock);
-    while (!t->waiting && !t->outcome) pthread_cond_wait(&t->changed, &t->lock);
+    cdz_mutex_lock(&t->lock);
+    while (!t->waiting && !t->outcome) cdz_mutex_wait(&t->lock, &t->changed, NULL);
     const bool alive = !t->outcome;
-    pthread_mutex_unlock(&t->lock);
+    cdz_mutex_unlock(&t->lock);
     return alive;
 }
 
 static bool has_ended(talk *t)
 {
-    pthread_mutex_lock(&t->lock);
+    cdz_mutex_lock(&t->lock);
     const bool ended = t->outcome != NULL;
-    pthread_mutex_unlock(&t->lock);
+    cdz_mutex_unlock(&t->lock);
     return ended;
 }
 
@@ -145,12 +146,12 @@ static cdz_lua_said give(talk *t, cdz_lua_statement statement)
     if (!wait_for_console(t)) return CDZ_LUA_FAILED;
     atomic_store(&t->interrupted, false);
     cdz_cli_on_interrupt(interrupt, t);
-    pthread_mutex_lock(&t->lock);
+    cdz_mutex_lock(&t->lock);
     t->statement = statement;
     t->given = true;
     t->waiting = false;
     pthread_cond_broadcast(&t->changed);
-    pthread_mutex_unlock(&t->lock);
+    cdz_mutex_unlock(&t->lock);
     const bool alive = wait_for_console(t);
     cdz_cli_on_interrupt(let_pass, NULL);
     cdz_cli_clear_interrupt();
@@ -159,11 +160,11 @@ static cdz_lua_said give(talk *t, cdz_lua_statement statement)
 
 static void end_talk(talk *t)
 {
-    pthread_mutex_lock(&t->lock);
+    cdz_mutex_lock(&t->lock);
     t->over = true;
     pthread_cond_broadcast(&t->changed);
-    while (!t->outcome) pthread_cond_wait(&t->changed, &t->lock);
-    pthread_mutex_unlock(&t->lock);
+    while (!t->outcome) cdz_mutex_wait(&t->lock, &t->changed, NULL);
+    cdz_mutex_unlock(&t->lock);
 }
 
 /* --- where statements come from -------------------------------------------------------------------------------------- */
@@ -275,7 +276,7 @@ static cdz_status prepare(const lua_options *o, const cdz_session *s,
 
 static int converse(const lua_options *o, cdz_session *session)
 {
-    talk t = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    talk t = {.lock = CDZ_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     cdz_lua_console console = {.next = next,
                                .write = write_text,
                                .complain = complain,

@@ -10,6 +10,7 @@
 
 #include "api/api.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "cli/cli.h"
 #include "config/pipeline.h"
 #include "plug/manifest.h"
@@ -249,28 +250,28 @@ void cdz_session_close(cdz_session *session)
  * ordinary code. These are the program's only globals; the library has none. */
 
 static struct {
-    pthread_mutex_t lock;
+    cdz_mutex lock;
     void (*handler)(void *user);
     void *user;
     atomic_bool interrupted;
-} interrupts = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} interrupts = {.lock = CDZ_MUTEX_INITIALIZER};
 
 static void take_signal(int number, bool soon)
 {
-    pthread_mutex_lock(&interrupts.lock);
+    cdz_mutex_lock(&interrupts.lock);
     const bool again = atomic_exchange(&interrupts.interrupted, true) || soon,
                handled = interrupts.handler != NULL;
     if (handled) interrupts.handler(interrupts.user);
-    pthread_mutex_unlock(&interrupts.lock);
+    cdz_mutex_unlock(&interrupts.lock);
     if (again || !handled || number == SIGTERM) _exit(128 + number);
 }
 
 /* A handler was told, and what it is to end has not ended. */
 static bool is_stopping(void)
 {
-    pthread_mutex_lock(&interrupts.lock);
+    cdz_mutex_lock(&interrupts.lock);
     const bool stopping = atomic_load(&interrupts.interrupted) && interrupts.handler;
-    pthread_mutex_unlock(&interrupts.lock);
+    cdz_mutex_unlock(&interrupts.lock);
     return stopping;
 }
 
@@ -311,10 +312,10 @@ bool cdz_cli_catch_interrupts(void)
 
 void cdz_cli_on_interrupt(void (*handler)(void *user), void *user)
 {
-    pthread_mutex_lock(&interrupts.lock);
+    cdz_mutex_lock(&interrupts.lock);
     interrupts.handler = handler;
     interrupts.user = user;
-    pthread_mutex_unlock(&interrupts.lock);
+    cdz_mutex_unlock(&interrupts.lock);
 }
 
 bool cdz_cli_interrupted(void)

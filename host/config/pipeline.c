@@ -10,9 +10,9 @@ static cdz_pipeline *new_pipeline(cdz_registry *registry, const char *name)
 {
     cdz_pipeline *p = calloc(1, sizeof *p);
     if (!p) return NULL;
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_mutex_init(&p->reloading, NULL);
-    pthread_mutex_init(&p->listening, NULL);
+    cdz_mutex_init(&p->lock);
+    cdz_mutex_init(&p->reloading);
+    cdz_mutex_init(&p->listening);
     atomic_init(&p->references, 1);
     atomic_init(&p->number, 0);
     p->registry = registry;
@@ -53,9 +53,9 @@ const char *cdz_pipeline_model_key(const cdz_pipeline *pipeline, cdz_model_key k
                                    cdz_origin *origin)
 {
     cdz_pipeline *own = (cdz_pipeline *)(uintptr_t)pipeline; /* for its lock */
-    pthread_mutex_lock(&own->lock);
+    cdz_mutex_lock(&own->lock);
     const cdz_written *written = own->now ? own->now->sources.model[key] : NULL;
-    pthread_mutex_unlock(&own->lock);
+    cdz_mutex_unlock(&own->lock);
     if (!written) return NULL;
     *origin = written->origin;
     return written->text;
@@ -109,18 +109,18 @@ static cdz_status remember(cdz_pipeline *p, const char *name, const char *value,
 cdz_status cdz_pipeline_override(cdz_pipeline *pipeline, const char *name, const char *value,
                                  cdz_error *err)
 {
-    pthread_mutex_lock(&pipeline->lock);
+    cdz_mutex_lock(&pipeline->lock);
     cdz_status st = check_open(pipeline, err);
     if (st == CDZ_OK) st = cdz_sources_override(&pipeline->now->sources, name, value, err);
     if (st == CDZ_OK) st = remember(pipeline, name, value, err);
     if (st == CDZ_OK) forget_link(pipeline->now);
-    pthread_mutex_unlock(&pipeline->lock);
+    cdz_mutex_unlock(&pipeline->lock);
     return st;
 }
 
 cdz_status cdz_pipeline_set_strategy(cdz_pipeline *pipeline, const char *path_or_id, cdz_error *err)
 {
-    pthread_mutex_lock(&pipeline->lock);
+    cdz_mutex_lock(&pipeline->lock);
     cdz_status st = check_open(pipeline, err);
     const char *copy = st == CDZ_OK ? cdz_arena_strdup(&pipeline->arena, path_or_id) : NULL;
     if (st == CDZ_OK && !copy) st = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", pipeline->name);
@@ -128,7 +128,7 @@ cdz_status cdz_pipeline_set_strategy(cdz_pipeline *pipeline, const char *path_or
         pipeline->strategy = pipeline->now->strategy = copy;
         forget_link(pipeline->now);
     }
-    pthread_mutex_unlock(&pipeline->lock);
+    cdz_mutex_unlock(&pipeline->lock);
     return st;
 }
 
@@ -142,22 +142,22 @@ static cdz_status link_now(cdz_pipeline *pipeline, cdz_error *err)
 
 cdz_status cdz_pipeline_freeze(cdz_pipeline *pipeline, cdz_edition **out, cdz_error *err)
 {
-    pthread_mutex_lock(&pipeline->lock);
+    cdz_mutex_lock(&pipeline->lock);
     const cdz_status st = link_now(pipeline, err);
     if (st == CDZ_OK) {
         pipeline->planned = true;
         *out = pipeline->now;
         atomic_fetch_add_explicit(&pipeline->now->references, 1, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&pipeline->lock);
+    cdz_mutex_unlock(&pipeline->lock);
     return st;
 }
 
 cdz_status cdz_pipeline_check(cdz_pipeline *pipeline, cdz_error *err)
 {
-    pthread_mutex_lock(&pipeline->lock);
+    cdz_mutex_lock(&pipeline->lock);
     cdz_status st = link_now(pipeline, err);
-    pthread_mutex_unlock(&pipeline->lock);
+    cdz_mutex_unlock(&pipeline->lock);
     return st;
 }
 
@@ -183,8 +183,8 @@ void cdz_pipeline_release(cdz_pipeline *pipeline)
     if (atomic_fetch_sub_explicit(&pipeline->references, 1, memory_order_acq_rel) != 1) return;
     cdz_edition_release(pipeline->now);
     cdz_arena_free(&pipeline->arena);
-    pthread_mutex_destroy(&pipeline->lock);
-    pthread_mutex_destroy(&pipeline->reloading);
-    pthread_mutex_destroy(&pipeline->listening);
+    cdz_mutex_destroy(&pipeline->lock);
+    cdz_mutex_destroy(&pipeline->reloading);
+    cdz_mutex_destroy(&pipeline->listening);
     free(pipeline);
 }

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/mutex.h"
 #include "config/link.h"
 #include "config/pipeline.h"
 
@@ -38,13 +39,13 @@ struct cdz_pipeline {
     cdz_override *overrides, **overrides_end;
     const char *strategy; /* --custom-generate, or NULL */
 
-    pthread_mutex_t lock; /* of strategy, overrides, now and planned */
+    cdz_mutex lock; /* of strategy, overrides, now and planned */
     cdz_edition *now;
     bool planned;                 /* from here on only reloading changes anything */
     atomic_uint_least64_t number; /* of now, for those who only want to know whether it is theirs */
-    pthread_mutex_t reloading;    /* one after the other; taken before lock */
+    cdz_mutex reloading;          /* one after the other; taken before lock */
 
-    pthread_mutex_t listening; /* of listener and user; held while it is called */
+    cdz_mutex listening; /* of listener and user; held while it is called */
     cdz_reload_listener *listener;
     void *user;
 };

@@ -35,12 +35,12 @@ static cdz_status read_sources(cdz_pipeline *p, cdz_edition *edition, cdz_error 
         CDZ_TRY(cdz_sources_read(sources, p->text, p->len, p->name, err));
     else
         CDZ_TRY(read_named(p, sources, err));
-    pthread_mutex_lock(&p->lock);
+    cdz_mutex_lock(&p->lock);
     edition->strategy = p->strategy;
     cdz_status st = CDZ_OK;
     for (const cdz_override *o = p->overrides; o && st == CDZ_OK; o = o->next)
         st = cdz_sources_override(sources, o->name, o->value, err);
-    pthread_mutex_unlock(&p->lock);
+    cdz_mutex_unlock(&p->lock);
     return st;
 }
 
@@ -70,31 +70,31 @@ cdz_status cdz_pipeline_read_again(cdz_pipeline *pipeline, cdz_edition **out, cd
 
 void cdz_pipeline_lock_reloading(cdz_pipeline *pipeline)
 {
-    pthread_mutex_lock(&pipeline->reloading);
+    cdz_mutex_lock(&pipeline->reloading);
 }
 
 void cdz_pipeline_unlock_reloading(cdz_pipeline *pipeline)
 {
-    pthread_mutex_unlock(&pipeline->reloading);
+    cdz_mutex_unlock(&pipeline->reloading);
 }
 
 void cdz_pipeline_adopt(cdz_pipeline *pipeline, cdz_edition *edition)
 {
-    pthread_mutex_lock(&pipeline->lock);
+    cdz_mutex_lock(&pipeline->lock);
     cdz_edition *old = pipeline->now;
     edition->number = old ? old->number + 1 : 1;
     pipeline->now = edition;
     atomic_store(&pipeline->number, edition->number);
-    pthread_mutex_unlock(&pipeline->lock);
+    cdz_mutex_unlock(&pipeline->lock);
     cdz_edition_release(old); /* may unload plugins: not under the lock */
 }
 
 cdz_edition *cdz_pipeline_newest(cdz_pipeline *pipeline)
 {
-    pthread_mutex_lock(&pipeline->lock);
+    cdz_mutex_lock(&pipeline->lock);
     cdz_edition *now = pipeline->now;
     atomic_fetch_add_explicit(&now->references, 1, memory_order_relaxed);
-    pthread_mutex_unlock(&pipeline->lock);
+    cdz_mutex_unlock(&pipeline->lock);
     return now;
 }
 
@@ -166,10 +166,10 @@ cdz_status cdz_pipeline_files(cdz_pipeline *pipeline,
 
 void cdz_pipeline_listen(cdz_pipeline *pipeline, cdz_reload_listener *listener, void *user)
 {
-    pthread_mutex_lock(&pipeline->listening);
+    cdz_mutex_lock(&pipeline->listening);
     pipeline->listener = listener;
     pipeline->user = user;
-    pthread_mutex_unlock(&pipeline->listening);
+    cdz_mutex_unlock(&pipeline->listening);
 }
 
 bool cdz_pipeline_report(cdz_pipeline *pipeline, const cdz_error *why)
@@ -178,9 +178,9 @@ bool cdz_pipeline_report(cdz_pipeline *pipeline, const cdz_error *why)
     const bool first = !atomic_exchange(&now->reported, true);
     cdz_edition_release(now);
     if (!first) return false;
-    pthread_mutex_lock(&pipeline->listening);
+    cdz_mutex_lock(&pipeline->listening);
     const bool heard = pipeline->listener != NULL;
     if (heard) pipeline->listener(pipeline->user, pipeline, why);
-    pthread_mutex_unlock(&pipeline->listening);
+    cdz_mutex_unlock(&pipeline->listening);
     return heard;
 }

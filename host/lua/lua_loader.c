@@ -22,7 +22,7 @@ const char *cdz_lua_module_reason(cdz_lua_module *module, const char *text, size
     const char *found = NULL;
 
     if (len > MAX_REASON_BYTES) len = cdz_utf8_valid_prefix(text, MAX_REASON_BYTES);
-    pthread_mutex_lock(&module->lock);
+    cdz_mutex_lock(&module->lock);
     for (uint32_t i = 0; i < module->n_reasons && !found; i++)
         if (strlen(module->reasons[i]) == len && memcmp(module->reasons[i], text, len) == 0)
             found = module->reasons[i];
@@ -30,7 +30,7 @@ const char *cdz_lua_module_reason(cdz_lua_module *module, const char *text, size
         char *copy = strndup(text, len);
         if (copy) found = module->reasons[module->n_reasons++] = copy;
     }
-    pthread_mutex_unlock(&module->lock);
+    cdz_mutex_unlock(&module->lock);
     return found ? found : "custom";
 }
 
@@ -179,7 +179,7 @@ static void unload(void *state)
     free(m->reasons);
     cdz_lua_free_files(m);
     cdz_arena_free(&m->arena);
-    pthread_mutex_destroy(&m->lock);
+    cdz_mutex_destroy(&m->lock);
     free(m->source);
     free(m->name);
     free(m);
@@ -190,7 +190,7 @@ cdz_status cdz_lua_module_empty(const char *name, cdz_lua_module **out, cdz_erro
     cdz_lua_module *m = calloc(1, sizeof *m);
 
     if (!m) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
-    pthread_mutex_init(&m->lock, NULL);
+    cdz_mutex_init(&m->lock);
     m->arena.limit = MAX_DECLARED;
     m->name = strdup(name);
     m->reasons = calloc(MAX_REASONS, sizeof *m->reasons);

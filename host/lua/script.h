@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/mutex.h"
 #include "cadenza/drafter.h"
 #include "cadenza/loader.h"
 #include "cadenza/observer.h"
@@ -52,7 +53,7 @@ struct cdz_lua_module {
     cdz_lua_def *defs;
     const cdz_plugin_base **plugins;
     uint32_t n_plugins;
-    pthread_mutex_t lock; /* of reasons */
+    cdz_mutex lock; /* of reasons */
     char **reasons; /* stop reasons that scripts made up: they must live as long as the module */
     uint32_t n_reasons;
 };

@@ -51,7 +51,7 @@ cdz_status cdz_registry_create(const cdz_registry_options *options, cdz_registry
     if (!options) options = &defaults;
     cdz_registry *r = calloc(1, sizeof *r);
     if (!r) return cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
-    pthread_mutex_init(&r->lock, NULL);
+    cdz_mutex_init(&r->lock);
     if (!keep_options(r, options)) {
         cdz_registry_free(r);
         return cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
@@ -78,7 +78,7 @@ void cdz_registry_free(cdz_registry *registry)
     cdz_isolated_free(&registry->isolated);
     cdz_trust_free(&registry->trust);
     cdz_arena_free(&registry->arena);
-    pthread_mutex_destroy(&registry->lock);
+    cdz_mutex_destroy(&registry->lock);
     free(registry);
 }
 
@@ -92,6 +92,7 @@ const char *cdz_registry_builtin_dir(const cdz_registry *registry)
 /* Makes room for one more and moves it to the end of its rank. Takes over what e points to, on failure too. */
 cdz_status cdz_registry_insert(cdz_registry *r, cdz_known e, cdz_error *err)
 {
+    cdz_assert_holds(&r->lock);
     if (r->n_entries == r->cap) {
         size_t cap = r->cap ? 2 * r->cap : 32;
         cdz_known *more = reallocarray(r->entries, cap, sizeof *more);
@@ -120,10 +121,10 @@ cdz_status cdz_registry_add_linked(cdz_registry *registry, const cdz_plugin_base
         cdz_known_clear(&e);
         return cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
     }
-    pthread_mutex_lock(&registry->lock);
+    cdz_mutex_lock(&registry->lock);
     cdz_status st = cdz_registry_insert(registry, e, err);
     registry->loaders_scanned = registry->scanned = false; /* there may be files for it */
-    pthread_mutex_unlock(&registry->lock);
+    cdz_mutex_unlock(&registry->lock);
     return st;
 }
 
@@ -141,6 +142,7 @@ const cdz_plugin_base *cdz_module_find(const cdz_module *module, uint32_t kind, 
 bool cdz_registry_find_known(const cdz_registry *r, uint32_t kind, const char *id,
                              cdz_plugin_ref *out)
 {
+    cdz_assert_holds(&r->lock);
     for (size_t i = 0; i < r->n_entries; i++) {
         if (r->entries[i].rank == CDZ_RANK_REQUEST) continue;
         const cdz_plugin_base *base = cdz_module_find(r->entries[i].module, kind, id);
@@ -201,6 +203,7 @@ static void mention_refusals(const cdz_registry *r, char *out, size_t out_bytes)
 cdz_status cdz_registry_not_found(const cdz_registry *r, uint32_t kind, const char *id,
                                   cdz_error *err)
 {
+    cdz_assert_holds(&r->lock);
     cdz_plugin_ref other;
     const char *what = kind ? cdz_kind_name(kind) : "plugin";
     const cdz_error *refused = refusal_of(r, id);
@@ -236,6 +239,7 @@ static const char *stands_for(const cdz_known *e, uint32_t k, uint32_t kind, con
 cdz_status cdz_registry_full_id(const cdz_registry *r, uint32_t kind, const char **id,
                                 cdz_error *err)
 {
+    cdz_assert_holds(&r->lock);
     cdz_plugin_ref exact;
     const char *only = NULL;
     cdz_buf several = {0};
@@ -266,7 +270,7 @@ cdz_status cdz_registry_find(cdz_registry *registry, uint32_t kind, const char *
 {
     cdz_plugin_ref ref = {0};
     cdz_status st = CDZ_OK;
-    pthread_mutex_lock(&registry->lock);
+    cdz_mutex_lock(&registry->lock);
     if (!cdz_registry_find_known(registry, kind, id, &ref)) {
         st = cdz_registry_scan_all(registry, err);
         if (st == CDZ_OK) st = cdz_registry_full_id(registry, kind, &id, err);
@@ -277,7 +281,7 @@ cdz_status cdz_registry_find(cdz_registry *registry, uint32_t kind, const char *
         cdz_module_retain(ref.module);
         *out = ref;
     }
-    pthread_mutex_unlock(&registry->lock);
+    cdz_mutex_unlock(&registry->lock);
     return st;
 }
 
@@ -292,7 +296,7 @@ cdz_status cdz_registry_load_for(cdz_registry *registry, cdz_namer by, const cha
 {
     const cdz_rank rank = by == CDZ_BY_USER ? CDZ_RANK_NAMED : CDZ_RANK_REQUEST;
     cdz_module *module = NULL;
-    pthread_mutex_lock(&registry->lock);
+    cdz_mutex_lock(&registry->lock);
     cdz_status st = cdz_registry_load_path(registry, rank, path, &module, err);
     if (st == CDZ_OK && out) {
         const cdz_plugin_base *base = cdz_module_find(module, kind, NULL);
@@ -305,7 +309,7 @@ cdz_status cdz_registry_load_for(cdz_registry *registry, cdz_namer by, const cha
                          cdz_kind_name(kind), cdz_kind_name(base->kind), base->id);
         }
     }
-    pthread_mutex_unlock(&registry->lock);
+    cdz_mutex_unlock(&registry->lock);
     return st;
 }
 
@@ -326,12 +330,12 @@ static void tell_hidden(const cdz_registry *r, const cdz_known *e, cdz_collision
 
 void cdz_registry_collisions(cdz_registry *registry, cdz_collision_visit *visit, void *user)
 {
-    pthread_mutex_lock(&registry->lock);
+    cdz_mutex_lock(&registry->lock);
     for (size_t i = 0; i < registry->n_entries; i++) {
         const cdz_known *e = &registry->entries[i];
         if (e->module && e->rank != CDZ_RANK_REQUEST) tell_hidden(registry, e, visit, user);
     }
-    pthread_mutex_unlock(&registry->lock);
+    cdz_mutex_unlock(&registry->lock);
 }
 
 /* --- listing ---------------------------------------------------------------------------------------------- */
@@ -381,11 +385,11 @@ cdz_status cdz_registry_visit(cdz_registry *registry, cdz_plugin_visit *visit, v
     cdz_arena arena = {0};
     cdz_plugin_line *lines = NULL;
     size_t n = 0;
-    pthread_mutex_lock(&registry->lock);
+    cdz_mutex_lock(&registry->lock);
     cdz_status st = cdz_registry_scan_all(registry, err);
     if (st == CDZ_OK && !(lines = take_lines(registry, &arena, &n)))
         st = cdz_err(err, CDZ_E_NOMEM, "plugins: out of memory");
-    pthread_mutex_unlock(&registry->lock);
+    cdz_mutex_unlock(&registry->lock);
     for (size_t i = 0; lines && i < n; i++) {
         visit(user, &lines[i]);
         cdz_module_release(lines[i].ref.module);

@@ -72,9 +72,9 @@ static cdz_status refresh(cdz_registry *r, cdz_error *err)
 
 cdz_status cdz_registry_refresh(cdz_registry *registry, cdz_error *err)
 {
-    pthread_mutex_lock(&registry->lock);
+    cdz_mutex_lock(&registry->lock);
     cdz_status st = refresh(registry, err);
-    pthread_mutex_unlock(&registry->lock);
+    cdz_mutex_unlock(&registry->lock);
     return st;
 }
 
@@ -95,9 +95,9 @@ cdz_status cdz_registry_check_newest(cdz_registry *registry, const cdz_module *m
                                      cdz_error *err)
 {
     cdz_status st = CDZ_OK;
-    pthread_mutex_lock(&registry->lock);
+    cdz_mutex_lock(&registry->lock);
     const cdz_error *why = newest_refused(registry, module);
     if (why) st = cdz_err(err, why->code, "%s", why->text);
-    pthread_mutex_unlock(&registry->lock);
+    cdz_mutex_unlock(&registry->lock);
     return st;
 }

@@ -139,14 +139,14 @@ cdz_status cdz_registry_isolate(cdz_registry *registry, cdz_namer by, uint32_t k
     const cdz_rank rank = by == CDZ_BY_USER ? CDZ_RANK_NAMED : CDZ_RANK_REQUEST;
     isolable found = {.path = what};
     cdz_status st = CDZ_OK;
-    pthread_mutex_lock(&registry->lock);
+    cdz_mutex_lock(&registry->lock);
     if (!is_path) st = cdz_registry_scan_all(registry, err);
     if (is_path) found = isolable_at(registry, what, rank);
     if (st == CDZ_OK && !is_path) st = look_up(registry, kind, &what, &found, err);
     const bool here = !asked && (found.opener.loader || found.rank == CDZ_RANK_BUILTIN);
     if (st == CDZ_OK && !here)
         st = isolate(registry, kind, &found, is_path ? NULL : what, out, err);
-    pthread_mutex_unlock(&registry->lock);
+    cdz_mutex_unlock(&registry->lock);
     if (st != CDZ_OK || !here) return st;
     return is_path ? cdz_registry_load_for(registry, by, what, kind, out, err)
                    : cdz_registry_find(registry, kind, what, out, err);

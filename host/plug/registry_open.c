@@ -32,6 +32,7 @@ static const cdz_known *taker_of(const cdz_registry *r, const char *ending, size
 /* False: nobody who is known opens files of this name. */
 bool cdz_registry_known_opener(const cdz_registry *r, const char *path, cdz_opener *out)
 {
+    cdz_assert_holds(&r->lock);
     const char *ending = ending_of(path);
     *out = (cdz_opener){0};
     if (!ending || strcmp(ending, "so") == 0) return ending != NULL;
@@ -45,6 +46,7 @@ bool cdz_registry_known_opener(const cdz_registry *r, const char *path, cdz_open
 
 bool cdz_registry_opener(cdz_registry *r, const char *path, cdz_opener *out)
 {
+    cdz_assert_holds(&r->lock);
     if (cdz_registry_known_opener(r, path, out)) return true;
     return cdz_registry_scan_loaders(r, NULL) == CDZ_OK && cdz_registry_known_opener(r, path, out);
 }
@@ -122,11 +124,11 @@ static cdz_status check_loaders(cdz_registry *r, const cdz_found *from, const ch
 
 bool cdz_registry_takes(cdz_registry *registry, const char *ending, size_t n)
 {
-    pthread_mutex_lock(&registry->lock);
+    cdz_mutex_lock(&registry->lock);
     bool takes = taker_of(registry, ending, n) != NULL;
     if (!takes)
         takes = cdz_registry_scan_loaders(registry, NULL) == CDZ_OK && taker_of(registry, ending, n);
-    pthread_mutex_unlock(&registry->lock);
+    cdz_mutex_unlock(&registry->lock);
     return takes;
 }
 
@@ -171,6 +173,7 @@ static cdz_namer namer_of(const cdz_registry *r, const char *real, const cdz_fou
 cdz_status cdz_registry_open_claimed(const cdz_registry *r, const char *path, const cdz_found *from,
                                      cdz_code code, int *fd, char **real, cdz_error *err)
 {
+    cdz_assert_holds(&r->lock);
     CDZ_TRY(cdz_file_open(path, fd, real, err));
     const cdz_claim claim = {.path = path,
                              .real = *real,
@@ -265,6 +268,7 @@ static const char *pin_of(const cdz_registry *r, const cdz_pinned *pinned)
 cdz_status cdz_registry_load_file(cdz_registry *r, const char *path, const cdz_found *from,
                                   cdz_module **out, cdz_error *err)
 {
+    cdz_assert_holds(&r->lock);
     char *canonical = NULL;
     cdz_module *module = NULL;
     CDZ_TRY(open_file(r, path, from, &canonical, &module, err));
@@ -312,6 +316,7 @@ static cdz_status load_package(cdz_registry *r, cdz_rank rank, const char *folde
 cdz_status cdz_registry_load_path(cdz_registry *r, cdz_rank rank, const char *path,
                                   cdz_module **out, cdz_error *err)
 {
+    cdz_assert_holds(&r->lock);
     struct stat s;
     if (r->safe_mode)
         return cdz_err(err, CDZ_E_DENIED, "%s: in safe mode only built-in plugins are loaded", path);

@@ -21,6 +21,7 @@ static bool refused_before(const cdz_registry *r, const char *path, cdz_rank at_
 cdz_status cdz_registry_remember(cdz_registry *r, const char *path, cdz_rank at_rank,
                                  const char *id, const cdz_error *why, cdz_error *err)
 {
+    cdz_assert_holds(&r->lock);
     cdz_known e = {.rank = at_rank, .path = strdup(path), .problem = malloc(sizeof *why)};
     if (id) e.id = strdup(id);
     if (!e.path || !e.problem) {
@@ -171,6 +172,7 @@ static cdz_status scan_builtin(cdz_registry *r, cdz_error *err)
 /* The built-in ones first: their endings are taken when the others are looked at. */
 cdz_status cdz_registry_scan_loaders(cdz_registry *r, cdz_error *err)
 {
+    cdz_assert_holds(&r->lock);
     if (r->loaders_scanned) return CDZ_OK;
     r->loaders_scanned = r->loaders_only = true;
     cdz_status st = scan_builtin(r, err);
@@ -182,6 +184,7 @@ cdz_status cdz_registry_scan_loaders(cdz_registry *r, cdz_error *err)
 
 cdz_status cdz_registry_scan_all(cdz_registry *r, cdz_error *err)
 {
+    cdz_assert_holds(&r->lock);
     if (r->scanned) return CDZ_OK;
     CDZ_TRY(cdz_registry_scan_loaders(r, err));
     CDZ_TRY(scan_users(r, err));

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "base/arena.h"
+#include "base/mutex.h"
 #include "plug/isolated.h"
 #include "plug/manifest.h"
 #include "plug/module.h"
@@ -36,7 +37,7 @@ typedef struct cdz_known {
 } cdz_known;
 
 struct cdz_registry {
-    pthread_mutex_t lock;
+    cdz_mutex lock;
     cdz_arena arena; /* options */
     const char *builtin_dir, *search_path, *user_dir, *lock_paths[2];
     bool allow_model_plugins, safe_mode, trust_read;

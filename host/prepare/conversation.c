@@ -306,9 +306,9 @@ cdz_status cdz_conversation_of_request(cdz_chat_source *source, const cdz_tokeni
                     "request: \"messages\" must be a list of messages, or a list of such lists");
     if (status == CDZ_OK) status = make_context(document, messages, &arena, &context, err);
     if (status == CDZ_OK) {
-        pthread_mutex_lock(&source->lock);
+        cdz_mutex_lock(&source->lock);
         status = ids_of(source, tok, document, &context, ids, n, err);
-        pthread_mutex_unlock(&source->lock);
+        cdz_mutex_unlock(&source->lock);
     }
     cdz_arena_free(&arena);
     return status;

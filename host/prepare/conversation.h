@@ -7,13 +7,14 @@
 
 #include <pthread.h>
 
+#include "base/mutex.h"
 #include "template/chat.h"
 #include "token/tokenizer.h"
 
 /* A model's chat template, read when first wanted. */
 typedef struct cdz_chat_source {
     const char *folder;
-    pthread_mutex_t lock;
+    cdz_mutex lock;
     cdz_chat_template *chat; /* under the lock */
 } cdz_chat_source;
 

@@ -39,6 +39,7 @@ void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *p
 static cdz_run_model *take_condemned(cdz_engine *engine)
 {
     cdz_run_model *gone = NULL;
+    cdz_assert_holds(&engine->lock);
     for (cdz_run_model **at = &engine->models; *at;) {
         cdz_run_model *model = *at;
         if (!model->condemned) {
@@ -55,6 +56,7 @@ static cdz_run_model *take_condemned(cdz_engine *engine)
 /* A KV state nobody holds any more; it stays in the list until it is taken apart. The lock is held. */
 static cdz_kept *condemned_kept(cdz_engine *engine)
 {
+    cdz_assert_holds(&engine->lock);
     for (cdz_kept *kept = engine->kept; kept; kept = kept->next)
         if (kept->condemned) return kept;
     return NULL;
@@ -64,9 +66,9 @@ static cdz_kept *condemned_kept(cdz_engine *engine)
 static void free_kept(cdz_engine *engine)
 {
     for (;;) {
-        pthread_mutex_lock(&engine->lock);
+        cdz_mutex_lock(&engine->lock);
         cdz_kept *gone = condemned_kept(engine);
-        pthread_mutex_unlock(&engine->lock);
+        cdz_mutex_unlock(&engine->lock);
         if (!gone) return;
         cdz_kept_destroy(gone);
     }
@@ -119,15 +121,15 @@ static void cancel_all(cdz_engine *engine)
 static bool await_work(cdz_engine *engine)
 {
     cdz_profile_mark(engine->profile, CDZ_WORK_IDLE);
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     cdz_run_model *gone;
     while (!(gone = take_condemned(engine)) && !condemned_kept(engine) && !engine->queue &&
            !engine->running && !engine->order && !engine->stopping)
-        pthread_cond_wait(&engine->wake, &engine->lock);
+        cdz_mutex_wait(&engine->lock, &engine->wake, NULL);
     if (engine->stopping) cancel_all(engine);
     const bool go_on = !engine->stopping || engine->queue || engine->running,
                slept = !engine->running;
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
     if (slept) cdz_profile_enter(engine->profile, CDZ_PASS_PROMPT);
     cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
     free_kept(engine);
@@ -201,10 +203,10 @@ cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out
 {
     cdz_engine *engine = calloc(1, sizeof *engine);
     if (!engine) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the engine");
-    pthread_mutex_init(&engine->lock, NULL);
+    cdz_mutex_init(&engine->lock);
     pthread_cond_init(&engine->wake, NULL);
     pthread_cond_init(&engine->ordered, NULL);
-    pthread_mutex_init(&engine->device_lock, NULL);
+    cdz_mutex_init(&engine->device_lock);
     engine->queue_end = &engine->queue;
     engine->next_id = 1;
     engine->budget.limit = options->kv_bytes ? options->kv_bytes : default_kv_bytes();
@@ -235,16 +237,19 @@ void cdz_engine_free(cdz_engine *engine)
 {
     if (!engine) return;
     if (engine->has_thread) {
-        pthread_mutex_lock(&engine->lock);
+        cdz_mutex_lock(&engine->lock);
         engine->stopping = true;
         pthread_cond_broadcast(&engine->wake);
-        pthread_mutex_unlock(&engine->lock);
+        cdz_mutex_unlock(&engine->lock);
         pthread_join(engine->thread, NULL);
     }
     const void *served = cdz_thread_serve(engine); /* its own has ended */
     free_kept(engine);
     orphan_kept(engine);
-    free_condemned(take_condemned(engine));
+    cdz_mutex_lock(&engine->lock);
+    cdz_run_model *gone = take_condemned(engine);
+    cdz_mutex_unlock(&engine->lock);
+    free_condemned(gone);
     for (cdz_run_model *model = engine->models; model; model = model->next) {
         unload(model);
         model->engine = NULL;
@@ -257,10 +262,10 @@ void cdz_engine_free(cdz_engine *engine)
     free(engine->wants);
     free(engine->wish_name);
     free(engine->wish_folder);
-    pthread_mutex_destroy(&engine->device_lock);
+    cdz_mutex_destroy(&engine->device_lock);
     pthread_cond_destroy(&engine->ordered);
     pthread_cond_destroy(&engine->wake);
-    pthread_mutex_destroy(&engine->lock);
+    cdz_mutex_destroy(&engine->lock);
     free(engine);
 }
 
@@ -268,19 +273,19 @@ void cdz_engine_free(cdz_engine *engine)
 
 static void list_model(cdz_engine *engine, cdz_run_model *model)
 {
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     model->next = engine->models;
     engine->models = model;
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
 }
 
 /* [any] */
 static uint64_t kv_limit(const cdz_engine *engine)
 {
     cdz_engine *own = (cdz_engine *)(uintptr_t)engine; /* for its lock */
-    pthread_mutex_lock(&own->lock);
+    cdz_mutex_lock(&own->lock);
     const uint64_t limit = engine->budget.limit;
-    pthread_mutex_unlock(&own->lock);
+    cdz_mutex_unlock(&own->lock);
     return limit;
 }
 
@@ -338,7 +343,7 @@ cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_to
     }
     const cdz_arch *arch = &weights->arch;
     atomic_init(&model->holders, 1);
-    pthread_mutex_init(&model->texts_lock, NULL);
+    cdz_mutex_init(&model->texts_lock);
     model->engine = engine;
     model->weights = weights;
     model->tokenizer = tokenizer;
@@ -362,10 +367,10 @@ void cdz_run_model_release(cdz_run_model *model)
         cdz_run_model_destroy(model);
         return;
     }
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     model->condemned = true;
     pthread_cond_broadcast(&engine->wake);
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
 }
 
 /* --- submitting ------------------------------------------------------------------------------------------------------ */
@@ -427,7 +432,7 @@ static cdz_status check_memory(const cdz_engine *engine, const cdz_job *job, cdz
 static cdz_status enqueue(cdz_engine *engine, cdz_task *task, uint64_t *id, cdz_error *err)
 {
     cdz_status status = CDZ_OK;
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     if (engine->stopping)
         status = cdz_err(err, CDZ_E_STATE, "the engine is being stopped");
     else if (engine->max_queue && engine->n_queued >= engine->max_queue)
@@ -443,7 +448,7 @@ static cdz_status enqueue(cdz_engine *engine, cdz_task *task, uint64_t *id, cdz_
         engine->n_queued++;
         pthread_cond_broadcast(&engine->wake);
     }
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
     return status;
 }
 
@@ -475,27 +480,27 @@ static cdz_task *find_task(cdz_task *list, uint64_t id)
 
 bool cdz_engine_is_waiting(cdz_engine *engine, uint64_t id)
 {
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     const bool waits = find_task(engine->queue, id) != NULL;
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
     return waits;
 }
 
 uint32_t cdz_engine_n_waiting(cdz_engine *engine)
 {
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     const uint32_t n = engine->n_queued;
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
     return n;
 }
 
 cdz_status cdz_engine_cancel(cdz_engine *engine, uint64_t id, cdz_error *err)
 {
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     cdz_task *task = find_task(engine->queue, id);
     if (!task) task = find_task(engine->running, id);
     if (task) atomic_store(&task->cancelled, true);
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
     if (task) return CDZ_OK;
     return cdz_err(err, CDZ_E_NOT_FOUND, "no request %" PRIu64 " is waiting or running", id);
 }
@@ -503,16 +508,16 @@ cdz_status cdz_engine_cancel(cdz_engine *engine, uint64_t id, cdz_error *err)
 bool cdz_engine_get_profile(const cdz_engine *engine, cdz_profile_times *out)
 {
     cdz_engine *own = (cdz_engine *)(uintptr_t)engine; /* for its lock */
-    pthread_mutex_lock(&own->lock);
+    cdz_mutex_lock(&own->lock);
     *out = own->times;
-    pthread_mutex_unlock(&own->lock);
+    cdz_mutex_unlock(&own->lock);
     return engine->profile;
 }
 
 void cdz_engine_get_stats(const cdz_engine *engine, cdz_engine_stats *out)
 {
     cdz_engine *own = (cdz_engine *)(uintptr_t)engine; /* for its lock */
-    pthread_mutex_lock(&own->lock);
+    cdz_mutex_lock(&own->lock);
     *out = own->stats;
-    pthread_mutex_unlock(&own->lock);
+    cdz_mutex_unlock(&own->lock);
 }

@@ -111,11 +111,11 @@ static void check_running(const cdz_engine *engine)
 static void check_queue(cdz_engine *engine)
 {
     uint32_t n = 0;
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     cdz_task *const *end = &engine->queue;
     for (; *end; end = &(*end)->next, n++) cdz_assert((*end)->life == CDZ_TASK_QUEUED);
     cdz_assert(end == engine->queue_end && n == engine->n_queued);
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
 }
 
 void cdz_engine_check(cdz_engine *engine)

@@ -36,21 +36,22 @@ cdz_status cdz_engine_open_device(cdz_engine *engine, const cdz_backend **out, c
 {
     cdz_status status = CDZ_OK;
     cdz_backend *device = NULL;
-    pthread_mutex_lock(&engine->device_lock);
+    cdz_mutex_lock(&engine->device_lock);
     if (!engine->device) {
         status = open_device(engine, &device, err);
-        pthread_mutex_lock(&engine->lock);
+        cdz_mutex_lock(&engine->lock);
         engine->device = device;
-        pthread_mutex_unlock(&engine->lock);
+        cdz_mutex_unlock(&engine->lock);
     }
     *out = engine->device;
-    pthread_mutex_unlock(&engine->device_lock);
+    cdz_mutex_unlock(&engine->device_lock);
     return status;
 }
 
-/* The lock is held. */
+/* The device's lock is held. */
 static cdz_status wish(cdz_engine *engine, const char *name, cdz_error *err)
 {
+    cdz_assert_holds(&engine->device_lock);
     cdz_device_wish wish = engine->wish;
     wish.name = name;
     CDZ_TRY(cdz_device_check_name(&wish, err));
@@ -68,16 +69,16 @@ static cdz_status wish(cdz_engine *engine, const char *name, cdz_error *err)
 
 cdz_status cdz_engine_wish_device(cdz_engine *engine, const char *name, cdz_error *err)
 {
-    pthread_mutex_lock(&engine->device_lock);
+    cdz_mutex_lock(&engine->device_lock);
     const cdz_status status = wish(engine, name, err);
-    pthread_mutex_unlock(&engine->device_lock);
+    cdz_mutex_unlock(&engine->device_lock);
     return status;
 }
 
 cdz_status cdz_engine_wish_kv_type(cdz_engine *engine, cdz_dtype type, cdz_error *err)
 {
     cdz_status status = CDZ_OK;
-    pthread_mutex_lock(&engine->device_lock);
+    cdz_mutex_lock(&engine->device_lock);
     if (!engine->kv_type_fixed && engine->kv_type != type) {
         if (engine->device)
             status = cdz_err(err, CDZ_E_STATE, "KV cache in %s: models are open with %s already",
@@ -85,7 +86,7 @@ cdz_status cdz_engine_wish_kv_type(cdz_engine *engine, cdz_dtype type, cdz_error
         else
             engine->kv_type = type;
     }
-    pthread_mutex_unlock(&engine->device_lock);
+    cdz_mutex_unlock(&engine->device_lock);
     return status;
 }
 
@@ -94,31 +95,32 @@ cdz_status cdz_engine_wish_kv_type(cdz_engine *engine, cdz_dtype type, cdz_error
 bool cdz_engine_call(cdz_engine *engine, void (*run)(void *arg), void *arg)
 {
     cdz_engine_order order = {.run = run, .arg = arg};
-    pthread_mutex_lock(&engine->lock);
-    while (engine->order && !engine->stopping) pthread_cond_wait(&engine->ordered, &engine->lock);
+    cdz_mutex_lock(&engine->lock);
+    while (engine->order && !engine->stopping)
+        cdz_mutex_wait(&engine->lock, &engine->ordered, NULL);
     const bool runs = !engine->stopping;
     if (runs) {
         /* cppcheck-suppress autoVariables ; it is waited for */
         engine->order = &order;
         pthread_cond_broadcast(&engine->wake);
-        while (!order.done) pthread_cond_wait(&engine->ordered, &engine->lock);
+        while (!order.done) cdz_mutex_wait(&engine->lock, &engine->ordered, NULL);
     }
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
     return runs;
 }
 
 void cdz_engine_serve(cdz_engine *engine)
 {
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     cdz_engine_order *order = engine->order;
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
     if (!order) return;
     order->run(order->arg);
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     order->done = true;
     engine->order = NULL;
     pthread_cond_broadcast(&engine->ordered);
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
 }
 
 /* --- nodes of memory ----------------------------------------------------------------------------------------------- */
@@ -126,7 +128,7 @@ void cdz_engine_serve(cdz_engine *engine)
 cdz_status cdz_engine_wish_numa(cdz_engine *engine, bool spread, cdz_error *err)
 {
     cdz_status status = CDZ_OK;
-    pthread_mutex_lock(&engine->device_lock);
+    cdz_mutex_lock(&engine->device_lock);
     if (!engine->numa_fixed && engine->numa != spread) {
         if (engine->device)
             status = cdz_err(err, CDZ_E_STATE, "numa %s: models are open with %s already",
@@ -134,7 +136,7 @@ cdz_status cdz_engine_wish_numa(cdz_engine *engine, bool spread, cdz_error *err)
         else
             engine->numa = spread;
     }
-    pthread_mutex_unlock(&engine->device_lock);
+    cdz_mutex_unlock(&engine->device_lock);
     return status;
 }
 
@@ -344,19 +346,19 @@ static void measure(void *arg)
     engine->device->api->memory(engine->device, &free_bytes, &total);
     uint64_t kept = total / KEPT_BACK_SHARE;
     if (kept > kept_back_cap) kept = kept_back_cap;
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     engine->kv_room = bytes_of_pools(engine) + (free_bytes > kept ? free_bytes - kept : 0);
     if (!engine->kv_given) engine->budget.limit = engine->kv_room;
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
 }
 
 void cdz_engine_free_idle(cdz_engine *engine)
 {
     if (engine->device->api->host_memory) return;
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     for (cdz_run_model *m = engine->models; m; m = m->next)
         if (m->pool && cdz_kv_pool_idle(m->pool)) cdz_run_model_rest(m);
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
     measure(engine);
 }
 
@@ -365,9 +367,9 @@ cdz_status cdz_engine_fit_kv(cdz_engine *engine, cdz_error *err)
     if (engine->device->api->host_memory) return CDZ_OK;
     if (!cdz_engine_call(engine, measure, engine))
         return cdz_err(err, CDZ_E_STATE, "the engine is being stopped");
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     const uint64_t limit = engine->budget.limit, room = engine->kv_room;
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
     if (limit <= room) return CDZ_OK;
     cdz_size_text asked, there;
     cdz_size_write(&asked, limit);
@@ -383,11 +385,11 @@ uint64_t cdz_engine_pool_bytes(cdz_engine *engine, const cdz_run_model *model)
 {
     uint64_t per_block = 0;
     if (engine->device->api->host_memory) return engine->budget.limit;
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     const uint64_t taken = bytes_of_pools(engine);
     for (const cdz_run_model *m = engine->models; m; m = m->next)
         if (!m->pool && !m->condemned) per_block += m->block_bytes;
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
     const uint64_t left = engine->budget.limit > taken ? engine->budget.limit - taken : 0;
     return per_block ? left / per_block * model->block_bytes : left;
 }

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "base/mutex.h"
 #include "run/engine.h"
 #include "run/kept.h"
 #include "run/task.h"
@@ -21,7 +22,7 @@ typedef struct cdz_engine_order {
 struct cdz_engine {
     pthread_t thread;
     bool has_thread;
-    pthread_mutex_t lock;
+    cdz_mutex lock;
     pthread_cond_t wake;
     bool stopping; /* under the lock */
 
@@ -37,7 +38,7 @@ struct cdz_engine {
     cdz_engine_order *order; /* or NULL */
     pthread_cond_t ordered;  /* there is none any more */
 
-    pthread_mutex_t device_lock; /* for wish and opening; taken before the lock */
+    cdz_mutex device_lock; /* for wish and opening; taken before the lock */
     cdz_device_wish wish;
     char *wish_name, *wish_folder;
     bool wish_fixed;

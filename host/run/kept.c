@@ -46,10 +46,10 @@ void cdz_kept_release(cdz_kept *kept)
         free_orphans(kept);
         return;
     }
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     kept->condemned = true;
     pthread_cond_broadcast(&engine->wake);
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
 }
 
 const cdz_run_model *cdz_kept_model(const cdz_kept *kept)
@@ -59,13 +59,13 @@ const cdz_run_model *cdz_kept_model(const cdz_kept *kept)
 
 static void unlink_kept(cdz_engine *engine, const cdz_kept *kept)
 {
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     for (cdz_kept **at = &engine->kept; *at; at = &(*at)->next)
         if (*at == kept) {
             *at = kept->next;
             break;
         }
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
 }
 
 /* States continue states: a long conversation is a long chain of them. */
@@ -129,10 +129,10 @@ cdz_kept *cdz_kept_create(cdz_run_model *model, cdz_seq *const *rows, uint32_t n
     kept->account = *account;
     *account = (cdz_kv_account){0};
     cdz_kv_trim(&kept->account);
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     kept->next = engine->kept;
     engine->kept = kept;
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
     return kept;
 }
 

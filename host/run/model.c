@@ -16,7 +16,7 @@ static void free_texts(cdz_token_texts *texts)
 void cdz_run_model_destroy(cdz_run_model *model)
 {
     free_texts(model->texts);
-    pthread_mutex_destroy(&model->texts_lock);
+    cdz_mutex_destroy(&model->texts_lock);
     cdz_tokenizer_free(model->tokenizer);
     cdz_weights_close(model->weights);
     free(model);
@@ -51,10 +51,10 @@ static cdz_token_texts *make_texts(const cdz_tokenizer *tok)
 cdz_string cdz_run_model_token_text(cdz_run_model *model, int32_t id)
 {
     if (!model->tokenizer || id < 0) return (cdz_string){NULL, 0};
-    pthread_mutex_lock(&model->texts_lock);
+    cdz_mutex_lock(&model->texts_lock);
     if (!model->texts) model->texts = make_texts(model->tokenizer);
     const cdz_token_texts *texts = model->texts; /* never changed once made */
-    pthread_mutex_unlock(&model->texts_lock);
+    cdz_mutex_unlock(&model->texts_lock);
     return texts && (uint32_t)id < texts->n ? texts->at[id] : (cdz_string){NULL, 0};
 }
 

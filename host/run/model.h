@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/mutex.h"
 #include "load/model_files.h"
 #include "run/crew.h"
 #include "run/forward.h"
@@ -41,7 +42,7 @@ struct cdz_run_model {
     cdz_run_model *next; /* in the engine's list; under its lock */
     bool condemned;      /* nobody holds it: the engine thread takes it apart; under the lock */
 
-    pthread_mutex_t texts_lock;
+    cdz_mutex texts_lock;
     cdz_token_texts *texts; /* NULL until wanted; under texts_lock */
 };
 

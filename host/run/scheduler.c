@@ -11,7 +11,7 @@
 static void publish(cdz_engine *engine)
 {
     cdz_profile_settle(engine->profile);
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     engine->now.kv_blocks_used = 0;
     engine->now.kv_blocks_peak = 0;
     for (const cdz_run_model *model = engine->models; model; model = model->next) {
@@ -22,7 +22,7 @@ static void publish(cdz_engine *engine)
     }
     engine->stats = engine->now;
     if (engine->profile) engine->times = engine->profile->times;
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
 }
 
 /* --- admission ------------------------------------------------------------------------------------------------------ */
@@ -51,7 +51,7 @@ static void end_task(cdz_engine *engine, cdz_task *task)
 static void sweep_queue(cdz_engine *engine)
 {
     cdz_task *gone = NULL;
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     for (cdz_task **at = &engine->queue; *at;) {
         cdz_task *task = *at;
         task->error.code = hopeless(task);
@@ -65,7 +65,7 @@ static void sweep_queue(cdz_engine *engine)
         task->next = gone;
         gone = task;
     }
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
     while (gone) {
         cdz_task *next = gone->next;
         end_task(engine, gone);
@@ -76,7 +76,7 @@ static void sweep_queue(cdz_engine *engine)
 /* Moves the oldest waiting task to the end of those that run. */
 static void promote(cdz_engine *engine)
 {
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     cdz_task *task = engine->queue;
     engine->queue = task->next;
     if (!engine->queue) engine->queue_end = &engine->queue;
@@ -88,14 +88,14 @@ static void promote(cdz_engine *engine)
     while (*end) end = &(*end)->next;
     *end = task;
     engine->n_running++;
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
 }
 
 static cdz_task *oldest(cdz_engine *engine)
 {
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     cdz_task *task = engine->queue;
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
     return task;
 }
 
@@ -162,10 +162,10 @@ static void run_fibres(cdz_engine *engine)
             at = &task->next;
             continue;
         }
-        pthread_mutex_lock(&engine->lock);
+        cdz_mutex_lock(&engine->lock);
         *at = task->next;
         engine->n_running--;
-        pthread_mutex_unlock(&engine->lock);
+        cdz_mutex_unlock(&engine->lock);
         /* What a strategy computed since the last pass, it may have computed from a file that is gone. */
         if (task->error.code == CDZ_OK)
             task->failed |= cdz_weights_check(task->job->model->weights, &task->error) != CDZ_OK;
@@ -282,9 +282,9 @@ static void bring_panels(cdz_engine *engine, cdz_run_model *model)
 
 static void run_passes(cdz_engine *engine)
 {
-    pthread_mutex_lock(&engine->lock);
+    cdz_mutex_lock(&engine->lock);
     cdz_run_model *model = engine->models;
-    pthread_mutex_unlock(&engine->lock);
+    cdz_mutex_unlock(&engine->lock);
     /* Models with a forward are in the list until this thread takes them out; new ones come at its front. */
     for (; model; model = model->next) {
         const uint32_t n = model->layers ? gather(engine, model) : 0;

@@ -1,6 +1,6 @@
-/* lock.h - a mutex that knows in checked builds who holds it, so that "the lock is held" is a check and not a comment. */
-#ifndef CDZ_HOST_BASE_LOCK_H
-#define CDZ_HOST_BASE_LOCK_H
+/* mutex.h - a mutex that knows in checked builds who holds it, so that "the lock is held" is a check and not a comment. */
+#ifndef CDZ_HOST_BASE_MUTEX_H
+#define CDZ_HOST_BASE_MUTEX_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,6 +14,18 @@ typedef struct cdz_mutex {
     _Atomic(const void *) owner; /* an address that only one thread has; NULL: nobody */
 #endif
 } cdz_mutex;
+
+#ifdef CDZ_CHECKED
+#define CDZ_MUTEX_INITIALIZER                                                                      \
+    {                                                                                              \
+        PTHREAD_MUTEX_INITIALIZER, NULL                                                            \
+    }
+#else
+#define CDZ_MUTEX_INITIALIZER                                                                      \
+    {                                                                                              \
+        PTHREAD_MUTEX_INITIALIZER                                                                  \
+    }
+#endif
 
 #ifdef CDZ_CHECKED
 const void *cdz_thread_address(void);
