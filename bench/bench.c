@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/params.h"
 #include "lua/lua_loader.h"
+#include "params/params.h"
 #include "plug/loaded.h"
 #include "vec/vec.h"
 

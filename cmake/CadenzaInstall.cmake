@@ -41,20 +41,14 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/cmake/cadenzaConfigVersion.
 install(FILES ${CMAKE_BINARY_DIR}/cmake/cadenzaConfig.cmake ${CMAKE_BINARY_DIR}/cmake/cadenzaConfigVersion.cmake
     DESTINATION ${cadenza_cmake})
 
-# share/cadenza: models/, template/, lua/, examples/; those that exist.
+# share/cadenza: models/, template/, lua/, examples/.
 foreach(pair "models|models" "sdk/template|template" "sdk/lua|lua" "examples|examples")
     string(REPLACE "|" ";" pair ${pair})
     list(GET pair 0 from)
     list(GET pair 1 to)
-    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${from})
-        install(DIRECTORY ${from}/ DESTINATION ${cadenza_share}/${to} PATTERN ".clang-format" EXCLUDE)
-    endif()
+    install(DIRECTORY ${from}/ DESTINATION ${cadenza_share}/${to} PATTERN ".clang-format" EXCLUDE)
 endforeach()
-if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/docs)
-    install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
-endif()
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
 foreach(file README.md CHANGELOG.md LICENSE NOTICE)
-    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${file})
-        install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DOCDIR})
-    endif()
+    install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DOCDIR})
 endforeach()

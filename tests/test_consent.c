@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
-#include "plug/check.h"
+#include "describe/descriptor.h"
 #include "plug/consent.h"
 #include "plug/registry.h"
 

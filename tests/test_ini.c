@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "config/ini.h"
+#include "base/ini.h"
 
 #define S48 "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeee"
 

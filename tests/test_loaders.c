@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "cadenza/processor.h"
-#include "plug/check.h"
+#include "describe/descriptor.h"
 
 #define LOADERS CADENZA_BUILD_DIR "/tests/loaders/"
 

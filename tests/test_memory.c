@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "config/ini.h"
+#include "base/ini.h"
 #include "load/gguf.h"
 #include "load/model_files.h"
 #include "load/npy.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "config/params.h"
+#include "params/params.h"
 
 typedef struct all {
     bool flag;

@@ -21,7 +21,7 @@
 #include "base/sha256.h"
 #include "cadenza/loader.h"
 #include "cadenza/processor.h"
-#include "config/params.h"
+#include "params/params.h"
 
 #define ZOO CADENZA_BUILD_DIR "/tests/zoo/"
 

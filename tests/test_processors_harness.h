@@ -21,7 +21,7 @@
 #include "cadenza/ext/tokenizer.h"
 #include "cadenza/ext/vec.h"
 #include "cadenza/processor.h"
-#include "config/params.h"
+#include "params/params.h"
 #include "vec/vec.h"
 
 enum { MAX_ROWS = 16, MAX_PROMPTS = 8 };

@@ -12,8 +12,8 @@
 #include "api/plugins.h"
 #include "base/buf.h"
 #include "cadenza/cadenza.h"
-#include "config/params.h"
-#include "plug/check.h"
+#include "describe/descriptor.h"
+#include "params/params.h"
 
 #define MODEL  CADENZA_SOURCE_DIR "/models/pocket-dictionary"
 #define PROMPT "river (noun): a"

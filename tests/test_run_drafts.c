@@ -1,6 +1,6 @@
 /* test_run_drafts.c - drafters of every kind of honesty, and the verbs that strategies judge them with. */
 #include "cadenza/drafter.h"
-#include "config/params.h"
+#include "params/params.h"
 #include "run/run_strategies.h"
 
 static const int32_t prompt[] = {5, 80, 201, 44, 17, 300, 9, 120};

@@ -10,7 +10,7 @@
 
 #include "config/file_keys.h"
 #include "config/generation.h"
-#include "config/schema.h"
+#include "params/schema.h"
 #include "prepare/prepare.h"
 
 /* --- a validator ------------------------------------------------------------------------------------------------ */

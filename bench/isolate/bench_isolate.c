@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "config/params.h"
+#include "params/params.h"
 #include "plug/registry.h"
 
 enum { V = 151936, HISTORY = 512, REPEATS = 301 };

@@ -11,9 +11,9 @@
 
 #include "base/json.h"
 #include "bench.h"
-#include "config/params.h"
 #include "lua/lua_loader.h"
 #include "lua/twins.h"
+#include "params/params.h"
 #include "plug/loaded.h"
 #include "vec/vec.h"
 

@@ -1,7 +1,7 @@
 /* plugins.c - which loaders are linked in, and what is loaded at once. */
 #include "api/plugins.h"
 
-#include "config/environment.h"
+#include "base/environment.h"
 #include "lua/lua_loader.h"
 #include "plug/places.h"
 

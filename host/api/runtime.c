@@ -4,8 +4,8 @@
 
 #include "api/api.h"
 #include "api/plugins.h"
+#include "base/environment.h"
 #include "base/guard.h"
-#include "config/environment.h"
 #include "load/model_files.h"
 #include "load/quant_types.h"
 #include "run/engine_parts.h"

@@ -7,6 +7,7 @@
 #define CDZ_HOST_BASE_ASSERT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #ifdef CDZ_CHECKED
 #define cdz_assert(condition)                                                                      \

@@ -6,7 +6,7 @@
 #define CDZ_HOST_CHECK_CHECK_H
 
 #include "base/buf.h"
-#include "plug/check.h"
+#include "describe/descriptor.h"
 #include "plug/registry.h"
 
 enum { CDZ_CHECK_DETAIL = 1200, CDZ_CHECK_MAX_PLUGINS = 32 };

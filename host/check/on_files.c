@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "check/checks.h"
 #include "config/create_host.h"
-#include "config/params.h"
+#include "params/params.h"
 
 enum { MOST_EXAMPLES = 16, MOST_BYTES = 1 << 16, HUGE_BYTES = 16 << 20, WHAT = 240 };
 

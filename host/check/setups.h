@@ -3,7 +3,7 @@
 #define CDZ_HOST_CHECK_SETUPS_H
 
 #include "check/probe.h"
-#include "config/params.h"
+#include "params/params.h"
 
 /* Writes a value that the declaration allows; ids in lists lie below n_vocab. */
 void cdz_value_random(const cdz_param *param, uint32_t n_vocab, cdz_wildness wild, uint64_t *random,

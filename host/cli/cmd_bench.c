@@ -6,12 +6,12 @@
 
 #include "api/api.h"
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/machine_memory.h"
 #include "base/write.h"
 #include "cli/bench_report.h"
 #include "cli/cli.h"
 #include "cli/places.h"
-#include "config/environment.h"
 #include "run/limits.h"
 
 enum {

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/environment.h"
 #include "cli/cli.h"
-#include "config/environment.h"
 #include "config/pipeline.h"
 #include "run/plan_report.h"
 

@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "base/environment.h"
 #include "base/json.h"
 #include "base/machine_memory.h"
 #include "base/size_text.h"
 #include "cli/cli.h"
 #include "cli/convert.h"
-#include "config/environment.h"
 #include "config/pipeline.h"
 #include "load/model_files.h"
 #include "token/tokenizer.h"

@@ -2,9 +2,9 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "base/environment.h"
 #include "cadenza/plugin.h"
 #include "cli/cli.h"
-#include "config/environment.h"
 #include "device/device.h"
 #include "isolate/isolate.h"
 #include "kernels.h"

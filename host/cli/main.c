@@ -3,11 +3,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/crash.h"
 #include "cli/streams.h"
-#include "config/environment.h"
 
 static const struct {
     const cdz_page *page;

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/write.h"
 #include "cli/cli.h"
 #include "cli/flags.h"
-#include "config/environment.h"
 
 static const cdz_flag flags[] = {
     {"folder", 0, CDZ_OPT_OWN, CDZ_FLAG_ONCE, "FOLDER",

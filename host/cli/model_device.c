@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/environment.h"
 #include "base/json.h"
 #include "base/machine_memory.h"
 #include "base/size_text.h"
 #include "cli/cli.h"
-#include "config/environment.h"
 #include "device/device.h"
 #include "load/model_files.h"
 

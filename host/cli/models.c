@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/cli.h"
-#include "config/environment.h"
 #include "config/generation.h"
 
 /* --- what a path is ------------------------------------------------------------------------------------------------------ */

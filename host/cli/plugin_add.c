@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "api/plugins.h"
+#include "base/environment.h"
 #include "cli/cli.h"
-#include "config/environment.h"
-#include "plug/check.h"
+#include "describe/descriptor.h"
 #include "plug/lock_write.h"
 #include "plug/package.h"
 #include "plug/places.h"

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/write.h"
 #include "cli/cli.h"
-#include "plug/check.h"
+#include "describe/descriptor.h"
 
 enum { MAX_FILE_BYTES = 1 << 20, MAX_NAME = 48 };
 

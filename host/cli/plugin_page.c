@@ -5,8 +5,8 @@
 #include "cadenza/loader.h"
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
-#include "config/params.h"
-#include "plug/check.h"
+#include "describe/descriptor.h"
+#include "params/params.h"
 
 typedef struct cap_name {
     uint32_t bit;

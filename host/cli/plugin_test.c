@@ -6,12 +6,12 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/environment.h"
 #include "base/write.h"
 #include "check/check.h"
 #include "cli/cli.h"
 #include "cli/places.h"
 #include "cli/plugin_path.h"
-#include "config/environment.h"
 #include "plug/places.h"
 
 enum {

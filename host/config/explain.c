@@ -7,7 +7,6 @@
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
 #include "config/pipeline_state.h"
-#include "isolate/isolate.h"
 #include "plug/module.h"
 
 enum { COLUMNS = 4, MAX_CELL = 48 };
@@ -118,24 +117,13 @@ static const char *settings_text(cdz_arena *arena, const cdz_instance *instance)
     return all;
 }
 
-/* "in a process of its own (system calls filtered)", or "". */
-static const char *isolation_text(cdz_arena *arena, const cdz_instance *instance)
-{
-    const cdz_isolate *isolate =
-        instance->plugin.module ? cdz_module_isolate(instance->plugin.module) : NULL;
-    char guards[CDZ_GUARDS_TEXT];
-    if (!isolate) return "";
-    cdz_isolate_guards(isolate, guards, sizeof guards);
-    return cdz_arena_printf(arena, "in a process of its own (%s)", guards);
-}
-
 /* Said only where it is not plain from the name: another id, or a file that is not built in. */
 static const char *plugin_text(cdz_arena *arena, const cdz_instance *instance)
 {
     const char *id = instance->plugin.base->id;
     const char *origin = instance->plugin.module ? cdz_module_origin(instance->plugin.module) : "";
     bool other_name = strcmp(id, instance->name) != 0;
-    const char *apart = isolation_text(arena, instance);
+    const char *apart = cdz_module_apart(instance->plugin.module, arena);
     if (strcmp(origin, "built-in") == 0)
         return cdz_arena_printf(arena, "%s%s%s%s", other_name ? "is " : "", other_name ? id : "",
                                 other_name && *apart ? ", " : "", apart);

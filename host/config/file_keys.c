@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "config/generation.h"
-#include "config/schema.h"
+#include "params/schema.h"
 
 const cdz_file_key cdz_pipeline_keys[CDZ_N_PIPELINE_KEYS] = {
     {"use", "a profile or a file that this one adds to", NULL, NULL},

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config/param_types.h"
+#include "params/param_types.h"
 
 cdz_status cdz_generation_value(const cdz_generation *generation, const char *name,
                                 cdz_param_type type, void *out)

@@ -3,7 +3,7 @@
 #ifndef CDZ_HOST_GENERATION_H
 #define CDZ_HOST_GENERATION_H
 
-#include "config/params.h"
+#include "params/params.h"
 
 /* The resolved configuration of one request; what generate() fills in is filled in. Fields are spelled as there.
  * Parameters whose feature is not built yet are known by name and refused with a sentence when set to something

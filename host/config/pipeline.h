@@ -107,6 +107,8 @@ void cdz_pipeline_release(cdz_pipeline *pipeline);
 cdz_status cdz_pipeline_plan(cdz_pipeline *pipeline, const cdz_json *model_generation,
                              const cdz_json *kwargs, const cdz_plan_assistant *assistant,
                              cdz_plan **out, cdz_error *err);
+/* The settings that a plan's requests are marked with; NULL: none. As long as the plan. */
+const struct cdz_watermark *cdz_plan_watermark(const cdz_plan *plan);
 void cdz_plan_free(cdz_plan *plan);
 
 /* --- reloading: reload.c ---

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "config/ini.h"
+#include "base/ini.h"
 
 enum { MAX_DEPTH = 8, MAX_PROFILES = 64 };
 

@@ -40,18 +40,6 @@ void cdz_watermark_write(const cdz_watermark *watermark, cdz_buf *out)
     cdz_buf_putc(out, '}');
 }
 
-/* Whoever else takes the id has other parameters. */
-const cdz_watermark *cdz_plan_watermark(const cdz_plan *plan)
-{
-    for (uint32_t i = 0; i < plan->n_processors; i++) {
-        const cdz_plugin_base *plugin = plan->processors[i].plugin.base;
-        if (strcmp(plugin->id, "watermarking_config") == 0 &&
-            plugin->params_size == sizeof(cdz_watermark))
-            return plan->processors[i].params;
-    }
-    return NULL;
-}
-
 /* --- orders ------------------------------------------------------------------------------------------------- */
 
 static bool is_id(const cdz_json *value)

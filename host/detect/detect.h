@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "cadenza/watermark.h"
-#include "config/pipeline.h"
+#include "params/params.h"
 
 typedef struct cdz_detect_input {
     cdz_watermark watermark;
@@ -28,8 +28,6 @@ cdz_status cdz_watermark_read(const cdz_json *config, cdz_arena *arena, cdz_wate
                               cdz_error *err);
 
 void cdz_watermark_write(const cdz_watermark *watermark, cdz_buf *out); /* the reverse */
-/* The settings that a plan's requests are marked with; NULL: none. As long as the plan. */
-const cdz_watermark *cdz_plan_watermark(const cdz_plan *plan);
 
 /* An order to detect, as JSON: {"watermarking_config": {...}, "z_threshold": 3.0, "model": FOLDER or null, "bos": id or
  * null, "eos": [ids]}. Fills what of `in` it speaks of; what it points to lives in the arena. */

@@ -6,8 +6,8 @@
 #include "cadenza/criterion.h"
 #include "cadenza/drafter.h"
 #include "cadenza/processor.h"
-#include "config/param_types.h"
 #include "isolate/isolate_state.h"
+#include "params/param_types.h"
 
 enum { MAX_PARAMS = 1024, DEFAULT_DEADLINE_MS = 1000, MOST_MS = 3600 * 1000 };
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "isolate/isolate_state.h"
+#include "native/native.h"
 
 /* Seconds for opening the file: the dynamic loader, and what the file does when it is opened. */
 enum { OPEN_SECONDS = 10 };

@@ -7,11 +7,11 @@
 #include <pthread.h>
 
 #include "base/arena.h"
-#include "config/params.h"
+#include "describe/descriptor.h"
 #include "isolate/isolate.h"
 #include "isolate/peer.h"
 #include "isolate/wire.h"
-#include "plug/check.h"
+#include "params/params.h"
 
 /* One plugin of the file. */
 typedef struct cdz_proxy {

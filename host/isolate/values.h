@@ -2,8 +2,8 @@
 #ifndef CDZ_HOST_VALUES_H
 #define CDZ_HOST_VALUES_H
 
-#include "config/params.h"
 #include "isolate/wire.h"
+#include "params/params.h"
 
 /* One value of the C type behind `type`. Taking: lists and texts are copied into the arena; an unknown type is bad. */
 void cdz_put_value(cdz_out *out, cdz_param_type type, const void *field);

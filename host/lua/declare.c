@@ -4,8 +4,8 @@
  * the descriptor exists and the call only wraps the table. */
 #include <string.h>
 
+#include "describe/descriptor.h"
 #include "lua/script.h"
-#include "plug/check.h"
 
 #define PLUGIN   "cadenza.plugin"
 #define MAX_ID   64

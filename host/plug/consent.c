@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/arena.h"
-#include "config/environment.h"
+#include "base/environment.h"
 #include "plug/manifest.h"
 
 /* By namer, place, then native, isolated, script. */

@@ -6,7 +6,7 @@
 #define CDZ_HOST_LOADED_H
 
 #include "base/arena.h"
-#include "plug/check.h"
+#include "describe/descriptor.h"
 #include "plug/manifest.h"
 
 typedef struct cdz_loaded cdz_loaded;

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
-#include "plug/check.h"
+#include "describe/descriptor.h"
 
 enum { MAX_NAME = 255, MAX_LINE = 1024 };
 

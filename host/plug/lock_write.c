@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 #include "base/write.h"
-#include "plug/check.h"
+#include "describe/descriptor.h"
 
 /* "dir" of "dir/file", "." without one; the arena's. */
 static char *folder_of(cdz_arena *arena, const char *path)

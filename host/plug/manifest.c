@@ -1,5 +1,5 @@
 /* manifest.c - plugin.ini: its closed list of keys, what their values must be, and where its entry leads. The text is
- * config/ini.h's business. */
+ * base/ini.h's business. */
 #include "plug/manifest.h"
 
 #include <errno.h>
@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/ini.h"
 #include "base/sha256.h"
-#include "config/ini.h"
-#include "plug/abi.h"
-#include "plug/check.h"
+#include "describe/abi.h"
+#include "describe/descriptor.h"
 
 typedef enum key {
     KEY_ID,

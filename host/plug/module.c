@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "isolate/isolate.h"
+#include "plug/entry.h"
 #include "plug/loaded.h"
 
 #define MAX_FILE_BYTES (256u << 20)
@@ -66,6 +67,15 @@ const char *cdz_module_origin(const cdz_module *module)
 const cdz_isolate *cdz_module_isolate(const cdz_module *module)
 {
     return module->isolate;
+}
+
+const char *cdz_module_apart(const cdz_module *module, cdz_arena *arena)
+{
+    const cdz_isolate *isolate = module ? cdz_module_isolate(module) : NULL;
+    char guards[CDZ_GUARDS_TEXT];
+    if (!isolate) return "";
+    cdz_isolate_guards(isolate, guards, sizeof guards);
+    return cdz_arena_printf(arena, "in a process of its own (%s)", guards);
 }
 
 uint32_t cdz_module_count(const cdz_module *module)
@@ -149,13 +159,13 @@ static cdz_status note_files(cdz_module *module, cdz_error *err)
 
 /* Adopts n descriptors; two plugins of one file may not share kind and id. */
 static cdz_status adopt(cdz_module *module, const cdz_plugin_base *const *plugins, uint32_t n,
-                        const cdz_native *native, cdz_error *err)
+                        const cdz_bounds *bounds, cdz_error *err)
 {
     module->plugins = calloc(n, sizeof module->plugins[0]);
     if (!module->plugins) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", module->path);
     for (uint32_t i = 0; i < n; i++) {
         cdz_descriptor *d = &module->plugins[i];
-        CDZ_TRY(cdz_descriptor_adopt(module->path, plugins[i], native, d, err));
+        CDZ_TRY(cdz_descriptor_adopt(module->path, plugins[i], bounds, d, err));
         for (uint32_t k = 0; k < i; k++)
             if (module->plugins[k].base.kind == d->base.kind &&
                 strcmp(module->plugins[k].base.id, d->base.id) == 0)
@@ -210,7 +220,8 @@ static cdz_status open_native(cdz_module *module, const cdz_module_source *sourc
     if (st != CDZ_OK) return st;
     CDZ_TRY(cdz_entry_check(source->path, &module->native, &entry, err));
     module->resident = (entry.flags & CDZ_RESIDENT) != 0;
-    return adopt(module, entry.plugins, entry.n_plugins, &module->native, err);
+    const cdz_bounds within = cdz_native_bounds(&module->native);
+    return adopt(module, entry.plugins, entry.n_plugins, &within, err);
 }
 
 static cdz_status open_isolated(cdz_module *module, const cdz_module_source *source, cdz_error *err)

@@ -4,7 +4,8 @@
 
 #include <sys/stat.h>
 
-#include "plug/check.h"
+#include "base/arena.h"
+#include "describe/descriptor.h"
 #include "plug/registry.h"
 #include "plug/trust.h"
 
@@ -47,6 +48,8 @@ cdz_status cdz_module_check_hash(const cdz_module_source *source, cdz_error *err
 
 /* A module whose code runs in a process of its own; NULL for others. */
 const struct cdz_isolate *cdz_module_isolate(const cdz_module *module);
+/* "in a process of its own (system calls filtered)", or "" for others and for NULL. NULL: out of memory. */
+const char *cdz_module_apart(const cdz_module *module, cdz_arena *arena);
 
 /* Whether path is still the file this module was made from, and loader who would open it. */
 bool cdz_module_is_current(const cdz_module *module, const char *path, const cdz_loader *loader);

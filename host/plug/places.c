@@ -1,7 +1,7 @@
 /* places.c - the user's folders, as the XDG base directory specification names them. */
 #include "plug/places.h"
 
-#include "config/environment.h"
+#include "base/environment.h"
 #include "plug/lock.h"
 
 /* "BASE/rest", or "~/fallback/rest" where BASE is unset or relative. NULL also when there is no home. */

@@ -1,5 +1,5 @@
 /* request_schema.c - JSON Schema of a request document: its fields, and the generation parameters as kwargs. */
-#include "config/schema.h"
+#include "params/schema.h"
 #include "prepare/prepare.h"
 
 /* What has no row in the table: objects and callables by name, each read by whoever it concerns. */

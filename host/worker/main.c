@@ -11,8 +11,9 @@
 #include "cadenza/ext/companion.h"
 #include "cadenza/ext/phase.h"
 #include "cadenza/ext/state.h"
-#include "config/params.h"
 #include "isolate/futex.h"
+#include "params/params.h"
+#include "plug/entry.h"
 #include "worker/worker.h"
 
 enum { MAX_FILE_BYTES = 256 << 20, LOOK_EVERY_MS = 1000 };
@@ -63,10 +64,11 @@ static bool map_shared(cdz_worker *w)
 
 static cdz_status adopt(cdz_worker *w, const cdz_entry *entry, cdz_error *err)
 {
+    const cdz_bounds within = cdz_native_bounds(&w->native);
     w->plugins = calloc(entry->n_plugins, sizeof *w->plugins);
     if (!w->plugins) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     for (; w->n_plugins < entry->n_plugins; w->n_plugins++)
-        CDZ_TRY(cdz_descriptor_adopt("the plugin", entry->plugins[w->n_plugins], &w->native,
+        CDZ_TRY(cdz_descriptor_adopt("the plugin", entry->plugins[w->n_plugins], &within,
                                      &w->plugins[w->n_plugins], err));
     return CDZ_OK;
 }

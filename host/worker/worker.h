@@ -11,9 +11,10 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "cadenza/strategy.h"
+#include "describe/descriptor.h"
 #include "isolate/protocol.h"
 #include "isolate/wire.h"
-#include "plug/check.h"
+#include "native/native.h"
 #include "run/scratch.h"
 
 /* Tokens of a history, kept between calls. */

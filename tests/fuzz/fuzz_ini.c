@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "config/ini.h"
+#include "base/ini.h"
 #include "config/sources.h"
 #include "fuzz.h"
 #include "memory_meter.h"

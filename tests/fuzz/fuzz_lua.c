@@ -9,9 +9,9 @@
 
 #include "cadenza/ext/state.h"
 #include "cadenza/processor.h"
-#include "config/params.h"
 #include "fuzz.h"
 #include "lua/lua_loader.h"
+#include "params/params.h"
 #include "plug/loaded.h"
 #include "random/torch_rng.h"
 #include "vec/vec.h"

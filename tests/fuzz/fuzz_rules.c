@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "config/create_host.h"
+#include "describe/descriptor.h"
 #include "fuzz.h"
 #include "memory_meter.h"
-#include "plug/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

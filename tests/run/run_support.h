@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/json.h"
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
-#include "config/environment.h"
 #include "load/safetensors.h"
 #include "run/engine.h"
 

@@ -1,5 +1,5 @@
 /* ini.c - the strict scan, then inih; the two must agree. */
-#include "config/ini.h"
+#include "base/ini.h"
 
 #include <ini.h>
 #include <string.h>

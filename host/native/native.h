@@ -6,10 +6,10 @@
  *
  * Opening runs the object's constructors: that cannot be prevented, so a native plugin has the rights of the host
  * from that moment. What is prevented: a changed floating-point mode (objects linked with -ffast-math set flush-to-zero). */
-#ifndef CDZ_HOST_NATIVE_H
-#define CDZ_HOST_NATIVE_H
+#ifndef CDZ_HOST_NATIVE_NATIVE_H
+#define CDZ_HOST_NATIVE_NATIVE_H
 
-#include "plug/elf.h"
+#include "native/elf.h"
 
 /* Zeroed: nothing open. */
 typedef struct cdz_native {

@@ -1,5 +1,5 @@
 /* abi.c - the refusals of files that were made for another host. Each names what the file has and what this host has. */
-#include "plug/abi.h"
+#include "describe/abi.h"
 
 #include <stdio.h>
 #include <string.h>

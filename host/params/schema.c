@@ -1,5 +1,5 @@
 /* schema.c - a parameter's row said in JSON Schema. */
-#include "config/schema.h"
+#include "params/schema.h"
 
 #include <string.h>
 

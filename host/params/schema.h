@@ -1,8 +1,8 @@
 /* schema.h - JSON Schema (draft 2020-12) of parameters, from the table that everything else about them comes from. */
-#ifndef CDZ_HOST_SCHEMA_H
-#define CDZ_HOST_SCHEMA_H
+#ifndef CDZ_HOST_PARAMS_SCHEMA_H
+#define CDZ_HOST_PARAMS_SCHEMA_H
 
-#include "config/params.h"
+#include "params/params.h"
 
 #define CDZ_SCHEMA_DRAFT "https://json-schema.org/draft/2020-12/schema"
 

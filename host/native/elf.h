@@ -2,8 +2,8 @@
  *
  * The dynamic loader trusts its input: a file cut short is mapped all the same and the process dies of SIGBUS at the
  * first missing page. So the headers are read here first, from bytes in memory. */
-#ifndef CDZ_HOST_ELF_H
-#define CDZ_HOST_ELF_H
+#ifndef CDZ_HOST_NATIVE_ELF_H
+#define CDZ_HOST_NATIVE_ELF_H
 
 #include <stdint.h>
 

@@ -8,8 +8,8 @@
  * - "[section]", "name = value" or blank, each beginning at the margin. Section and name: at most 48 bytes.
  * - ';' or '#' begins a comment at the start of a line; ';' also after a blank. A value is trimmed and not empty.
  * - A section is begun once, a name is set once per section. */
-#ifndef CDZ_HOST_INI_H
-#define CDZ_HOST_INI_H
+#ifndef CDZ_HOST_BASE_INI_H
+#define CDZ_HOST_BASE_INI_H
 
 #include "base/arena.h"
 #include "base/error.h"

@@ -1,14 +1,12 @@
-/* check.c - the refusals. Each says which file, what it has and what this host expects. */
-#include "plug/check.h"
+/* descriptor.c - the refusals. Each says which file, what it has and what this host expects. */
+#include "describe/descriptor.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "config/params.h"
-#include "plug/abi.h"
+#include "params/params.h"
 
 #define MAX_PARAMS 256u
-#define MAX_TEXT   4096u /* bytes of a name, help or summary */
 #define MAX_ENDING 48
 
 #define ENDING_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789_"
@@ -64,56 +62,12 @@ bool cdz_plugin_version_ok(const char *version)
 }
 
 /* What a later minor gives a meaning may not already be set by accident. */
-static cdz_status check_flags(const char *path, const char *whose, const char *name, uint32_t flags,
-                              uint32_t known, cdz_error *err)
+cdz_status cdz_check_flags(const char *path, const char *whose, const char *name, uint32_t flags,
+                           uint32_t known, cdz_error *err)
 {
     if ((flags & ~known) == 0) return CDZ_OK;
     return cdz_err(err, CDZ_E_PLUGIN, "%s: %s sets 0x%x in %s, which ABI %u.%u does not have", path,
                    whose, flags & ~known, name, (unsigned)CDZ_ABI_MAJOR, (unsigned)CDZ_ABI_MINOR);
-}
-
-cdz_status cdz_entry_check(const char *path, const cdz_native *native, cdz_entry *out,
-                           cdz_error *err)
-{
-    /* The four fields that never move come first; the rest may be read once they agree. */
-    const size_t head = offsetof(cdz_entry, flags);
-    size_t bytes = 0;
-    const void *at = cdz_native_symbol(native, "cdz_plugin", &bytes);
-    if (!at)
-        return cdz_err(err, CDZ_E_PLUGIN,
-                       "%s: no symbol 'cdz_plugin': not a Cadenza plugin, or it lacks "
-                       "CDZ_EXPORT_PLUGINS",
-                       path);
-    if (bytes < head)
-        return cdz_err(err, CDZ_E_PLUGIN, "%s: 'cdz_plugin' is no Cadenza entry: it has %zu bytes",
-                       path, bytes);
-    *out = (cdz_entry){0};
-    memcpy(out, at, head);
-    if (out->magic != CDZ_ENTRY_MAGIC)
-        return cdz_err(err, CDZ_E_PLUGIN,
-                       "%s: 'cdz_plugin' is no Cadenza entry: magic 0x%08x, expected 0x%08x", path,
-                       out->magic, CDZ_ENTRY_MAGIC);
-    if (!cdz_abi_spoken(out->abi_major, out->abi_minor))
-        return cdz_abi_refusal(path, out->abi_major, out->abi_minor, err);
-    if (out->size != sizeof *out || bytes < sizeof *out || !cdz_native_holds(native, at, bytes))
-        return cdz_err(err, CDZ_E_PLUGIN,
-                       "%s: its entry has %u bytes, this host expects %zu; rebuild it with this SDK",
-                       path, out->size, sizeof *out);
-    memcpy(out, at, sizeof *out);
-    CDZ_TRY(cdz_fingerprint_check(path, out, err));
-    CDZ_TRY(check_flags(path, "its entry", "flags", out->flags, CDZ_RESIDENT, err));
-    if (out->n_plugins == 0 || out->n_plugins > CDZ_MAX_PLUGINS)
-        return cdz_err(err, CDZ_E_PLUGIN, "%s: exports %u plugins; expected 1 to %u", path,
-                       out->n_plugins, CDZ_MAX_PLUGINS);
-    if (out->reserved != 0)
-        return cdz_err(err, CDZ_E_PLUGIN, "%s: a reserved field of its entry is not 0", path);
-    if (out->needs && !cdz_native_holds_string(native, out->needs, MAX_TEXT))
-        return cdz_err(err, CDZ_E_PLUGIN, "%s: its list of extensions is unreadable", path);
-    CDZ_TRY(cdz_needs_check(path, out->needs, err));
-    if (!cdz_native_holds(native, out->plugins, out->n_plugins * sizeof out->plugins[0]))
-        return cdz_err(err, CDZ_E_PLUGIN, "%s: its list of %u plugins lies outside the file", path,
-                       out->n_plugins);
-    return CDZ_OK;
 }
 
 /* --- descriptors ------------------------------------------------------------------------------------------ */
@@ -150,18 +104,23 @@ static bool kind_sizes(uint32_t kind, size_t *least, size_t *ours)
     }
 }
 
-static bool text_ok(const cdz_native *native, const char *text)
+static bool holds(const cdz_bounds *bounds, const void *at, size_t bytes)
 {
-    if (native) return cdz_native_holds_string(native, text, MAX_TEXT);
-    return text && strnlen(text, MAX_TEXT + 1) <= MAX_TEXT;
+    return !bounds || bounds->holds(bounds->object, at, bytes);
+}
+
+static bool text_ok(const cdz_bounds *bounds, const char *text)
+{
+    if (bounds) return bounds->holds_string(bounds->object, text, CDZ_MAX_TEXT);
+    return text && strnlen(text, CDZ_MAX_TEXT + 1) <= CDZ_MAX_TEXT;
 }
 
 /* Size and kind, then the copy; nothing is read past the size the plugin states. */
 static cdz_status copy_descriptor(const char *path, const cdz_plugin_base *from,
-                                  const cdz_native *native, cdz_descriptor *out, cdz_error *err)
+                                  const cdz_bounds *bounds, cdz_descriptor *out, cdz_error *err)
 {
     const size_t head = offsetof(cdz_plugin_base, id);
-    if (!from || (native && !cdz_native_holds(native, from, head)))
+    if (!from || !holds(bounds, from, head))
         return cdz_err(err, CDZ_E_PLUGIN, "%s: lists a plugin that lies outside the file", path);
     memset(out, 0, sizeof *out);
     memcpy(&out->base, from, head);
@@ -175,7 +134,7 @@ static cdz_status copy_descriptor(const char *path, const cdz_plugin_base *from,
                        (unsigned)CDZ_KIND_CRITERION, (unsigned)CDZ_KIND_STRATEGY,
                        (unsigned)CDZ_KIND_DRAFTER, (unsigned)CDZ_KIND_OBSERVER,
                        (unsigned)CDZ_KIND_LOADER);
-    if (size < least || (native && !cdz_native_holds(native, from, size)))
+    if (size < least || !holds(bounds, from, size))
         return cdz_err(err, CDZ_E_PLUGIN,
                        "%s: a %s's descriptor has %zu bytes, expected at least %zu; rebuild it with "
                        "this SDK",
@@ -185,19 +144,19 @@ static cdz_status copy_descriptor(const char *path, const cdz_plugin_base *from,
     return CDZ_OK;
 }
 
-static cdz_status check_names(const char *path, const cdz_native *native, cdz_plugin_base *base,
+static cdz_status check_names(const char *path, const cdz_bounds *bounds, cdz_plugin_base *base,
                               cdz_error *err)
 {
-    if (!text_ok(native, base->id))
+    if (!text_ok(bounds, base->id))
         return cdz_err(err, CDZ_E_PLUGIN, "%s: a %s has no id", path, cdz_kind_name(base->kind));
     if (!cdz_plugin_id_ok(base->id))
         return cdz_err(err, CDZ_E_PLUGIN, "%s: '%.80s' is no plugin id; expected " CDZ_PLUGIN_ID_IS,
                        path, base->id);
-    if (!text_ok(native, base->version) || !cdz_plugin_version_ok(base->version))
+    if (!text_ok(bounds, base->version) || !cdz_plugin_version_ok(base->version))
         return cdz_err(err, CDZ_E_PLUGIN, "%s: '%s' has no version; expected one as \"1.0.0\"",
                        path, base->id);
     if (!base->summary) base->summary = "";
-    if (!text_ok(native, base->summary))
+    if (!text_ok(bounds, base->summary))
         return cdz_err(err, CDZ_E_PLUGIN, "%s: '%s' has an unreadable summary", path, base->id);
     return CDZ_OK;
 }
@@ -233,12 +192,12 @@ static cdz_status check_bits(const char *path, const cdz_descriptor *d, cdz_erro
     const uint32_t kind = d->base.kind;
     char whose[CDZ_MAX_ID + 16];
     (void)snprintf(whose, sizeof whose, "%s '%s'", cdz_kind_name(kind), d->base.id);
-    CDZ_TRY(check_flags(path, whose, "flags", d->base.flags, 0, err));
-    return check_flags(path, whose, "caps", caps_of(d), known_caps(kind), err);
+    CDZ_TRY(cdz_check_flags(path, whose, "flags", d->base.flags, 0, err));
+    return cdz_check_flags(path, whose, "caps", caps_of(d), known_caps(kind), err);
 }
 
 /* The part of the table that decides what may be read; its meaning is params.h's business. */
-static cdz_status check_table(const char *path, const cdz_native *native,
+static cdz_status check_table(const char *path, const cdz_bounds *bounds,
                               const cdz_plugin_base *base, cdz_error *err)
 {
     if (base->n_params == 0) return CDZ_OK;
@@ -246,16 +205,15 @@ static cdz_status check_table(const char *path, const cdz_native *native,
         return cdz_err(err, CDZ_E_PLUGIN, "%s: '%s' declares %u parameters, more than %u", path,
                        base->id, base->n_params, MAX_PARAMS);
     if (base->param_size < sizeof(cdz_param) || base->param_size > 4096 || !base->params ||
-        (native &&
-         !cdz_native_holds(native, base->params, (size_t)base->n_params * base->param_size)))
+        !holds(bounds, base->params, (size_t)base->n_params * base->param_size))
         return cdz_err(err, CDZ_E_PLUGIN,
                        "%s: '%s' has an unreadable parameter table (rows of %u bytes, expected %zu)",
                        path, base->id, base->param_size, sizeof(cdz_param));
     for (uint32_t i = 0; i < base->n_params; i++) {
         cdz_param row;
         memcpy(&row, (const char *)base->params + (size_t)i * base->param_size, sizeof row);
-        if (!text_ok(native, row.name) || (row.help && !text_ok(native, row.help)) ||
-            (row.text && !text_ok(native, row.text)))
+        if (!text_ok(bounds, row.name) || (row.help && !text_ok(bounds, row.help)) ||
+            (row.text && !text_ok(bounds, row.text)))
             return cdz_err(err, CDZ_E_PLUGIN,
                            "%s: '%s' has an unreadable name or help in parameter %u", path,
                            base->id, i + 1);
@@ -318,14 +276,14 @@ static bool ending_ok(const char *ending, size_t n)
     return true;
 }
 
-static cdz_status check_loader(const char *path, const cdz_native *native, const cdz_loader *loader,
+static cdz_status check_loader(const char *path, const cdz_bounds *bounds, const cdz_loader *loader,
                                cdz_error *err)
 {
     const char *id = loader->base.id;
     if (loader->base.n_params > 0)
         return cdz_err(err, CDZ_E_PLUGIN, "%s: loader '%s' declares parameters; a loader has none",
                        path, id);
-    if (!text_ok(native, loader->endings))
+    if (!text_ok(bounds, loader->endings))
         return cdz_err(err, CDZ_E_PLUGIN, "%s: loader '%s' names no endings of files", path, id);
     for (const char *p = loader->endings;; p++) {
         const size_t n = strcspn(p, "|");
@@ -340,14 +298,14 @@ static cdz_status check_loader(const char *path, const cdz_native *native, const
 }
 
 cdz_status cdz_descriptor_adopt(const char *path, const cdz_plugin_base *from,
-                                const cdz_native *native, cdz_descriptor *out, cdz_error *err)
+                                const cdz_bounds *bounds, cdz_descriptor *out, cdz_error *err)
 {
-    CDZ_TRY(copy_descriptor(path, from, native, out, err));
-    CDZ_TRY(check_names(path, native, &out->base, err));
+    CDZ_TRY(copy_descriptor(path, from, bounds, out, err));
+    CDZ_TRY(check_names(path, bounds, &out->base, err));
     CDZ_TRY(check_bits(path, out, err));
     CDZ_TRY(check_calls(path, out, err));
-    if (out->base.kind == CDZ_KIND_LOADER) CDZ_TRY(check_loader(path, native, &out->loader, err));
-    CDZ_TRY(check_table(path, native, &out->base, err));
+    if (out->base.kind == CDZ_KIND_LOADER) CDZ_TRY(check_loader(path, bounds, &out->loader, err));
+    CDZ_TRY(check_table(path, bounds, &out->base, err));
     const cdz_param_table table = {.at = out->base.params,
                                    .n = out->base.n_params,
                                    .param_size = out->base.param_size,

@@ -1,8 +1,8 @@
 /* param_types.h - what the sources of the parameter registry share: the C shape of each type. Private to config/. */
-#ifndef CDZ_HOST_PARAM_TYPES_H
-#define CDZ_HOST_PARAM_TYPES_H
+#ifndef CDZ_HOST_PARAMS_PARAM_TYPES_H
+#define CDZ_HOST_PARAMS_PARAM_TYPES_H
 
-#include "config/params.h"
+#include "params/params.h"
 
 typedef struct cdz_param_shape {
     size_t bytes, align;

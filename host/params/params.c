@@ -1,12 +1,12 @@
 /* params.c - parameter tables: finding rows, judging a plugin's table, defaults. Values are param_set.c's, text is
  * param_text.c's. */
-#include "config/params.h"
+#include "params/params.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "config/param_types.h"
+#include "params/param_types.h"
 
 /* Limits that no honest table meets; the name limit is that of a key in a pipeline file. */
 enum { MAX_ROWS = 1024, MAX_NAME = 48, MAX_STRUCT = 1 << 20 };

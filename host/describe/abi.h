@@ -1,6 +1,6 @@
 /* abi.h - which files were made for this host: version, sizes, extensions. */
-#ifndef CDZ_HOST_ABI_H
-#define CDZ_HOST_ABI_H
+#ifndef CDZ_HOST_DESCRIBE_ABI_H
+#define CDZ_HOST_DESCRIBE_ABI_H
 
 #include "base/error.h"
 #include "cadenza/plugin.h"

@@ -1,6 +1,6 @@
 /* environment.h - the environment variables Cadenza listens to; nothing else in the library reads any. */
-#ifndef CDZ_HOST_ENVIRONMENT_H
-#define CDZ_HOST_ENVIRONMENT_H
+#ifndef CDZ_HOST_BASE_ENVIRONMENT_H
+#define CDZ_HOST_BASE_ENVIRONMENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

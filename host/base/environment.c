@@ -1,5 +1,5 @@
 /* environment.c - the one place that calls getenv. */
-#include "config/environment.h"
+#include "base/environment.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "config/param_types.h"
+#include "params/param_types.h"
 
 /* --- reading --------------------------------------------------------------------------------------------- */
 

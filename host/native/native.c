@@ -1,5 +1,5 @@
 /* native.c - the private copy, dlopen, and which memory belongs to the object. */
-#include "plug/native.h"
+#include "native/native.h"
 
 #include <dlfcn.h>
 #include <errno.h>

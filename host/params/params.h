@@ -1,6 +1,6 @@
 /* params.h - the one registry of parameters: tables of cdz_param serve ini, command line, JSON and help. */
-#ifndef CDZ_HOST_PARAMS_H
-#define CDZ_HOST_PARAMS_H
+#ifndef CDZ_HOST_PARAMS_PARAMS_H
+#define CDZ_HOST_PARAMS_PARAMS_H
 
 #include "base/json.h"
 #include "cadenza/plugin.h"

@@ -1,5 +1,5 @@
 /* elf.c - reads the ELF, program and dynamic headers of a file in memory; nothing of it runs. */
-#include "plug/elf.h"
+#include "native/elf.h"
 
 #include <elf.h>
 #include <link.h>

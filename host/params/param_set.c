@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "config/param_types.h"
+#include "params/param_types.h"
 
 enum { SHOWN_VALUE = 80 }; /* bytes of a bad value that a sentence repeats */
 
