@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Prints facts about the structure of the code, each as one line or a short list: circles of rooms, floors, functions,
+structs, guarded calls, asserts, comments, names. Nothing is built. With names of facts, prints those alone:
+
+    tools/house.py            all of them
+    tools/house.py functions  one
+"""
+import collections
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def files(pattern, *suffixes):
+    out = subprocess.run(['git', 'ls-files', '--', pattern], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / f for f in out.stdout.split() if f.endswith(suffixes) and (ROOT / f).exists()]
+
+
+def text(path):
+    return path.read_text(errors='replace')
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def bare(source):
+    """Source without comments and string literals, line for line."""
+    def blank(match):
+        return re.sub(r'[^\n]', ' ', match.group(0))
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', blank, source, flags=re.S)
+
+
+def room_of(path):
+    return '/'.join(path.relative_to(ROOT / 'host').parts[:-1])
+
+
+def includes():
+    """{room: {room it includes: [files that do]}} of host/."""
+    edges = collections.defaultdict(lambda: collections.defaultdict(list))
+    for path in files('host', '.c', '.h'):
+        for to in re.findall(r'^#include "([a-z_/]+)/[^/"]+"', text(path), re.M):
+            if to != room_of(path) and (ROOT / 'host' / to).is_dir():
+                edges[room_of(path)][to].append(name(path))
+    return edges
+
+
+def circles():
+    edges, index, low, stack, found = includes(), {}, {}, [], []
+
+    def visit(v):
+        index[v] = low[v] = len(index)
+        stack.append(v)
+        for w in edges[v]:
+            if w not in index:
+                visit(w)
+            if w in stack:
+                low[v] = min(low[v], low[w])
+        if low[v] == index[v]:
+            at = stack.index(v)
+            if len(stack) - at > 1:
+                found.append(sorted(stack[at:]))
+            del stack[at:]
+    for room in list(edges):
+        if room not in index:
+            visit(room)
+    print(f'circles of rooms: {len(found)}', *(' '.join(c) for c in found), sep='\n  ' if found else '')
+
+
+def floors():
+    run = subprocess.run([ROOT / 'tools/lint/floors.sh'], capture_output=True, text=True)
+    up = [line for line in run.stdout.splitlines() if 'includes' in line]
+    listed = sum(line.startswith('visitor:') for line in text(ROOT / 'tools/lint/floors.txt').splitlines())
+    print(f'includes that go up a floor: {len(up)}; files of the program that look past cadenza.h: {listed}')
+    for line in up:
+        print('  ' + line)
+
+
+def functions():
+    lengths = []
+    for where in ('host', 'kernels', 'processors', 'strategies', 'drafters', 'plugins'):
+        for path in files(where, '.c'):
+            lines = bare(text(path)).split('\n')
+            start = None
+            for i, line in enumerate(lines):
+                if line.startswith('{') and i and lines[i - 1].rstrip().endswith(')'):
+                    start = i
+                elif line.startswith('}') and start is not None:
+                    lengths.append((i - start - 1, f'{name(path)}:{start + 1}'))
+                    start = None
+    n = sorted(length for length, _ in lengths)
+    print(f'functions: {len(n)}; lines: median {statistics.median(n):.0f}, nine in ten up to {n[len(n) * 9 // 10]}, '
+          f'longest {max(lengths)[0]} ({max(lengths)[1]})')
+
+
+def structs():
+    sizes = []
+    for path in files('host', '.c', '.h'):
+        source = bare(text(path))
+        for match in re.finditer(r'^(?:typedef )?struct (\w+) \{\n(.*?)^\}', source, re.M | re.S):
+            n = sum(line.count(',') + 1 for line in re.findall(r'^    ([^;{}]*);', match.group(2), re.M))
+            sizes.append((n, match.group(1), name(path)))
+    print('structs of most fields:')
+    for n, struct, path in sorted(sizes, reverse=True)[:5]:
+        print(f'  {n:3} {struct} ({path})')
+
+
+def guards():
+    begun = [(name(p), text(p).count('cdz_hygiene_note(') + text(p).count('cdz_calling_begin('))
+             for p in files('host', '.c')]
+    own = [(p, n) for p, n in begun if n and '/call/' not in p]
+    door = sum(text(p).count('cdz_call_enter(') for p in files('host', '.c', '.h'))
+    print(f'calls of plugins guarded by hand: {sum(n for _, n in own)} in {len(own)} files; through the door: {door}')
+
+
+def asserts():
+    n = sum(len(re.findall(r'\bcdz_assert\w*\(', bare(text(p)))) for p in files('host', '.c'))
+    fixed = sum(text(p).count('_Static_assert(') for w in ('host', 'kernels', 'sdk') for p in files(w, '.c', '.h'))
+    print(f'asserts: {n}, static ones: {fixed}')
+
+
+def comments():
+    print('comments, share of lines that have one:')
+    for where in ('sdk', 'host', 'kernels', 'processors', 'strategies', 'drafters', 'plugins', 'tests'):
+        for suffix in ('.h', '.c'):
+            lines = commented = 0
+            for path in files(where, suffix):
+                source = text(path).split('\n')
+                inside = False
+                for line in source:
+                    inside_before = inside
+                    inside = line.rfind('/*') > line.rfind('*/') or (inside and '*/' not in line)
+                    lines += bool(line.strip())
+                    commented += bool(line.strip()) and (inside_before or '/*' in line or '//' in line)
+            if lines:
+                print(f'  {where}/*{suffix}: {100 * commented / lines:.1f} % of {lines}')
+
+
+def names():
+    types = collections.defaultdict(set)
+    for where in ('host', 'kernels', 'sdk'):
+        for path in files(where, '.c', '.h'):
+            for match in re.findall(r'^(?:typedef )?(?:struct|union|enum) (cdz_\w+) \{', bare(text(path)), re.M):
+                types[match].add(name(path))
+    twice = {t: p for t, p in types.items() if len(p) > 1}
+    print(f'type names with two meanings: {len(twice)}', *(f'{t}: {", ".join(sorted(p))}' for t, p in twice.items()),
+          sep='\n  ' if twice else '')
+    wrong = []
+    for path in files('host', '.h'):
+        guard = re.search(r'^#ifndef (\w+)', text(path), re.M)
+        want = 'CDZ_HOST_' + re.sub(r'\W', '_', str(path.relative_to(ROOT / 'host'))).upper()
+        if guard and guard.group(1) != want:
+            wrong.append(name(path))
+    print(f'include guards that are not the path: {len(wrong)}')
+    stems = collections.Counter(p.name for p in files('host', '.c', '.h'))
+    print(f'file names of host/ that occur twice or more: {sum(n > 1 for n in stems.values())}')
+
+
+def arguments():
+    many = collections.Counter()
+    for where in ('host', 'kernels'):
+        for path in files(where, '.c'):
+            for match in re.finditer(r'^[a-z][\w *]*\b(\w+)\(([^()]*)\)\n\{', bare(text(path)), re.M):
+                many[where] += match.group(2).count(',') + 1 >= 8
+    print('functions of eight arguments and more: ' + ', '.join(f'{n} in {w}/' for w, n in sorted(many.items())))
+
+
+FACTS = {f.__name__: f for f in (circles, floors, functions, arguments, structs, guards, asserts, comments, names)}
+
+
+def main():
+    wanted = sys.argv[1:] or list(FACTS)
+    for fact in wanted:
+        if fact not in FACTS:
+            sys.exit(f"house.py: no fact '{fact}': expected " + ', '.join(FACTS))
+        FACTS[fact]()
+
+
+if __name__ == '__main__':
+    main()
