@@ -72,8 +72,8 @@ typedef struct cdz_options {
     const char *lock;
     bool profile; /* measure the engine's work: cdz_profile_json */
     /* The device that computes: "cpu", "cuda" or "cuda:1" (the second one), or "auto": a device if there is one, else the
-     * CPU, with a log line that says why. NULL: what a pipeline that is loaded before the first model asks for, else "cpu".
-     * It is opened with the first model. docs/devices.md */
+     * CPU, with a log line that says why. NULL: what a pipeline that is loaded before the first model asks for, else
+     * CADENZA_DEVICE, else "cpu". It is opened with the first model. docs/devices.md */
     const char *device;
     /* How a device computes: "f32" as the CPU does; "auto" or NULL: faster where weights have 16 bits. */
     const char *precision;
