@@ -152,8 +152,8 @@ static void print_activations(cdz_weights *w)
     print_bytes("int8 activations", bytes);
     printf("%-18s %s\n", "",
            cdz_weights_panels_fit(bytes)
-               ? "brought into panels by the first passes, which takes the place of the mapped pages"
-               : "memory is short for panels of them: they stay mapped, and are slower");
+               ? "repacked into panels by the first passes, in place of the mapped pages"
+               : "there is too little memory for panels: they stay mapped, which is slower");
 }
 
 static void print_memory(const cdz_weights *w, uint64_t context)
