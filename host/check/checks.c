@@ -63,7 +63,7 @@ static const cdz_check_row rows[] = {
     {"keeps-top", "promise: masks what is below a cut and changes nothing else", PROC, "pure",
      cdz_check_keeps_top},
     {"keeps-argmax", "promise: the best token stays the best", PROC, "pure", cdz_check_keeps_argmax},
-    {"history-sparse", "promise: changes only tokens of input_ids and a constant set", PROC, "pure",
+    {"history-sparse", "promise: touches tokens of input_ids and a constant set only", PROC, "pure",
      cdz_check_history_sparse},
     {"form", "promise: apply does what the processor declares as its form", PROC, "pure",
      cdz_check_form},

@@ -17,7 +17,7 @@ static const cdz_flag flags[] = {
      "system message of the conversation"},
     {"prompt", 'p', 'p', CDZ_FLAG_ONCE, "TEXT", "the first question"},
     {"stream-words", 0, CDZ_OPT_OWN + 1, 0, NULL,
-     "stream whole words, as transformers' TextStreamer does, in place of single characters"},
+     "write whole words, as transformers' TextStreamer does, not characters as they come"},
     {"dev", 0, CDZ_OPT_DEV, 0, NULL,
      "reload the pipeline, its scripts and plugins when their files change, between two steps of an "
      "answer"},

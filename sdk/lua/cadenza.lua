@@ -516,8 +516,8 @@ function Context:companion_logits(row) end
 ---@param ... any
 function Context:log(...) end
 
----ctx of strategies. Rows count from 1; if there is one row, the argument may be left out. Scores are valid until the next
----forward, ids until the next verb that changes them: copy what you want to keep.
+---ctx of strategies. Rows count from 1; with one row the row may be left out. Scores end with the next forward, ids with
+---the next verb that changes them: copy what you want to keep.
 ---@class cadenza.Decoder: cadenza.Request
 local Decoder = {}
 

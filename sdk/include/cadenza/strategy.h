@@ -193,8 +193,8 @@ typedef struct cdz_decoder_api {
      * request's are cut or filled with -inf to n_vocab for the processors, and ids outside the vocabulary become 0. */
     cdz_status (*process_ids)(cdz_decoder *dec, uint32_t pipeline, const cdz_ids *ids,
                               const uint32_t *rows, uint32_t n, cdz_scores *scores);
-    /* The user's processors without those in `exclude`, then those in `append` once more at the end, in their
-     * order; plugin ids that are not in the pipeline are ignored. Valid until the strategy returns. */
+    /* The user's processors without those of the first list, and once more those of the second at the end, in their
+     * order; plugin ids that are not in the pipeline are passed over. Valid until the strategy returns. */
     cdz_status (*pipeline_derive)(cdz_decoder *dec, const char *const *exclude, uint32_t n_exclude,
                                   const char *const *append, uint32_t n_append, uint32_t *out);
     /* Every later forward and seq_forward keeps hidden states of the target: of each sequence's last position, or (ALL,
