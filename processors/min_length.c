@@ -59,7 +59,7 @@ CDZ_EDIT_FORM(edits)
 
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "min_length", .version = "1.0.0",
-             .summary = "Hold back the end of sequence for a total length",
+             .summary = "Mask the end of sequence up to a total length",
              CDZ_PARAMS(min_length, params), .extension = edit_extension},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE | CDZ_HISTORY_SPARSE,
     .idle = idle,

@@ -42,7 +42,7 @@ CDZ_EDIT_FORM(edits)
 
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "min_new_tokens", .version = "1.0.0",
-             .summary = "Hold back the end of sequence for some new tokens",
+             .summary = "Mask the end of sequence for some new tokens",
              CDZ_PARAMS(min_new_tokens, params), .extension = edit_extension},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE | CDZ_HISTORY_SPARSE,
     .idle = idle,

@@ -35,7 +35,8 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "typical_p", .version = "1.0.0",
-             .summary = "Keep tokens of nearly expected surprise", CDZ_PARAMS(typical_p, params)},
+             .summary = "Keep tokens whose surprise is nearest to the entropy",
+             CDZ_PARAMS(typical_p, params)},
     .caps = CDZ_ROWWISE | CDZ_SAMPLING_ONLY,
     .idle = idle,
     .apply = apply,

@@ -363,7 +363,7 @@ static void pinned_and_not(void **state)
          "a.lock pins " H1);
     write_text(at("a.lock"), "cadenza.lock 1\nplugin");
     find("a broken lock pins nothing", "org.example.zoo", "a.lock", "b.lock", CDZ_E_INPUT,
-         "dir/zoo: what pins it cannot be read: ");
+         "dir/zoo: its pin cannot be read: ");
     find("not even behind a good one", "org.example.zoo", "b.lock", "a.lock", CDZ_OK, NULL);
 }
 
@@ -438,7 +438,7 @@ static void package_bounds(void **state)
     assert_int_equal(cdz_package_stage(p, at("to"), &arena, &staged, &err), CDZ_OK);
     snprintf(staged_old, sizeof staged_old, "%s", staged);
     expect("not over others' files", cdz_package_install(p, staged, at("to"), NULL, &err), &err,
-           CDZ_E_STATE, "holds notes, which no pin knows");
+           CDZ_E_STATE, "holds notes, which is not pinned");
     cdz_package_unstage(staged);
     assert_int_not_equal(access(staged_old, F_OK), 0);
 
@@ -498,7 +498,7 @@ static void inside_a_model(void **state)
     load("native, whatever is allowed", "model", true, CDZ_E_DENIED, "is never loaded");
     load("native by its file", "model/custom_generate/good.so", true, CDZ_E_DENIED,
          "is never loaded");
-    load("and what to do", "model", true, CDZ_E_DENIED, "move its package out of ");
+    load("and what to do", "model", true, CDZ_E_DENIED, "move its package to another folder");
     assert_int_equal(mkdir(at("model/a"), 0755), 0);
     copy_file(ZOO "good.so", at("model/a/good.so"));
     copy_file(ZOO "good.so", at("model/good.so"));

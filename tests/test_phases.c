@@ -417,7 +417,8 @@ static void what_cannot_be_meant_is_refused(void **state)
         {story, NULL, "{\"phases\": {\"think\": 3}}",
          "request: phases.think: must be an object, found an integer"},
         {story, NULL, "{\"phases\": {\"think\": {\"processors\": \"dry\"}}}",
-         "request: phases.think.processors: what runs is named in the pipeline"},
+         "request: phases.think.processors: only the pipeline file can set this; a request sets "
+         "values of a phase"},
         {story, NULL, "{\"phases\": {\"think\": {\"top_q\": 3}}}",
          "request: phases.think.top_q: no such key: did you mean 'top_k'?"},
         {story, NULL, "{\"phases\": {\"think\": {\"until\": {}}}}", NULL},

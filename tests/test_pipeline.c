@@ -1155,8 +1155,7 @@ static const struct {
     {"a cut before a penalty",
      "[pipeline]\nchain = top_k, repetition_penalty\n",
      NULL,
-     {"\n  top_k before repetition_penalty: chooses the tokens that stay before their scores are "
-      "changed\n"}},
+     {"\n  top_k before repetition_penalty: selects tokens before their scores are changed\n"}},
     {"normalised too early",
      "[pipeline]\nchain = renormalize_logits, dry\n",
      NULL,
@@ -1168,7 +1167,7 @@ static const struct {
     {"nothing for greedy",
      "[pipeline]\nchain = top_k\n",
      NULL,
-     {"\n  top_k never changes which token is best: nothing with strategy greedy\n"}},
+     {"\n  top_k never changes which token is best, so it has no effect with strategy greedy\n"}},
     {"sampling parameters without sampling",
      "[generation]\ntop_p = 0.5\n",
      NULL,

@@ -45,5 +45,5 @@ cdz_status cdz_pipeline_reload(cdz_pipeline *pipeline, const cdz_model *model, c
 
 uint64_t cdz_pipeline_generation(const cdz_pipeline *pipeline)
 {
-    return cdz_pipeline_number(pipeline);
+    return cdz_pipeline_edition_number(pipeline);
 }

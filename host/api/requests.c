@@ -743,7 +743,9 @@ cdz_status cdz_evict(cdz_runtime *rt, uint64_t id, cdz_error *err)
     if (ended) take_request(rt, id);
     cdz_mutex_unlock(&rt->lock);
     if (!ended)
-        return cdz_err(err, CDZ_E_NOT_FOUND, "no ended request %llu that nobody waits for",
+        return cdz_err(err, CDZ_E_NOT_FOUND,
+                       "request %llu has no result to evict: it is not "
+                       "known, still runs, or is waited for",
                        (unsigned long long)id);
     free_request(req);
     return CDZ_OK;

@@ -60,7 +60,7 @@ cdz_status cdz_sample(cdz_generator *generator, const float *logits, size_t n, d
     free(memory);
     if (drawn < 0)
         return cdz_err(err, CDZ_E_INPUT,
-                       "sample: the logits hold nan or inf, or leave no token a chance");
+                       "sample: the logits hold nan or inf, or no token is left to draw");
     *token = drawn;
     return CDZ_OK;
 }

@@ -8,9 +8,10 @@
 static const cdz_env_variable variables[] = {
     {"CADENZA_CPU", "force a kernel variant: scalar, avx2 or avx512"},
     {"CADENZA_THREADS", "threads for the kernels; default: the physical cores"},
-    {"CADENZA_DEVICE", "what computes when nothing else says so: cpu, cuda, cuda:1 or auto"},
+    {"CADENZA_DEVICE", "the device that computes, unless an option or a pipeline names one: "
+                       "cpu, cuda, cuda:1 or auto"},
     {"CADENZA_BACKENDS",
-     "folder of the backends of devices; default: backends/ beside the built-in plugins"},
+     "folder of device backends; default: backends/ beside the built-in plugins"},
     {"CADENZA_FIBRES", "how requests are suspended: ucontext or threads"},
     {"CADENZA_PLAN", "off: processors run one by one, never fused"},
     {"CADENZA_PLUGIN_DIR", "folder of the built-in plugins; default: beside the program"},

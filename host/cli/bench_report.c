@@ -62,11 +62,13 @@ static void write_head(cdz_buf *out, const cdz_bench_report *r)
                    r->quantize ? r->quantize : "", (double)r->weights->facts.n_parameters * 1e-6,
                    (double)(r->cost.layer_bytes + r->cost.head_bytes) * 1e-6);
     if (r->weights->facts.int8_bytes)
-        cdz_buf_printf(out, "%.1f MB of them meet activations in int8, %.1f MB lie in panels\n",
+        cdz_buf_printf(out,
+                       "%.1f MB of them are multiplied with int8 activations, %.1f MB are "
+                       "repacked into panels\n",
                        (double)r->weights->facts.int8_bytes * 1e-6,
                        (double)r->weights->facts.panel_bytes * 1e-6);
     if (r->weights->facts.bf16_activation_bytes)
-        cdz_buf_printf(out, "%.1f MB of them meet activations in bf16\n",
+        cdz_buf_printf(out, "%.1f MB of them are multiplied with bf16 activations\n",
                        (double)r->weights->facts.bf16_activation_bytes * 1e-6);
     cdz_buf_printf(out, "%s, %s kernels, %u threads; medians of %u rounds and extremes\n", r->cpu,
                    r->variant, r->threads, s->rounds);

@@ -26,26 +26,27 @@ enum {
 
 static const cdz_flag flags[] = {
     {"prompt-tokens", 0, OPT_PROMPT, CDZ_FLAG_OFTEN, "N",
-     "tokens of the prompt that is timed; default 512, or what the model was made for"},
+     "tokens of the prompt that is timed; default 512, or the model's context if that is "
+     "smaller"},
     {"new-tokens", 0, OPT_NEW, CDZ_FLAG_OFTEN, "N", "new tokens that are timed; default 64"},
     {"context", 0, OPT_CONTEXT, 0, "N", "tokens before the new ones; default 16"},
-    {"batch", 0, OPT_BATCH, CDZ_FLAG_OFTEN, "N", "sequences together; default 1"},
+    {"batch", 0, OPT_BATCH, CDZ_FLAG_OFTEN, "N", "sequences decoded together; default 1"},
     {"rounds", 0, OPT_ROUNDS, 0, "N", "repetitions; default 5"},
     {"json", 0, OPT_JSON, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE",
-     "also write what was found as JSON; - is standard output, and no table then"},
+     "also write the results as JSON; - is standard output, in place of the table"},
     {"format", 0, OPT_FORMAT, 0, "table|json", "what goes to standard output; default table"},
     {0},
 };
 
 const cdz_page cdz_page_bench = {
     .name = "bench",
-    .summary = "measure a model's speed beside what the machine can do",
+    .summary = "measure a model's speed and the machine's limits",
     .usage = "bench [MODEL] [options]\n",
     .about =
         "Measures how fast MODEL reads a prompt and makes new tokens on this machine, with the "
-        "settings that run would use. In the same run, and in turns, it measures what the machine can "
-        "do at best: how fast its threads read memory, which bounds new tokens, and how many "
-        "multiply-adds they do, which bounds prompts. Without MODEL: the shipped one.",
+        "settings that run would use. In the same run, and in turns, it measures the machine's "
+        "limits: how fast its threads read memory, which limits new tokens, and how many "
+        "multiply-adds they do, which limits prompts. Without MODEL: the shipped one.",
     .flags = flags,
     .takes = CDZ_TAKES_ALL,
     .examples = "cadenza bench my-model\n"

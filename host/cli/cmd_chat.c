@@ -14,7 +14,7 @@
 
 static const cdz_flag flags[] = {
     {"system", 0, CDZ_OPT_OWN, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
-     "what the conversation begins with"},
+     "system message of the conversation"},
     {"prompt", 'p', 'p', CDZ_FLAG_ONCE, "TEXT", "the first question"},
     {"stream-words", 0, CDZ_OPT_OWN + 1, 0, NULL,
      "write whole words, as transformers' TextStreamer does, not characters as they come"},
@@ -495,19 +495,19 @@ typedef struct command {
 
 static const command commands[] = {
     {"set", " NAME=VALUE", "change a setting; /set alone shows them", command_set, ""},
-    {"unset", " NAME", "forget what -s or /set said of it", command_unset, " reset "},
-    {"pipeline", " FILE", "use another pipeline; without FILE none", command_pipeline, ""},
+    {"unset", " NAME", "take back what -s or /set set", command_unset, " reset "},
+    {"pipeline", " FILE", "use another pipeline; without FILE use none", command_pipeline, ""},
     {"reload", "", "read the pipeline and its scripts again", command_reload, ""},
-    {"model", " MODEL", "go on with another model; /model alone says which it is", command_model,
-     ""},
-    {"system", " TEXT", "begin anew with this system message", command_system, ""},
+    {"model", " MODEL", "continue with another model; /model alone shows the current one",
+     command_model, ""},
+    {"system", " TEXT", "start a new conversation with this system message", command_system, ""},
     {"undo", "", "take back the last question and answer", command_undo, ""},
     {"regen", "", "answer the last question again", command_regen, " regenerate retry again "},
     {"trim", "", "forget the oldest questions, to half of the model's context", command_trim, ""},
     {"context", "", "how much of the model's context is in use", command_context, " ctx tokens "},
     {"save", " FILE", "write the conversation as JSON", command_save, ""},
-    {"load", " FILE", "go on with a conversation that /save wrote", command_load, " read "},
-    {"clear", "", "begin anew", command_clear, " new reset-chat "},
+    {"load", " FILE", "continue a conversation that /save wrote", command_load, " read "},
+    {"clear", "", "start a new conversation", command_clear, " new reset-chat "},
     {"help", "", "this list", command_help, " ? "},
     {"quit", "", "leave", command_quit, " exit bye q "},
 };
@@ -608,10 +608,10 @@ const cdz_page cdz_page_chat = {
     .summary = "talk with a model",
     .usage = "chat [MODEL] [options]\n",
     .about =
-        "Talks with a model; without MODEL with the shipped one. Ctrl-C stops an answer, Ctrl-D leaves, "
-        "/help in the conversation lists its commands. A line that ends in a backslash goes on; a line "
-        "of \"\"\" begins and ends a block of lines. The KV cache of the conversation is kept between "
-        "answers: each reads only what is new.",
+        "Talks with a model; without MODEL with the shipped one. Ctrl-C stops an answer, Ctrl-D "
+        "leaves, /help in the conversation lists its commands. A line that ends in a backslash "
+        "continues on the next; a line of \"\"\" begins and ends a block of lines. The KV cache "
+        "is kept between answers, so each answer computes only the new part of the conversation.",
     .flags = flags,
     .takes = CDZ_TAKES_ALL | CDZ_SHOWS_PARAMETERS,
     .more_title = "In the conversation",

@@ -6,18 +6,18 @@
 enum { ALL = CDZ_OPT_OWN, STRICT };
 
 static const cdz_verb verbs[] = {
-    {"show", "prints what is set, as it would be saved"},
-    {"validate", "says what is wrong with it; exit status 2 if anything is"},
-    {"save", "writes it, refusing what would do nothing, as transformers does"},
+    {"show", "prints the parameters that are set, as save would write them"},
+    {"validate", "lists the errors in it; exit status 2 if there is one"},
+    {"save", "writes it; as in transformers, parameters that would have no effect are refused"},
     {0},
 };
 static const cdz_flag flags[] = {
     {"set", 's', 's', CDZ_FLAG_OFTEN, "NAME=VALUE",
      "a generation parameter; --temperature 0.7 is the same"},
     {"all", 0, ALL, CDZ_FLAG_OFTEN, NULL,
-     "show: every parameter, with the value generate() would have"},
+     "show: every parameter, with the value that generate() would use"},
     {"strict", 0, STRICT, CDZ_FLAG_OFTEN, NULL,
-     "validate: parameters that would do nothing are wrong too"},
+     "validate: parameters that would have no effect are errors too"},
     {"output", 'o', 'o', CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "PATH",
      "save: the file, or the folder of generation_config.json; else PATH"},
     {0},
@@ -28,10 +28,11 @@ const cdz_page cdz_page_config = {
     .summary = "show, check or write a generation config",
     .usage = "config show|validate|save [PATH] [-s NAME=VALUE]... [options]\n",
     .about =
-        "Works on a generation config. PATH is a generation_config.json or a model folder (whose "
-        "config.json counts where there is no generation_config.json). Without PATH, show has that "
-        "of the shipped model, as run has; validate and save begin with an empty one. An option of a "
-        "parameter changes it: none unsets.",
+        "Shows, checks or writes a generation config. PATH is a generation_config.json or a "
+        "model folder (whose config.json is read if there is no generation_config.json). Without "
+        "PATH, show reads that of the shipped model, as run does; validate and save start with "
+        "an empty one. Options of generation parameters change it; the value none unsets a "
+        "parameter.",
     .verbs = verbs,
     .flags = flags,
     .takes = CDZ_TAKES_GENERATION,

@@ -21,7 +21,7 @@ static const cdz_flag convert_flags[] = {
     {0},
 };
 static const cdz_flag quantize_flags[] = {
-    {"type", 0, OPT_TYPE, 0, "TYPE", "the type of blocks"},
+    {"type", 0, OPT_TYPE, 0, "TYPE", "the type to quantise to"},
     {"no-tokenizer", 0, OPT_NO_TOKENIZER, 0, NULL, "leave the tokenizer and chat templates out"},
     {"force", 0, OPT_FORCE, 0, NULL, "replace a file that is there already"},
     {0},
@@ -32,10 +32,10 @@ const cdz_page cdz_page_model_convert = {
     .summary = "make a GGUF file of a model folder, and the reverse",
     .usage = "model convert IN OUT [--type f32|f16|bf16] [--no-tokenizer] [--force]\n",
     .about =
-        "A model folder IN becomes the GGUF file OUT; a GGUF file IN (of a split one, the first part) "
-        "becomes the folder OUT. Weights keep their types, norms are float32 in GGUF; quantised ones "
-        "are float32 in a folder. What came out is read again and compared before it gets its name: "
-        "what the other format cannot say is an error.",
+        "A model folder IN becomes the GGUF file OUT; a GGUF file IN (of a split one, the first "
+        "part) becomes the folder OUT. Weights keep their types; in GGUF norms are float32, in a "
+        "folder quantised weights become float32. The output is read again and compared before "
+        "it gets its name. What the other format cannot express is an error.",
     .flags = convert_flags,
     .examples = "cadenza model convert my-model my-model.gguf\n"
                 "cadenza model convert my-model.gguf my-model --type bf16\n",
@@ -43,14 +43,15 @@ const cdz_page cdz_page_model_convert = {
 
 const cdz_page cdz_page_model_quantize = {
     .name = "model quantize",
-    .summary = "make a GGUF file with weights in blocks",
+    .summary = "make a GGUF file with quantised weights",
     .usage = "model quantize IN OUT --type TYPE [--no-tokenizer] [--force]\n",
     .about =
-        "Writes the GGUF file OUT with the matrices of IN, a folder or a GGUF file of plain types, in "
-        "blocks of TYPE: q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k or q6_k. Norms, biases, "
-        "positions and routers stay plain; the head, or an embedding that serves as one, gets q6_k "
-        "(q8_0 with q8_0). A matrix whose rows are no multiple of 256 gets the next larger type of "
-        "32, else stays as it is.",
+        "Writes the GGUF file OUT with the matrices of IN, a folder or a GGUF file of plain "
+        "types, quantised to TYPE: q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k or q6_k. "
+        "Norms, biases, positions and routers are not quantised; the head, or an embedding that "
+        "serves as head, gets q6_k (q8_0 with q8_0). Where rows are no multiple of a type's "
+        "block of 256, the matrix gets the next larger type with blocks of 32; where they are no "
+        "multiple of 32 either, it stays as it is.",
     .flags = quantize_flags,
     .examples = "cadenza model quantize my-model my-model-q4.gguf --type q4_k\n"
                 "cadenza model quantize my-model.gguf my-model-q8.gguf --type q8_0\n",

@@ -15,7 +15,9 @@ static const cdz_flag flags[] = {
      "the text as token ids: 1,2,3 or a JSON array"},
     {"watermark", 'w', 'w', CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "JSON",
      "the settings: watermarking_config as JSON, or a file that holds it"},
-    {"z-threshold", 0, Z, CDZ_FLAG_OFTEN, "Z", "positive above this many standard deviations (3.0)"},
+    {"z-threshold", 0, Z, CDZ_FLAG_OFTEN, "Z",
+     "a text with a larger z-score counts as marked; "
+     "default 3.0"},
     {"detector", 0, DETECTOR, CDZ_FLAG_OFTEN, "FOLDER",
      "SynthID: a trained BayesianDetectorModel decides"},
     {"json", 0, JSON, CDZ_FLAG_OFTEN, NULL, "every statistic as a JSON object"},
@@ -27,11 +29,11 @@ const cdz_page cdz_page_detect = {
     .summary = "say whether a text carries a watermark",
     .usage = "detect [MODEL] [-p TEXT | --ids LIST] [-w JSON] [options]\n",
     .about =
-        "Says whether a text carries the watermark that the settings describe. They must be those the "
-        "text was written with, keys included; they come from -w, from a pipeline, or from MODEL's "
-        "generation_config.json. The text is TEXT, or standard input, without its prompt. MODEL's "
-        "tokenizer and vocabulary are needed; no pass over the model is made. Exit status 0: the text "
-        "could be looked at, whatever was found.",
+        "Says whether a text carries the watermark that the settings describe. They must be "
+        "those the text was written with, keys included; they come from -w, from a pipeline, or "
+        "from MODEL's generation_config.json. The text is TEXT, or standard input, without its "
+        "prompt. It needs MODEL's tokenizer and vocabulary, but does not run the model. Exit "
+        "status 0: the text was examined, whatever the result.",
     .flags = flags,
     .takes = CDZ_TAKES_MODEL | CDZ_TAKES_DECODING | CDZ_TAKES_MACHINE,
     .examples = "cadenza run -s 'watermarking_config={\"bias\": 4.0}' -p 'music is' > text\n"

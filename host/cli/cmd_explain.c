@@ -13,8 +13,8 @@ enum { OPT_PLAN = CDZ_OPT_OWN, OPT_SCHEMA };
 
 static const cdz_flag flags[] = {
     {"plan", 0, OPT_PLAN, CDZ_FLAG_OFTEN, NULL,
-     "also: which processors go over a row together, and what each costs on made-up rows of the "
-     "model's vocabulary, or of 151936 tokens"},
+     "also: which processors are fused into one pass over a row, and what each costs on random "
+     "rows of the model's vocabulary, or of 151936 tokens"},
     {"schema", 0, OPT_SCHEMA, CDZ_FLAG_OFTEN, NULL, "instead: the JSON Schema of pipeline files"},
     {0},
 };
@@ -26,9 +26,10 @@ const cdz_page cdz_page_explain = {
              "explain --schema\n",
     .about =
         "Shows what the pipeline FILE does: its strategy, the processors in the order they are "
-        "applied, the stopping criteria, every parameter that was set and where, and orders that "
-        "defeat a processor. FILE may be hf, the built-in profile. MODEL is a model folder, for its "
-        "generation defaults; without it those of the shipped model count, as in run.",
+        "applied, the stopping criteria, every parameter that was set and where, and processors "
+        "that have no effect at their place in the order. FILE may be hf, the built-in profile. "
+        "MODEL is a model folder, for its generation defaults; without it those of the shipped "
+        "model are used, as in run.",
     .flags = flags,
     .takes = CDZ_TAKES_DECODING | CDZ_TAKES_GENERATION,
     .examples = "cadenza explain story.ini\n"

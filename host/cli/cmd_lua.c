@@ -15,7 +15,7 @@
 
 static const cdz_flag flags[] = {
     {"prompt", 'p', 'p', CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
-     "what the row begins with; without it the model's start token, or a line end"},
+     "the prompt that the row begins with; without it the model's start token, or a line end"},
     {"eval", 'e', 'e', CDZ_FLAG_OFTEN, "STATEMENT", "run this; may be repeated"},
     {"interactive", 'i', 'i', CDZ_FLAG_OFTEN, NULL, "read standard input after SCRIPT and -e"},
     {0},
@@ -26,10 +26,10 @@ const cdz_page cdz_page_lua = {
     .summary = "try a model from Lua, statement by statement",
     .usage = "lua [MODEL] [SCRIPT.lua] [options]\n",
     .about =
-        "Runs Lua inside a decode loop of MODEL, without one of the shipped model: ctx has every verb "
-        "that strategies have. On a terminal statements are read one by one, and what expressions give "
-        "is shown; help() lists what there is. SCRIPT.lua and -e run first; then, or from a pipe, "
-        "standard input is read unless there was one of them.",
+        "Runs Lua inside a decode loop of MODEL, or of the shipped model: ctx has every function "
+        "that strategies have. On a terminal, statements are read one by one and the values of "
+        "expressions are shown; help() lists the functions. SCRIPT.lua and -e run first. "
+        "Standard input is read if there is neither of them, or with -i.",
     .flags = flags,
     .takes = CDZ_TAKES_ALL,
     .examples = "cadenza lua\n"

@@ -21,22 +21,22 @@ static const cdz_verb verbs[] = {
      "describes a model folder or GGUF file: architecture, parameters, types, memory, tokenizer, "
      "generation defaults"},
     {"check",
-     "reads all of it: names and shapes against the architecture, SHA-256 against what is "
-     "recorded (SHA256SUMS or FILE.sha256 beside it, the Hugging Face cache), values that are no "
-     "numbers, tokenizer, chat template and generation config; exit status 1 when something is "
-     "wrong"},
+     "reads all files and checks them: names and shapes against the architecture, SHA-256 "
+     "against recorded ones (SHA256SUMS or FILE.sha256 beside the model, the Hugging Face "
+     "cache), weights that are nan or infinite, tokenizer, chat template and generation config; "
+     "exit status 1 when something is wrong"},
     {"list", "lists the models of this machine: the shipped one, those of $CADENZA_MODELS and of the "
              "Hugging Face cache"},
     {"convert", "makes a GGUF file of a folder, and the reverse; see convert --help"},
-    {"quantize", "makes a GGUF file with weights in blocks; see quantize --help"},
+    {"quantize", "makes a GGUF file with quantised weights; see quantize --help"},
     {0},
 };
 static const cdz_flag flags[] = {
     {"context", 0, OPT_CONTEXT, CDZ_FLAG_OFTEN, "N",
      "info: positions to compute the KV memory for; default: the model's context"},
     {"device", 0, OPT_DEVICE, CDZ_FLAG_OFTEN, "NAME",
-     "info: what it would run on: cpu, cuda, cuda:1 or auto; tells what memory that has for weights and "
-     "KV blocks"},
+     "info: the device to run it on: cpu, cuda, cuda:1 or auto; shows the device's memory for "
+     "weights and KV blocks"},
     {"json", 0, OPT_JSON, CDZ_FLAG_OFTEN, NULL, "info: the facts as a JSON object"},
     {0},
 };
@@ -49,7 +49,7 @@ const cdz_page cdz_page_model = {
              "model list\n"
              "model convert IN OUT\n"
              "model quantize IN OUT --type TYPE\n",
-    .about = "Works on the files of models. Without MODEL: the shipped one.",
+    .about = "Lists, describes, checks and converts models. Without MODEL: the shipped one.",
     .verbs = verbs,
     .flags = flags,
     .takes = CDZ_TAKES_MODEL,
@@ -152,8 +152,8 @@ static void print_activations(cdz_weights *w)
     print_bytes("int8 activations", bytes);
     printf("%-18s %s\n", "",
            cdz_weights_panels_fit(bytes)
-               ? "brought into panels by the first passes, which takes the place of the mapped pages"
-               : "memory is short for panels of them: they stay mapped, and are slower");
+               ? "repacked into panels by the first passes, in place of the mapped pages"
+               : "there is too little memory for panels: they stay mapped, which is slower");
 }
 
 static void print_memory(const cdz_weights *w, uint64_t context)

@@ -20,8 +20,8 @@ static const cdz_flag flags[] = {
     {"optional", 0, OPT_OPTIONAL, CDZ_FLAG_OFTEN, NULL,
      "also run the cases that document a quirk of the reference"},
     {"allow-unsupported", 0, OPT_ALLOW_UNSUPPORTED, CDZ_FLAG_OFTEN, NULL,
-     "exit status 0 also where cases ask for what this version lacks"},
-    {"verbose", 'v', 'v', CDZ_FLAG_OFTEN, NULL, "name what is not supported"},
+     "exit status 0 also when cases need features that this version lacks"},
+    {"verbose", 'v', 'v', CDZ_FLAG_OFTEN, NULL, "name the features that are not supported"},
     {0},
 };
 

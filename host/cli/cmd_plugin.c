@@ -21,22 +21,23 @@
 enum { OPT_KIND = CDZ_OPT_OWN, OPT_LANG, OPT_ID, OPT_YES, OPT_LOCK };
 
 static const cdz_verb verbs[] = {
-    {"list", "every plugin: id, kind, version and what it does"},
+    {"list", "lists every plugin: id, kind, version and what it does"},
     {"info ID|PATH",
-     "one plugin: its parameters with ranges, its capabilities, its file; PATH is a package "
-     "folder, a .so, a .lua or another loader's file"},
-    {"page ID|PATH", "the same as a page of Markdown, for a package's documentation"},
-    {"schema [ID|PATH]", "JSON Schema of its parameters; alone: of a whole request document"},
-    {"new PATH", "a new package in the folder PATH, which works as it is: change it"},
-    {"add FOLDER", "shows a package; after a yes it is copied to your plugin folder and pinned in "
-                   "cadenza.lock, so that its id works everywhere"},
-    {"remove ID", "its pin and the copy that add made are deleted"},
-    {"test PATH|ID", "whether the plugin keeps what its header asks; see plugin test --help"},
+     "describes one plugin: its parameters with ranges, its capabilities, its file; PATH is a "
+     "package folder, a .so, a .lua or another loader's file"},
+    {"page ID|PATH", "the same as a Markdown page, for a package's documentation"},
+    {"schema [ID|PATH]", "JSON Schema of a plugin's parameters; without one: of request "
+                         "documents"},
+    {"new PATH", "makes a new package in the folder PATH: a working example to change"},
+    {"add FOLDER", "shows a package and asks; if you agree it is copied to your plugin folder "
+                   "and pinned in cadenza.lock, so that its id works everywhere"},
+    {"remove ID", "deletes its pin and the copy that add made"},
+    {"test PATH|ID", "tests a plugin against the rules of its header; see plugin test --help"},
     {0},
 };
 static const cdz_flag flags[] = {
     {"verbose", 'v', 'v', CDZ_FLAG_OFTEN, NULL,
-     "list: where each comes from, what is shadowed, what was refused and why"},
+     "list: where each comes from, which plugin hides which, what was refused and why"},
     {"plugin", 0, CDZ_OPT_PLUGIN, 0, "PATH",
      "load a plugin file or package folder too; may be repeated"},
     {"safe-mode", 0, CDZ_OPT_SAFE_MODE, 0, NULL, "built-in plugins only"},
@@ -57,10 +58,10 @@ const cdz_page cdz_page_plugin = {
     .name = "plugin",
     .summary = "list, describe, make, test, add and remove plugins",
     .usage = "plugin VERB [arguments] [options]\n",
-    .about =
-        "Shows the strategies, processors, stopping criteria, drafters and observers that pipelines "
-        "can use, and the loaders that make such plugins of files. A package that lies in a folder of "
-        "CADENZA_PLUGIN_PATH stays there when it is added, and is pinned.",
+    .about = "Shows the strategies, processors, stopping criteria, drafters and observers that "
+             "pipelines can use, and the loaders that make such plugins from files. When a package "
+             "that lies in a folder of CADENZA_PLUGIN_PATH is added, it is pinned there and not "
+             "copied.",
     .verbs = verbs,
     .flags = flags,
     .examples = "cadenza plugin info top_p\n"

@@ -39,8 +39,8 @@ static const cdz_flag flags[] = {
     {"system", 0, OPT_SYSTEM, CDZ_FLAG_ONCE, "TEXT",
      "the prompt is a question: answer it by the model's chat template, after this system message"},
     {"messages", 0, OPT_MESSAGES, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE",
-     "answer a conversation, by the model's chat template; FILE holds a JSON list of messages, or an "
-     "object of \"messages\" and what else the template reads; - is standard input"},
+     "answer a conversation, by the model's chat template; FILE holds a JSON list of messages, "
+     "or an object of \"messages\" and other variables of the template; - is standard input"},
     {"ids", 0, OPT_IDS, CDZ_FLAG_ONCE, "LIST", "continue these token ids, separated by commas"},
     {"request", 0, OPT_REQUEST, CDZ_FLAG_ONCE, "FILE",
      "a request document (JSON): prompt or prompt_ids, attention_mask, kwargs, seed, record; - is "
@@ -48,10 +48,11 @@ static const cdz_flag flags[] = {
     {"input", 0, OPT_INPUT, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE",
      "many requests, one JSON object a line, run together"},
     {"output", 0, OPT_OUTPUT, CDZ_FLAG_ONCE, "FILE",
-     "where the answers to --input go, one JSON object a line, in order; default: standard output; each "
-     "is written when it and all before it are done"},
+     "file for the answers to --input, one JSON object a line, in order; default: standard "
+     "output; each is written when it and all before it are done"},
     {"resume", 0, OPT_RESUME, 0, NULL,
-     "--output has answers of a run that was stopped: the requests after them"},
+     "continue a run that was stopped: answer the requests after those that --output has "
+     "answers to"},
     {"interactive", 0, OPT_INTERACTIVE, 0, NULL,
      "talk with the model: the same as `cadenza chat`, with -p as the first question"},
     {"json", 0, OPT_JSON, CDZ_FLAG_OFTEN, NULL,
@@ -75,8 +76,9 @@ const cdz_page cdz_page_run = {
     .name = "run",
     .summary = "continue a prompt, or a file of them",
     .usage = "run [MODEL] [-p TEXT | --messages FILE | --request FILE | --input FILE] [options]\n",
-    .about = "Continues a prompt; without one it reads standard input. MODEL is a model folder or a "
-             "GGUF file; without it the shipped model runs. The answer is written while it comes.",
+    .about = "Continues a prompt; without one it reads standard input. MODEL is a model folder "
+             "or a GGUF file; without it the shipped model runs. The answer is written while it "
+             "is generated.",
     .flags = flags,
     .takes = CDZ_TAKES_ALL | CDZ_SHOWS_PARAMETERS,
     .examples =

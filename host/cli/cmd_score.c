@@ -14,7 +14,7 @@ static const cdz_flag flags[] = {
      "the text in a file; - is standard input"},
     {"ids", 0, IDS, CDZ_FLAG_ONCE, "LIST", "the text as token ids: 1,2,3"},
     {"context", 0, CONTEXT, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
-     "stands before the text and is not scored; what an encoder reads"},
+     "text before the scored text, itself not scored; for an encoder, its input"},
     {"window", 0, WINDOW, 0, "N",
      "tokens of one pass over a longer text; default: the model's context"},
     {"stride", 0, STRIDE, 0, "N", "tokens that the window moves by; default: half of it"},
@@ -34,11 +34,11 @@ const cdz_page cdz_page_score = {
              "score [MODEL] -p PROMPT [decoding options]\n"
              "score --outputs FILE [--normalize]\n",
     .about =
-        "A text: the log-probability of each token under those before it, and the perplexity; nothing "
-        "is generated. A prompt: generates, and shows of each new token the score it was taken with, "
-        "the log-probability of that score, and the model's own. Saved tensors (run --outputs): the "
-        "scores of the tokens in them, as transformers' compute_transition_scores; no model is "
-        "needed.",
+        "With a text: shows the log-probability of each token after those before it, and the "
+        "perplexity; nothing is generated. With a prompt: generates, and shows for each new "
+        "token its processed score, the log-probability of that score, and the model's own "
+        "log-probability. With saved tensors (run --outputs): shows the scores of the tokens in "
+        "them, as transformers' compute_transition_scores; no model is needed.",
     .flags = flags,
     .takes = CDZ_TAKES_ALL,
     .examples =

@@ -11,9 +11,12 @@ enum { OPT_CONTEXT = CDZ_OPT_OWN, OPT_NAME, OPT_JSONL };
 
 static const cdz_flag flags[] = {
     {"context", 0, OPT_CONTEXT, CDZ_FLAG_ONCE, "FILE.json", "the context; - is standard input"},
-    {"name", 0, OPT_NAME, CDZ_FLAG_ONCE, "NAME", "which one, where a model has several templates"},
+    {"name", 0, OPT_NAME, CDZ_FLAG_ONCE, "NAME",
+     "the template to render, if a model has "
+     "several"},
     {"jsonl", 0, OPT_JSONL, 0, NULL,
-     "one context a line from standard input; one line each: a JSON string, or {\"error\": TEXT}"},
+     "one context a line from standard input; for each one line of output: a JSON string, or "
+     "{\"error\": TEXT}"},
     {0},
 };
 
@@ -22,11 +25,12 @@ const cdz_page cdz_page_template = {
     .summary = "render a chat template",
     .usage = "template render [MODEL|FILE.jinja] --context FILE.json [options]\n",
     .about =
-        "Prints a chat template's text exactly, with no newline added. MODEL is a folder or a GGUF file; "
-        "without it: the shipped one. The context is a JSON object: \"messages\" and everything else by "
-        "name (\"tools\", \"documents\", \"add_generation_prompt\", \"continue_final_message\", ...). "
-        "\"clock\" in it, such as \"2026-01-15T12:34:56\", is what the template sees as now. A model's "
-        "special tokens are there unless the context names its own.",
+        "Prints a chat template's text exactly, with no newline added. MODEL is a folder or a "
+        "GGUF file; without it: the shipped one. The context is a JSON object: \"messages\" and "
+        "everything else by name (\"tools\", \"documents\", \"add_generation_prompt\", "
+        "\"continue_final_message\", ...). \"clock\" in it, such as \"2026-01-15T12:34:56\", is "
+        "the current time for the template. A model's special tokens are defined unless the "
+        "context defines them.",
     .flags = flags,
     .takes = CDZ_TAKES_MODEL,
     .examples =

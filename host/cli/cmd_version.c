@@ -12,7 +12,8 @@
 
 static const cdz_flag flags[] = {
     {"verbose", 'v', 'v', 0, NULL,
-     "also the plugin ABI, the compiler, kernels, devices and what holds isolated plugins"},
+     "also the plugin ABI, the compiler, kernels, devices and the confinement of isolated "
+     "plugins"},
     {0},
 };
 
@@ -21,9 +22,9 @@ const cdz_page cdz_page_version = {
     .summary = "show the version and what this machine runs",
     .usage = "version [--verbose]\n",
     .about =
-        "Shows the version. With --verbose also the plugin ABI, the compiler, the libraries, and "
-        "which kernel variants were built and run on this machine, the devices it has, and what this "
-        "kernel offers to hold plugins with isolation = process.",
+        "Shows the version. With --verbose also the plugin ABI, the compiler, the libraries, the "
+        "kernel variants that were built and that run on this machine, its devices, and what the "
+        "system's kernel offers to confine plugins with isolation = process.",
     .flags = flags,
     .examples = "cadenza version\n"
                 "cadenza version --verbose\n",

@@ -17,7 +17,7 @@ const cdz_page cdz_page_completion = {
     .name = "completion",
     .summary = "print completions for a shell",
     .usage = "completion bash|zsh|fish\n",
-    .about = "Prints what makes a shell complete commands, options and parameters.",
+    .about = "Prints a script with which a shell completes commands, options and parameters.",
     .verbs = verbs,
     .examples = "source <(cadenza completion bash)\n"
                 "cadenza completion zsh > ~/.zfunc/_cadenza\n"

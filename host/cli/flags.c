@@ -30,41 +30,41 @@ static const cdz_flag decoding_flags[] = {
      "load a plugin file or package folder; may be repeated"},
     {"safe-mode", 0, CDZ_OPT_SAFE_MODE, 0, NULL, "built-in plugins only"},
     {"log", 0, CDZ_OPT_LOG, 0, "LEVEL",
-     "what plugins log to standard error: debug, info (the default; print() of a Lua script is info), "
-     "warning or none"},
+     "which log lines of plugins go to standard error: debug, info (the default; print() of a "
+     "Lua script is info), warning or none"},
     {"allow-model-plugins", 0, CDZ_OPT_ALLOW_MODEL_PLUGINS, 0, NULL,
      "let the model's own custom_generate script replace the decode loop"},
     {"timeout", 0, CDZ_OPT_TIMEOUT, 0, "SECONDS",
-     "end each request after that time, with what it has"},
+     "end each request after that time, with the tokens it has"},
     {0},
 };
 
 static const cdz_flag machine_flags[] = {
     {"device", 0, CDZ_OPT_DEVICE, CDZ_FLAG_OFTEN, "NAME",
-     "what computes: cpu, cuda, cuda:1 or auto; default: cpu; cuda:1 is the second one; auto takes a "
-     "device if there is one, else the CPU"},
+     "the device that computes: cpu, cuda, cuda:1 (the second one) or auto; default: cpu; auto "
+     "takes a device if there is one, else the CPU"},
     {"precision", 0, CDZ_OPT_PRECISION, 0, "KIND",
-     "how a device computes: f32, as the CPU does; or auto, which is faster where weights are 16 bits "
-     "wide; f32 in parity"},
+     "how a device computes: f32, as the CPU does; or auto, which is faster for weights of 16 "
+     "bits; default: auto, in parity f32"},
     {"determinism", 0, CDZ_OPT_DETERMINISM, 0, "KIND",
-     "strict: on a device, too, a row's numbers do not depend on the rows beside it; or default; "
-     "strict in parity"},
+     "strict: on a device, too, a row's numbers do not depend on the other rows; or default; in "
+     "parity the default is strict"},
     {"quantize", 0, CDZ_OPT_QUANTIZE, 0, "TYPE",
-     "store the weights in blocks at load: q8_0, q4_0, q4_1, q5_0, q5_1, q2_k to q6_k, nf4, fp4 or "
+     "quantise the weights at load: q8_0, q4_0, q4_1, q5_0, q5_1, q2_k to q6_k, nf4, fp4 or "
      "int8"},
     {"activations", 0, CDZ_OPT_ACTIVATIONS, 0, "KIND",
-     "what quantised weights are multiplied with: int8 (faster), f32 (as if they were plain), or "
-     "auto: int8 where the type has it, f32 in parity; bf16: as auto, and weights in bf16 meet bf16, "
-     "which may make prompts faster"},
+     "type of the activations that quantised weights are multiplied with: int8 (faster), f32, "
+     "or auto (default): int8 where the type of the weights allows it, in parity f32; bf16: as "
+     "auto, and bf16 for weights in bf16, which may make prompts faster"},
     {"threads", 0, CDZ_OPT_THREADS, 0, "N", "threads for the kernels; default: the physical cores"},
     {"numa", 0, CDZ_OPT_NUMA, 0, "KIND",
-     "spread: threads and memory evenly over the nodes of a machine that has several; or off, the "
-     "default"},
+     "spread: threads and memory evenly over the nodes of a NUMA machine; or off, the default"},
     {"kv-cache", 0, CDZ_OPT_KV_CACHE, 0, "TYPE",
-     "what KV caches hold: f32; f16 or bf16, which take half; or q8_0, which takes little more than a "
-     "quarter"},
+     "type of the KV caches: f32 (default); f16 or bf16, which take half of the memory; or "
+     "q8_0, which takes little more than a quarter"},
     {"kv-memory", 0, CDZ_OPT_KV_MEMORY, 0, "SIZE",
-     "memory for KV caches, as 512M or 2G; default: a quarter of all, or what a device has free"},
+     "memory for KV caches, as 512M or 2G; default: a quarter of the machine's, or most of what "
+     "a device has free"},
     {0},
 };
 

@@ -82,8 +82,7 @@ static void put_often(const cdz_page *page, cdz_buf *out)
             out, "\nEvery generation parameter is an option, too: --do-sample --temperature 0.7\n");
         return;
     }
-    cdz_buf_puts(
-        out, "\nWhat people change most; every other generation parameter is an option, too:\n");
+    cdz_buf_puts(out, "\nCommon parameters; every other generation parameter is an option, too:\n");
     for (uint32_t i = 0; cdz_parameter_flag_often(i, &p); i++) put_parameter(out, &p, false);
 }
 

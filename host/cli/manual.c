@@ -9,16 +9,16 @@
 
 static const cdz_flag flags[] = {
     {"folder", 0, CDZ_OPT_OWN, CDZ_FLAG_ONCE, "FOLDER",
-     "write a file a page: cadenza.1, cadenza-run.1 and so on"},
+     "write one file per page: cadenza.1, cadenza-run.1 and so on"},
     {0},
 };
 
 const cdz_page cdz_page_manual = {
     .name = "manual",
-    .summary = "print a page of the manual, in the language of man",
+    .summary = "print a manual page in the format of man",
     .usage = "manual [COMMAND]\n"
              "manual --folder FOLDER\n",
-    .about = "Prints the page of a command, or of the program, as man(1) reads it.",
+    .about = "Prints the manual page of a command, or of the program, in the format of man(1).",
     .flags = flags,
     .examples = "cadenza manual run | man -l -\n"
                 "cadenza manual --folder ~/.local/share/man/man1\n",

@@ -28,21 +28,21 @@ enum {
 static const cdz_flag flags[] = {
     {"only", 0, OPT_ONLY, 0, "NAMES", "these checks only, separated by commas"},
     {"seed", 0, CDZ_OPT_SEED, 0, "N",
-     "what is tried at random; the seed of a run is printed, and the same seed tries the same"},
+     "seed of the random inputs; it is printed, and the same seed gives the same inputs"},
     {"timeout", 0, OPT_TIMEOUT, 0, "SECONDS",
      "how long one check may take; default 10, for strategies 60"},
     {"timeout-ms", 0, OPT_TIMEOUT_MS, 0, "N", "the same in milliseconds"},
     {"set", 's', 's', 0, "NAME=VALUE",
      "a parameter of the plugin that every check uses; may be repeated"},
     {"model", 0, OPT_MODEL, 0, "FOLDER",
-     "what strategies, drafters and observers run on; default: the shipped model. Processors and criteria "
-     "read texts with its tokenizer"},
+     "the model for strategies, drafters and observers; default: the shipped one. Processors "
+     "and criteria use its tokenizer"},
     {"text", 0, OPT_TEXT, 0, "FILE",
      "a text that is replayed through the plugin; default: the kit's own"},
     {"assistant", 0, CDZ_OPT_ASSISTANT, 0, "FOLDER",
      "the draft model beside it; default: the shipped one"},
     {"json", 0, OPT_JSON, 0, NULL, "one JSON object in place of the table"},
-    {"junit", 0, OPT_JUNIT, 0, "FILE", "also writes FILE as build servers read it"},
+    {"junit", 0, OPT_JUNIT, 0, "FILE", "also writes a JUnit report"},
     {"list", 0, OPT_LIST, 0, NULL, "the checks: names, and which kinds of plugins they are for"},
     {"plugin", 0, CDZ_OPT_PLUGIN, 0, "PATH",
      "load a plugin file or package folder too; may be repeated"},
@@ -52,15 +52,14 @@ static const cdz_flag flags[] = {
 
 const cdz_page cdz_page_plugin_test = {
     .name = "plugin test",
-    .summary = "whether a plugin keeps what its header asks",
+    .summary = "test a plugin against the rules of its header",
     .usage = "plugin test PATH|ID [options]\n"
              "plugin test --list\n",
-    .about =
-        "Tries a plugin as a hostile host would: its parameters at their bounds, rows between pages that "
-        "must not be touched, forks, tokens taken back, odd scores, refused memory. Each check runs in "
-        "a process of its own, so one that crashes or hangs costs that check. PATH is a package folder, "
-        "a .so or a .lua file. docs/plugin-test.md says what each check means. Exit status: 0 nothing "
-        "failed, 1 a check failed, 2 wrong usage.",
+    .about = "Calls a plugin in every way that its header allows: parameters at their bounds, rows "
+             "between guard pages, forks, tokens taken back, unusual scores, refused memory. Each "
+             "check runs in its own process, so a crash or an endless loop fails only that check. "
+             "PATH is a package folder, a .so or a .lua file. docs/plugin-test.md says what each "
+             "check means. Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage.",
     .flags = flags,
     .examples = "cadenza plugin test .\n"
                 "cadenza plugin test top_p\n"

@@ -16,7 +16,7 @@ typedef struct topic {
 static const topic topics[] = {
     {" models model-names hub gguf ",
      "MODEL is a Hugging Face model folder (config.json, tokenizer.json, *.safetensors) or a GGUF\n"
-     "file. A name that is no path is looked for in the folders of $CADENZA_MODELS, separated by ':',\n"
+     "file. A name that is no path is searched in the folders of $CADENZA_MODELS, separated by ':',\n"
      "and then in the Hugging Face cache. Without MODEL the shipped model runs.\n"
      "\n"
      "Cadenza does not download:\n"
@@ -32,8 +32,8 @@ static const topic topics[] = {
      "  cadenza run --help all                 every parameter\n"
      "  cadenza help top_p                     one of them\n"
      "  cadenza run --do-sample --temperature 0.7 --top-p 0.9 -p 'music is'\n"
-     "  cadenza explain story.ini my-model     what counts in the end, and where it came from\n"
-     "docs/command-line.md and docs/sampling.md tell more.\n"},
+     "  cadenza explain story.ini my-model     the values in use, and where they came from\n"
+     "More: docs/command-line.md and docs/sampling.md.\n"},
     {" pipelines pipeline ini profiles profile ",
      "A pipeline is an ini file: the decode loop, processors, stopping criteria and settings.\n"
      "\n"
@@ -46,26 +46,26 @@ static const topic topics[] = {
      "\n"
      "  cadenza run --pipeline story.ini -p 'Once upon a time'\n"
      "  cadenza explain story.ini\n"
-     "docs/pipelines.md and docs/profiles.md tell all of it.\n"},
+     "More: docs/pipelines.md and docs/profiles.md.\n"},
     {" processor processors logits-processor ",
      "A logits processor changes the scores of a step before a token is chosen. Generation\n"
      "parameters switch the usual ones on; [pipeline] processors names others, and your own.\n"
      "\n"
-     "  cadenza plugin list                    those there are\n"
+     "  cadenza plugin list                    all of them\n"
      "  cadenza help dry                       the parameters of one\n"
      "  cadenza run -s processors=dry -s multiplier=0.8 -p 'music is'\n"
      "  cadenza plugin new calmer --kind processor --lang lua\n"
-     "docs/first-plugin.md and docs/lua.md say how one is written.\n"},
+     "How to write one: docs/first-plugin.md and docs/lua.md.\n"},
     {" strategy strategies decode-loop ",
-     "A strategy is the decode loop: greedy, sample, beam, assisted and more. `auto` chooses one by\n"
+     "A strategy is the decode loop: greedy, sample, beam, assisted and more. `auto` selects one by\n"
      "the parameters, as transformers' generate() does.\n"
      "\n"
-     "  cadenza plugin list                    those there are\n"
+     "  cadenza plugin list                    all of them\n"
      "  cadenza run -s strategy=mirostat -p 'music is'\n"
      "  cadenza plugin new mine --kind strategy --lang lua\n"},
     {" custom-generate custom_generate loop ",
-     "--custom-generate replaces the decode loop by one of yours: a package folder, a .so, a .lua\n"
-     "file or the id of a strategy. Its parameters are set by -s NAME=VALUE. A model's own\n"
+     "--custom-generate replaces the decode loop by another: a package folder, a .so, a .lua\n"
+     "file or the id of a strategy. Set its parameters with -s NAME=VALUE. A model's own\n"
      "custom_generate script runs with --allow-model-plugins.\n"
      "\n"
      "  cadenza run --custom-generate org.cadenza.simple-sample -n 20 -p 'A dog is'\n"
@@ -77,7 +77,8 @@ static const topic topics[] = {
      "  cadenza run --stop '.' --stop ';' -p 'music is'\n"
      "  cadenza plugin new enough --kind criterion --lang lua\n"},
     {" drafter drafters speculative draft assisted ",
-     "A drafter proposes tokens, which the model checks several at a time: the same answer, sooner.\n"
+     "A drafter proposes tokens, and the model verifies several in one pass (speculative decoding):\n"
+     "the same answer in less time.\n"
      "\n"
      "  cadenza run my-model --assistant small-model -p 'Once upon a time'\n"
      "  cadenza run my-model --prompt-lookup-num-tokens 8 -f chapter.txt\n"
@@ -103,8 +104,8 @@ static const topic topics[] = {
      "  cadenza run --input many.jsonl --output answers.jsonl      one document a line\n"
      "docs/requests.md has every field, `cadenza plugin schema` the JSON Schema.\n"},
     {" chat conversation messages ",
-     "cadenza chat talks with a model by its chat template; /help there lists the commands. A\n"
-     "conversation in a file is answered by run.\n"
+     "cadenza chat talks with a model through its chat template; /help lists the commands there.\n"
+     "cadenza run --messages answers a conversation in a file.\n"
      "\n"
      "  cadenza chat my-model --system 'Answer briefly.'\n"
      "  cadenza run my-model --messages talk.json\n"},

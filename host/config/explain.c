@@ -306,7 +306,7 @@ static const char *conflict(const cdz_instance *earlier, const cdz_instance *lat
     if (is(earlier, "renormalize_logits") && !is(later, "renormalize_logits"))
         return "normalises scores that are changed afterwards";
     if ((caps_of(earlier) & CDZ_KEEPS_TOP) && (caps_of(later) & CDZ_HISTORY_SPARSE))
-        return "chooses the tokens that stay before their scores are changed";
+        return "selects tokens before their scores are changed";
     if (strcmp(earlier->plugin.base->id, later->plugin.base->id) == 0)
         return "the same processor, applied twice";
     return NULL;
@@ -334,8 +334,8 @@ static void find_idle(const cdz_plan *plan, table *t)
         if (caps_of(p) & CDZ_KEEPS_ARGMAX)
             add_row(t,
                     cdz_arena_printf(t->arena,
-                                     "%s never changes which token is best: nothing with strategy "
-                                     "%s",
+                                     "%s never changes which token is best, so it has no effect "
+                                     "with strategy %s",
                                      p->name, plan->strategy.name),
                     "", "", "");
     }

@@ -12,22 +12,22 @@ const cdz_file_key cdz_pipeline_keys[CDZ_N_PIPELINE_KEYS] = {
     {"use", "a profile or a file that this one adds to", NULL, NULL},
     {"strategy", "the decode loop: an id, lua:FILE or a section's name; auto: as generate() chooses",
      NULL, NULL},
-    {"drafter", "what drafts tokens: an id, lua:FILE, a section's name, auto or none", NULL, NULL},
-    {"drafting", "how long drafts are: as long as pays, or as the drafter has it", "adaptive|fixed",
-     NULL},
-    {"processors", "processors of your own beside the configured ones, in order", NULL, NULL},
-    {"stopping", "stopping criteria of your own", NULL, NULL},
+    {"drafter", "the drafter: an id, lua:FILE, a section's name, auto or none", NULL, NULL},
+    {"drafting", "how many tokens a draft has: measured for speed, or set by the drafter",
+     "adaptive|fixed", NULL},
+    {"processors", "further processors beside the configured ones, in order", NULL, NULL},
+    {"stopping", "further stopping criteria", NULL, NULL},
     {"observers", "observers", NULL, NULL},
     {"chain", "all processors, in place of the configured ones", NULL, NULL},
     {"isolation", "where plugins that are not built in run", "none|process", NULL},
 };
 
 const cdz_file_key cdz_model_keys[CDZ_N_MODEL_KEYS] = {
-    [CDZ_MODEL_DEVICE] = {"device", "what computes: cpu, auto, cuda, cuda:1", NULL, "--device"},
-    [CDZ_MODEL_KV_CACHE] = {"kv_cache", "what KV caches hold", "f32|f16|bf16|q8_0|none",
+    [CDZ_MODEL_DEVICE] = {"device", "the device that computes: cpu, auto, cuda, cuda:1", NULL,
+                          "--device"},
+    [CDZ_MODEL_KV_CACHE] = {"kv_cache", "the type of KV caches", "f32|f16|bf16|q8_0|none",
                             "--kv-cache"},
-    [CDZ_MODEL_NUMA] = {"numa", "memory and threads on machines with several nodes of memory",
-                        "off|spread|none", "--numa"},
+    [CDZ_MODEL_NUMA] = {"numa", "memory and threads on NUMA machines", "off|spread|none", "--numa"},
 };
 
 enum { MOST_KEYS = 16 };

@@ -74,8 +74,9 @@ static cdz_status place_of_code(cdz_linker *l, uint32_t kind, const char *name, 
     if (own) CDZ_TRY(read_isolation(own, name, &elsewhere, why));
     if (own && elsewhere && !covered)
         return cdz_err(why, CDZ_E_UNSUPPORTED,
-                       "[%s] isolation = process: only processors, stopping criteria and drafters "
-                       "can run in a process of their own; a %s asks the host too much",
+                       "[%s] isolation = process: only processors, stopping criteria and "
+                       "drafters can run in a process of their own; a %s calls the host too "
+                       "often",
                        name, kind == CDZ_KIND_OBSERVER ? "observer" : "strategy");
     if (!own && all && covered) CDZ_TRY(read_isolation(all, "pipeline", &elsewhere, why));
     if (elsewhere) *out = own ? ELSEWHERE : ELSEWHERE_IF_STRANGE;

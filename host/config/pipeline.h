@@ -125,7 +125,8 @@ cdz_status cdz_edition_plan(cdz_pipeline *pipeline, cdz_edition *edition,
 /* The newest edition, retained; CDZ_OK also when it is not linked. */
 cdz_edition *cdz_pipeline_newest(cdz_pipeline *pipeline);
 
-uint64_t cdz_pipeline_number(const cdz_pipeline *pipeline);
+/* Of the newest: what the manual calls the pipeline's generation. */
+uint64_t cdz_pipeline_edition_number(const cdz_pipeline *pipeline);
 const char *cdz_pipeline_name(const cdz_pipeline *pipeline); /* of its file, or what stands for it */
 /* Whether a plan is of the newest edition; one made by hand always is. [any], and cheap. */
 bool cdz_plan_is_newest(const cdz_plan *plan);

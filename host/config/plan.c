@@ -164,7 +164,7 @@ static cdz_status follow_mode(cdz_planner *p)
     if (drafts(mode)) p->strategy = &p->link->assisted;
     if (drafts(mode) && p->res.values[cdz_generation_slot("dola_layers")])
         cdz_warn(&p->res.warnings, &p->plan->arena,
-                 "dola_layers: drafts were asked for too, which go before it: it is ignored");
+                 "dola_layers is ignored: drafts were asked for too, and they go first");
     if (mode == CDZ_MODE_GREEDY) p->strategy = &p->link->greedy;
     if (mode == CDZ_MODE_SAMPLE) p->strategy = &p->link->sample;
     if (mode == CDZ_MODE_BEAM || mode == CDZ_MODE_BEAM_SAMPLE) p->strategy = &p->link->beam;

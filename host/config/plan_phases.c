@@ -64,7 +64,10 @@ static cdz_status put_one(cdz_planner *q, const cdz_json_member *m, cdz_json *va
 {
     const int key = cdz_phase_key_of(m->key);
     if (key >= CDZ_N_PHASE_VALUES)
-        return cdz_err(why, CDZ_E_USAGE, "%s: what runs is named in the pipeline", m->key);
+        return cdz_err(why, CDZ_E_USAGE,
+                       "%s: only the pipeline file can set this; a request "
+                       "sets values of a phase",
+                       m->key);
     if (key >= 0) {
         values[key] = m->value;
         return cdz_phase_check_value((cdz_phase_key)key, &m->value, &q->plan->arena, why);

@@ -98,7 +98,7 @@ cdz_edition *cdz_pipeline_newest(cdz_pipeline *pipeline)
     return now;
 }
 
-uint64_t cdz_pipeline_number(const cdz_pipeline *pipeline)
+uint64_t cdz_pipeline_edition_number(const cdz_pipeline *pipeline)
 {
     return atomic_load(&pipeline->number);
 }
@@ -107,7 +107,7 @@ uint64_t cdz_pipeline_number(const cdz_pipeline *pipeline)
 
 bool cdz_plan_is_newest(const cdz_plan *plan)
 {
-    return !plan->pipeline || cdz_pipeline_number(plan->pipeline) == plan->edition->number;
+    return !plan->pipeline || cdz_pipeline_edition_number(plan->pipeline) == plan->edition->number;
 }
 
 cdz_status cdz_plan_renew(const cdz_plan *plan, cdz_plan **out, cdz_error *err)

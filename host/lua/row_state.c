@@ -44,8 +44,9 @@ static void remember(lua_State *L, int from, int memo)
 static int refuse_write(lua_State *L)
 {
     if (cdz_lua_of(L)->kind == CDZ_KIND_DRAFTER)
-        return luaL_error(L, "ctx.state is what begin returned and stays so: what a drafter "
-                             "remembers lives in local variables of the file");
+        return luaL_error(L, "ctx.state of a drafter is what begin returned and cannot be "
+                             "replaced; keep what the drafter remembers in local variables of "
+                             "the file");
     return luaL_error(L, "a row's state is written by accept only");
 }
 

@@ -238,8 +238,8 @@ void cdz_lua_check_writable(lua_State *L, bool of_state)
     if (cdz_lua_of(L)->kind == CDZ_KIND_OBSERVER)
         luaL_error(L, "an observer writes no scores (copy the row to work on it)");
     if (cdz_lua_of(L)->kind == CDZ_KIND_DRAFTER)
-        luaL_error(L, "what begin returned is read-only (what a drafter remembers lives in local "
-                      "variables of the file; copy it to work on it)");
+        luaL_error(L, "what begin returned is read-only (keep what a drafter remembers in local "
+                      "variables of the file, or copy it)");
     luaL_error(L, "a row's state is written by accept only (copy it to work on it)");
 }
 

@@ -151,8 +151,8 @@ static cdz_status refuse(const cdz_claim *c, cdz_site place, cdz_error *err)
 {
     if (place != CDZ_SITE_ELSEWHERE && c->code != CDZ_CODE_SCRIPT)
         return cdz_err(err, CDZ_E_DENIED,
-                       "%s: native code inside a model's folder is never loaded; if you trust it, "
-                       "move its package out of there and name it where it is then",
+                       "%s: native code inside a model's folder is never loaded; if you trust "
+                       "it, move its package to another folder and name it there",
                        c->real);
     if (place != CDZ_SITE_ELSEWHERE)
         return cdz_err(err, CDZ_E_DENIED,

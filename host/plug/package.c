@@ -198,9 +198,9 @@ cdz_status cdz_package_install(const cdz_package *package, const char *staged, c
     if (!target || !aside)
         st = cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", parent);
     else if (lstat(target, &s) == 0 && !S_ISDIR(s.st_mode))
-        st = cdz_err(err, CDZ_E_STATE, "%s: is there and no folder; move it away first", target);
+        st = cdz_err(err, CDZ_E_STATE, "%s: exists and is not a folder; move it away first", target);
     else if (lstat(target, &s) == 0 && !each_name(target, is_known, &k))
-        st = cdz_err(err, CDZ_E_STATE, "%s: holds %s, which no pin knows; move it away first",
+        st = cdz_err(err, CDZ_E_STATE, "%s: holds %s, which is not pinned; move it away first",
                      target, k.stranger);
     if (st == CDZ_OK) st = replace(staged, target, aside, err);
     cdz_arena_free(&arena);

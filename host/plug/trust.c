@@ -82,7 +82,7 @@ cdz_status cdz_trust_package(const cdz_trust *trust, const char *folder,
     for (size_t i = 0; i < 2; i++) {
         const cdz_error *broken = &trust->broken[i];
         if (broken->code != CDZ_OK)
-            return cdz_err(err, broken->code, "%s: what pins it cannot be read: %s", folder,
+            return cdz_err(err, broken->code, "%s: its pin cannot be read: %s", folder,
                            broken->text);
         const cdz_pin *pin = cdz_lock_find(&trust->locks[i], manifest->id);
         if (pin) return check_pin(manifest, pin, trust->locks[i].path, out, err);

@@ -12,8 +12,9 @@
  *   kwargs            generation parameters and arguments of the strategy, by name
  *   seed              torch.manual_seed(seed) before the call
  *   record            what to keep: {"top": k, "transition": true, "detect": {...}}; asks for an answer in recorded form
- *   mode              "logits": scores of every prompt position instead of generation; others are ignored
- *   calls             further calls that continue this one (the caller runs them: api/calls.c)
+ *   mode              "logits": scores of every prompt position instead of generation; "score": its tokens' log-probabilities;
+ *                     others are ignored
+ *   calls             further calls that continue this one (the caller runs them: api/chain.c)
  *   pipeline          a pipeline file (the caller resolves it)
  *   assistant         {"model": FOLDER, "generation_config": {...}, "tokenizer": FOLDER}: a draft model (the caller opens
  *                     it), values set on its generation config, and the word that its tokenizer is another one

@@ -9,10 +9,10 @@
 static const struct {
     const char *name, *what;
 } kinds[CDZ_N_WORK] = {
-    [CDZ_WORK_SCHEDULE] = {"schedule", "gathering rows, who goes next"},
+    [CDZ_WORK_SCHEDULE] = {"schedule", "gathering rows, choosing the next request"},
     [CDZ_WORK_REQUEST] = {"request", "requests' beginning and end"},
     [CDZ_WORK_STRATEGY] = {"strategy", "the decode loop, its fibre and its verbs"},
-    [CDZ_WORK_RULES] = {"rules", "stop rules, telling of tokens"},
+    [CDZ_WORK_RULES] = {"rules", "stopping rules, accept of plugins"},
     [CDZ_WORK_EMBED] = {"embed", "embedding rows"},
     [CDZ_WORK_MATMUL] = {"matmul", "matrix products of the layers"},
     [CDZ_WORK_ATTENTION] = {"attention", "attention, writing keys and values"},
@@ -20,7 +20,7 @@ static const struct {
     [CDZ_WORK_HEAD] = {"head", "the last norm and the head"},
     [CDZ_WORK_PROCESSORS] = {"processors", "logits processors"},
     [CDZ_WORK_DRAW] = {"draw", "softmax, argmax, the draw"},
-    [CDZ_WORK_TEXT] = {"detokenise", "ids to text, and handing it on"},
+    [CDZ_WORK_TEXT] = {"detokenise", "ids to text, the caller's callback"},
 };
 
 const char *cdz_work_name(cdz_work work)
@@ -149,11 +149,13 @@ static void write_rows_moved(const cdz_rows_moved *scores, cdz_buf *out)
             out, "  %llu rows of scores stayed on the device, and %llu of them were fetched.\n",
             (unsigned long long)scores->away, (unsigned long long)scores->fetched);
     if (scores->brought)
-        cdz_buf_printf(
-            out, "  %llu rows of scores were copied right behind their passes, the newest for %s.\n",
-            (unsigned long long)scores->brought, scores->reader);
+        cdz_buf_printf(out,
+                       "  %llu rows of scores were copied right after their passes, the last one for "
+                       "%s.\n",
+                       (unsigned long long)scores->brought, scores->reader);
     if (scores->away || scores->brought)
-        cdz_buf_printf(out, "  %.1f kB of scores and ids came over.\n", (double)scores->bytes / 1e3);
+        cdz_buf_printf(out, "  %.1f kB of scores and ids were copied from the device.\n",
+                       (double)scores->bytes / 1e3);
 }
 
 void cdz_profile_write_table(const cdz_profile_times *times, cdz_buf *out)
@@ -175,9 +177,9 @@ void cdz_profile_write_table(const cdz_profile_times *times, cdz_buf *out)
                    (unsigned long long)decode->passes, (unsigned long long)decode->rows,
                    (unsigned long long)times->requests, (unsigned long long)switches);
     if (fewer > 0)
-        cdz_buf_printf(
-            out, "  %llu passes ran on fewer threads: other programs keep this one's waiting\n",
-            (unsigned long long)fewer);
+        cdz_buf_printf(out,
+                       "  %llu passes ran on fewer threads: other programs kept threads waiting\n",
+                       (unsigned long long)fewer);
     write_rows_moved(&times->scores, out);
     cdz_buf_printf(out,
                    "  The engine's own work (schedule, strategy, rules): %.1f us a step, %.1f us for "

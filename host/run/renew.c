@@ -337,7 +337,7 @@ void cdz_loop_renew(cdz_loop *loop)
 {
     const cdz_plan *now = cdz_loop_plan(loop);
     if (!now || cdz_plan_is_newest(now) || loop->captures) return;
-    const uint64_t newest = cdz_pipeline_number(now->pipeline);
+    const uint64_t newest = cdz_pipeline_edition_number(now->pipeline);
     if (loop->tried == newest) return;
     loop->tried = newest;
     const cdz_error before = loop->error;

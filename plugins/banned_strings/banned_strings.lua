@@ -70,7 +70,7 @@ end
 
 return cadenza.strategy {
   id = "banned_strings", version = "1.0.0", one_row = true, rewinds = true,
-  summary = "Go back and another way where a banned text appears",
+  summary = "Decode without given texts, by going back where one appears",
   params = {
     banned      = { type = "strings", help = "texts that may not appear in what is generated" },
     ignore_case = { true, "capital and small letters of ASCII are the same" },

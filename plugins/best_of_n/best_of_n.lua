@@ -53,7 +53,7 @@ end
 
 return cadenza.strategy {
   id = "best_of_n", version = "1.0.0", one_row = true, samples = true,
-  summary = "Draw n continuations and give the likeliest",
+  summary = "Draw n continuations and return the likeliest",
   params = {
     n              = { 4, 1, 256, "continuations to draw", integer = true },
     length_penalty = { 1.0, 0, 10, "log-probability is divided by length^this; 0: the sum, 1: the mean" },

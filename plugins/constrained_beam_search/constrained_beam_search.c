@@ -360,7 +360,7 @@ static cdz_status run(cdz_decoder *dec, const cdz_step *step)
 
 static const cdz_strategy strategy = {
     .base = {CDZ_STRATEGY_BASE, .id = "org.cadenza.constrained-beam-search", .version = "1.0.0",
-             .summary = "Beam search for sequences that hold given phrases",
+             .summary = "Beam search for sequences that contain given phrases",
              CDZ_PARAMS(constrained, params)},
     .caps = CDZ_BEAMS | CDZ_GREEDY,
     .run = run,

@@ -32,7 +32,7 @@ end
 
 return cadenza.strategy {
   id = "contrastive_decoding", version = "1.0.0", one_row = true,
-  summary = "What a large model knows beyond a small one",
+  summary = "Prefer tokens that a large model finds likelier than a small one",
   params = {
     alpha = { 0.1, 0, 1, "share of the best token's probability a token must have", above_min = true },
     beta  = { 0.5, 0, 100, "weight of the amateur; 0: none" },

@@ -252,7 +252,8 @@ static cdz_status run(cdz_decoder *dec, const cdz_step *step)
 
 static const cdz_strategy strategy = {
     .base = {CDZ_STRATEGY_BASE, .id = "org.cadenza.contrastive-search", .version = "1.0.0",
-             .summary = "Likely tokens that say something new", CDZ_PARAMS(contrastive, params)},
+             .summary = "Prefer likely tokens that do not repeat the context",
+             CDZ_PARAMS(contrastive, params)},
     .caps = CDZ_GREEDY,
     .run = run,
 };

@@ -83,7 +83,7 @@ end
 
 return cadenza.strategy {
   id = "cot_decoding", version = "1.0.0", one_row = true, greedy = true,
-  summary = "Try several first tokens and give the answer the model is surest of",
+  summary = "Try several first tokens and return the answer of highest confidence",
   params = {
     k       = { 5, 1, 64, "first tokens to try", integer = true },
     pattern = { type = "string", help = "a Lua pattern; its last match, or that match's capture, is the answer; unset: all" },

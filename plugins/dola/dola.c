@@ -275,7 +275,7 @@ static cdz_status run(cdz_decoder *dec, const cdz_step *step)
 
 static const cdz_strategy strategy = {
     .base = {CDZ_STRATEGY_BASE, .id = "org.cadenza.dola", .version = "1.0.0",
-             .summary = "What the last layer knows beyond an early one", CDZ_PARAMS(dola, params)},
+             .summary = "Contrast the last layer with an earlier one", CDZ_PARAMS(dola, params)},
     .run = run,
 };
 CDZ_EXPORT_PLUGINS(&strategy.base)

@@ -156,7 +156,7 @@ static const void *extension(const char *id)
 
 static const cdz_processor processor = {
     .base = {CDZ_PROCESSOR_BASE, .id = "dry", .version = "1.0.0",
-             .summary = "Lower what goes on with a repetition, the longer the more",
+             .summary = "Penalise tokens that would extend a repeated sequence",
              CDZ_PARAMS(dry, params), .extension = extension},
     .caps = CDZ_NEEDS_IDS | CDZ_ROWWISE | CDZ_HISTORY_SPARSE,
     .idle = idle,

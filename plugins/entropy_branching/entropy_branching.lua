@@ -61,7 +61,7 @@ end
 
 return cadenza.strategy {
   id = "entropy_branching", version = "1.0.0", one_row = true, greedy = true,
-  summary = "Greedy decoding that tries several ways where the entropy is high",
+  summary = "Greedy decoding that branches where the entropy is high",
   params = {
     threshold      = { 2.0, 0, 100, "entropy in nats above which a branch forks" },
     width          = { 2, 2, 64, "ways a fork has", integer = true },

@@ -2,7 +2,7 @@
 -- (2024), equation 3: T = temperature * base^(theta / entropy), entropy in nats.
 return cadenza.processor {
   id = "entropy_temperature", version = "1.0.0", needs_ids = false, keeps_argmax = true, sampling_only = true,
-  summary = "A temperature that falls steeply where the model is sure",
+  summary = "A temperature that falls steeply where the model is confident",
   params = {
     temperature = { 1.0, 0, 1e6, "the greatest temperature, T0", above_min = true },
     theta       = { 0.1, 0, 100, "how much the entropy matters; 0: not at all" },

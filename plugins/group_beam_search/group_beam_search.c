@@ -275,7 +275,7 @@ static cdz_status run(cdz_decoder *dec, const cdz_step *step)
 
 static const cdz_strategy strategy = {
     .base = {CDZ_STRATEGY_BASE, .id = "org.cadenza.group-beam-search", .version = "1.0.0",
-             .summary = "Beam search in groups that keep away from each other's tokens",
+             .summary = "Beam search in groups that are penalised for each other's tokens",
              CDZ_PARAMS(groups, params)},
     .caps = CDZ_BEAMS | CDZ_GREEDY,
     .run = run,

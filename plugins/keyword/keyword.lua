@@ -77,7 +77,7 @@ end
 
 return cadenza.processor {
   id = "keyword", version = "1.0.0",
-  summary = "Given texts appear before the end",
+  summary = "Make given texts appear before the end",
   params = {
     words = { type = "strings", help = "texts that must appear; a word mostly begins with a space" },
     boost = { 0.0, 0, 1000, "added to the scores of tokens that begin or continue a missing text" },

@@ -21,7 +21,7 @@ end
 
 return cadenza.processor {
   id = "logit_bias", version = "1.0.0",
-  summary = "Favour or disfavour texts",
+  summary = "Make given texts more or less likely",
   params = {
     texts  = { type = "strings", help = "texts; a word mostly begins with a space" },
     biases = { type = "numbers", min = -1e6, max = 1e6, help = "what is added to the scores, one number for each text" },

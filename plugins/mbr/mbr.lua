@@ -60,7 +60,7 @@ end
 
 return cadenza.strategy {
   id = "mbr", version = "1.0.0", one_row = true, samples = true,
-  summary = "Draw n continuations and give the one that agrees most with the others",
+  summary = "Draw n continuations and return the one that agrees most with the others",
   params = {
     n = { 8, 1, 256, "continuations to draw", integer = true },
   },

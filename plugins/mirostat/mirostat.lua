@@ -60,7 +60,7 @@ end
 
 return cadenza.strategy {
   id = "mirostat", version = "1.0.0", samples = true,
-  summary = "Sampling that holds the surprise of its tokens near a target",
+  summary = "Sampling that keeps the surprise of its tokens near a target",
   params = {
     tau = { 5.0, 0, 100, "target of the surprise, in bits" },
     eta = { 0.1, 0, 10, "how fast mu follows the error" },

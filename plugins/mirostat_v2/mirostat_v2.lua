@@ -36,7 +36,7 @@ end
 
 return cadenza.strategy {
   id = "mirostat_v2", version = "1.0.0", samples = true,
-  summary = "Sampling that drops what surprises too much, for a given average surprise",
+  summary = "Sampling that drops tokens of too much surprise, for a given average",
   params = {
     tau = { 5.0, 0, 100, "target of the surprise, in bits" },
     eta = { 0.1, 0, 10, "how fast mu follows the error" },

@@ -72,7 +72,7 @@ end
 
 return cadenza.strategy {
   id = "multiple_choice", version = "1.0.0", one_row = true,
-  summary = "Answer with one of the given texts, and say how probable each is",
+  summary = "Answer with one of the given texts, and report the probability of each",
   params = {
     choices = { type = "strings", help = "the texts; after a prompt they mostly begin with a space" },
     mean    = { false, "compare log-probability per token, for choices of unlike length" },

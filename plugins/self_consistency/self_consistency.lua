@@ -74,7 +74,7 @@ end
 
 return cadenza.strategy {
   id = "self_consistency", version = "1.0.0", one_row = true, samples = true,
-  summary = "Draw n continuations and give one with the answer most have",
+  summary = "Draw n continuations and return one with the most frequent answer",
   params = {
     n       = { 5, 1, 256, "continuations to draw", integer = true },
     pattern = { ".+", "a Lua pattern; the answer is its last match, or that match's first capture" },

@@ -238,7 +238,7 @@ static void end(const cdz_step *step)
 
 static const cdz_observer trace = {
     .base = {CDZ_OBSERVER_BASE, .id = "org.cadenza.trace", .version = "1.0.0",
-             .summary = "A line for every token: how probable it was, and what else might have come",
+             .summary = "A line for every token: its probability, and the best other tokens",
              CDZ_PARAMS(params, table)},
     .begin = begin,
     .scores = see_scores,

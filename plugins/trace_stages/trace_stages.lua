@@ -9,7 +9,7 @@ end
 
 return cadenza.observer {
   id = "org.cadenza.trace-stages", version = "1.0.0",
-  summary = "A line for every processor that changed a row: what is left, and what is best",
+  summary = "A line for every processor that changed a row: tokens left, and the best",
   stage = function(p, by, before, after, ctx)
     local was, now = left(before), left(after)
     local old, new = math.max(0, before:entropy()), math.max(0, after:entropy()) -- rounding may leave -0.0

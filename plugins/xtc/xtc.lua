@@ -33,7 +33,7 @@ end
 
 return cadenza.processor {
   id = "xtc", version = "1.0.0",
-  summary = "Now and then, exclude the likeliest tokens",
+  summary = "Exclude the likeliest tokens, with a given probability",
   params = {
     threshold   = { 0.1, 0.001, 0.5, "probability from which on a token is likely enough; of fewer than two none goes" },
     probability = { 0.5, 0, 1, "how often it happens; 0: never" },

@@ -1,6 +1,6 @@
 ---@meta
--- cadenza.lua - what a script finds in Cadenza, written for editors (LuaCATS). Never run: point your editor's Lua language
--- server at this folder. docs/lua.md is the page to read first.
+-- cadenza.lua - type declarations of Cadenza's Lua interface, for editors (LuaCATS). It is never run: add this folder to your
+-- editor's Lua language server. Read docs/lua.md first.
 --
 -- Counting. Lists count from 1, as everywhere in Lua: rows, ids of a row, values of topk. A score row and a vector made by
 -- vec.new are indexed by token id, which counts from 0 as in the tokenizer.
@@ -8,7 +8,7 @@
 ---A list of token ids: a Lua table, what a row gives, or one id.
 ---@alias cadenza.IdList integer|integer[]|cadenza.Ids
 
----A row of a params table. Positions: default, lowest, highest, help; or help right after a default that is no number.
+---An entry of a params table. Positions: default, lowest, highest, help; or help right after a default that is no number.
 ---@class cadenza.Param
 ---@field [1] any? default
 ---@field [2] any? lowest, or help
@@ -18,49 +18,49 @@
 ---@field min number?
 ---@field max number?
 ---@field help string? one line
----@field type "boolean"|"integer"|"number"|"string"|"word"|"boolean_or_word"|"integers"|"numbers"|"strings"|"integer_lists"|"weighted"|"integer_and_number"|"word_or_integers"|"integer_choices"|nil what the default does not tell
+---@field type "boolean"|"integer"|"number"|"string"|"word"|"boolean_or_word"|"integers"|"numbers"|"strings"|"integer_lists"|"weighted"|"integer_and_number"|"word_or_integers"|"integer_choices"|nil needed where the default does not show the type
 ---@field integer boolean? a number without fraction
----@field optional boolean? may be unset: nil then
+---@field optional boolean? may be unset: then it is nil
 ---@field words string[]? the words of a "word" or "boolean_or_word"
----@field generation boolean? unless set here, the generation parameter of the same name
+---@field generation boolean? when not set in the plugin's section, the value of the generation parameter of the same name
 ---@field strict boolean? JSON must write it with a fraction
 ---@field above_min boolean? the lowest value itself is out of range
 ---@field below_max boolean? the highest value itself is out of range
 
----What a plugin of any kind may declare.
+---Fields that a plugin of any kind may have.
 ---@class cadenza.Plugin
 ---@field id string? reverse domain, a-z 0-9 . _ -; without one, "lua." and the file's name
 ---@field version string?
 ---@field summary string? one line
 ---@field params table<string, cadenza.Param>?
 ---@field create fun(p: table)? refuses parameters that ranges cannot express, by error()
----@field needs_clock boolean? ctx.elapsed_s may be read: what the plugin does depends on the time
+---@field needs_clock boolean? ctx.elapsed_s may be read: the plugin's result depends on the time
 
----What processors and criteria may declare besides.
+---Further fields of processors and criteria.
 ---@class cadenza.RowPlugin: cadenza.Plugin
 ---@field needs_ids boolean? default true; false: ids is nil
 ---@field idle (fun(p: table, ctx: cadenza.Context): boolean)? true: changes nothing for this request
----@field begin (fun(ctx: cadenza.Context): table?)? returns the state every row begins with
----@field accept fun(p: table, state: table, token: integer, ctx: cadenza.Context)? the token became part of the row; the only place that writes state
----@field state_version integer? what the state means, by a number of your own: when a new version of the file has the same one, running requests keep their states
+---@field begin (fun(ctx: cadenza.Context): table?)? returns the state that every row begins with
+---@field accept fun(p: table, state: table, token: integer, ctx: cadenza.Context)? the token became part of the row; only this function writes state
+---@field state_version integer? a number of your own for the meaning of the state: when a new version of the file has the same number, running requests keep their states
 
----The sequence beside a row that a processor has the model run on: prefix, then the row's ids from `from` on (from 0; without
----one: what comes after the prompt).
+---A second sequence beside a row, on which the model runs for a processor: prefix, then the row's ids from index `from` on
+---(counted from 0; default: the ids after the prompt).
 ---@class cadenza.Companion
 ---@field prefix cadenza.IdList?
 ---@field mask integer[]? 0 where the prefix is hidden from the model
 ---@field from integer?
----@field stays boolean? keeps its tokens when rows are reordered, as the reference does
+---@field stays boolean? keeps its tokens when rows are reordered, as the reference does with beams
 
 ---@class cadenza.ProcessorTable: cadenza.RowPlugin
----@field apply fun(p: table, ids: cadenza.Ids, row: cadenza.Vec, ctx: cadenza.Context) edits the row; with batched, ids is a list and row is all rows
+---@field apply fun(p: table, ids: cadenza.Ids, row: cadenza.Vec, ctx: cadenza.Context) edits the row; with batched, ids is a list and row has all rows
 ---@field batched boolean? one call for all rows
----@field companion (fun(p: table, row: integer, ctx: cadenza.Context): cadenza.Companion?)? the model runs on it beside the row
+---@field companion (fun(p: table, row: integer, ctx: cadenza.Context): cadenza.Companion?)? the model runs on this sequence beside the row
 ---@field elementwise boolean? an element's result depends on that element alone
 ---@field keeps_argmax boolean? never changes which token is best
 ---@field keeps_top boolean? masks everything but a top segment
 ---@field history_sparse boolean? changes only scores of tokens in ids and a constant set
----@field needs_normalised boolean? wants log-probabilities
+---@field needs_normalised boolean? needs log-probabilities as input
 ---@field sampling_only boolean? used with do_sample only
 
 ---@class cadenza.CriterionTable: cadenza.RowPlugin
@@ -68,14 +68,14 @@
 ---@field has_eos boolean? stops at end-of-sequence tokens: finished rows are padded
 
 ---@class cadenza.StrategyTable: cadenza.Plugin
----@field run fun(ctx: cadenza.Decoder) the decode loop; may be called generate
----@field one_row boolean? written for one row; more rows become child requests
----@field rewinds boolean? takes tokens back: streamed text is held
----@field samples boolean? naming it implies do_sample = true
----@field greedy boolean? naming it implies do_sample = false
+---@field run fun(ctx: cadenza.Decoder) the decode loop; the field may also be named generate
+---@field one_row boolean? handles one row; further rows become child requests
+---@field rewinds boolean? takes tokens back: text is not streamed before a row has ended
+---@field samples boolean? naming this strategy implies do_sample = true
+---@field greedy boolean? naming this strategy implies do_sample = false
 ---@field beams boolean? needs num_beams > 1
 
----Proposes tokens that the model then judges.
+---Proposes tokens that the model then verifies.
 ---@class cadenza.DrafterTable
 ---@field id string?
 ---@field version string?
@@ -83,19 +83,19 @@
 ---@field params table<string, any>?
 ---@field create fun(p: table)? refuses parameters by error()
 ---@field begin fun(ctx: cadenza.Context): table?
----@field propose fun(p: table, ids: cadenza.Ids, room: integer, ctx: cadenza.Context): integer[]? at most room of them are of use
+---@field propose fun(p: table, ids: cadenza.Ids, room: integer, ctx: cadenza.Context): integer[]? at most `room` tokens are used
 ---@field judged fun(p: table, n_proposed: integer, n_accepted: integer, ctx: cadenza.Context)?
 
----Watches a request and changes nothing; its own variables are the request's. What fails here is a warning in the log.
+---Watches a request and changes nothing. Its variables live as long as the request. An error here is a warning in the log.
 ---@class cadenza.ObserverTable: cadenza.Plugin
 ---@field begin fun(ctx: cadenza.Context)?
 ---@field stage fun(p: table, by: string, before: cadenza.Vec, after: cadenza.Vec, ctx: cadenza.Context)? processor `by` is done with the row; both read-only
 ---@field scores fun(p: table, before: cadenza.Vec, after: cadenza.Vec, ctx: cadenza.Context)? all processors are done: logits and scores, read-only
----@field token fun(p: table, token: integer, ctx: cadenza.Context)? the row got it
----@field stop fun(p: table, reason: string, text: string, ctx: cadenza.Context)? the row ended ("eos", "length", "time", "string", "custom"), or is an answer of a search
----@field rewind fun(p: table, n: integer, ctx: cadenza.Context)? the row's last n tokens are gone
+---@field token fun(p: table, token: integer, ctx: cadenza.Context)? the token was appended to the row
+---@field stop fun(p: table, reason: string, text: string, ctx: cadenza.Context)? the row ended ("eos", "length", "time", "string", "custom"), or is an answer of a beam search
+---@field rewind fun(p: table, n: integer, ctx: cadenza.Context)? the row's last n tokens were taken back
 ---@field reorder fun(p: table, parents: integer[], ctx: cadenza.Context)? row r became a copy of row parents[r]
----@field finish fun(p: table, ctx: cadenza.Context)? the request is over
+---@field finish fun(p: table, ctx: cadenza.Context)? the request has ended
 
 ---@class cadenza
 ---@field version string
@@ -116,8 +116,8 @@ function cadenza.drafter(declaration) end
 ---@param declaration cadenza.ObserverTable
 function cadenza.observer(declaration) end
 
----Another file of the package, one that plugin.ini lists: files = words.lua. It runs once per request; what it returned
----is what every require of it gives.
+---Loads another file of the package, which plugin.ini must list: files = words.lua. It runs once per request; every require
+---of it returns what the file returned.
 ---@param name string "words" or "words.lua"
 ---@return any
 function require(name) end
@@ -125,7 +125,7 @@ function require(name) end
 ---@class veclib
 vec = {}
 
----n elements of value x (0), indexed from 0.
+---A vector of n elements of value x (default 0), indexed from 0.
 ---@param n integer
 ---@param x? number
 ---@return cadenza.Vec
@@ -137,7 +137,7 @@ function vec.from(values) end
 
 ---A formula over every element x: "x > t ? x*a : x - b". names: its arguments, in the order apply takes them. Operators, from
 ---the tightest: ^, - not !, * /, + -, < <= > >= == != ~=, and &&, or ||, ? :. Functions: abs clamp(v, low, high) exp floor log
----max min pow sqrt. A comparison is 1 or 0; what is not 0 holds. inf and nan are numbers.
+---max min pow sqrt. A comparison gives 1 or 0; any value other than 0 counts as true. inf and nan are numbers.
 ---@param text string
 ---@param names? string[]
 ---@return cadenza.Expr
@@ -154,13 +154,13 @@ bitset = {}
 ---@return cadenza.Bitset
 function bitset.new(n) end
 
----Scores of float32. In place where it says "self"; every operation is the one C plugins use, with the same bits.
+---A vector of float32 scores. Operations that return "self" work in place. C plugins have the same operations, with the same bits.
 ---@class cadenza.Vec
 ---@operator len: integer
 ---@field [integer] number
 local Vec = {}
 
----The elements of those ids, as a list.
+---The elements of these ids, as a list.
 ---@param ids cadenza.IdList
 ---@return cadenza.Vec values counts from 1
 function Vec:get(ids) end
@@ -213,7 +213,7 @@ function Vec:max_with(x) end
 ---@param x number|cadenza.Vec
 ---@return cadenza.Vec self
 function Vec:min_with(x) end
----Every element x; of a vector, its own element.
+---Sets every element to x, or to the element of the vector x.
 ---@param x number|cadenza.Vec
 ---@return cadenza.Vec self
 function Vec:fill(x) end
@@ -242,19 +242,19 @@ function Vec:log() end
 function Vec:abs() end
 ---@return cadenza.Vec self
 function Vec:neg() end
----Takes x where the bit is set (of a vector: where it is not 0).
+---Sets elements to x where the bit is set (with a vector as mask: where it is not 0).
 ---@param mask cadenza.Bitset|cadenza.Vec
 ---@param x number|cadenza.Vec
 ---@return cadenza.Vec self
 function Vec:where(mask, x) end
 
----A formula in place: one pass over memory, the bits of the single operations.
+---Applies a formula in place: one pass over memory, with the bits of the single operations.
 ---@param formula cadenza.Expr
 ---@param ... number|cadenza.Vec one for each name
 ---@return cadenza.Vec self
 function Vec:apply(formula, ...) end
 
----Masked elements are -inf. Ids the vector does not have are ignored.
+---Sets elements to -inf. Ids outside the vector are ignored.
 ---@param ids cadenza.IdList
 ---@return cadenza.Vec self
 function Vec:mask(ids) end
@@ -264,11 +264,11 @@ function Vec:mask_except(ids) end
 ---@param x number
 ---@return cadenza.Vec self
 function Vec:mask_below(x) end
----Masks what is in the set.
+---Masks the ids in the set.
 ---@param set cadenza.Bitset
 ---@return cadenza.Vec self
 function Vec:mask_bits(set) end
----Masks what is not in the set.
+---Masks the ids that are not in the set.
 ---@param set cadenza.Bitset
 ---@return cadenza.Vec self
 function Vec:keep_bits(set) end
@@ -277,7 +277,7 @@ function Vec:keep_bits(set) end
 function Vec:max() end
 ---@return number
 function Vec:min() end
----The lowest index among equals; the first NaN before everything.
+---The lowest index among equals; the first NaN if there is one.
 ---@return integer
 function Vec:argmax() end
 ---@return number
@@ -301,7 +301,7 @@ function Vec:kl(q) end
 ---@param x cadenza.Vec
 ---@return number
 function Vec:dot(x) end
----1 for the best; of equals the lower id comes first.
+---The rank of a token: 1 for the best; of equal scores the lower id comes first.
 ---@param id integer
 ---@return integer
 function Vec:rank(id) end
@@ -370,7 +370,7 @@ function Vec:penalize(ids, kind, x) end
 ---@param x number
 ---@return cadenza.Vec self
 function Vec:encoder_penalty(ids, x) end
----Masks what would complete an n-gram that ids already hold, or those of `of` do.
+---Masks tokens that would complete an n-gram that already occurs in ids, or in `of`.
 ---@param ids cadenza.IdList
 ---@param n integer
 ---@param of? cadenza.IdList
@@ -381,8 +381,8 @@ function Vec:ngram_ban(ids, n, of) end
 ---@return cadenza.Vec self
 function Vec:sequence_bias(biases, ids) end
 
----Several rows of scores. Every method of Vec works row by row: what works in place returns the whole, what answers gives a
----table with one answer per row.
+---Several rows of scores. Every method of Vec works row by row: methods that work in place return all rows, the others return a
+---table with one result per row.
 ---@class cadenza.Scores: cadenza.Vec
 ---@operator len: integer
 ---@field [integer] cadenza.Vec
@@ -402,7 +402,7 @@ local Ids = {}
 ---@param j? integer -1
 ---@return integer[]
 function Ids:totable(i, j) end
----A view of those from i to j, negative from the end.
+---A view of the ids from i to j; negative indices count from the end.
 ---@param i integer
 ---@param j? integer
 ---@return cadenza.Ids
@@ -425,7 +425,7 @@ function Bitset:set(ids) end
 ---@param ids cadenza.IdList
 ---@return cadenza.Bitset self
 function Bitset:clear(ids) end
----@param ids? cadenza.IdList all without it
+---@param ids? cadenza.IdList default: all
 ---@return cadenza.Bitset self
 function Bitset:flip(ids) end
 ---@param other cadenza.Bitset
@@ -444,7 +444,7 @@ function Bitset:test(id) end
 ---@return cadenza.Bitset
 function Bitset:copy() end
 
----Random numbers keyed by request seed, plugin, row and position: the same whoever else draws.
+---Random numbers keyed by request seed, plugin, row and position. They do not depend on other draws.
 ---@class cadenza.Rng
 local Rng = {}
 
@@ -460,7 +460,7 @@ function Rng:int(a, b) end
 ---@return integer
 function Rng:sample(probs) end
 
----Facts of the request, the same in every script.
+---Facts of the request, for scripts of every kind.
 ---@class cadenza.Request
 ---@field params table the parameters, read-only
 ---@field n_prompts integer
@@ -469,7 +469,7 @@ function Rng:sample(probs) end
 ---@field n_vocab integer
 ---@field max_length integer
 ---@field min_length integer
----@field context integer positions the model was made for
+---@field context integer positions the model was trained for
 ---@field num_beams integer
 ---@field do_sample boolean
 ---@field seed integer
@@ -483,7 +483,7 @@ function Rng:sample(probs) end
 ---@class cadenza.Context: cadenza.Request
 ---@field row integer which of the request's rows, from 1
 ---@field tokens cadenza.Ids the row's ids
----@field state table? the row's state; to be looked at
+---@field state table? the row's state; read it only
 ---@field rng cadenza.Rng
 local Context = {}
 
@@ -508,7 +508,7 @@ function Context:token_text(id) end
 ---@param n integer
 ---@return string
 function Context:text_tail(n) end
----In apply of a processor with a companion: what the model expects after it, to be read; nil when the row has none.
+---In apply of a processor with a companion: the logits after the companion, read-only; nil when the row has none.
 ---@param row? integer of a batch, from 1
 ---@return cadenza.Vec?
 function Context:companion_logits(row) end
@@ -524,17 +524,17 @@ local Decoder = {}
 ---@param row? integer
 ---@return cadenza.Ids
 function Decoder:input_ids(row) end
----Without a row: all of them.
+---Without a row: whether all rows are done.
 ---@param row? integer
 ---@return boolean
 function Decoder:done(row) end
 ---@param row? integer
 ---@return boolean
 function Decoder:row_done(row) end
----Scores of the next token of every row; runs whatever the KV cache lacks.
+---Scores of the next token of every row; runs the model on what the KV cache lacks.
 ---@return cadenza.Scores
 function Decoder:forward() end
----The processors of the user's pipeline, in place.
+---Runs the processors of the user's pipeline, in place.
 ---@param scores cadenza.Scores
 ---@return cadenza.Scores scores
 function Decoder:process(scores) end
@@ -558,7 +558,7 @@ function Decoder:rewind(row, n) end
 ---@param parents integer[]
 function Decoder:reorder(parents) end
 
----Into host memory; done by itself where elements are touched.
+---Copies scores to host memory; this happens by itself when elements are read or written.
 ---@param scores cadenza.Scores
 ---@return cadenza.Scores scores
 function Decoder:map(scores) end
@@ -574,7 +574,7 @@ function Decoder:log_softmax(scores) end
 ---@param token? integer
 ---@return cadenza.Scores scores
 function Decoder:ban(scores, row, token) end
----n rows of scores that stay until the strategy returns.
+---n rows of scores that stay valid until the strategy returns.
 ---@param n integer
 ---@return cadenza.Scores
 function Decoder:scratch_scores(n) end
@@ -588,12 +588,12 @@ function Decoder:argmax(scores, row) end
 ---@param scores cadenza.Scores
 ---@return integer[]
 function Decoder:argmax_rows(scores) end
----process, record, softmax and multinomial in one; what the scores hold afterwards is undefined.
+---process, record, softmax and multinomial in one; the contents of the scores are undefined afterwards.
 ---@param scores cadenza.Scores
 ---@return integer[] tokens
 function Decoder:draw_rows(scores) end
----A token for each row of raw scores, drawn as strategy sample does with these settings alone: temperature (1; 0 takes the
----best), top_k (0: all), top_p (1: all). The rows are edited in place.
+---A token for each row of raw scores, drawn as strategy sample draws with these settings only: temperature (default 1; 0 takes
+---the best), top_k (default 0: all), top_p (default 1: all). The rows are edited in place.
 ---@param scores cadenza.Scores
 ---@param temperature? number
 ---@param top_k? integer
@@ -640,52 +640,52 @@ function Decoder:seq_append(seq, ids) end
 ---@param seq cadenza.Seq
 ---@param len integer
 function Decoder:seq_truncate(seq, len) end
----Hides in seq what the prompt of this row hides (pads): it then reads the row's ids as the row does.
+---Hides in seq the ids that are hidden in the prompt of this row (pads), so that it reads the row's ids as the row does.
 ---@param seq cadenza.Seq
 ---@param row? integer
 function Decoder:seq_hide_as(seq, row) end
 ---@param seq cadenza.Seq
 ---@return cadenza.Ids
 function Decoder:seq_ids(seq) end
----Positions that the model sees: ids that the prompt's mask hides do not count.
+---The number of positions that the model sees: ids that the prompt's mask hides do not count.
 ---@param seq cadenza.Seq
 ---@return integer
 function Decoder:seq_length(seq) end
----One pass over what the caches of these sequences lack.
+---Runs the model, in one pass, on what the caches of these sequences lack.
 ---@param seqs cadenza.Seq|cadenza.Seq[]
 ---@param positions? "last"|"all"|"none"
 ---@return cadenza.Scores?
 function Decoder:seq_forward(seqs, positions) end
----The pipeline's processors on a score row per sequence, as if seqs[i] continued row rows[i].
+---Runs the pipeline's processors on one score row per sequence, as if seqs[i] continued row rows[i].
 ---@param seqs cadenza.Seq|cadenza.Seq[]
 ---@param rows integer|integer[]
 ---@param scores cadenza.Scores
 ---@return cadenza.Scores scores
 function Decoder:seq_process(seqs, rows, scores) end
----Would these continuations of rows stop? False or the reason, for each.
+---Whether these continuations of rows would stop: for each, false or the reason.
 ---@param ids cadenza.IdList[]
 ---@param rows integer|integer[]
 ---@return (false|string)[]
 function Decoder:stop_test(ids, rows) end
 
----A sequence that runs the model's first n_layers layers only, then its final norm and head.
+---A sequence that runs only the first n_layers layers of the model, then its final norm and head.
 ---@param model "target"|"assistant"
 ---@param n_layers integer
 ---@return cadenza.Seq
 function Decoder:seq_new_exit(model, n_layers) end
----The user's processors without those of the first list, and once more those of the second at the end; for process_ids.
+---The user's processors without those in `exclude`, then those in `append` once more at the end; for process_ids.
 ---@param exclude string[]? plugin ids
 ---@param append string[]? plugin ids
 ---@return integer pipeline
 function Decoder:pipeline_derive(exclude, append) end
----Processors on score rows of made-up histories: row i follows ids[i], the whole of it, in place of row rows[i].
----@param pipeline integer 0: the user's; or what pipeline_derive gave
+---Runs processors on score rows of given histories: row i of scores follows ids[i], a whole history that stands for row rows[i].
+---@param pipeline integer 0: the user's; or the result of pipeline_derive
 ---@param ids cadenza.IdList[]
 ---@param rows integer|integer[]|nil
 ---@param scores cadenza.Scores
 ---@return cadenza.Scores scores
 function Decoder:process_ids(pipeline, ids, rows, scores) end
----Appends tokens to a row until one ends it; row i of logits and scores is what is recorded for token i.
+---Appends tokens to a row until one ends it; row i of logits and scores is recorded for token i.
 ---@param row integer
 ---@param tokens cadenza.IdList
 ---@param logits? cadenza.Scores
@@ -694,17 +694,17 @@ function Decoder:process_ids(pipeline, ids, rows, scores) end
 function Decoder:append_chunk(row, tokens, logits, scores) end
 ---@return boolean
 function Decoder:has_drafter() end
----Tokens that may come next, from the pipeline's drafter, and the scores they were drawn from, if they were.
+---Tokens that may come next, from the pipeline's drafter, and, if they were drawn, the scores that they were drawn from.
 ---@param row? integer
 ---@return integer[] tokens
 ---@return cadenza.Scores? scores
 function Decoder:propose(row) end
----Of the row's newest draft the first n were right.
+---Tells the drafter that of the row's newest draft the first n tokens were right.
 ---@param row integer
 ---@param n integer
 function Decoder:judged(row, n) end
 
----Row r becomes a copy of row parents[r] and takes tokens[r]; no stop rule is asked, nothing is streamed.
+---Row r becomes a copy of row parents[r] and takes tokens[r]; no stopping rule is asked, nothing is streamed.
 ---@param parents integer[]
 ---@param tokens integer[]
 function Decoder:extend_rows(parents, tokens) end
@@ -716,14 +716,14 @@ function Decoder:extend_rows(parents, tokens) end
 ---@param out? cadenza.Scores
 ---@return cadenza.Scores out
 function Decoder:softmax_flat(scores, first, n, addends, out) end
----What row rows[i] says of tokens[i]; log-probabilities only when the caller asked for them.
+---The scores of tokens[i] in row rows[i]; log-probabilities only if the caller asked for them.
 ---@param scores cadenza.Scores
 ---@param rows integer[]
 ---@param tokens integer[]
 ---@return {score: number, logprob: number?, raw_logprob: number?}[]
 function Decoder:token_scores(scores, rows, tokens) end
----These sequences are the answer, in place of the rows: best first, those of one prompt side by side. ids come after the
----prompt; n_new of them (all, unless given) are new tokens; scores is what token_scores said of each.
+---Makes these sequences the answer, in place of the rows: best first, those of one prompt side by side. ids come after the
+---prompt; n_new of them (default: all) are new tokens; scores are the results of token_scores for each.
 ---@param sequences {row: integer, ids: cadenza.IdList, n_new: integer?, reason: string?, scores: table[]?}[]
 function Decoder:return_rows(sequences) end
 
@@ -731,12 +731,12 @@ function Decoder:return_rows(sequences) end
 ---@param row integer
 ---@param reason? "eos"|"length"|"time"|"string"|string
 function Decoder:finish(row, reason) end
----Keeps a copy when the caller asked for it.
+---Keeps a copy of the scores if the caller asked for it.
 ---@param what "logits"|"scores"
 ---@param scores cadenza.Scores
 function Decoder:record(what, scores) end
----A result under your own name. Numbers or booleans of one type and shape, vectors, ids and scores are kept as an array; strings,
----tables with names and mixed lists as JSON.
+---Adds a result under a name of your own. Numbers or booleans of one type and shape, vectors, ids and scores are kept as an
+---array; strings, tables with names and mixed lists as JSON.
 ---@param name string
 ---@param values any
 ---@param type? "int64"|"int32"|"float32"|"bool"
@@ -754,20 +754,20 @@ function Decoder:deadline_s() end
 ---@param model? string
 ---@return integer?
 function Decoder:vocab_size(model) end
----nil when the request has no such model. n_positions: tokens that a sequence may have, no more; 0: no end.
+---nil when the request has no such model. n_positions: most tokens that a sequence may have; 0: no limit.
 ---@param model? "target"|"assistant"
 ---@return {n_vocab: integer, n_layers: integer, width: integer, tied: boolean, has_encoder: boolean, n_positions: integer}?
 function Decoder:facts(model) end
 
----Later passes keep hidden states of these layers: 0 enters the first layer, n_layers leaves the last and the final norm.
----No layers: none are kept again.
+---Later passes keep hidden states of these layers: 0 is the input of the first layer, n_layers the output of the last after the
+---final norm. No layers: stops keeping them.
 ---@param positions "last"|"all"
 ---@param layers integer[]
 function Decoder:keep_hidden(positions, layers) end
----What the newest pass kept, copied: [layer, as they were named][row].
+---Copies of what the newest pass kept: [layer, in the order given][row].
 ---@return cadenza.Vec[][]
 function Decoder:hidden_states() end
----The model's head on hidden states as they are: a vector of scores for each, indexed by token id.
+---The model's head on hidden states, without the final norm: a vector of scores for each, indexed by token id.
 ---@param hidden cadenza.Vec[]
 ---@return cadenza.Vec[]
 function Decoder:head(hidden) end
@@ -788,7 +788,7 @@ function Decoder:token_text(id) end
 ---@param ... any
 function Decoder:log(...) end
 
----A sequence of tokens with a KV cache. One of a row is only looked at and forked.
+---A sequence of tokens with a KV cache. The sequence of a row can only be read and forked.
 ---@class cadenza.Seq
 ---@operator len: integer
 local Seq = {}
@@ -802,7 +802,7 @@ function Seq:append(ids) end
 ---@param len integer
 ---@return cadenza.Seq self
 function Seq:truncate(len) end
----Hides what the prompt of this row hides (pads): the sequence then reads the row's ids as the row does.
+---Hides the ids that are hidden in the prompt of this row (pads), so that the sequence reads the row's ids as the row does.
 ---@param row? integer
 ---@return cadenza.Seq self
 function Seq:hide_as(row) end

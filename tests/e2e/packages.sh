@@ -233,7 +233,7 @@ for flag in --allow-model-plugins --threads=1; do
     refused "native, $flag" 1 "native code inside a model's folder is never loaded" "${own[@]}" $flag --custom-generate model
     refused "native by its file, $flag" 1 "is never loaded" "${own[@]}" $flag --custom-generate model/custom_generate/loop_c.so
 done
-refused "native, the model's own" 1 "move its package out of" "${own[@]}" --allow-model-plugins
+refused "native, the model's own" 1 "move its package to another folder" "${own[@]}" --allow-model-plugins
 
 # --- a pipeline that only a request names
 mkdir ask && cp try_c/try_c.so ask/ && cp try_lua/try_lua.lua ask/

@@ -1,5 +1,5 @@
-/* base.h - the words every Cadenza header uses: status codes, lists, linkage.
- * Includes the three freestanding headers and nothing else. */
+/* base.h - what every Cadenza header uses: status codes, lists, linkage.
+ * It includes the three freestanding headers and nothing else. */
 #ifndef CADENZA_BASE_H
 #define CADENZA_BASE_H
 
@@ -17,8 +17,8 @@
 #define CDZ_MUST_CHECK
 #endif
 
-/* Every fallible call returns one of these; zero is success. The sentence that says what, where, found
- * and expected travels beside it: in a cdz_error (embedding), or on the request (plugins). */
+/* Every fallible call returns one of these; zero is success. The error sentence (what, where, found,
+ * expected) is kept beside it: in a cdz_error (embedding), or in the request (plugins). */
 #define CDZ_STATUS_MAP(X)                                                                          \
     X(CDZ_OK, 0, "ok")                                                                             \
     X(CDZ_E_NOMEM, 1, "out of memory")                                                             \

@@ -8,14 +8,14 @@
  *     puts(cdz_result_text(result, 0));
  *     cdz_result_free(result);  cdz_model_close(model);  cdz_close(rt);
  *
- * The library is asynchronous at heart: cdz_submit gives an id at once, one engine thread decodes every
- * submitted request together, and tokens arrive by callback or by cdz_poll. cdz_generate is submit and wait.
+ * The library is asynchronous: cdz_submit returns an id at once, one engine thread decodes all submitted
+ * requests together, and tokens arrive by callback or by cdz_poll. cdz_generate is submit and wait.
  * Nothing here prints, exits, installs a signal handler or keeps a global: two runtimes, or two models in one
  * runtime, are independent.
  *
  * Threads: every function may be called from any thread unless its line says otherwise. Callbacks run on the
  * engine thread and must not block or call a function that waits.
- * Strings are UTF-8. Every struct begins with its size: set it to sizeof, leave the rest zero for defaults. */
+ * Strings are UTF-8. Every struct begins with its size: set it to sizeof, and leave other fields zero for their defaults. */
 #ifndef CADENZA_CADENZA_H
 #define CADENZA_CADENZA_H
 
@@ -31,8 +31,8 @@ extern "C" {
 #define CDZ_VERSION    "0.1.0"
 #define CDZ_ERROR_TEXT 1024
 
-/* What went wrong, in one sentence: what, where, what was found and what was expected. Yours; any call that
- * takes one overwrites it on failure and leaves it alone on success. May be NULL where you do not care. */
+/* What went wrong, in one sentence: what, where, what was found and what was expected. You own it. A call that
+ * takes one overwrites it on failure and leaves it unchanged on success. The pointer may be NULL. */
 typedef struct cdz_error {
     cdz_status code;
     char text[CDZ_ERROR_TEXT];
@@ -42,7 +42,7 @@ typedef struct cdz_runtime cdz_runtime; /* plugins, engine thread, thread pool, 
 typedef struct cdz_model cdz_model;     /* a loaded model: read-only, shared by requests */
 typedef struct cdz_pipeline
     cdz_pipeline; /* strategy, processors, criteria and their settings; changed by reloading only, once used */
-typedef struct cdz_result cdz_result; /* what one request gave; yours to free */
+typedef struct cdz_result cdz_result; /* the result of one request; you free it */
 
 const char *cdz_version(void);
 
@@ -52,17 +52,17 @@ typedef struct cdz_options {
     uint32_t size;
     uint32_t n_threads; /* 0: the physical cores this process may use */
     uint64_t kv_bytes; /* memory for KV caches; 0: a quarter of the machine's, or most of what a device has free */
-    uint32_t max_queue;   /* submitted requests that may wait; 0: no limit. Past it: CDZ_E_LIMIT */
-    uint32_t max_running; /* requests decoded together; 0: 256 */
-    const char *const *plugins; /* extra plugin files and package folders, loaded with your consent */
+    uint32_t max_queue; /* submitted requests that may wait; 0: no limit. Further ones: CDZ_E_LIMIT */
+    uint32_t max_running;       /* requests decoded together; 0: 256 */
+    const char *const *plugins; /* extra plugin files and package folders; naming them is your consent */
     uint32_t n_plugins;
     const char *plugin_dir; /* where the built-in plugins are; NULL: beside the library or program */
-    bool safe_mode; /* built-in plugins only: no directory, no lock, no plugins, no path in a pipeline */
-    /* A model file that is cut short while a pass reads it becomes an error of the requests that use it, instead of
-     * SIGBUS: installs a handler for that signal, which passes on what does not concern it. docs/embedding.md */
+    bool safe_mode; /* built-in plugins only: no directories, no lock, no `plugins`, no paths in a pipeline */
+    /* When a model file is truncated while a pass reads it, the requests that use it fail; otherwise the program gets
+     * SIGBUS. Installs a handler for that signal, which passes on signals from elsewhere. docs/embedding.md */
     bool guard_files;
-    /* A line that a plugin logged, without a line's end; print() of a Lua script is one too. NULL: nobody listens.
-     * [engine thread, and the threads of its kernels: may come from several at once; be quick, call nothing of ours] */
+    /* A line that a plugin logged, without line end; print() of a Lua script is one too. NULL: lines are dropped.
+     * [engine thread and its kernel threads, several at once; return quickly and call no function of this library] */
     void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
     void *log_user;
     /* Scripts in a model's own custom_generate folder may run, in the sandbox. Native code there never does. */
@@ -70,29 +70,30 @@ typedef struct cdz_options {
     /* The cadenza.lock that says which packages found in directories may load (docs/packages.md); NULL: the one in the
      * working folder, then the user's. */
     const char *lock;
-    bool profile; /* take times of the engine's work: cdz_profile_json */
-    /* What computes: "cpu", "cuda" or "cuda:1" (the second one), or "auto": a device there is, else the CPU, with a line to
-     * log that says why. NULL: what a pipeline that is loaded before the first model asks for, else "cpu". It is opened with
-     * the first model. docs/devices.md */
+    bool profile; /* measure the engine's work: cdz_profile_json */
+    /* The device that computes: "cpu", "cuda" or "cuda:1" (the second one), or "auto": a device if there is one, else the
+     * CPU, with a log line that says why. NULL: what a pipeline that is loaded before the first model asks for, else
+     * CADENZA_DEVICE, else "cpu". It is opened with the first model. docs/devices.md */
     const char *device;
-    /* How a device computes: "f32" as the CPU does, "auto" or NULL faster where weights are 16 bits wide. */
+    /* How a device computes: "f32" as the CPU does; "auto" or NULL: faster where weights have 16 bits. */
     const char *precision;
-    /* "strict": a row's bits hang on nothing but the row, on a device too; "default" or NULL: on its company as well. */
+    /* "strict": a row's bits depend on the row alone, on a device too; "default" or NULL: on a device they may also depend
+     * on the other rows of a pass. */
     const char *determinism;
-    /* So many bytes of a model's weights have been brought to the device; log_user is passed. NULL: nobody looks.
-     * [the thread in cdz_model_open] */
+    /* Progress: `done` of `bytes` bytes of a model's weights have been copied to the device; user is log_user. NULL: not
+     * reported. [the thread in cdz_model_open] */
     void (*loading)(void *user, const char *model, uint64_t done, uint64_t bytes);
-    /* What KV caches hold: "f32", "f16", "bf16" or "q8_0". NULL: what a pipeline that is loaded before the first model
-     * asks for, else f32. The shorter ones take half of the memory or little more than a quarter, and the model sees keys
-     * and values rounded: docs/models.md */
+    /* The type of KV caches: "f32", "f16", "bf16" or "q8_0". NULL: what a pipeline that is loaded before the first model
+     * asks for, else f32. The 16-bit types take half of the memory, q8_0 little more than a quarter; keys and values are
+     * rounded: docs/models.md */
     const char *kv_cache;
-    /* "spread": on a machine with several nodes of memory, threads are bound to them evenly, and KV caches and weights in
-     * panels take their pages from all in turns; "off". NULL: what a pipeline that is loaded before the first model asks for,
-     * else off. docs/performance.md */
+    /* "spread": on a NUMA machine, threads are bound evenly to the nodes, and KV caches and weights in panels take their
+     * pages from all nodes in turns; "off". NULL: what a pipeline that is loaded before the first model asks for, else off.
+     * docs/performance.md */
     const char *numa;
-    /* Whose rows go into a pass first where there is room for some only: "fifo" or NULL, those that decode, so that answers
-     * flow; "prefill_first", prompts, so that more requests decode together sooner. The names are transformers'. No answer
-     * depends on it. */
+    /* Which rows go into a pass first when not all fit: "fifo" or NULL: those that decode, so that running answers do not
+     * wait; "prefill_first": prompts, so that more requests decode together sooner. The names are transformers'. Answers do
+     * not depend on it. */
     const char *scheduler;
 } cdz_options;
 
@@ -103,8 +104,8 @@ cdz_status cdz_open(const cdz_options *options, cdz_runtime **out, cdz_error *er
  * have been closed before. NULL is fine. */
 void cdz_close(cdz_runtime *runtime);
 
-/* Where the engine's time went since it was opened, by kind of work, as a JSON object (docs/performance.md); NULL: cdz_options
- * did not ask for it, or memory is out. Free with cdz_free. */
+/* Where the engine's time went since it was opened, by kind of work, as a JSON object (docs/performance.md). NULL:
+ * cdz_options.profile was not set, or there is no memory. Free with cdz_free. */
 char *cdz_profile_json(const cdz_runtime *runtime);
 
 /* --- models ------------------------------------------------------------------------------------------- */
@@ -112,12 +113,12 @@ char *cdz_profile_json(const cdz_runtime *runtime);
 typedef struct cdz_model_options {
     uint32_t size;
     bool no_tokenizer; /* do not load tokenizer.json; prompts are ids then */
-    /* Weights in blocks, made at load: q8_0, q4_0, q4_1, q5_0, q5_1, q2_k to q6_k, nf4, fp4 or int8; NULL: as stored. */
+    /* Quantise the weights at load: q8_0, q4_0, q4_1, q5_0, q5_1, q2_k to q6_k, nf4, fp4 or int8; NULL: as stored. */
     const char *quantize;
-    /* What weights are multiplied with: "f32", those in blocks as if they were plain; "int8", each 32 activations that
-     * weights in blocks meet rounded to whole numbers, much faster; "auto" or NULL: int8 where the type has it; "bf16":
-     * the same, and weights in bf16 meet activations rounded to it, faster for prompts where the processor multiplies in
-     * bf16. docs/quantisation.md */
+    /* The type of activations in products with weights. "f32": not rounded. "int8": for quantised weights, blocks of 32
+     * activations are rounded to integers, which is much faster. "auto" or NULL: int8 where the weights' type allows it.
+     * "bf16": as auto, and for weights in bf16 activations are rounded to bf16, which is faster for prompts if the
+     * processor multiplies in bf16. docs/quantisation.md */
     const char *activations;
 } cdz_model_options;
 
@@ -126,9 +127,9 @@ cdz_status cdz_model_open(cdz_runtime *runtime, const char *folder, const cdz_mo
                           cdz_model **out, cdz_error *err) CDZ_MUST_CHECK;
 void cdz_model_close(cdz_model *model); /* requests that use it keep it alive; NULL is fine */
 uint32_t cdz_model_vocab_size(const cdz_model *model);
-uint32_t cdz_model_context(const cdz_model *model);     /* positions the model was made for */
+uint32_t cdz_model_context(const cdz_model *model);     /* positions the model was trained for */
 uint32_t cdz_model_hidden_size(const cdz_model *model); /* floats of an embedding */
-bool cdz_model_has_encoder(const cdz_model *model);     /* which reads the prompt */
+bool cdz_model_has_encoder(const cdz_model *model);     /* an encoder that reads the prompt */
 /* Facts of `cadenza model info` as a JSON object; free with cdz_free. */
 char *cdz_model_info_json(const cdz_model *model);
 
@@ -162,10 +163,10 @@ cdz_status cdz_pipeline_explain(cdz_pipeline *pipeline, const cdz_model *model, 
                                 cdz_error *err) CDZ_MUST_CHECK;
 void cdz_pipeline_free(cdz_pipeline *pipeline); /* NULL is fine */
 
-/* Reads the pipeline's files again, and loads anew those of its plugins that changed. What came of it is tried on a made-up
- * row first, then it is the pipeline's next generation: requests submitted from now on use it; those that run take over its
+/* Reads the pipeline's files again, and loads those of its plugins that changed. The new version is tried on a made-up
+ * row first; then it is the pipeline's next generation. Requests submitted from now on use it. Running requests take over its
  * processors and criteria before their next step, and keep their strategy. On failure nothing changes, and err says why.
- * model: whose vocabulary and tokenizer the trial has; NULL: none. May be called from on_event. docs/reload.md */
+ * model: the model whose vocabulary and tokenizer the trial uses; NULL: none. May be called from on_event. docs/reload.md */
 cdz_status cdz_pipeline_reload(cdz_pipeline *pipeline, const cdz_model *model,
                                cdz_error *err) CDZ_MUST_CHECK;
 /* 1 when it was first read, then one more for each reload that succeeded. */
@@ -178,15 +179,16 @@ typedef struct cdz_reloader_options {
     uint32_t quiet_ms; /* a change counts when nothing has changed for so long; 0: 200 */
     const cdz_model *
         model; /* for the trial, as in cdz_pipeline_reload; it stays open until cdz_reloader_close */
-    /* error NULL: the next generation serves. Else the one before goes on, for all requests or for one that runs; said once
-     * for each version. [the reloader's thread; the engine's for a request that runs] Call nothing of the reloader's. */
+    /* error NULL: the next generation is in use. Otherwise the earlier one stays in use, for all requests or for one that
+     * runs; reported once for each version. [the reloader's thread; the engine's for a running request] Do not call
+     * functions of the reloader here. */
     void (*on_reload)(void *user, cdz_pipeline *pipeline, const cdz_error *error);
     void *user;
 } cdz_reloader_options;
 
 cdz_status cdz_reloader_open(const cdz_reloader_options *options, cdz_reloader **out,
                              cdz_error *err) CDZ_MUST_CHECK;
-/* The pipeline counts as used. It is held until it is removed or the reloader closed. */
+/* The pipeline counts as used from now on. The reloader keeps it until it is removed or the reloader is closed. */
 cdz_status cdz_reloader_add(cdz_reloader *reloader, cdz_pipeline *pipeline,
                             cdz_error *err) CDZ_MUST_CHECK;
 /* Returns when the pipeline is not being reloaded. NULL, or one that was not added, is fine. */
@@ -213,13 +215,13 @@ typedef struct cdz_event {
     const char *name;         /* cdz_request.name, or NULL; valid while the request is known */
 } cdz_event;
 
-/* What events say of a row's text; together as transformers' TextStreamer. */
+/* Which text events carry. All three together give the text of transformers' TextStreamer. */
 typedef enum cdz_stream_flags {
     CDZ_STREAM_PROMPT =
-        1, /* the prompt first, pads left out: an event with its ids, before those of new ones */
-    CDZ_STREAM_SPECIAL = 2, /* special tokens are written out */
+        1, /* the prompt first, without pads: an event with its ids, before those of new ids */
+    CDZ_STREAM_SPECIAL = 2, /* the text has special tokens */
     CDZ_STREAM_WORDS =
-        4, /* no half words: text up to the last space; ideographs and finished lines at once */
+        4, /* whole words: text up to the last space; ideographs and finished lines at once */
 } cdz_stream_flags;
 
 typedef struct cdz_request {
@@ -232,26 +234,26 @@ typedef struct cdz_request {
     uint32_t n_ids;
     const char *
         json; /* a request document: prompt, prompt_ids, attention_mask, kwargs, seed, assistant, record */
-    cdz_model *assistant; /* draft model, where a strategy wants one; NULL: none */
-    double timeout_s; /* 0: none. Past it the request ends with CDZ_E_DEADLINE and what it has */
+    cdz_model *assistant; /* draft model, for strategies that use one; NULL: none */
+    double timeout_s; /* 0: none. After it the request ends with CDZ_E_DEADLINE and the tokens it has */
     /* [engine thread] Called for every event; NULL: events wait for cdz_poll only if `poll` is set. */
     void (*on_event)(void *user, const cdz_event *event);
     void *user;
     bool poll;
-    /* Continuing. keep_cache: the result holds the KV state of its rows until it is freed. past: such a result, of the
-     * same model, whose state this request continues: prompt tokens that both have in common are not computed again. */
+    /* To continue an earlier request. keep_cache: the result keeps the KV cache of its rows until it is freed. past: such a
+     * result of the same model, whose cache this request uses: the tokens that both begin with are not computed again. */
     const cdz_result *past;
     bool keep_cache;
-    /* A prompt as embeddings, (n_embed_rows, n_embeds, hidden size); NULL: none. Beside ids or json's prompt_ids the
-     * model reads the embeddings, processors and sequences see the ids; alone the sequences hold new ids only. */
+    /* A prompt as embeddings, (n_embed_rows, n_embeds, hidden size); NULL: none. With ids or json's prompt_ids besides, the
+     * model reads the embeddings, and processors and sequences see the ids; without them the sequences hold new ids only. */
     const float *embeds;
     uint32_t n_embeds, n_embed_rows;
     const char *
         inputs_dir; /* folder of the files that json may name ("inputs_embeds"); NULL: it may name none */
-    /* An id of your own choice, copied; NULL: none. No two requests whose results nobody has taken may share one:
-     * CDZ_E_USAGE. cdz_find_request knows it, events and results carry it. */
+    /* A name of your choice, copied; NULL: none. Two requests may not have the same name until the result of the first is
+     * taken: CDZ_E_USAGE. cdz_find_request finds it; events and results carry it. */
     const char *name;
-    uint32_t stream; /* cdz_stream_flags; 0: new text alone, whole characters as soon as they are there */
+    uint32_t stream; /* cdz_stream_flags; 0: new text only, whole characters as soon as they are complete */
 } cdz_request;
 
 /* Checks and queues a request. Everything the struct points to is copied, models and pipeline are kept alive. */
@@ -263,20 +265,20 @@ cdz_status cdz_submit(cdz_runtime *runtime, const cdz_request *request, uint64_t
 cdz_status cdz_poll(cdz_runtime *runtime, double timeout_s, cdz_event *out,
                     cdz_error *err) CDZ_MUST_CHECK;
 
-/* Waits until the request ended and hands its result over. A failed request gives its status and sentence here,
- * and still a result with what was produced. Each id can be waited for once. */
+/* Waits until the request has ended and gives you its result. A failed request returns its status and error here,
+ * and also a result with the tokens it has. Each id can be waited for once. */
 cdz_status cdz_wait(cdz_runtime *runtime, uint64_t id, cdz_result **out,
                     cdz_error *err) CDZ_MUST_CHECK;
 
 /* The request ends at its next suspension with finish reason "cancelled". Unknown or ended ids: CDZ_E_NOT_FOUND. */
 cdz_status cdz_cancel(cdz_runtime *runtime, uint64_t id, cdz_error *err);
 
-/* Drops a finished request's result that nobody waited for. */
+/* Frees the result of a finished request that nobody waited for. */
 cdz_status cdz_evict(cdz_runtime *runtime, uint64_t id, cdz_error *err);
 
-/* As cdz_wait, for at most timeout_s seconds (0: does not wait; < 0: for ever). id 0: whichever request ends first that
- * nobody waits for, or has ended; *ended (may be NULL) is its id. CDZ_E_STATE: nothing has ended in time, and *out is NULL;
- * ask again. */
+/* As cdz_wait, for at most timeout_s seconds (0: does not wait; < 0: for ever). id 0: any request that nobody else waits
+ * for, the first that has ended or ends; *ended (may be NULL) is its id. CDZ_E_STATE: none ended in time, and *out is NULL;
+ * call again. */
 cdz_status cdz_get_result(cdz_runtime *runtime, uint64_t id, double timeout_s, uint64_t *ended,
                           cdz_result **out, cdz_error *err) CDZ_MUST_CHECK;
 
@@ -284,19 +286,19 @@ typedef enum cdz_request_state {
     CDZ_REQUEST_UNKNOWN, /* never submitted to this runtime */
     CDZ_REQUEST_PENDING, /* waits for its turn, or for KV memory */
     CDZ_REQUEST_RUNNING,
-    CDZ_REQUEST_FINISHED, /* as is the next two's, its result waits to be taken */
+    CDZ_REQUEST_FINISHED, /* in this state and the next two the result can be taken */
     CDZ_REQUEST_CANCELLED,
-    CDZ_REQUEST_FAILED,  /* its deadline passing counts as finished */
+    CDZ_REQUEST_FAILED,  /* a passed deadline counts as finished, not failed */
     CDZ_REQUEST_EVICTED, /* its result was taken or evicted, or it was refused when submitted */
 } cdz_request_state;
 cdz_request_state cdz_get_request_state(cdz_runtime *runtime, uint64_t id);
-/* The id of the request that has this name; 0: none has. */
+/* The id of the request with this name; 0: there is none. */
 uint64_t cdz_find_request(cdz_runtime *runtime, const char *name);
 
 /* Waits until no request is pending or running, for at most timeout_s seconds (< 0: for ever). CDZ_E_STATE: some still are.
- * Results stay to be taken. */
+ * Results can still be taken afterwards. */
 cdz_status cdz_join(cdz_runtime *runtime, double timeout_s, cdz_error *err) CDZ_MUST_CHECK;
-/* From now on cdz_submit is refused (CDZ_E_STATE); what was submitted goes on to its end. block: returns when it has. */
+/* From now on cdz_submit is refused (CDZ_E_STATE); submitted requests run to their end. block: returns when all have ended. */
 void cdz_drain(cdz_runtime *runtime, bool block);
 
 typedef struct cdz_stats {
@@ -310,16 +312,16 @@ typedef struct cdz_stats {
         kv_blocks_peak; /* of all models, CDZ_KV_BLOCK_POSITIONS positions each */
 } cdz_stats;
 enum { CDZ_KV_BLOCK_POSITIONS = 32 };
-/* Counters as of the engine's last step. out->size is set by you; what lies behind it is left alone. */
+/* Counters as of the engine's last step. You set out->size; memory past that size is not written. */
 void cdz_get_stats(cdz_runtime *runtime, cdz_stats *out);
 
 /* Submit and wait. */
 cdz_status cdz_generate(cdz_runtime *runtime, const cdz_request *request, cdz_result **out,
                         cdz_error *err) CDZ_MUST_CHECK;
 
-/* How probable a text is, given as ids: logprobs[i], the log-probability of ids[i] under the ids before it. NAN for the
- * first, unless the model has an encoder: then it reads source, and its decoder's start token stands before the first.
- * Waits; the ids must fit the context. */
+/* How probable a text is, given as ids: logprobs[i] is the log-probability of ids[i] after the ids before it. The first is
+ * NAN, unless the model has an encoder: then the encoder reads source, and the decoder's start token precedes the first id.
+ * The call waits; the ids must fit the context. */
 cdz_status cdz_score(cdz_runtime *runtime, cdz_model *model, const int32_t *source, size_t n_source,
                      const int32_t *ids, size_t n_ids, float *logprobs,
                      cdz_error *err) CDZ_MUST_CHECK;
@@ -330,54 +332,53 @@ uint32_t cdz_result_rows(const cdz_result *result);
 const char *cdz_result_text(const cdz_result *result,
                             uint32_t row); /* new text, special tokens left out */
 const int32_t *cdz_result_ids(const cdz_result *result, uint32_t row, uint32_t *n_ids); /* new ids */
-/* A whole row: prompt, new ids and what fills it up. Not affected by the settings of text. */
+/* A whole row: prompt, new ids and padding. */
 const int32_t *cdz_result_sequence(const cdz_result *result, uint32_t row, uint32_t *n_ids);
 const char *cdz_result_name(const cdz_result *result); /* of its cdz_request, or NULL */
 const char *cdz_result_finish_reason(const cdz_result *result,
                                      uint32_t row); /* "stop", "length", "time", ... */
-/* The model's context, where a row ended ("length") because it was full; 0: none did. The warnings of `--json` say it too. */
+/* The size of the model's context, if a row ended ("length") because the context was full; 0: none did. `--json` warns of it. */
 uint32_t cdz_result_context_full(const cdz_result *result);
-/* Results of the document's "calls", in order; borrowed as well. The request's own result tells how the last one ended. */
+/* Results of the document's "calls", in order; borrowed as well. The status of the request is that of the last one. */
 uint32_t cdz_result_calls(const cdz_result *result);
 const cdz_result *cdz_result_call(const cdz_result *result, uint32_t call);
 /* The whole result as `--json` prints it: ids, text, finish_reason, timings, sequences, and what was recorded. */
 const char *cdz_result_json(const cdz_result *result);
 
 typedef enum cdz_token_value {
-    CDZ_TOKEN_SCORE = 1,   /* after the processors; a search's is a processed log-probability */
+    CDZ_TOKEN_SCORE = 1,   /* after the processors; in beam search a processed log-probability */
     CDZ_TOKEN_LOGPROB,     /* the log-softmax of those scores */
     CDZ_TOKEN_RAW_LOGPROB, /* of the model's own logits */
 } cdz_token_value;
 
-/* What is known of the new ids of a row (cdz_result_ids), n of them to out. The first two are transformers'
- * compute_transition_scores without and with normalize_logits. Kept are they with output_scores or output_logprobs, the
- * score of a search always; without: CDZ_E_STATE. NAN where a strategy recorded none. */
+/* Scores or log-probabilities of the first n new ids of a row (cdz_result_ids), to out. The first two kinds are
+ * transformers' compute_transition_scores without and with normalize_logits. They are kept with output_scores or
+ * output_logprobs, the scores of beam search always; otherwise: CDZ_E_STATE. NAN where a strategy recorded none. */
 cdz_status cdz_result_token_values(const cdz_result *result, uint32_t row, cdz_token_value what,
                                    float *out, uint32_t n, cdz_error *err) CDZ_MUST_CHECK;
-/* What transformers' compute_transition_scores is given: sequences, the scores of every step, a search's beam_indices. */
+/* The arguments of transformers' compute_transition_scores: sequences, the scores of every step, beam_indices of beam search. */
 typedef struct cdz_transition {
     uint32_t size;
     uint32_t n_rows, len;
     const int64_t *sequences; /* (n_rows, len) */
     uint32_t n_steps, n_score_rows, n_vocab;
     const float *const *scores; /* (n_steps) of (n_score_rows, n_vocab) */
-    const int32_t
-        *beam_indices; /* (n_rows, n_columns), -1 behind a sequence's end; NULL: not a search's */
+    const int32_t *beam_indices; /* (n_rows, n_columns), -1 after a sequence's end; NULL: no beam search */
     uint32_t n_columns;
     bool normalize; /* log-softmax of the scores first */
 } cdz_transition;
 /* The score of each generated token, (n_rows, *n_columns), into out, which has room for n_rows * n_steps. */
 cdz_status cdz_transition_scores(const cdz_transition *in, float *out, uint32_t *n_columns,
                                  cdz_error *err) CDZ_MUST_CHECK;
-/* Of a request in mode "score": the log-probability of each id of cdz_result_sequence under what stands before it, NAN
- * where nothing does. NULL: another mode. */
+/* Of a request in mode "score": the log-probability of each id of cdz_result_sequence after the ids before it, NAN for the
+ * first. NULL: another mode. */
 const float *cdz_result_prompt_logprobs(const cdz_result *result, uint32_t row, uint32_t *n_ids);
-/* With output_scores_top: the best scores of a row at a step, after the processors, by falling score, ties by lower id; of a
- * search, row counts the beams of that step. A score less *logsumexp, which is the whole row's, is a log-probability. Returns
- * how many there are; 0: none are kept, or there is no such row or step. */
+/* With output_scores_top: the best scores of a row at a step, after the processors, in descending order, ties by lower id. In
+ * beam search, row counts the beams of that step. *logsumexp is that of the whole row: a score minus it is a log-probability.
+ * Returns how many there are; 0: none are kept, or there is no such row or step. */
 uint32_t cdz_result_top_scores(const cdz_result *result, uint32_t row, uint32_t step,
                                const int32_t **ids, const float **scores, float *logsumexp);
-/* The same of a request in mode "score": the likeliest tokens at a place of cdz_result_sequence under what stands before it. */
+/* The same for a request in mode "score": the likeliest tokens at a position of cdz_result_sequence after the ids before it. */
 uint32_t cdz_result_prompt_top_logprobs(const cdz_result *result, uint32_t row, uint32_t place,
                                         const int32_t **ids, const float **logprobs);
 /* The sequences, and scores, logits, attentions and hidden states of every step (output_scores and the like), as tensors
@@ -393,43 +394,43 @@ typedef struct cdz_generator cdz_generator;
 cdz_status cdz_generator_open(uint64_t seed, cdz_generator **out, cdz_error *err) CDZ_MUST_CHECK;
 void cdz_generator_free(cdz_generator *generator); /* NULL is fine */
 
-/* One token from n logits, which stay as they are: divided by the temperature, cut to the top_k best (0: all) and to the
- * likeliest that reach top_p together (1: all), then drawn. Temperature 0 takes the first of the greatest and draws nothing;
- * generator may be NULL then. The tokens that strategy `sample` draws from the same logits, settings and seed: the processors
- * TemperatureLogitsWarper, TopKLogitsWarper and TopPLogitsWarper of transformers in that order, softmax, torch.multinomial.
- * CDZ_E_INPUT: the logits hold nan or inf, or leave nothing to draw from. */
+/* Draws one token from n logits, which are not changed: they are divided by the temperature, reduced to the top_k best
+ * (0: all) and to the likeliest that together reach top_p (1: all), then a token is drawn. Temperature 0 takes the first of the
+ * greatest and draws nothing; generator may be NULL then. Strategy `sample` draws the same token from the same logits,
+ * settings and seed: transformers' TemperatureLogitsWarper, TopKLogitsWarper and TopPLogitsWarper in that order, softmax,
+ * torch.multinomial. CDZ_E_INPUT: the logits hold nan or inf, or no token is left to draw. */
 cdz_status cdz_sample(cdz_generator *generator, const float *logits, size_t n, double temperature,
                       size_t top_k, double top_p, int32_t *token, cdz_error *err) CDZ_MUST_CHECK;
 
 /* --- generation configs ----------------------------------------------------------------------------------- */
 
-/* transformers' GenerationConfig as a file has it: generation_config.json. Use one from one thread at a time. */
+/* transformers' GenerationConfig, as in generation_config.json. Use one from one thread at a time. */
 typedef struct cdz_config cdz_config;
 
-/* path: a generation_config.json, or a model folder (its config.json counts where it has no generation_config.json);
+/* path: a generation_config.json, or a model folder (its config.json is read if it has no generation_config.json);
  * NULL: nothing is set. Unknown names are kept. */
 cdz_status cdz_config_open(const char *path, cdz_config **out, cdz_error *err) CDZ_MUST_CHECK;
-/* transformers' from_model_config: what a model's config.json says of generation, whatever generation_config.json stands beside
- * it. path: the file or its folder. */
+/* transformers' from_model_config: the generation parameters in a model's config.json; generation_config.json is not read.
+ * path: the file or its folder. */
 cdz_status cdz_config_from_model(const char *path, cdz_config **out, cdz_error *err) CDZ_MUST_CHECK;
-/* transformers' update: takes the members of a JSON object whose names are parameters, or names that the config has; null
- * unsets. defaults_only: those alone that are not set yet. *unused (may be NULL; free with cdz_free): the others, as a JSON
- * object. The result is checked as by cdz_config_validate; where that fails nothing has changed. */
+/* transformers' update: sets the members of a JSON object whose names are parameters, or names that the config has; null
+ * unsets. defaults_only: sets only those that are not set yet. *unused (may be NULL; free with cdz_free): the other members,
+ * as a JSON object. The result is checked as by cdz_config_validate; if that fails, nothing has changed. */
 cdz_status cdz_config_update(cdz_config *config, const char *json, bool defaults_only,
                              char **unused, cdz_error *err) CDZ_MUST_CHECK;
 /* transformers' get_generation_mode: "greedy_search", "sample", "beam_search", "beam_sample", "group_beam_search",
- * "constrained_beam_search", "contrastive_search", "assisted_generation", "dola_generation". Constant. */
+ * "constrained_beam_search", "contrastive_search", "assisted_generation", "dola_generation". *mode is a constant string. */
 cdz_status cdz_config_mode(const cdz_config *config, bool has_assistant, const char **mode,
                            cdz_error *err) CDZ_MUST_CHECK;
 /* As `-s name=value`; "none" unsets. */
 cdz_status cdz_config_set(cdz_config *config, const char *name, const char *value,
                           cdz_error *err) CDZ_MUST_CHECK;
-/* Values that cannot be are an error. *report (may be NULL; free with cdz_free) says a line each about names that are no
- * parameters and values that would do nothing; strict: the latter are an error too. */
+/* Impossible values are an error. *report (may be NULL; free with cdz_free) has a line for each name that is no
+ * parameter and for each value that would have no effect; strict: the latter are an error too. */
 cdz_status cdz_config_validate(const cdz_config *config, bool strict, char **report,
                                cdz_error *err) CDZ_MUST_CHECK;
-/* What is set, as a file has it (transformers' to_diff_dict: since its version 5 no parameter has another default than None);
- * all: every parameter with the value a run would have. Free with cdz_free. */
+/* The parameters that are set, as in a file (transformers' to_diff_dict; in its version 5 every default is None).
+ * all: every parameter, with the value that a run would use. Free with cdz_free. */
 cdz_status cdz_config_json(const cdz_config *config, bool all, char **json,
                            cdz_error *err) CDZ_MUST_CHECK;
 /* Writes what is set to a file, or to generation_config.json of a folder, after a strict check. */
@@ -443,12 +444,12 @@ typedef struct cdz_detect_options {
     uint32_t size;
     const char *watermark;  /* watermarking_config as JSON; or NULL: */
     cdz_pipeline *pipeline; /* the settings that this pipeline marks text with */
-    double z_threshold;     /* positive above it; 0: 3.0 */
+    double z_threshold;     /* a greater z-score counts as marked; 0: 3.0 */
     const char *detector; /* SynthID: folder of a BayesianDetectorModel; NULL: the mean g-value decides */
 } cdz_detect_options;
 
-/* Does a text, given as ids without its prompt, carry the watermark? *json is what `cadenza detect --json` prints; free
- * with cdz_free. A text too short to tell is CDZ_E_INPUT. */
+/* Looks for the watermark in a text, given as ids without its prompt. *json is what `cadenza detect --json` prints; free
+ * with cdz_free. CDZ_E_INPUT: the text is too short. */
 cdz_status cdz_detect(const cdz_model *model, const cdz_detect_options *options, const int32_t *ids,
                       size_t n_ids, char **json, cdz_error *err) CDZ_MUST_CHECK;
 

@@ -1,6 +1,6 @@
-/* criterion.h - stopping criteria: say, after each token, which rows are done and why.
+/* criterion.h - stopping criteria: they say, after each token, which rows are done and why.
  *
- * test is a pure question about rows that may not exist yet (candidates of a beam, drafts): it may not change
+ * test may be asked about rows that do not exist yet (candidates of a beam, drafts), so it may not change
  * anything. step->input_ids include the newest token. Every criterion is asked; the first reason in list order counts. */
 #ifndef CADENZA_CRITERION_H
 #define CADENZA_CRITERION_H
@@ -22,8 +22,8 @@ typedef struct cdz_stop {
 } cdz_stop;
 
 typedef enum cdz_criterion_cap {
-    /* Stops at end-of-sequence tokens: when one such criterion is in the list, finished rows of a batch are
-     * filled with pad instead of running on, as the reference does. */
+    /* Stops at end-of-sequence tokens: if the list has such a criterion, finished rows of a batch are
+     * filled with pad; otherwise they keep running, as in the reference. */
     CDZ_HAS_EOS = 1u << 16,
 } cdz_criterion_cap;
 

@@ -1,28 +1,28 @@
-/* loader.h - loaders: make plugins of files of a type of your own, as the host's Lua loader does of .lua files.
+/* loader.h - loaders: they make plugins from files of a type of your own, as the host's Lua loader does from .lua files.
  *
- * Scenario. People should write `ban damn` into a file calm.rules and use it as a processor. Your shared object exports
- * one cdz_loader whose endings are "rules"; once it is loaded (--plugin, or found pinned in a plugin folder) a pipeline
- * may say
+ * Scenario. Users write `ban damn` into a file calm.rules and use it as a processor. Your shared object exports
+ * one cdz_loader whose endings (file name extensions) are "rules". Once it is loaded (--plugin, or found pinned in a plugin
+ * folder) a pipeline may say
  *     processors = rules:calm.rules
- * and the host reads the file, has your open make descriptors of it, checks them as it checks a shared object's, and
+ * The host reads the file, calls your open, which makes descriptors, checks these as it checks a shared object's, and
  * uses them as any other plugin: parameters, reload, `cadenza plugin info`, `cadenza plugin test`.
  *
- *     open(file)  ->  descriptors  ->  the plugins' own calls, for as long as anybody uses them  ->  close
+ *     open(file)  ->  descriptors  ->  the plugins' own calls, as long as they are in use  ->  close
  *
- * What a descriptor's functions need to know, base.loader_data points to; they find it as step->plugin->loader_data.
+ * base.loader_data points to what the functions of a descriptor need; they find it as step->plugin->loader_data.
  *
- * Files. The host does the reading: open is given the bytes that a plugin.ini or cadenza.lock promise, and those of the
+ * Files. The host reads them: open gets the bytes that plugin.ini or cadenza.lock promise, and those of the
  * further files that the package's plugin.ini lists. A changed file, or a changed loader, is opened anew beside the old
- * one: several versions are open at once, each with a state of its own. So keep nothing in static variables.
+ * one: several versions may be open at once, each with its own state. So keep nothing in static variables.
  *
- * Trust. A loader is native code and is consented to as any other. So are the files it opens: what a user named is
- * loaded, what lies in a plugin folder needs a pin, what lies in a model's folder is refused. The exception is a loader
- * that comes with the host and says CDZ_SANDBOXES: its files are data, as Lua scripts are.
+ * Trust. A loader is native code and needs consent like any other, and so do the files it opens: a file that the user named
+ * is loaded, one in a plugin folder needs a pin, one in a model's folder is refused. The exception is a loader
+ * that comes with the host and declares CDZ_SANDBOXES: its files count as scripts, like Lua's.
  *
- * Endings. One that a loader of the host takes is taken. Two loaders that want the same one are refused; a loader that
- * shadows another of the same id takes its place.
+ * Endings. An ending of a loader that comes with the host is taken. Two loaders with the same ending are refused. Of two
+ * loaders with the same id the first that is found is used.
  *
- * Errors. As everywhere: return cdz_fail(step, CDZ_E_INPUT, "%s:%u: ...", file->path, line); nothing is closed then. */
+ * Errors. As everywhere: return cdz_fail(step, CDZ_E_INPUT, "%s:%u: ...", file->path, line); close is not called then. */
 #ifndef CADENZA_LOADER_H
 #define CADENZA_LOADER_H
 
@@ -34,26 +34,26 @@ typedef struct cdz_plugin_file cdz_plugin_file;
 struct cdz_plugin_file {
     uint32_t size;
     uint32_t n_files;
-    const char *path; /* as the user named it or it was found: for sentences */
+    const char *path; /* as the user named it or it was found: for error sentences */
     const char *name; /* its last part */
     /* len bytes and one NUL that len does not count. NULL in `files`: larger than max_bytes, and not read. */
     const char *bytes;
     uint64_t len;
-    /* (n_files) of the same package, in the order of its plugin.ini (files = ...); those have none of their own. */
+    /* (n_files) other files of the package, in the order of its plugin.ini (files = ...); their n_files is 0. */
     const cdz_plugin_file *const *files;
 };
 
-/* What open found in a file. Arrives zeroed but for size. */
+/* The result of open. All fields but size arrive zeroed. */
 typedef struct cdz_opened {
     uint32_t size;
     uint32_t n_plugins;                    /* 1 to 256; no loaders among them */
     const cdz_plugin_base *const *plugins; /* (n_plugins); they and all they point to live until close */
-    void *state;                           /* yours, for close */
+    void *state;                           /* passed to close */
 } cdz_opened;
 
 typedef enum cdz_loader_cap {
-    /* What its files say can do no more than the plugins that they make may: they are data, not code. Believed of
-     * loaders that come with the host. */
+    /* Its files are data, not code: they can do no more than their plugins may. Ignored in loaders that do not come
+     * with the host. */
     CDZ_SANDBOXES = 1u << 0,
 } cdz_loader_cap;
 
@@ -61,12 +61,12 @@ typedef struct cdz_loader {
     cdz_plugin_base base; /* without parameters: n_params is 0 */
     uint32_t caps;        /* cdz_loader_cap */
     uint32_t max_bytes;   /* larger files are refused unread; 0: the host's limit, 256 MiB */
-    /* Of the names of its files, behind the last dot: "rules", or several: "rules|ban". [a-z0-9_]{1,48} each. */
+    /* The extensions of its files' names, after the last dot: "rules", or several: "rules|ban". [a-z0-9_]{1,48} each. */
     const char *endings;
-    /* [load] Runs nothing that takes long. cdz_alloc gives memory that lives until close, cdz_scratch until the return;
-     * both do so on failure too. step->params, request and rows are NULL. */
+    /* [load] Must be quick. Memory of cdz_alloc lives until close, that of cdz_scratch until the return;
+     * after a failure the host frees both. step->params, request and rows are NULL. */
     cdz_status (*open)(const cdz_step *step, const cdz_plugin_file *file, cdz_opened *out);
-    /* [any; once for each open that went well, when nobody uses its plugins any more] Optional. */
+    /* [any; once for each successful open, when its plugins are no longer in use] Optional. */
     void (*close)(const cdz_step *step, void *state);
 } cdz_loader;
 

@@ -1,25 +1,25 @@
-/* plugin.h - what every Cadenza plugin is made of: the entry symbol, descriptors, parameters, the step.
+/* plugin.h - the parts of every Cadenza plugin: the entry symbol, descriptors, parameters, the step.
  *
  * Scenario. You write one C file, describe your plugin in constant data, and end the file with
  *     CDZ_EXPORT_PLUGINS(&my_processor.base)
- * The host opens the shared object, reads that data (nothing of yours runs), checks versions, allocates your
- * parameter struct, fills it from ini, command line or JSON, checks ranges, and calls you. There is nothing to
- * link against: all calls go through tables the host hands you.
+ * The host opens the shared object, reads that data without calling a function of yours, checks versions, allocates your
+ * parameter struct, fills it from ini, command line or JSON, checks ranges, and calls your functions. There is no library
+ * to link against: all calls go through tables that the host passes to you.
  *
  * Threads. Every function names its thread in brackets:
  *   [load]    the thread that loads or configures; never together with another call on the same plugin
  *   [engine]  the engine thread of one runtime; never two at once for one request
  *   [row]     any thread, several at once on different rows; may not allocate, block or keep pointers
  *   [any]     any thread, any time
- * Stack. [engine] calls may come on a fibre with 256 KiB: rows of scores and other large pieces come from cdz_scratch or
- * cdz_alloc, not from local variables. What overflows it ends the process; `cadenza` names the plugin first.
- * Ownership. What a call gives you is borrowed until the call returns, unless its line says otherwise.
- * Errors. Return a cdz_status; before returning one that is not CDZ_OK, say why: return cdz_fail(step, ...).
- * Versions. A host of ABI 1.n loads what was built for 1.0 to 1.n, for ever; a later minor or another major is refused
- * in one sentence. Within a major nothing moves: functions and fields are only appended, to structs that begin with
- * their size (or with cdz_plugin_base), and the host looks at the size before it reads or fills what was appended. All
- * other structs keep their size. Bits that no minor has given a meaning must be zero. What ends in "/1" under ext/ is
- * part of this; schedulers, backends and draft extensions ("cadenza.draft.*") are not. */
+ * Stack. [engine] calls may run on a fibre whose stack has 256 KiB: take rows of scores and other large memory from
+ * cdz_scratch or cdz_alloc, not from local variables. A stack overflow ends the process; `cadenza` names the plugin first.
+ * Ownership. Pointers that a call gets are borrowed until the call returns, unless its comment says otherwise.
+ * Errors. Return a cdz_status; before returning one that is not CDZ_OK, give the reason: return cdz_fail(step, ...).
+ * Versions. A host of ABI 1.n loads plugins built for 1.0 to 1.n. A later minor or another major version is refused with
+ * one sentence. Within a major version, functions and fields are only appended, to structs that begin with
+ * their size (or with cdz_plugin_base), and the host looks at the size before it reads or fills appended fields. All
+ * other structs keep their size. Undefined bits must be zero. Extensions under ext/ whose id ends in "/1" are
+ * part of this promise; schedulers, backends and draft extensions ("cadenza.draft.*") are not. */
 #ifndef CADENZA_PLUGIN_H
 #define CADENZA_PLUGIN_H
 
@@ -38,16 +38,16 @@ typedef struct cdz_host cdz_host;
 typedef struct cdz_plugin_base cdz_plugin_base;
 
 /* --- parameters ------------------------------------------------------------------------------------------
- * One table row per parameter, each an offset into your own struct; the field is the name. The same row gives
- * the ini key, the `-s` switch, the JSON field, the Lua field, the help text and the range check.
+ * One table row per parameter, with the offset of a field of your own struct; the field's name is the parameter's. The row
+ * also makes the ini key, the `-s` option, the JSON field, the Lua field, the help text and the range check.
  *
  *     typedef struct { double decay; int64_t window; } fading;
  *     static const cdz_param params[] = {
  *         CDZ_REAL(fading, decay, 0.9, 0.0, 1.0, "factor per token of age"),
  *         CDZ_INT(fading, window, 64, 1, 65536, "tokens to look back over"),
  *     };
- * A field of another C type does not compile. Values are checked before you see them: out of range, of the
- * wrong type or not a number is the user's error, told with file and line. */
+ * A field of another C type does not compile. Values are checked before you see them: a value that is out of range, of
+ * the wrong type or not a number is an error for the user, with file and line. */
 
 typedef enum cdz_param_type {
     CDZ_T_BOOL = 1,     /* bool */
@@ -137,7 +137,7 @@ typedef struct cdz_int_choices {
 typedef enum cdz_param_flag {
     /* Unless the plugin's own section sets it, the value is that of the generation parameter of the same name. */
     CDZ_GENERATION = 1u << 0,
-    /* JSON must write it with a fraction: 2 is refused, 2.0 is right, as the reference does. The default passes. */
+    /* JSON must write it with a fraction: 2 is refused, 2.0 is accepted, as in the reference. The default is accepted. */
     CDZ_STRICT_REAL = 1u << 1,
     /* The lower or upper bound itself is out of range. */
     CDZ_ABOVE_MIN = 1u << 2,
@@ -218,9 +218,9 @@ struct cdz_plugin_base {
     uint32_t n_params, param_size,
         params_size; /* rows, bytes per row, bytes of the parameter struct */
     uint32_t flags;  /* none yet: 0 */
-    /* Optional. What this plugin offers beyond its kind, by string id ("cadenza.state/1"); NULL for others. [any] */
+    /* Optional. The plugin's table for an extension, by string id ("cadenza.state/1"); NULL for ids it lacks. [any] */
     const void *(*extension)(const char *id);
-    /* What a loader wants to know of a descriptor that it made (loader.h); the host does not look at it. */
+    /* For a loader's own use in descriptors that it made (loader.h); the host does not read it. */
     const void *loader_data;
 };
 
@@ -228,7 +228,7 @@ struct cdz_plugin_base {
     .params = table, .n_params = (uint32_t)(sizeof(table) / sizeof((table)[0])),                   \
     .param_size = (uint32_t)sizeof(cdz_param), .params_size = (uint32_t)sizeof(type)
 
-/* --- the step: what a plugin may look at ------------------------------------------------------------------ */
+/* --- the step: what a plugin may read --------------------------------------------------------------------- */
 
 /* Facts of a request, resolved and constant from `begin` on. */
 typedef struct cdz_request_info {
@@ -239,7 +239,7 @@ typedef struct cdz_request_info {
     uint32_t n_vocab;    /* columns of a score row */
     uint32_t max_length; /* prompt + new tokens */
     uint32_t min_length;
-    uint32_t context; /* positions the model was made for */
+    uint32_t context; /* positions the model was trained for */
     uint32_t num_beams;
     bool do_sample;
     uint64_t seed;
@@ -258,20 +258,20 @@ struct cdz_step {
         *input_ids; /* n_rows: prompt (with pads) and tokens so far. NULL without CDZ_NEEDS_IDS */
     const uint32_t *row_index; /* n_rows: which request row each one belongs to */
     void *const *row_state; /* n_rows: your state_size bytes of each row; NULL when state_size is 0 */
-    void *shared;           /* what your begin built; read-only afterwards */
+    void *shared;           /* what your begin returned; read-only afterwards */
     const cdz_request_info *request; /* NULL in create */
-    const cdz_plugin_base *plugin;   /* you */
+    const cdz_plugin_base *plugin;   /* your descriptor */
     const cdz_host *host;
-    void *scope; /* the host's; do not touch */
+    void *scope; /* for the host; do not use */
 };
 
 /* A matrix of scores: (n_rows, n_vocab), row-major, stride floats between rows, processed in place.
- * Logits leave the model; scores are logits being processed. -inf means masked. */
+ * Logits are the model's output; scores are logits that processors may have edited. -inf means masked. */
 typedef struct cdz_scores {
     float *data; /* host memory; NULL while on a device (strategies: cdz_map) */
     uint32_t n_rows, n_vocab;
     size_t stride;
-    uint64_t id; /* the host's */
+    uint64_t id; /* for the host */
 } cdz_scores;
 
 static inline float *cdz_row(const cdz_scores *scores, uint32_t row)
@@ -279,12 +279,12 @@ static inline float *cdz_row(const cdz_scores *scores, uint32_t row)
     return scores->data + (size_t)row * scores->stride;
 }
 
-/* What the host does for plugins. Only appended to within a major. */
+/* Functions of the host for plugins. Within a major version the table only grows at its end. */
 struct cdz_host {
     uint32_t size;
-    /* [any] A table of further functions by id, e.g. "cadenza.vec/1"; NULL when this host has none. Valid for ever. */
+    /* [any] A table of further functions by id, e.g. "cadenza.vec/1"; NULL when this host lacks it. Always valid. */
     const void *(*extension)(const char *id);
-    /* [any] Records the sentence for this request and returns code. */
+    /* [any] Records the error sentence for this request and returns code. */
     cdz_status (*fail)(const cdz_step *step, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
     /* [any] One line for the host's log. */
     void (*log)(const cdz_step *step, cdz_log_level level, const char *fmt, ...) CDZ_PRINTF(3, 4);
@@ -296,14 +296,14 @@ struct cdz_host {
     /* [any; from begin on] A resolved generation parameter by transformers' name; out has the C type of `type`.
      * CDZ_E_NOT_FOUND: no such parameter or it has another type. */
     cdz_status (*config)(const cdz_step *step, const char *name, cdz_param_type type, void *out);
-    /* [any] Four random words for (request seed, this plugin, row, position): the same whoever else draws. */
+    /* [any] Four random words for (request seed, this plugin, row, position). They do not depend on other draws. */
     void (*noise)(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4]);
     /* [any] Monotonic seconds. */
     double (*now_s)(const cdz_step *step);
 };
 
-/* The sentence goes to the request: return cdz_fail(step, CDZ_E_INPUT, "token %d ...", id); A text that ends in ": " is a
- * place: it goes before the sentence that a verb of the host left with that status. */
+/* Records the error sentence: return cdz_fail(step, CDZ_E_INPUT, "token %d ...", id); A text that ends in ": " says where the
+ * error happened: it is put before the sentence that a host function recorded with that status. */
 #define cdz_fail(step, ...) ((step)->host->fail((step), __VA_ARGS__))
 #define cdz_log(step, ...)  ((step)->host->log((step), __VA_ARGS__))
 
@@ -332,18 +332,19 @@ typedef struct cdz_fingerprint {
     }
 
 typedef enum cdz_entry_flag {
-    CDZ_RESIDENT = 1u << 0, /* never unload me: I keep threads, keys or at-exit handlers */
+    CDZ_RESIDENT =
+        1u << 0, /* never unload: the file keeps threads, thread keys or at-exit handlers */
 } cdz_entry_flag;
 
 typedef struct cdz_entry {
-    uint32_t magic, size; /* these four never move, in any major */
+    uint32_t magic, size; /* these four keep their place in every major version */
     uint16_t abi_major, abi_minor;
     uint32_t flags; /* cdz_entry_flag */
     cdz_fingerprint fingerprint;
     const cdz_plugin_base *const *plugins;
     uint32_t n_plugins, reserved; /* reserved: 0 */
-    /* Extensions without which nothing here works, ids apart by spaces ("cadenza.vec/1"): a host that lacks one refuses
-     * the file in a sentence that names both. NULL: the plugins ask for what they want and do without. */
+    /* Extensions that the plugins need, ids separated by spaces ("cadenza.vec/1"): a host that lacks one refuses
+     * the file with a sentence that names both. NULL: the plugins ask for extensions and work without them. */
     const char *needs;
 } cdz_entry;
 

@@ -1,14 +1,14 @@
 /* processor.h - logits processors: edit the scores of the next token, in place, all rows at once.
  *
  * Order of calls: create (once per pipeline) -> begin (once per request) -> { apply, accept }* -> end.
- * apply also runs on draft rows and on prefixes that never come to be, so it may not change anything but the
- * scores; accept alone writes row state, when a token really became part of a row. */
+ * apply also runs on draft rows and on prefixes that are rejected later, so it may change only the scores. Only accept
+ * writes row state, when a token became part of a row. */
 #ifndef CADENZA_PROCESSOR_H
 #define CADENZA_PROCESSOR_H
 
 #include "plugin.h"
 
-/* Promises the host can spend, and needs it can spare when absent. */
+/* Declarations on which the host relies to do less work; cadenza plugin test checks them. */
 typedef enum cdz_processor_cap {
     CDZ_NEEDS_IDS = 1u << 0, /* reads step->input_ids */
     CDZ_ROWWISE =
@@ -18,7 +18,7 @@ typedef enum cdz_processor_cap {
     CDZ_KEEPS_TOP =
         1u << 4, /* masks everything but a top segment of the row and changes no other score */
     CDZ_HISTORY_SPARSE = 1u << 5, /* changes only scores of tokens in input_ids and a constant set */
-    CDZ_NEEDS_NORMALISED = 1u << 6, /* wants log-probabilities */
+    CDZ_NEEDS_NORMALISED = 1u << 6, /* needs log-probabilities as input */
     CDZ_SAMPLING_ONLY = 1u << 7,    /* a warper: the hf profile uses it only with do_sample */
 } cdz_processor_cap;
 
@@ -29,7 +29,7 @@ typedef struct cdz_processor {
 
     /* [load] Optional. Refuses parameters that ranges cannot express. step->request is NULL. */
     cdz_status (*create)(const cdz_step *step);
-    /* [engine] Optional. True when these parameters change nothing for this request: the profile leaves it out. */
+    /* [engine] Optional. True when the processor changes nothing with these parameters in this request: it is left out. */
     bool (*idle)(const cdz_step *step);
     /* [engine] Optional. *shared: request-lifetime data from cdz_alloc, later step->shared. n_rows is 0. */
     cdz_status (*begin)(const cdz_step *step, void **shared);
@@ -39,9 +39,9 @@ typedef struct cdz_processor {
     cdz_status (*accept)(const cdz_step *step, uint32_t r, int32_t token);
     /* [engine] Optional. Memory from cdz_alloc is freed by the host afterwards. */
     void (*end)(const cdz_step *step);
-    /* What the state_size bytes mean, by a number of your own; 0: nothing is promised. When a running request goes over
-     * to a new version of this plugin with the same number and size, its rows' states go on; else the new version is
-     * shown each row's tokens again by accept. */
+    /* A number of your own for the meaning of the state_size bytes; 0: no promise. When a running request changes to
+     * a new version of this plugin with the same number and size, its row states are kept. Otherwise the host calls the
+     * new version's accept with each row's tokens again. */
     uint32_t state_version;
 } cdz_processor;
 

@@ -1,18 +1,18 @@
 /* strategy.h - strategies: the decode loop itself.
  *
- * run() is straight-line code on a fibre of its own. cdz_forward suspends it; the host gathers the rows of every
- * suspended request into one pass over the model and resumes it with scores. A loop written for one request is
- * batched with all others.
+ * run() is ordinary sequential code on its own fibre. cdz_forward suspends it; the host gathers the rows of every
+ * suspended request into one pass over the model and resumes it with scores. So a loop written for one request is
+ * batched with all others. The functions that take a cdz_decoder are called verbs in the manual.
  *
  *     while (!cdz_done(dec)) {
- *         CDZ_TRY(cdz_forward(dec, &scores));            whatever the KV cache lacks, for all rows
+ *         CDZ_TRY(cdz_forward(dec, &scores));            runs the model on what the KV cache lacks, for all rows
  *         CDZ_TRY(cdz_process(dec, &scores));            the processors of the user's pipeline
  *         CDZ_TRY(cdz_argmax_rows(dec, &scores, tokens));
- *         CDZ_TRY(cdz_append_rows(dec, tokens));         pads finished rows, emits, asks the stop rules
+ *         CDZ_TRY(cdz_append_rows(dec, tokens));         pads finished rows, streams, asks the stopping rules
  *     }
  *
- * One invariant carries it: the KV cache of a sequence holds fewer tokens than its ids. Appending, rewinding and
- * reordering edit ids and trim the cache; forward computes the difference, for one token or fifty.
+ * One invariant holds throughout: the KV cache of a sequence holds fewer tokens than its ids. Appending, rewinding and
+ * reordering edit ids and truncate the cache; forward computes the difference, for any number of tokens.
  *
  * All functions here are [engine], on the strategy's own fibre. After cancellation or a passed deadline every verb
  * returns CDZ_E_CANCELLED or CDZ_E_DEADLINE: pass it on. Scores and id pointers stay valid until the next verb that
@@ -28,28 +28,28 @@ typedef struct cdz_seq cdz_seq; /* a token sequence with a KV cache of one model
 
 typedef struct cdz_pick {
     int32_t token;
-    float score; /* its score as it stands in the row */
-    float prob;  /* its share of the row's softmax */
+    float score; /* its score in the row */
+    float prob;  /* its probability by the row's softmax */
 } cdz_pick;
 
-/* A candidate from several rows looked at as one flat row. */
+/* A candidate from several rows that are treated as one flat row. */
 typedef struct cdz_candidate {
     uint32_t row; /* within the group */
     int32_t token;
     float score; /* with the row's addend */
 } cdz_candidate;
 
-/* What a row of scores says of one token. */
+/* The scores of one token in a row. */
 typedef struct cdz_token_score {
-    float score;       /* as it stands in the row */
+    float score;       /* its score in the row */
     float logprob;     /* after the processors; nan unless the caller asked for log-probabilities */
     float raw_logprob; /* before them, from the recorded logits; nan unless recorded and asked for */
 } cdz_token_score;
 
-/* A sequence that a search hands back in place of a row. */
+/* A sequence that a search returns in place of a row. */
 typedef struct cdz_returned {
     uint32_t row;                  /* the request row whose prompt it continues */
-    cdz_ids ids;                   /* after the prompt: new tokens, then whatever fills it up */
+    cdz_ids ids;                   /* after the prompt: new tokens, then padding */
     uint32_t n_new;                /* how many of ids are new tokens */
     cdz_stop stop;                 /* why it ended; reason 0: it did not */
     const cdz_token_score *scores; /* (n_new) what token_scores said of each token; NULL: nothing */
@@ -60,10 +60,10 @@ typedef struct cdz_draft {
     uint32_t size;
     uint32_t row;
     cdz_ids history; /* the row's ids */
-    uint32_t room;   /* most tokens that can be of use: the model adds one of its own to them */
-    cdz_ids tokens;  /* what was proposed */
-    /* One processed score row per token, n_vocab wide: the distribution it was drawn from. id 0: it was not drawn, or
-     * nobody will ask. */
+    uint32_t room;   /* most tokens that can be used: the model adds one of its own to them */
+    cdz_ids tokens;  /* the proposal */
+    /* One processed score row per token, n_vocab wide: the distribution it was drawn from. id 0: the tokens were not drawn,
+     * or the distribution is not needed. */
     cdz_scores scores;
 } cdz_draft;
 
@@ -73,7 +73,7 @@ typedef struct cdz_model_facts {
     uint32_t n_vocab, n_layers, width; /* width: floats of a hidden state */
     bool tied;            /* config.json ties the head to the matrix that embeds tokens */
     bool has_encoder;     /* a decoder that reads from an encoder */
-    uint32_t n_positions; /* tokens a sequence may have, no more; 0: no end */
+    uint32_t n_positions; /* most tokens that a sequence may have; 0: no limit */
 } cdz_model_facts;
 
 /* Hidden states that a pass kept: (n_layers, n_rows, width). */
@@ -114,33 +114,33 @@ typedef struct cdz_decoder_api {
     cdz_ids (*input_ids)(const cdz_decoder *dec, uint32_t row);
     bool (*done)(const cdz_decoder *dec); /* every row ended, or the request was cancelled */
     bool (*row_done)(const cdz_decoder *dec, uint32_t row);
-    /* Suspends. out: (n_rows, n_vocab) scores of the next token of each row; rows that are done (and padded) are
-     * not run: theirs repeat what they last had. */
+    /* Suspends. out: (n_rows, n_vocab) scores of the next token of each row. Rows that are done (and padded) are
+     * not run: their scores stay those of their last pass. */
     cdz_status (*forward)(cdz_decoder *dec, cdz_scores *out);
     /* Runs the pipeline's processors on the rows of `scores`, which came from forward. */
     cdz_status (*process)(cdz_decoder *dec, cdz_scores *scores);
-    /* Appends a token to one row: processors accept it, it is streamed, the stop rules are asked. */
+    /* Appends a token to one row: processors accept it, it is streamed, the stopping rules are asked. */
     cdz_status (*append)(cdz_decoder *dec, uint32_t row, int32_t token);
-    /* Appends one token to every row in lockstep. Rows that are done get pad instead when an end-of-sequence rule
-     * exists (tokens[] is updated to what was appended); without one they go on. */
+    /* Appends one token to every row. If there is an end-of-sequence rule, rows that are done get pad instead
+     * (tokens[] is updated to what was appended); otherwise they keep running. */
     cdz_status (*append_rows)(cdz_decoder *dec, int32_t *tokens);
     uint32_t (*rewindable)(const cdz_decoder *dec,
                            uint32_t row); /* generated tokens that can be taken back */
-    /* Appends tokens to one row until one of them ends it, and in *taken how many: as that many calls of record and
-     * append. Row i of logits and scores is what is recorded for token i; either may be NULL. With quirks = yes the stop
-     * rules are asked after the last token only, as the reference's are. */
+    /* Appends tokens to one row until one of them ends it; *taken: how many. It acts like that many calls of record and
+     * append. Row i of logits and scores is recorded for token i; either may be NULL. With quirks = yes the stopping
+     * rules are asked after the last token only, as in the reference. */
     cdz_status (*append_chunk)(cdz_decoder *dec, uint32_t row, const int32_t *tokens, uint32_t n,
                                const cdz_scores *logits, const cdz_scores *scores, uint32_t *taken);
-    /* Takes back n tokens: ids, KV cache, processor state, held text; a done row may run again. */
+    /* Takes back n tokens: ids, KV cache, processor state, held text. A row that was done may run again. */
     cdz_status (*rewind)(cdz_decoder *dec, uint32_t row, uint32_t n);
     /* Row r becomes a copy of row parents[r]: ids, KV cache (shared, copy-on-write), processor state. */
     cdz_status (*reorder)(cdz_decoder *dec, const uint32_t *parents);
     /* One step of a search over rows: row r becomes a copy of row parents[r], as with reorder, and takes tokens[r].
-     * Processors accept the token; no stop rule is asked, no row ends, nothing is streamed. */
+     * Processors accept the token; no stopping rule is asked, no row ends, nothing is streamed. */
     cdz_status (*extend_rows)(cdz_decoder *dec, const uint32_t *parents, const int32_t *tokens);
 
     /* -- scores ------------------------------------------------------------------------------------------- */
-    cdz_status (*map)(cdz_decoder *dec, cdz_scores *scores);     /* data in host memory */
+    cdz_status (*map)(cdz_decoder *dec, cdz_scores *scores);     /* copies data to host memory */
     cdz_status (*softmax)(cdz_decoder *dec, cdz_scores *scores); /* in place, reference rounding */
     cdz_status (*log_softmax)(cdz_decoder *dec, cdz_scores *scores); /* in place */
     /* softmax of rows [first, first+n) as one flat row, addends[i] added to row first+i; into the same rows of out,
@@ -148,16 +148,16 @@ typedef struct cdz_decoder_api {
     cdz_status (*softmax_flat)(cdz_decoder *dec, const cdz_scores *scores, uint32_t first,
                                uint32_t n, const float *addends, cdz_scores *out);
     cdz_status (*ban)(cdz_decoder *dec, cdz_scores *scores, uint32_t row, int32_t token); /* -inf */
-    /* What row rows[i] of the processed scores says of tokens[i], n of them; for return_rows. */
+    /* The scores of tokens[i] in row rows[i] of the processed scores, n of them; for return_rows. */
     cdz_status (*token_scores)(cdz_decoder *dec, const cdz_scores *scores, const uint32_t *rows,
                                const int32_t *tokens, uint32_t n, cdz_token_score *out);
-    /* A matrix of n_rows scores owned by the request; survives further forwards, until the strategy returns. */
+    /* A matrix of n_rows score rows, owned by the request; it stays valid until the strategy returns, also after forward. */
     cdz_status (*scratch_scores)(cdz_decoder *dec, uint32_t n_rows, cdz_scores *out);
 
     /* -- choice: draws consume the request's torch stream in program order -------------------------------- */
     cdz_status (*argmax)(cdz_decoder *dec, const cdz_scores *scores, uint32_t row, cdz_pick *out);
     cdz_status (*argmax_rows)(cdz_decoder *dec, const cdz_scores *scores, int32_t *tokens);
-    /* torch.multinomial(probs, 1) over all rows; an error when a row holds nan, inf or only zeros. */
+    /* torch.multinomial(probs, 1) over all rows; fails if a row holds nan, inf or only zeros. */
     cdz_status (*multinomial)(cdz_decoder *dec, const cdz_scores *probs, int32_t *tokens);
     /* torch.topk over rows [first, first+n) as one flat row, addends[i] added to row first+i; m descending. */
     cdz_status (*topk_flat)(cdz_decoder *dec, const cdz_scores *scores, uint32_t first, uint32_t n,
@@ -167,11 +167,11 @@ typedef struct cdz_decoder_api {
                                    uint32_t n, uint32_t m, cdz_candidate *out);
     cdz_status (*uniform)(cdz_decoder *dec, uint32_t n, float *out); /* torch.rand(n) */
 
-    /* -- sequences beyond the rows -------------------------------------------------------------------------- */
+    /* -- further sequences ---------------------------------------------------------------------------------- */
     /* model: "target", "assistant"; NULL is the target. Sequences are freed with the request at the latest. */
     cdz_status (*seq_new)(cdz_decoder *dec, const char *model, cdz_seq **out);
     cdz_seq *(*seq_of_row)(cdz_decoder *dec,
-                           uint32_t row); /* borrowed; append and truncate by the row verbs */
+                           uint32_t row); /* borrowed; append and rewind with the row functions */
     cdz_status (*seq_fork)(cdz_decoder *dec, const cdz_seq *seq, cdz_seq **out);
     void (*seq_free)(cdz_decoder *dec, cdz_seq *seq);
     cdz_status (*seq_append)(cdz_decoder *dec, cdz_seq *seq, const int32_t *ids, uint32_t n);
@@ -179,7 +179,7 @@ typedef struct cdz_decoder_api {
     cdz_ids (*seq_ids)(const cdz_decoder *dec, const cdz_seq *seq);
     /* Positions that the model sees: ids that the prompt's mask hides do not count. */
     uint32_t (*seq_length)(const cdz_decoder *dec, const cdz_seq *seq);
-    /* Suspends. One pass over what the caches of these sequences lack (same model). out may be NULL for NONE. */
+    /* Suspends. One pass over what the caches of these sequences (of one model) lack. out may be NULL with NONE. */
     cdz_status (*seq_forward)(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
                               cdz_positions positions, cdz_scores *out);
     /* The pipeline's processors on one score row per sequence, as if seqs[i] continued request row rows[i]. */
@@ -188,9 +188,9 @@ typedef struct cdz_decoder_api {
     /* A sequence that runs the model's first n_layers layers only, then its final norm and head. */
     cdz_status (*seq_new_exit)(cdz_decoder *dec, const char *model, uint32_t n_layers,
                                cdz_seq **out);
-    /* Processors on score rows of made-up histories: row i is what follows ids[i], the whole of it, in place of request
-     * row rows[i]. pipeline: 0, the user's, or one that pipeline_derive made. Scores of another vocabulary than the
-     * request's are shown to processors cut or filled up with -inf to n_vocab, and ids outside it as 0. */
+    /* Processors on score rows of given histories: row i of scores follows ids[i], a whole history that stands for request
+     * row rows[i]. pipeline: 0 for the user's, or one from pipeline_derive. Scores of another vocabulary than the
+     * request's are cut or filled with -inf to n_vocab for the processors, and ids outside the vocabulary become 0. */
     cdz_status (*process_ids)(cdz_decoder *dec, uint32_t pipeline, const cdz_ids *ids,
                               const uint32_t *rows, uint32_t n, cdz_scores *scores);
     /* The user's processors without those of the first list, and once more those of the second at the end, in their
@@ -199,37 +199,37 @@ typedef struct cdz_decoder_api {
                                   const char *const *append, uint32_t n_append, uint32_t *out);
     /* Every later forward and seq_forward keeps hidden states of the target: of each sequence's last position, or (ALL,
      * seq_forward only) of every position that it computes, sequence after sequence. Layers are counted as in
-     * transformers' hidden_states: 0 enters the first layer, n_layers leaves the last and the final norm. n 0: keeps
-     * none again. */
+     * transformers' hidden_states: 0 is the input of the first layer, n_layers the output of the last after the final norm.
+     * n 0: stops keeping them. */
     cdz_status (*keep_hidden)(cdz_decoder *dec, cdz_positions positions, const uint32_t *layers,
                               uint32_t n);
-    /* What the newest one kept, layers in the order they were named; valid until the next. */
+    /* What the newest forward kept, layers in the order given; valid until the next forward. */
     cdz_status (*hidden_states)(cdz_decoder *dec, cdz_hidden *out);
-    /* The target's head on n hidden states, width floats each, as they are: without the final norm. Scores (n, n_vocab)
+    /* The target's head on n hidden states, width floats each, without the final norm. Scores (n, n_vocab)
      * are valid until the next call. */
     cdz_status (*head)(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out);
-    /* Would request row rows[i] stop if ids[i] followed its own ids? ids[i] is the suffix alone. Asks every criterion. */
+    /* Whether request row rows[i] would stop if ids[i] followed its own ids; ids[i] is only the suffix. Asks every criterion. */
     cdz_status (*stop_test)(cdz_decoder *dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n,
                             cdz_stop *stops);
 
     /* -- drafts: the pipeline's drafter, see drafter.h ------------------------------------------------------ */
     bool (*has_drafter)(const cdz_decoder *dec);
-    /* Suspends where the drafter does. What out points to stays until the next draft of this request. */
+    /* Suspends if the drafter does. What out points to stays valid until the next draft of this request. */
     cdz_status (*propose)(cdz_decoder *dec, uint32_t row, cdz_draft *out);
     /* Of the row's newest draft the first n_accepted tokens were right. */
     cdz_status (*judged)(cdz_decoder *dec, uint32_t row, uint32_t n_accepted);
 
     /* -- end ---------------------------------------------------------------------------------------------- */
-    /* The row ends here, for a reason of the strategy's own. text: constant. */
+    /* Ends the row for a reason that the strategy gives. text: a constant string. */
     cdz_status (*finish)(cdz_decoder *dec, uint32_t row, cdz_stop_reason reason, const char *text);
-    /* The answer is these n sequences, from 1 to n_rows of them, in place of the rows: best first, the sequences of one
-     * prompt side by side. All is copied. Works also after cancellation, for what a search has so far; not for
-     * CDZ_ONE_ROW. Called again, it replaces what it said before. */
+    /* Makes these n sequences, from 1 to n_rows of them, the answer in place of the rows: best first, the sequences of one
+     * prompt side by side. Everything is copied. It also works after cancellation, to return what a search has so far; not
+     * for CDZ_ONE_ROW. A second call replaces the first. */
     cdz_status (*return_rows)(cdz_decoder *dec, const cdz_returned *rows, uint32_t n);
-    /* Keeps a copy when the caller asked for it (output_scores, output_logits, logprobs), else does nothing. */
+    /* Keeps a copy if the caller asked for it (output_scores, output_logits, logprobs), else does nothing. */
     cdz_status (*record)(cdz_decoder *dec, cdz_record_kind what, const cdz_scores *scores);
-    /* A result of the strategy's own under `name`, copied; shape has n_dims entries. Appears in --json under "results". Names
-     * of the answer's own fields (rounds, beam_indices, ...) are for results of those fields' types and shapes. */
+    /* Adds a result under `name`, copied; shape has n_dims entries. It appears in --json under "results". Names
+     * of the answer's own fields (rounds, beam_indices, ...) need the types and shapes of those fields. */
     cdz_status (*put_result)(cdz_decoder *dec, const char *name, cdz_result_type type,
                              uint32_t n_dims, const uint64_t *shape, const void *data);
 
@@ -240,8 +240,8 @@ typedef struct cdz_decoder_api {
     bool (*facts)(const cdz_decoder *dec, const char *model, cdz_model_facts *out);
 
     /* -- a whole step of sampling ---------------------------------------------------------------------------- */
-    /* process, record of the scores, softmax, multinomial: the same tokens, records and draws as these four. What the
-     * rows hold afterwards is undefined, so that the host need not write scores that nobody reads. */
+    /* process, record of the scores, softmax, multinomial in one: the same tokens, records and draws as these four. The
+     * contents of the rows are undefined afterwards, so that the host need not write scores that nobody reads. */
     cdz_status (*draw_rows)(cdz_decoder *dec, cdz_scores *scores, int32_t *tokens);
 } cdz_decoder_api;
 
@@ -251,10 +251,10 @@ struct cdz_decoder {
 
 typedef enum cdz_strategy_cap {
     CDZ_ONE_ROW =
-        1u << 0, /* written for one row; the host runs more rows as child requests, seeded seed + row */
+        1u << 0, /* handles one row; the host runs further rows as child requests with seed + row */
     CDZ_REWINDS = 1u << 1, /* takes tokens back: the host holds streamed text until the row ends */
-    CDZ_SAMPLES = 1u << 2, /* draws: naming it implies do_sample = true */
-    CDZ_GREEDY = 1u << 3,  /* naming it implies do_sample = false */
+    CDZ_SAMPLES = 1u << 2, /* draws: naming this strategy implies do_sample = true */
+    CDZ_GREEDY = 1u << 3,  /* draws nothing: naming this strategy implies do_sample = false */
     CDZ_BEAMS = 1u << 4,   /* needs num_beams > 1 */
 } cdz_strategy_cap;
 

@@ -1,8 +1,8 @@
-/* watermark.h - the secrets of two watermarks: which tokens are green, and what g-values they have.
+/* watermark.h - two watermarks: which tokens are green, and which g-values tokens have.
  *
- * A processor that writes a watermark and a detector that reads it compute the same thing from the same settings:
- * these functions. They depend on nothing but ids and settings and allocate nothing; [any].
- *   green list  Kirchenbauer et al., 2023: the ids before a token seed a permutation of the vocabulary; its head is green.
+ * A processor that writes a watermark and a detector that reads it must compute the same values from the same settings;
+ * both use these functions. They depend on ids and settings only and allocate nothing; [any].
+ *   green list  Kirchenbauer et al., 2023: the ids before a token seed a permutation of the vocabulary; its first are green.
  *   SynthID     Dathathri et al., 2024: a hash of the ids before a token, the token and each key picks a bit, its g-value.
  * Numbers are those of transformers' WatermarkLogitsProcessor and SynthIDTextWatermarkLogitsProcessor on a CPU. */
 #ifndef CADENZA_WATERMARK_H
@@ -59,7 +59,7 @@ typedef struct cdz_watermark {
                  "synthid: leave the first ngram_len - 1 tokens alone"),                           \
         CDZ_BOOL(cdz_watermark, debug_mode, false, "synthid: take every score as one")
 
-/* What is wrong with these settings beyond the ranges of the table, in a sentence; NULL: nothing. */
+/* A sentence about settings that the ranges of the table cannot check; NULL: they are valid. */
 static inline const char *cdz_watermark_fault(const cdz_watermark *w)
 {
     if (w->type.value == CDZ_WM_GREENLIST)
@@ -70,7 +70,7 @@ static inline const char *cdz_watermark_fault(const cdz_watermark *w)
     return w->keys.len ? NULL : "type = synthid needs keys, a list of secret integers";
 }
 
-/* --- a Mersenne Twister of one's own: torch.Generator ------------------------------------------------------- */
+/* --- a Mersenne Twister with its own state, as torch.Generator ---------------------------------------------- */
 
 enum { CDZ_WM_WORDS = 624, CDZ_WM_SHIFT = 397 };
 
@@ -87,7 +87,7 @@ static inline void cdz_wm_seed(cdz_wm_rng *rng, uint32_t seed)
     rng->at = 0;
 }
 
-/* The words are renewed one by one, as they are drawn. */
+/* Each word of the state is renewed when it is drawn. */
 static inline uint32_t cdz_wm_draw(cdz_wm_rng *rng)
 {
     const uint32_t i = rng->at, next = i + 1 < CDZ_WM_WORDS ? i + 1 : 0;
@@ -102,7 +102,7 @@ static inline uint32_t cdz_wm_draw(cdz_wm_rng *rng)
     return x ^ (x >> 18);
 }
 
-/* torch.randperm(n): out (n) holds it; only its first `head` entries are worked out, the rest is in no order. */
+/* torch.randperm(n) into out (n); only its first `head` entries are computed, the rest is in no defined order. */
 static inline void cdz_wm_permute(uint32_t seed, uint32_t n, uint32_t head, uint32_t *out)
 {
     cdz_wm_rng rng;
@@ -194,7 +194,7 @@ typedef struct cdz_synthid {
     uint32_t ngram_len; /* from 1: ngram_len - 1 ids of context and the token */
     uint32_t n_keys;
     const int64_t *keys;
-    uint32_t history;     /* context_history_size: contexts that may not come again */
+    uint32_t history; /* context_history_size: that many contexts are remembered; repeats are not marked */
     uint32_t table_size;  /* sampling_table_size, from 1 to 2^24 */
     const uint8_t *table; /* (table_size) of cdz_synthid_table */
 } cdz_synthid;
@@ -206,7 +206,7 @@ static inline void cdz_synthid_table(int64_t seed, uint32_t size, uint8_t *table
     for (uint32_t i = 0; i < size; i++) table[i] = (uint8_t)(cdz_wm_draw(&rng) & 1);
 }
 
-/* One more value into a hash that begins as 1. */
+/* Adds a value to a hash, which begins as 1. */
 static inline uint64_t cdz_synthid_fold(uint64_t hash, int64_t value)
 {
     return (hash + (uint64_t)value) * 6364136223846793005u + 1;

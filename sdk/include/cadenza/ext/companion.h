@@ -1,11 +1,11 @@
-/* ext/companion.h - "cadenza.companion/1": a processor that runs the model on a sequence of its own beside each row.
+/* ext/companion.h - "cadenza.companion/1": a processor for which the model runs on a second sequence beside each row.
  *
  * Guidance is the example: a second sequence, without the prompt or with a negative one, follows the row token by token,
- * and the processor compares what the model expects after both. The processor never runs anything itself. It says once
- * what a row's companion begins with; from then on the companion of a row that holds `ids` holds
+ * and the processor compares the logits after both. The processor runs nothing itself. It says once
+ * with what ids the second sequence, the row's companion, begins. The companion of a row with `ids` holds
  *     prefix, then ids[from], ids[from + 1], ...
- * and before apply the host has computed the logits of its last position, in the same passes as the row's own. That the
- * companion is a function of the row's ids makes it follow forks, beams, tokens taken back and drafts by itself.
+ * Before apply the host has computed the logits of its last position, in the same passes as the row's own. Since the
+ * companion is a function of the row's ids, it follows forks, beams, tokens taken back and drafts.
  *
  *     static cdz_status describe(const cdz_step *step, uint32_t row, cdz_companion *out)
  *     {
@@ -19,7 +19,7 @@
  *     }
  *     ... in apply:  const float *other = cdz_companion_logits(step, r);
  *
- * The host's side is the same id asked from step->host->extension. Only processors have companions. */
+ * The host's table has the same id in step->host->extension. Only processors have companions. */
 #ifndef CADENZA_EXT_COMPANION_H
 #define CADENZA_EXT_COMPANION_H
 
@@ -33,16 +33,16 @@ typedef struct cdz_companion {
     cdz_ids prefix;      /* request lifetime (cdz_alloc in begin); may be empty */
     const uint8_t *mask; /* (prefix.len) 0: hidden from the model; NULL: all visible; request lifetime */
     bool none;           /* this row needs no companion */
-    /* Tokens are added as they arrive in the row's place and stay when rows are reordered: what the reference does
-     * under beams. For reproducing it, nothing else. */
+    /* The companion keeps its tokens when rows are reordered, as the reference does with beams. Only to reproduce the
+     * reference. */
     bool stays;
 } cdz_companion;
 
 /* The plugin's table. */
 typedef struct cdz_companion_api {
     uint32_t size;
-    /* [engine] After begin, once for each request row; step->shared is what begin built; n_rows is 0. out arrives zeroed but for size.
-     * A companion that begins without a visible token is refused. */
+    /* [engine] After begin, once for each request row; step->shared is what begin returned; n_rows is 0. All fields of out but
+     * size arrive zeroed. A companion that begins without a visible token is refused. */
     cdz_status (*describe)(const cdz_step *step, uint32_t row, cdz_companion *out);
 } cdz_companion_api;
 
@@ -75,7 +75,7 @@ static inline const float *cdz_companion_logits(const cdz_step *step, uint32_t r
     return host ? host->logits(step, r) : NULL;
 }
 
-/* Guidance in place: away from `other`, what is said without the prompt, by scale; both (n). */
+/* Guidance in place: moves `row` away from `other`, the scores without the prompt, by scale; both (n). */
 static inline void cdz_companion_guide(float *row, const float *other, uint32_t n, float scale)
 {
     for (uint32_t v = 0; v < n; v++) row[v] = scale * (row[v] - other[v]) + other[v];

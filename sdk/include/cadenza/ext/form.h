@@ -1,8 +1,8 @@
-/* ext/form.h - "cadenza.form/1": a processor says which known form its edit has, so that the host can run several in one.
+/* ext/form.h - "cadenza.form/1": a processor declares which known form its edit has, so that the host can fuse several.
  *
- * Scenario. Temperature, top-k and min-p each walk over the whole row. A host that knows that the three are a division
- * and two cuts finds the tokens that survive them all in one walk, and never writes the others. It can only know when
- * the processor says so:
+ * Scenario. Temperature, top-k and min-p each go over the whole row. A host that knows that the three are a division
+ * and two filters finds the remaining tokens in one pass over the row, and does not write the others. The processor has to
+ * declare this:
  *
  *     static bool describe(const cdz_step *step, cdz_form *out)
  *     {
@@ -17,21 +17,21 @@
  *         return strcmp(id, CDZ_EXT_FORM) == 0 ? &form : NULL;
  *     }
  *
- * Promise. On every row of this request apply does exactly what the line of its kind says, which is a call of
- * "cadenza.vec/1", and nothing else: no other score, no state, no message. The host may call apply or not; the bits
- * must be the same; `cadenza plugin test` tries. Processors with accept, row state or companions are never asked, nor are those without
- * CDZ_ROWWISE.
+ * Promise. On every row of this request apply does exactly what the comment of its kind says, a call of
+ * "cadenza.vec/1", and nothing else: no other score, no state, no message. The host may call apply or not, with the same
+ * bits; `cadenza plugin test` checks it. Processors with accept, row state or companions are never asked, nor are
+ * those without CDZ_ROWWISE.
  *
- * CDZ_FORM_EDIT is of another kind: apply is always called, but may be shown a row in which only some scores are true. A
- * host whose rows of scores stay on a device brings over the scores of the ids that `edits` lists, and of the best tokens:
+ * CDZ_FORM_EDIT is different: apply is always called, but may get a row in which only some scores are valid. A
+ * host whose rows of scores stay on a device copies the scores of the ids that `edits` lists, and those of the best tokens:
  *
  *     static bool edits(const cdz_step *step, uint32_t r, cdz_ids *out)
  *     {
- *         *out = step->input_ids[r];              what has been said may be penalised
+ *         *out = step->input_ids[r];              tokens of the row may be penalised
  *         return true;
  *     }
  *
- * Promise. What apply makes of a listed score hangs on listed scores alone; all others come out as the same numbers. */
+ * Promise. The new value of a listed score depends on listed scores only; all other scores keep their values. */
 #ifndef CADENZA_EXT_FORM_H
 #define CADENZA_EXT_FORM_H
 
@@ -48,7 +48,7 @@ typedef enum cdz_form_kind {
     CDZ_FORM_EDIT,      /* apply, which changes few scores: those that `edits` lists */
 } cdz_form_kind;
 
-/* Arrives zeroed but for size; `amount` and `count` are the arguments of the call above. */
+/* All fields but size arrive zeroed; `amount` and `count` are the arguments of the call above. */
 typedef struct cdz_form {
     uint32_t size;
     uint32_t kind; /* cdz_form_kind */
@@ -58,11 +58,11 @@ typedef struct cdz_form {
 
 typedef struct cdz_form_api {
     uint32_t size;
-    /* [engine] Once after begin; what it says holds until end. False: this request is not of any form. */
+    /* [engine] Called once after begin; the answer holds until end. False: none of the forms in this request. */
     bool (*describe)(const cdz_step *step, cdz_form *out);
-    /* [engine, no-alloc] For CDZ_FORM_EDIT: the ids whose scores apply may read or write in row r of this step, more of
-     * them if need be, repeated ones too, in memory that is there until the call's scratch is forgotten. False: in this
-     * row any score. Asked before there are scores, and any number of times. NULL with other forms. */
+    /* [engine, no-alloc] For CDZ_FORM_EDIT: the ids whose scores apply may read or write in row r of this step. The list may
+     * have more ids than that, and repeated ones; its memory must live as long as the call's scratch. False: apply may use
+     * any score of this row. Called before there are scores, any number of times. NULL with other forms. */
     bool (*edits)(const cdz_step *step, uint32_t r, cdz_ids *out);
 } cdz_form_api;
 

@@ -1,15 +1,15 @@
-/* ext/mask.h - "cadenza.mask/1": sequences that see of a prompt what the request's rows see.
+/* ext/mask.h - "cadenza.mask/1": sequences that use the attention mask of the request's prompt.
  *
- * A prompt may have places that the model does not read: the pads of a batch, whatever the request's attention_mask hides.
- * They stand among the ids of a row, which is what processors see, but have no position. A sequence that a decode loop or
- * a drafter makes reads every id it is given. One that is to read a row's ids as the row does says so once, before its
- * first pass:
+ * A prompt may have ids that the model does not read: the pads of a batch, and what the request's attention_mask hides.
+ * They are among the ids of a row, which processors see, but have no position. A sequence that a decode loop or
+ * a drafter makes reads every id that it gets. If it is to read a row's ids as the row does, hide the masked ones once,
+ * before its first pass:
  *
  *     CDZ_TRY(cdz_seq_new(dec, "assistant", &seq));
  *     CDZ_TRY(cdz_seq_hide_as(dec, step, seq, row));
- *     CDZ_TRY(cdz_seq_append(dec, seq, ids.at, ids.len));      what cdz_input_ids gave
+ *     CDZ_TRY(cdz_seq_append(dec, seq, ids.at, ids.len));      ids of cdz_input_ids
  *
- * A fork of a row, or of such a sequence, has it already. The host's side is asked for by id:
+ * A fork of a row, or of such a sequence, has the mask already. The host's table is
  * step->host->extension(CDZ_EXT_MASK). */
 #ifndef CADENZA_EXT_MASK_H
 #define CADENZA_EXT_MASK_H
@@ -21,8 +21,8 @@
 /* The host's table. */
 typedef struct cdz_mask_host {
     uint32_t size;
-    /* [engine] Ids at the places that the prompt of request row `row` hides are hidden in seq too, whichever they are;
-     * later ones are visible. What seq's cache held is forgotten. seq is of any model, and no row itself. */
+    /* [engine] Hides in seq the ids at the indices that are hidden in the prompt of request row `row`; later ids are
+     * visible. The cache of seq is dropped. seq may be of any model, but not a row itself. */
     cdz_status (*hide_as)(cdz_decoder *dec, cdz_seq *seq, uint32_t row);
 } cdz_mask_host;
 

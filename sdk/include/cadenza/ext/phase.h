@@ -1,8 +1,8 @@
 /* ext/phase.h - "cadenza.phase/1": a processor that says which phase of its answer a row is in.
  *
- * Scenario. A model thinks and then answers, and each part wants settings of its own. One processor of a pipeline keeps
- * track, in its row state, of where each row stands; the host asks it before it runs the others, and leaves out those that
- * the pipeline gives to other phases. The built-in one is `phases`; [phase:NAME] sections of a pipeline file make it.
+ * Scenario. A model thinks and then answers, and each part needs its own settings. One processor of a pipeline keeps
+ * track of each row's phase in its row state. The host asks it before it runs the others, and leaves out the processors of
+ * other phases. The built-in one is `phases`; [phase:NAME] sections of a pipeline file create it.
  *
  *     static uint32_t of(const cdz_step *step, uint32_t r)
  *     {
@@ -23,12 +23,12 @@ typedef enum cdz_phase {
     CDZ_PHASE_NONE = 0, /* before, between or after the phases, which are numbered from 1 */
     CDZ_MOST_PHASES = 16,
     CDZ_PHASE_HELD =
-        0x7fffffff, /* the next token is decided: this processor's apply alone edits the row */
+        0x7fffffff, /* the next token is forced: only this processor's apply edits the row */
 } cdz_phase;
 
 typedef struct cdz_phase_api {
     uint32_t size;
-    /* [row, no-alloc] The phase of row r of the step, which has its state and ids. May change nothing. */
+    /* [row, no-alloc] The phase of row r of the step, from its state and ids. It may not change anything. */
     uint32_t (*of)(const cdz_step *step, uint32_t r);
 } cdz_phase_api;
 

@@ -1,11 +1,12 @@
 /* ext/state.h - "cadenza.state/1": row state that is more than plain bytes.
  *
- * A processor or criterion whose state_size bytes own something (memory, a handle) answers this id in
- * base.extension(). The host then never copies those bytes itself: wherever it would (a fork, a reorder, a checkpoint
- * of rewind, scratch rows of a draft) it calls clone, and it calls free for every copy before forgetting it.
+ * A processor or criterion whose state_size bytes own something (memory, a handle) returns a table for this id from
+ * base.extension(). The host then does not copy those bytes itself: for a fork, a reorder, a checkpoint
+ * of rewind or scratch rows of a draft it calls clone, and it calls free for every copy before dropping it.
  *
- * step: of the request, from begin on; step->shared is what begin built; it has no rows (n_rows is 0). All-zero bytes are a
- * fresh row's state: clone and free accept them. What is left when end is called needs no free. */
+ * step: of the request, from begin on; step->shared is what begin returned; it has no rows (n_rows is 0). All-zero bytes are
+ * a fresh row's state: clone and free accept them. The host does not call free for states
+ * that are left when end is called: end releases what they own. */
 #ifndef CADENZA_EXT_STATE_H
 #define CADENZA_EXT_STATE_H
 
@@ -17,10 +18,10 @@ typedef struct cdz_state_api {
     uint32_t size;
     /* [engine] Makes `to` (zeroed) an independent copy of `from`; on failure `to` stays zeroed. */
     cdz_status (*clone)(const cdz_step *step, const void *from, void *to);
-    /* [engine] Gives up what the bytes own and zeroes them. */
+    /* [engine] Releases what the bytes own and zeroes them. */
     void (*free)(const cdz_step *step, void *state);
-    /* [engine] Optional. Makes `to` (zeroed) of a state of another version of this plugin with the same state_version:
-     * old is that version's step, with its shared; `from` stays old's. NULL: history is shown again by accept. */
+    /* [engine] Optional. Fills `to` (zeroed) from a state of another version of this plugin with the same state_version:
+     * old is that version's step, with its shared; old keeps `from`. NULL: accept is called for the history again. */
     cdz_status (*hand_over)(const cdz_step *step, const cdz_step *old, const void *from, void *to);
 } cdz_state_api;
 

@@ -8,9 +8,9 @@
 
 typedef struct cdz_tokenizer_api {
     uint32_t size;
-    /* [any; from begin on] False when the request's model has no tokenizer: then the others fail. */
+    /* [any; from begin on] False if the request's model has no tokenizer: then the others fail. */
     bool (*present)(const cdz_step *step);
-    /* [any] The text token id adds when it stands alone after other tokens (as the reference's StopStringCriteria
+    /* [any] The text that a token adds after other tokens (as the reference's StopStringCriteria
      * sees it). Model lifetime; {NULL, 0} for ids without a token. */
     cdz_string (*token_text)(const cdz_step *step, int32_t id);
     uint32_t (*n_tokens)(
@@ -20,10 +20,10 @@ typedef struct cdz_tokenizer_api {
     cdz_status (*encode)(const cdz_step *step, const char *text, size_t len, bool special,
                          cdz_ids *out);
     cdz_status (*decode)(const cdz_step *step, cdz_ids ids, bool skip_special, cdz_string *out);
-    /* [engine; in a drafter's calls and on a strategy's fibre] From ids of one of the request's models to ids of
-     * another, by way of text: decoded without special tokens and with spaces before punctuation cleaned up, encoded with
-     * or without the special tokens that its post-processor adds. Request-lifetime result; CDZ_E_NOT_FOUND when a model is
-     * not there or has no tokenizer. */
+    /* [engine; in a drafter's calls and on a strategy's fibre] Converts ids of one of the request's models to ids of
+     * another through text: decoded without special tokens and with spaces before punctuation cleaned up, encoded with
+     * or without the special tokens that the post-processor adds. Request-lifetime result; CDZ_E_NOT_FOUND if a model
+     * does not exist or has no tokenizer. */
     cdz_status (*convert)(const cdz_step *step, const char *from_model, cdz_ids ids,
                           const char *to_model, bool special, cdz_ids *out);
 } cdz_tokenizer_api;

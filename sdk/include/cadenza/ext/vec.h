@@ -6,8 +6,8 @@
  * Semantics. IEEE float32, in place where a pointer is called x. Every + - * / rounds on its own. Sums run in 8
  * lanes (element i to lane i mod 8), lanes added as halves, pairs, neighbours: the reference's order. exp is one
  * routine for all machines, so the bits do not depend on the instruction set. Comparisons with NaN are false.
- * Sorting and top-k give the reference's permutation for ties (libstdc++'s, as torch on a CPU), not lowest id first,
- * argmax the lowest id and the first NaN over everything.
+ * Sorting and top-k order ties as the reference does (libstdc++'s sort, as torch on a CPU), not lowest id first; argmax
+ * gives the lowest id of ties, and the first NaN before everything.
  * scratch: at least cdz_vec_scratch(n) bytes, 64-byte aligned, from cdz_scratch. Thread: [any]; no allocation. */
 #ifndef CADENZA_EXT_VEC_H
 #define CADENZA_EXT_VEC_H
