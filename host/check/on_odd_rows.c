@@ -46,23 +46,14 @@ static bool start_rows(cdz_probe *t, cdz_follow follows[ROWS])
 }
 
 /* Rows 0 and 2 are ordinary; the one between is odd, or NULL ordinary too. */
-static cdz_status ask_rows(cdz_probe *t, const cdz_follow follows[ROWS], const oddity *odd,
+static cdz_status ask_rows(const cdz_probe *t, cdz_follow follows[ROWS], const oddity *odd,
                            float *to)
 {
     const size_t len = cdz_answer_len(&t->facts);
-    uint32_t index[ROWS];
-    void *states[ROWS];
-    cdz_ids ids[ROWS];
-    for (uint32_t r = 0; r < ROWS; r++) {
-        index[r] = r;
-        states[r] = follows[r].state;
-        ids[r] = (cdz_ids){follows[r].ids, follows[r].len};
-        cdz_fill_scores(to + r * len, t->info.n_vocab, 60 + r);
-    }
+    for (uint32_t r = 0; r < ROWS; r++) cdz_fill_scores(to + r * len, t->info.n_vocab, 60 + r);
     if (odd) fill_odd(to + len, t->info.n_vocab, odd, 61);
-    const cdz_rows rows = {.n = ROWS, .ids = ids, .index = index, .states = states};
     cdz_scores scores = {.data = to, .n_rows = ROWS, .n_vocab = t->info.n_vocab, .stride = len};
-    return cdz_probe_ask(t, &rows, &scores);
+    return cdz_follows_ask(follows, ROWS, &scores);
 }
 
 static cdz_check_state odd_rows_of(cdz_child *c, const cdz_setup *setup, uint32_t n_vocab)

@@ -2,6 +2,7 @@
 
 return cadenza.strategy {
   id = "org.example.mutant", version = "1.0.0", summary = "Greedy decoding", greedy = true,
+  rewinds = BUG == "rewinds_not", beams = BUG == "beams_greedy",
   run = function(ctx)
     local taken = 0
     while not ctx:done() do
@@ -11,6 +12,7 @@ return cadenza.strategy {
       if BUG == "late_nil" and taken == 60 then local x = taken + nil end
       if BUG == "draws" then ctx:uniform() end
       ctx:append(tokens)
+      if BUG == "rewinds_undeclared" and taken == 9 then ctx:rewind(1, 1) end
       taken = taken + 1
       if BUG == "wrong_reason" and taken == 30 then
         for r = 1, ctx.n_rows do ctx:finish(r, "eos") end
