@@ -292,11 +292,26 @@ refused "messages that are none" 1 "expected a list of messages" cadenza run --m
 refused "messages and a prompt" 2 "messages" cadenza run --request <(echo '{"prompt": "a", "messages": []}')
 
 same "whole words are the same text" "$(cadenza run --stream-words -p 'river (noun): a' "${greedy[@]}")" "$(cadenza run -p 'river (noun): a' "${greedy[@]}")"
-refused "whole words in JSON" 2 "--stream-words writes text while it comes" cadenza run --stream-words --json -p a
+refused "whole words in JSON" 2 "--stream-words, --show-prompt and --show-special say how text is written; --json" cadenza run --stream-words --json -p a
+refused "whole words at the end" 2 "--stream-words writes text while it comes" cadenza run --stream-words --no-stream -p a
+refused "the prompt in JSON" 2 "--input write JSON" cadenza run --show-prompt --input prompts.jsonl
+river=$(cadenza run -p 'river (noun): a' "${greedy[@]}")
+same "the prompt is shown" "$(cadenza run --show-prompt -p 'river (noun): a' "${greedy[@]}")" "river (noun): a$river"
+same "the prompt is shown when the answer is whole" "$(cadenza run --no-stream --show-prompt -p 'river (noun): a' "${greedy[@]}")" "river (noun): a$river"
+same "the prompt is shown by words" "$(cadenza run --stream-words --show-prompt -p 'river (noun): a' "${greedy[@]}")" "river (noun): a$river"
+marked=$(cadenza run --show-special -p 'river (noun): a' "${greedy[@]}")
+[ "$marked" != "$river" ] && same "special tokens are shown" "$(sed 's/<[^<>]*>//g' <<<"$marked")" "$river"
+same "special tokens are shown at the end" "$(cadenza run --special --no-stream -p 'river (noun): a' "${greedy[@]}")" "$marked"
+rows=$(cadenza run --show-prompt --show-special -p 'river (noun): a' -s num_beams=3 -s num_return_sequences=2 -s do_sample=no -n 40)
+same "every row has its prompt" "$(grep -c '^river (noun): a' <<<"$rows")" 2
+same "and its special tokens" "$(grep -c '<' <<<"$rows")" 2
 
 # --- chat
 same "chat by whole words" "$(echo 'What does lighthouse mean?' | cadenza chat --stream-words "${greedy[@]}")" \
     "A lighthouse is a tower with a light that gives warning of shoals to passing ships."
+printf 'What does river mean?\n/save marked.json\n' | cadenza chat --show-special "${greedy[@]}" >marked.out
+grep -q '<' marked.out && good || bad "chat shows special tokens: $(cat marked.out)"
+grep -q '<' marked.json && bad "a special token became part of a turn: $(cat marked.json)" || good
 same "chat answers from a pipe" "$(echo 'What does lighthouse mean?' | cadenza chat "${greedy[@]}")" \
     "A lighthouse is a tower with a light that gives warning of shoals to passing ships."
 printf 'What does river mean?\n/undo\n/set max_new_tokens=3\nWhat is water?\n/save talk.json\n/nonsense\n/quit\n' | cadenza chat "${greedy[@]}" >chat.out 2>chat.err
