@@ -70,7 +70,7 @@ extern const cdz_page cdz_page_run, cdz_page_chat, cdz_page_lua, cdz_page_explai
      "write whole words, as transformers' TextStreamer does, not characters as they come"},        \
     {                                                                                              \
         "show-special", 0, CDZ_OPT_SHOW_SPECIAL, 0, NULL,                                          \
-            "write special tokens too, as <|end|>: TextStreamer's skip_special_tokens=False"          \
+            "write special tokens too, as <|end|>: TextStreamer's skip_special_tokens=False"       \
     }
 
 /* Every page, commands in the order of `cadenza --help`, each before the pages of its verbs. */

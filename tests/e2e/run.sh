@@ -461,6 +461,17 @@ cadenza run -p 'music is' -s max_new_tokens=3 --outputs unscored.safetensors >/d
 refused "tensors without scores" 1 "output_scores" cadenza score --outputs unscored.safetensors
 cadenza run -p 'music is' -s num_beams=3 -s max_new_tokens=3 -s output_scores=yes --outputs scored.safetensors --json >scored.json
 same "scores of saved beams are those of the answer" "$(cadenza score --outputs scored.safetensors --json | tr -d '{} ')" "$(grep -o '"transition_scores": [^a-z]*\]\]' scored.json | tr -d ' ')"
+top=$(cadenza score --context 'river (noun):' --text ' a large stream' --top 2)
+same "two likeliest tokens of each place" "$(grep -cE '^ {10}"[^,]*" -[0-9.]+, "[^,]*" -[0-9.]+$' <<<"$top")" 3
+same "the others are as without" "$(grep -vE '^ {10}"' <<<"$top")" "$(cadenza score --context 'river (noun):' --text ' a large stream')"
+topped() { sed 's/.*"top_logprobs": //; s/, "seed".*//; s/}$//'; }
+same "the same as a request's" "$(cadenza score --text 'music is a river' --top 3 --json | topped)" \
+    "$(echo '{"mode": "score", "prompt": "music is a river", "kwargs": {"output_scores_top": 3}}' | cadenza run --request - --json | topped)"
+same "windows are seen through" "$(cadenza score --text 'music is a river' --top 1 --window 3 --json | grep -o '"logprob":' | wc -l | tr -d ' ')" \
+    "$(cadenza score --text 'music is a river' --top 1 --json | grep -o '"logprob":' | wc -l | tr -d ' ')"
+same "of an answer, the taken is the likeliest" "$(cadenza score -p 'river (noun): a' --no-do-sample -n 5 --top 2 | grep -c '^ \{10\}"')" 5
+refused "the likeliest of saved tensors" 2 "--top goes with a text or -p" cadenza score --outputs scored.safetensors --top 2
+refused "none of the likeliest" 2 "--top 0: expected a number of tokens above 0" cadenza score --text a --top 0
 same "a window as long as the text" "$(cadenza score --text 'music is a river' --window 500 --json)" "$(cadenza score --text 'music is a river' --json)"
 refused "nothing to look for" 2 "watermarking_config" cadenza detect -p hello
 refused "a misspelt watermark setting" 2 "did you mean 'bias'?" cadenza detect -w '{"bais": 4.0}' -p hello
