@@ -238,10 +238,16 @@ cdz_status cdz_loop_alive(cdz_loop *loop);
  * code comes back. */
 #define cdz_loop_fail(loop, code, ...)                                                             \
     (cdz_loop_say((loop), (code), __VA_ARGS__), cdz_loop_code(code))
+/* What a plugin counts rows from. */
+static inline uint32_t cdz_rows_from(const cdz_plugin_ref *plugin)
+{
+    return plugin->module && cdz_module_is_script(plugin->module);
+}
+
 /* From here on the verbs are this plugin's. */
 static inline void cdz_loop_count_for(cdz_loop *loop, const cdz_plugin_ref *plugin)
 {
-    loop->rows_from = plugin->module && cdz_module_is_script(plugin->module);
+    loop->rows_from = cdz_rows_from(plugin);
 }
 
 /* The number of row r, from 0, in a sentence. */
