@@ -149,6 +149,7 @@ static const mutant mutants[] = {
     {"strategy.lua", "rewinds_not", "caps", "took nothing back", 0},
     {"strategy.lua", "rewinds_undeclared", "generates", "rewinds = true", 0},
     {"strategy.lua", "beams_greedy", "generates", "answered with 3 rows", 0},
+    {"strategy.lua", "loses_a_row", "batch-of-3", "row 3 differs", 0},
     {"strategy.lua", "wrong_reason", "reasons", "without an end-of-sequence token", 0},
     {"watcher", "SOUND", NULL, NULL, 0},
     {"watcher", "FAILS_LATE", "runs", "token failed", 0},

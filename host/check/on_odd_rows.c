@@ -114,8 +114,8 @@ static cdz_check_state spread_with(cdz_child *c, const cdz_setup *setup)
             continue; /* the whole call is refused */
         for (uint32_t r = 0; r < ROWS; r += 2)
             if (cdz_answers_differ(&t, got + r * len, want + r * len, what, sizeof what))
-                return cdz_fail_check(c, "with %s: row %u, when row 1 is %s: %s", setup->text, r,
-                                      oddities[i].name, what);
+                return cdz_fail_check(c, "with %s: row %u, when row %u is %s: %s", setup->text,
+                                      cdz_nth_row(r), cdz_nth_row(1), oddities[i].name, what);
     }
     cdz_probe_free(&t);
     return CDZ_CHECK_OK;

@@ -339,6 +339,11 @@ bool cdz_is_lua_mistake(const char *sentence)
     return false;
 }
 
+uint32_t cdz_nth_row(uint32_t r)
+{
+    return r + script_plugin;
+}
+
 const char *cdz_probe_broken(const cdz_probe *t, cdz_status status)
 {
     if (status == CDZ_OK) return NULL;

@@ -9,6 +9,7 @@ return cadenza.strategy {
       local scores = ctx:forward()
       ctx:process(scores)
       local tokens = ctx:argmax(scores)
+      if BUG == "loses_a_row" and ctx.n_rows > 2 then tokens[3] = tokens[1] end
       if BUG == "late_nil" and taken == 60 then local x = taken + nil end
       if BUG == "draws" then ctx:uniform() end
       ctx:append(tokens)
