@@ -366,6 +366,85 @@ static void schedulers_say_who_is_first(void **state)
     assert_non_null(strstr(err.text, "did you mean prefill_first?"));
 }
 
+/* --- block sharing ------------------------------------------------------------------------------------------------------ */
+
+/* What shares blocks: rows of one prompt, beams, forks of a strategy, companions, drafts. */
+static const char *const sharers[] = {
+    "\"num_beams\": 4, \"num_return_sequences\": 2, \"do_sample\": false",
+    "\"num_beams\": 3, \"do_sample\": true",
+    "\"num_return_sequences\": 3, \"do_sample\": true",
+    "\"num_beams\": 4, \"num_beam_groups\": 2, \"diversity_penalty\": 0.5, \"do_sample\": false",
+    "\"penalty_alpha\": 0.6, \"top_k\": 4, \"do_sample\": false",
+    "\"guidance_scale\": 1.5, \"num_beams\": 2, \"do_sample\": false",
+    "\"prompt_lookup_num_tokens\": 4, \"do_sample\": false",
+};
+enum { N_SHARERS = sizeof sharers / sizeof sharers[0], PROMPT = 70, ANSWER = 40 };
+
+/* A request, and a question behind its answer, from the state that it left. */
+static size_t ask_twice(const fixture *f, const char *kwargs, char *to, size_t room)
+{
+    cdz_error err = {0};
+    cdz_result *first, *second;
+    char json[2048];
+    size_t at = (size_t)snprintf(json, sizeof json, "{\"seed\": 7, \"prompt_ids\": [[");
+    for (int i = 0; i < PROMPT; i++)
+        at += (size_t)snprintf(json + at, sizeof json - at, "%s%d", i ? ", " : "", 10 + i * 7 % 300);
+    snprintf(json + at, sizeof json - at,
+             "]], \"kwargs\": {\"max_new_tokens\": %d, \"eos_token_id\": null, %s}}", (int)ANSWER,
+             kwargs);
+    cdz_request request = {
+        .size = sizeof request, .model = f->model, .json = json, .keep_cache = true};
+    must(cdz_generate(f->rt, &request, &first, &err), &err);
+    size_t n = 0;
+    for (uint32_t r = 0; r < cdz_result_rows(first); r++)
+        n += (size_t)snprintf(to + n, room - n, "%s|", cdz_result_text(first, r));
+    uint32_t len;
+    const int32_t *ids = cdz_result_sequence(first, 0, &len);
+    const cdz_request next = {.size = sizeof next,
+                              .model = f->model,
+                              .pipeline = f->few,
+                              .ids = ids,
+                              .n_ids = len,
+                              .past = first};
+    must(cdz_generate(f->rt, &next, &second, &err), &err);
+    n += (size_t)snprintf(to + n, room - n, "%s\n", cdz_result_text(second, 0));
+    cdz_result_free(second);
+    cdz_result_free(first);
+    return n;
+}
+
+static uint64_t ask_all(const char *block_sharing, char text[1 << 15])
+{
+    fixture f;
+    cdz_stats stats = {.size = sizeof stats};
+    const cdz_options options = {
+        .size = sizeof options, .n_threads = 2, .block_sharing = block_sharing};
+    size_t n = 0;
+    open_with(&f, &options);
+    for (int i = 0; i < N_SHARERS; i++) n += ask_twice(&f, sharers[i], text + n, (1 << 15) - n);
+    cdz_get_stats(f.rt, &stats);
+    for (cdz_stats now = stats; now.kv_blocks_used; cdz_get_stats(f.rt, &now))
+        drop(&f, submit(&f, f.few,
+                        NULL)); /* states that were given back go with the engine's next steps */
+    close_of(&f);
+    return stats.kv_blocks_peak;
+}
+
+/* The same answers, in more memory. */
+static void blocks_need_not_be_shared(void **state)
+{
+    static char shared[1 << 15], apart[1 << 15];
+    (void)state;
+    const uint64_t least = ask_all("on", shared), most = ask_all("off", apart);
+    assert_string_equal(apart, shared);
+    assert_true(most > least);
+    cdz_runtime *rt;
+    cdz_error err = {0};
+    const cdz_options wrong = {.size = sizeof wrong, .block_sharing = "of"};
+    assert_int_equal(cdz_open(&wrong, &rt, &err), CDZ_E_USAGE);
+    assert_non_null(strstr(err.text, "block_sharing \"of\": expected on or off; did you mean"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +455,7 @@ int main(void)
         cmocka_unit_test(a_drained_runtime_takes_no_more),
         cmocka_unit_test(events_say_what_was_asked_for),
         cmocka_unit_test(schedulers_say_who_is_first),
+        cmocka_unit_test(blocks_need_not_be_shared),
     };
     return cmocka_run_group_tests_name("manager", tests, open_all, close_all);
 }

@@ -17,8 +17,8 @@
 
 enum { PATIENT_MS = 240000, SHORT_MS = CDZ_SANITIZED ? 30000 : 5000, TEXT = 1 << 18 };
 
-/* What a build cannot show. */
-enum { HANGS = 1, NO_SANITIZER = 2 };
+/* Whose check is cut off, what a build cannot show, and what works until the kit's own deadlines, shares of a check's time. */
+enum { HANGS = 1, NO_SANITIZER = 2, QUICK = 4, QUICK_MS = CDZ_SANITIZED ? 60000 : 15000 };
 
 typedef struct mutant {
     const char *source, *bug;
@@ -59,6 +59,8 @@ static const mutant mutants[] = {
     {"processor", "LIES_HISTORY", "history-sparse", "after 100 accepted tokens", 0},
     {"processor", "LIES_TOP", "keeps-top", "after 100 accepted tokens", 0},
     {"processor", "LIES_ARGMAX", "keeps-argmax", "after 100 accepted tokens", 0},
+    {"processor", "LIES_SAMPLING", "sampling-only", "it is no warper", 0},
+    {"processor", "WARPS", NULL, NULL, 0},
     {"processor", "LIES_ROWWISE", "batch", "against the row alone", 0},
     {"processor", "LIES_NORMALISED", "needs-normalised", "for nothing", 0},
     {"processor", "LIES_FORM", "form", "after 100 accepted tokens", 0},
@@ -78,6 +80,8 @@ static const mutant mutants[] = {
     {"processor", "OPENS_LATE", "environment", "files are open", 0},
     {"processor", "ODD_LATE", "odd-rows", "after 7 accepted tokens", 0},
     {"processor", "NAN_SPREADS_LATE", "nan-spread", "after 7 accepted tokens", 0},
+    {"processor", "DECODES_IN_APPLY", "runs", "decode works in begin", 0},
+    {"processor", "ENCODES_IN_ACCEPT", "runs", "encode works in begin", 0},
     {"processor", "WAITS_FOR_BELLS", NULL, NULL, 0},
     {"criterion", "SOUND", NULL, NULL, 0},
     {"criterion", "COUNTS_CALLS", "pure", "asked the same again", 0},
@@ -102,11 +106,20 @@ static const mutant mutants[] = {
     {"processor.lua", "endless_late", "runs", "in the middle of a request", 0},
     {"processor.lua", "lies_elementwise", "elementwise", "after 100 accepted tokens", 0},
     {"processor.lua", "lies_argmax", "keeps-argmax", "after 100 accepted tokens", 0},
+    {"processor.lua", "lies_sampling", "sampling-only", "it is no warper", 0},
     {"processor.lua", "accept_nil", "runs", "attempt to concatenate", 0},
     {"processor.lua", "accept_text", "runs", "in the middle of a request", 0},
     {"strategy", "SOUND", NULL, NULL, 0},
     {"strategy", "READS_PAST_IDS", "ids-bounds", "read past the end of input_ids", 0},
     {"strategy", "WRITES_IDS", "ids-bounds", "wrote input_ids, which are the host's", 0},
+    {"strategy", "WRITES_BEFORE_ROW", "row-bounds", "wrote before the start of rows of scores", 0},
+    {"strategy", "WRITES_PAST_ROW", "row-bounds", "between two rows", 0},
+    {"strategy", "WRITES_PAST_LAST", "row-bounds", "wrote past the end of rows of scores", 0},
+    {"strategy", "READS_PAST_LAST", "row-bounds", "read past the end of rows of scores", 0},
+    {"strategy", "WRITES_PAST_SCRATCH", "row-bounds", "wrote past the end of rows of scores", 0},
+    {"strategy", "WRITES_PAST_PASS", "row-bounds", "wrote past the end of rows of scores", 0},
+    {"strategy", "IGNORES_STRIDE", "row-bounds", "further apart than n_vocab", 0},
+    {"strategy", "WRITES_HIDDEN", "row-bounds", "wrote hidden states, which are the host's", 0},
     {"strategy", "IGNORES_APPEND", "passes-on", "has to be passed on", 0},
     {"strategy", "IGNORES_FORWARD", "passes-on", "has to be passed on", 0},
     {"strategy", "WRONG_REASON", "reasons", "without an end-of-sequence token", 0},
@@ -114,6 +127,15 @@ static const mutant mutants[] = {
     {"strategy", "KEEPS_SEQUENCES", "sequences", "did not free", 0},
     {"strategy", "GREEDY_DRAWS", "caps", "declares CDZ_GREEDY", 0},
     {"strategy", "SAMPLES_NOT", "caps", "declares CDZ_SAMPLES", 0},
+    {"strategy", "REWINDS_NOT", "caps", "took nothing back", 0},
+    {"strategy", "REWINDS_SOMETIMES", NULL, NULL, 0},
+    {"strategy", "REWINDS_UNDECLARED", "generates", "declares CDZ_REWINDS", 0},
+    {"strategy", "REWINDS_IN_SILENCE", "caps", "does not declare CDZ_REWINDS", 0},
+    {"strategy", "BEAMS_GREEDY", "generates", "answered with 3 rows", 0},
+    {"strategy", "BEAMS_SEARCH_NOTHING", "caps", "searches nothing", 0},
+    {"strategy", "FIRST_ROW_ONLY", "batch-of-3", "against each alone", 0},
+    {"strategy", "SLOW", NULL, NULL, 0},
+    {"strategy", "UNTIL_DEADLINE", NULL, NULL, QUICK},
     {"strategy", "LOSES_A_ROW", "batch-of-3", "against each alone", 0},
     {"strategy", "GLOBAL", "same-tokens", "the same request again", 0},
     {"strategy", "GLOBAL_AFTER", "same-tokens", "the same request again", 0},
@@ -124,6 +146,10 @@ static const mutant mutants[] = {
     {"strategy.lua", "sound", NULL, NULL, 0},
     {"strategy.lua", "late_nil", "generates", "attempt to perform arithmetic on a nil value", 0},
     {"strategy.lua", "draws", "caps", "declares CDZ_GREEDY", 0},
+    {"strategy.lua", "rewinds_not", "caps", "took nothing back", 0},
+    {"strategy.lua", "rewinds_undeclared", "generates", "rewinds = true", 0},
+    {"strategy.lua", "beams_greedy", "generates", "answered with 3 rows", 0},
+    {"strategy.lua", "loses_a_row", "batch-of-3", "row 3 differs", 0},
     {"strategy.lua", "wrong_reason", "reasons", "without an end-of-sequence token", 0},
     {"watcher", "SOUND", NULL, NULL, 0},
     {"watcher", "FAILS_LATE", "runs", "token failed", 0},
@@ -140,6 +166,7 @@ static const mutant mutants[] = {
     {"watcher", "DRAFT_FAILS_LATE", "proposals", "broken", 0},
     {"watcher", "DRAFT_TOO_MANY_LATE", "proposals", "draft->room", 0},
     {"watcher", "DRAFT_OUT_LATE", "proposals", "outside the vocabulary", 0},
+    {"watcher", "DRAFT_WRITES_PAST_ROW", "proposals", "wrote past the end of rows of scores", 0},
     {"watcher", "DRAFT_LAST_ID", "proposals", "NULL pointer", 0},
     {"watcher", "DRAFT_CRASHES_LONG", "proposals", "NULL pointer", 0},
 };
@@ -213,7 +240,8 @@ static uint32_t try_one(const mutant *m, char *text)
     cdz_json json;
     cdz_error err = {0};
     path_of(m, path, sizeof path);
-    run_kit(path, m->flags & HANGS ? SHORT_MS : PATIENT_MS, "", text);
+    const unsigned ms = m->flags & HANGS ? SHORT_MS : m->flags & QUICK ? QUICK_MS : PATIENT_MS;
+    run_kit(path, ms, m->flags & QUICK ? "--only generates,fuzz,cancel" : "", text);
     if (cdz_json_parse(text, strlen(text), path, NULL, &arena, &json, &err) != CDZ_OK)
         fail_msg("%s: %s: %s", path, err.text, text);
     const uint32_t n_wrong = judge(m, cdz_json_get(&json, "checks"));

@@ -744,6 +744,59 @@ static const cdz_processor tok_user = {
     .apply = p_apply,
 };
 
+/* What they give lives as long as the request: called at every step they would fill its memory. */
+static cdz_status text_apply(const cdz_step *step, cdz_scores *scores)
+{
+    cdz_string text;
+    (void)scores;
+    return cdz_get_tokenizer(step)->decode(step, step->input_ids[0], false, &text);
+}
+
+static cdz_status no_apply(const cdz_step *step, cdz_scores *scores)
+{
+    (void)step, (void)scores;
+    return CDZ_OK;
+}
+
+static cdz_status text_accept(const cdz_step *step, uint32_t row, int32_t token)
+{
+    cdz_ids ids;
+    (void)row, (void)token;
+    return cdz_get_tokenizer(step)->encode(step, "xyz", 3, false, &ids);
+}
+
+static void test_text_has_its_time(void **state)
+{
+    static const cdz_processor decodes = {
+        .base = {CDZ_PROCESSOR_BASE, .id = "test.text", .version = "1.0.0", .summary = "asks"},
+        .caps = CDZ_NEEDS_IDS,
+        .apply = text_apply,
+    };
+    static const cdz_processor encodes = {
+        .base = {CDZ_PROCESSOR_BASE, .id = "test.text", .version = "1.0.0", .summary = "asks"},
+        .apply = no_apply,
+        .accept = text_accept,
+    };
+    const cdz_processor *const users[] = {&decodes, &encodes};
+    static const char *const says[] = {"test.text: decode works in begin",
+                                       "test.text: encode works in begin"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        rig r = open_small();
+        cdz_run_model_release(r.model);
+        r.model = open_model_with(r.engine, "llama_gqa", true);
+        hand_plan plan;
+        answer a;
+        plan_init(&plan, built_plugin("greedy"), NULL);
+        plan_add_processor(&plan, users[i], NULL);
+        new_job(&r, &plan, prompt, NULL, 1, PROMPT, 8, &a);
+        assert_int_equal(run(&r, &a)->error.code, CDZ_E_STATE);
+        wants_text(a.outcome->error.text, says[i]);
+        answer_free(&a);
+        rig_close(&r);
+    }
+}
+
 static void test_tokenizer_extension(void **state)
 {
     (void)state;
@@ -780,6 +833,7 @@ int main(void)
         cmocka_unit_test(test_sibling_fails),
         cmocka_unit_test(test_host_table),
         cmocka_unit_test(test_tokenizer_extension),
+        cmocka_unit_test(test_text_has_its_time),
     };
     return cmocka_run_group_tests_name("run trouble", tests, NULL, NULL);
 }

@@ -424,6 +424,23 @@ static void inputs_are_not_written(void **state)
     fputs("b", file);
     fclose(file);
     holds("growing", "out", "ab");
+    /* What is kept is read where it was opened, whatever has its name by now. */
+    assert_int_equal(cdz_write_grow("out", true, NULL, 0, &file, &err), CDZ_OK);
+    assert_int_equal(unlink("out"), 0);
+    assert_int_equal(rename("victim", "out"), 0);
+    rewind(file);
+    assert_int_equal(fgetc(file), 'a');
+    assert_int_equal(fseek(file, 1, SEEK_SET), 0);
+    assert_int_equal(ftruncate(fileno(file), 1), 0);
+    assert_int_equal(fputs("c", file) >= 0, 1);
+    assert_int_equal(fflush(file), 0);
+    rewind(file);
+    assert_int_equal(fgetc(file), 'a');
+    assert_int_equal(fgetc(file), 'c');
+    assert_int_equal(fgetc(file), EOF);
+    fclose(file);
+    holds("the name's new file", "out", "victim");
+    put("victim", "victim");
     assert_int_equal(cdz_write_grow("-", false, NULL, 0, &file, &err), CDZ_OK);
     assert_ptr_equal(file, stdout);
 }

@@ -102,6 +102,21 @@ bool cdz_result_each_output(const cdz_result *result, cdz_output_visit *visit, v
 /* --- what is known of the tokens that rows took (token_scores.c) --- */
 /* Its sequences are what a search returned: their scores stand with them, not with the steps. */
 bool cdz_result_is_search(const cdz_result *result);
+
+/* A text to score; source: what an encoder reads. top: how many of the likeliest tokens of each place are kept. */
+typedef struct cdz_scored_text {
+    const int32_t *source;
+    size_t n_source;
+    const int32_t *ids;
+    size_t n_ids;
+    uint32_t top;
+} cdz_scored_text;
+/* The result of a request in mode "score": its last n_ids places are the text's. */
+cdz_status cdz_score_result(cdz_runtime *runtime, cdz_model *model, const cdz_scored_text *text,
+                            cdz_result **out, cdz_error *err);
+/* result_json.c: a place's n likeliest tokens as JSON; sum is taken off their values. */
+void cdz_write_alternatives(const cdz_run_model *model, const int32_t *ids, const float *values,
+                            uint32_t n, float sum, cdz_buf *out);
 /* Columns of tables of tokens: the longest sequence of a search, else the steps. */
 uint32_t cdz_result_n_columns(const cdz_result *result);
 /* Of the token that a row took at a step at which it was running: NAN when it was not recorded. */

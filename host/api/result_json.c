@@ -176,9 +176,9 @@ static void write_steps(const cdz_result *result, write_step_row *write, cdz_buf
     cdz_buf_putc(out, ']');
 }
 
-static void write_token_text(const cdz_result *result, int32_t id, cdz_buf *out)
+static void write_token_text(const cdz_run_model *model, int32_t id, cdz_buf *out)
 {
-    const cdz_tokenizer *tok = cdz_run_model_tokenizer(result->model);
+    const cdz_tokenizer *tok = cdz_run_model_tokenizer(model);
     cdz_buf text = {0};
     cdz_buf_add(&text, "", 0);
     if (tok && id >= 0) cdz_tokenizer_decode(tok, &id, 1, 0, &text, NULL);
@@ -189,14 +189,13 @@ static void write_token_text(const cdz_result *result, int32_t id, cdz_buf *out)
     cdz_buf_free(&text);
 }
 
-/* A place's likeliest tokens; sum is taken off their values. */
-static void write_alternatives(const cdz_result *result, const int32_t *ids, const float *values,
-                               float sum, cdz_buf *out)
+void cdz_write_alternatives(const cdz_run_model *model, const int32_t *ids, const float *values,
+                            uint32_t n, float sum, cdz_buf *out)
 {
     cdz_buf_putc(out, '[');
-    for (uint32_t i = 0; i < result->keep_top; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         cdz_buf_printf(out, "%s{\"id\": %" PRId32 ", \"token\": ", i ? ", " : "", ids[i]);
-        write_token_text(result, ids[i], out);
+        write_token_text(model, ids[i], out);
         cdz_buf_puts(out, ", \"logprob\": ");
         cdz_json_write_f32(out, values[i] - sum);
         cdz_buf_putc(out, '}');
@@ -215,8 +214,8 @@ static void top_logprobs(const cdz_result *result, uint32_t s, uint32_t r, cdz_b
     const cdz_recorded_step *step = &result->outcome->steps[s];
     const size_t at = (size_t)r * result->keep_top;
     if (cdz_result_is_search(result) || s < live_steps(result, r))
-        write_alternatives(result, step->top_ids + at, step->top_values + at, step->logsumexp[r],
-                           out);
+        cdz_write_alternatives(result->model, step->top_ids + at, step->top_values + at,
+                               result->keep_top, step->logsumexp[r], out);
     else
         cdz_buf_puts(out, "null");
 }
@@ -446,7 +445,7 @@ static void row_top_logprobs(const cdz_result *result, uint32_t r, cdz_buf *out)
     for (uint32_t i = 0; i < result->prompt_len; i++) {
         if (i) cdz_buf_puts(out, ", ");
         if (cdz_result_prompt_top_logprobs(result, r, i, &ids, &logprobs))
-            write_alternatives(result, ids, logprobs, 0, out);
+            cdz_write_alternatives(result->model, ids, logprobs, result->keep_top, 0, out);
         else
             cdz_buf_puts(out, "null");
     }

@@ -80,6 +80,7 @@ static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_
         .max_queue = options->max_queue,
         .max_running = options->max_running,
         .scheduler = options->scheduler,
+        .block_sharing = options->block_sharing,
         .profile = options->profile,
         .log = options->log,
         .log_user = options->log_user,

@@ -119,39 +119,49 @@ static void write_row(cdz_buf *out, const char *name, const int32_t *ids, size_t
     cdz_buf_puts(out, "]]");
 }
 
-static void write_document(cdz_buf *out, const int32_t *source, size_t n_source, const int32_t *ids,
-                           size_t n_ids, bool pair)
+static void write_document(cdz_buf *out, const cdz_scored_text *text, bool pair)
 {
     cdz_buf_puts(out, "{\"mode\": \"score\", ");
     if (pair) {
-        write_row(out, "prompt_ids", source, n_source);
-        cdz_buf_puts(out, ", \"kwargs\": {");
-        write_row(out, "decoder_input_ids", ids, n_ids);
-        cdz_buf_puts(out, "}}");
-        return;
+        write_row(out, "prompt_ids", text->source, text->n_source);
+    } else { /* No mask is to be found for pads in a text: they are what they are. */
+        write_row(out, "prompt_ids", text->ids, text->n_ids);
+        cdz_buf_puts(out, ", \"attention_mask\": [[");
+        for (size_t i = 0; i < text->n_ids; i++) cdz_buf_puts(out, i ? ", 1" : "1");
+        cdz_buf_puts(out, "]]");
     }
-    /* No mask is to be found for pads in a text: they are what they are. */
-    write_row(out, "prompt_ids", ids, n_ids);
-    cdz_buf_puts(out, ", \"attention_mask\": [[");
-    for (size_t i = 0; i < n_ids; i++) cdz_buf_puts(out, i ? ", 1" : "1");
-    cdz_buf_puts(out, "]]}");
+    cdz_buf_puts(out, ", \"kwargs\": {");
+    if (pair) write_row(out, "decoder_input_ids", text->ids, text->n_ids);
+    if (text->top)
+        cdz_buf_printf(out, "%s\"output_scores_top\": %" PRIu32, pair ? ", " : "", text->top);
+    cdz_buf_puts(out, "}}");
+}
+
+cdz_status cdz_score_result(cdz_runtime *runtime, cdz_model *model, const cdz_scored_text *text,
+                            cdz_result **out, cdz_error *err)
+{
+    const bool pair = cdz_model_has_encoder(model);
+    cdz_buf json = {0};
+    if (!pair && text->n_source)
+        return cdz_err(err, CDZ_E_USAGE, "the model has no encoder to read a source text");
+    if (pair && !text->n_source)
+        return cdz_err(err, CDZ_E_USAGE, "the model's encoder needs a source text");
+    write_document(&json, text, pair);
+    const cdz_request request = {.size = sizeof request, .model = model, .json = json.data};
+    const cdz_status status = json.failed
+                                  ? cdz_err(err, CDZ_E_NOMEM, "out of memory for the request")
+                                  : cdz_generate(runtime, &request, out, err);
+    cdz_buf_free(&json);
+    return status;
 }
 
 cdz_status cdz_score(cdz_runtime *runtime, cdz_model *model, const int32_t *source, size_t n_source,
                      const int32_t *ids, size_t n_ids, float *logprobs, cdz_error *err)
 {
-    const bool pair = cdz_model_has_encoder(model);
-    cdz_buf json = {0};
+    const cdz_scored_text text = {source, n_source, ids, n_ids, 0};
     cdz_result *result = NULL;
     if (n_ids == 0) return CDZ_OK;
-    if (!pair && n_source)
-        return cdz_err(err, CDZ_E_USAGE, "the model has no encoder to read a source text");
-    if (pair && !n_source)
-        return cdz_err(err, CDZ_E_USAGE, "the model's encoder needs a source text");
-    write_document(&json, source, n_source, ids, n_ids, pair);
-    cdz_request request = {.size = sizeof request, .model = model, .json = json.data};
-    cdz_status status = json.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory for the request")
-                                    : cdz_generate(runtime, &request, &result, err);
+    const cdz_status status = cdz_score_result(runtime, model, &text, &result, err);
     if (status == CDZ_OK) {
         uint32_t n = 0;
         const float *values = cdz_result_prompt_logprobs(result, 0, &n);
@@ -159,6 +169,5 @@ cdz_status cdz_score(cdz_runtime *runtime, cdz_model *model, const int32_t *sour
         if (values && n >= n_ids) memcpy(logprobs, values + (n - n_ids), n_ids * sizeof *values);
     }
     cdz_result_free(result);
-    cdz_buf_free(&json);
     return status;
 }

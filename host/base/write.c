@@ -336,8 +336,10 @@ static cdz_status check_grown(int fd, const char *path, const int *inputs, size_
 }
 
 /* What was looked at may be another by now; what was opened is asked once more. */
-static cdz_status open_grown(const char *path, const int *inputs, size_t n, int *fd, cdz_error *err)
+static cdz_status open_grown(const char *path, bool read, const int *inputs, size_t n, int *fd,
+                             cdz_error *err)
 {
+    const int how = O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     const char *name;
     struct stat s;
     bool there;
@@ -346,8 +348,7 @@ static cdz_status open_grown(const char *path, const int *inputs, size_t n, int 
     cdz_status st = look(folder, name, path, 0, &there, &s, err);
     *fd = -1;
     if (st == CDZ_OK) {
-        *fd = openat(folder, name,
-                     O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+        *fd = openat(folder, name, how | (read ? O_RDWR : O_WRONLY), 0666);
         if (*fd < 0) st = failed(path, errno, err);
     }
     close(folder);
@@ -362,9 +363,9 @@ cdz_status cdz_write_grow(const char *path, bool keep, const int *inputs, size_t
     int fd;
     *out = stdout;
     if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0) return CDZ_OK;
-    CDZ_TRY(open_grown(path, inputs, n, &fd, err));
+    CDZ_TRY(open_grown(path, keep, inputs, n, &fd, err));
     const bool ready = keep ? lseek(fd, 0, SEEK_END) >= 0 : ftruncate(fd, 0) == 0;
-    *out = ready ? fdopen(fd, "w") : NULL;
+    *out = ready ? fdopen(fd, keep ? "r+" : "w") : NULL;
     if (*out) return CDZ_OK;
     const cdz_status st = failed(path, errno, err);
     close(fd);

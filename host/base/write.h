@@ -60,7 +60,7 @@ cdz_status cdz_write_whole(const char *path, const void *bytes, size_t n, unsign
 cdz_status cdz_write_may(const char *path, unsigned how, cdz_error *err);
 
 /* A file that grows in place, for who follows it: opened, emptied unless `keep`, and never one of the inputs (descriptors,
- * n of them; below 0: none). "-" and /dev/stdout are standard output. */
+ * n of them; below 0: none). What is kept can be read from it, too, so that nothing is opened by name again; it stands at its end. "-" and /dev/stdout are standard output. */
 cdz_status cdz_write_grow(const char *path, bool keep, const int *inputs, size_t n, FILE **out,
                           cdz_error *err);
 

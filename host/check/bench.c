@@ -258,14 +258,14 @@ cdz_check_state cdz_bench_judge(const cdz_bench *b, const cdz_result *result, co
         uint32_t n;
         const int32_t *ids = cdz_result_ids(result, r, &n);
         if (n > order->max_new)
-            return cdz_fail_check(b->c, "row %u has %u new tokens; max_new_tokens is %u", r, n,
-                                  order->max_new);
-        if (n == 0) return cdz_fail_check(b->c, "row %u has no new token", r);
+            return cdz_fail_check(b->c, "row %u has %u new tokens; max_new_tokens is %u",
+                                  cdz_nth_row(r), n, order->max_new);
+        if (n == 0) return cdz_fail_check(b->c, "row %u has no new token", cdz_nth_row(r));
         for (uint32_t i = 0; i < n; i++)
             if (ids[i] < 0 || (uint32_t)ids[i] >= n_vocab)
                 return cdz_fail_check(b->c,
-                                      "row %u: new token %u is %d, outside the vocabulary of %u", r,
-                                      i, (int)ids[i], n_vocab);
+                                      "row %u: new token %u is %d, outside the vocabulary of %u",
+                                      cdz_nth_row(r), i, (int)ids[i], n_vocab);
     }
     return CDZ_CHECK_OK;
 }
@@ -278,7 +278,7 @@ bool cdz_bench_same(const cdz_result *a, const cdz_result *b, char *what, size_t
         while (at < n && at < m && x[at] == y[at]) at++;
         if (at == n && at == m) continue;
         snprintf(what, bytes, "row %u differs from new token %u on (%d, not %d; %u tokens, not %u)",
-                 r, at, at < n ? (int)x[at] : -1, at < m ? (int)y[at] : -1, n, m);
+                 cdz_nth_row(r), at, at < n ? (int)x[at] : -1, at < m ? (int)y[at] : -1, n, m);
         return false;
     }
     return true;

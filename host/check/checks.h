@@ -15,7 +15,8 @@ cdz_check_fn cdz_check_pure, cdz_check_same_seed, cdz_check_instances;
 cdz_check_fn cdz_check_fork, cdz_check_rewind, cdz_check_draft, cdz_check_batch;
 /* on_promises.c */
 cdz_check_fn cdz_check_elementwise, cdz_check_keeps_top, cdz_check_keeps_argmax,
-    cdz_check_history_sparse, cdz_check_needs_normalised, cdz_check_form, cdz_check_has_eos;
+    cdz_check_sampling_only, cdz_check_history_sparse, cdz_check_needs_normalised, cdz_check_form,
+    cdz_check_has_eos;
 /* on_threads.c */
 cdz_check_fn cdz_check_threads;
 /* on_replay.c */
@@ -34,7 +35,7 @@ cdz_check_fn cdz_check_generates, cdz_check_same_tokens, cdz_check_company,
 cdz_check_fn cdz_check_batch_of_3;
 /* on_verbs.c */
 cdz_check_fn cdz_check_passes_on, cdz_check_ids_of_rows, cdz_check_reasons, cdz_check_sequences,
-    cdz_check_caps;
+    cdz_check_rows_of_scores, cdz_check_caps;
 /* on_watch.c */
 cdz_check_fn cdz_check_watches, cdz_check_ids_shown, cdz_check_rows_shown;
 /* on_fuzz.c */

@@ -58,6 +58,9 @@ void cdz_check_note(cdz_child *c, const char *fmt, ...) CDZ_PRINTF(2, 3);
         if (check_try_ != CDZ_CHECK_OK) return check_try_;                                         \
     } while (0)
 
+/* The number of row r, from 0, in a sentence: from 1 where the plugin is a script. probe.c */
+uint32_t cdz_nth_row(uint32_t r);
+
 /* Opens the plugin that the options name: all of them are retained; *n at most CDZ_CHECK_MAX_PLUGINS. */
 cdz_status cdz_child_open(cdz_child *c, cdz_plugin_ref *found, uint32_t *n, cdz_error *err);
 void cdz_child_close(cdz_child *c);

@@ -35,8 +35,8 @@ static bool row_same(const cdz_result *batch, uint32_t r, const cdz_result *alon
     const int32_t *x = cdz_result_ids(batch, r, &n), *y = cdz_result_ids(alone, 0, &m);
     while (at < n && at < m && x[at] == y[at]) at++;
     if (at == n && at == m) return true;
-    snprintf(what, bytes, "row %u differs from new token %u on (%d, not %d; %u tokens, not %u)", r,
-             at, at < n ? (int)x[at] : -1, at < m ? (int)y[at] : -1, n, m);
+    snprintf(what, bytes, "row %u differs from new token %u on (%d, not %d; %u tokens, not %u)",
+             cdz_nth_row(r), at, at < n ? (int)x[at] : -1, at < m ? (int)y[at] : -1, n, m);
     return false;
 }
 
@@ -94,7 +94,7 @@ static cdz_check_state ends_early(const cdz_bench *b, const cdz_order *batch,
                     cdz_fail_check(b->c,
                                    "%u prompts, token %d ends a row: row %u has it as new token %u "
                                    "and goes on to %u",
-                                   order.n_prompts, (int)order.eos, r, i, len);
+                                   order.n_prompts, (int)order.eos, cdz_nth_row(r), i, len);
     }
     cdz_result_free(ended);
     return state;

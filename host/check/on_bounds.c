@@ -63,20 +63,11 @@ static void fill_rows(guarded *g, const cdz_follow *follows)
 static cdz_check_state ask_guarded(cdz_child *c, cdz_probe *t, guarded *g, cdz_follow *follows,
                                    const cdz_setup *setup)
 {
-    uint32_t index[ROWS];
-    void *states[ROWS];
-    cdz_ids ids[ROWS];
-    for (uint32_t r = 0; r < ROWS; r++) {
-        index[r] = r;
-        states[r] = follows[r].state;
-        ids[r] = (cdz_ids){follows[r].ids, follows[r].len};
-    }
     fill_rows(g, follows);
     cdz_check_note(c, "%s with %s, a vocabulary of %u, rows of %u ids, the first ends in token %d",
                    t->plugin->kind == CDZ_KIND_PROCESSOR ? "apply" : "test", setup->text,
                    g->n_vocab, follows[0].len, (int)follows[0].ids[follows[0].len - 1]);
-    const cdz_rows rows = {.n = ROWS, .ids = ids, .index = index, .states = states};
-    (void)cdz_probe_ask(t, &rows, &g->scores);
+    (void)cdz_follows_ask(follows, ROWS, &g->scores);
     return t->plugin->kind == CDZ_KIND_PROCESSOR ? gaps_untouched(c, &g->scores, setup)
                                                  : CDZ_CHECK_OK;
 }

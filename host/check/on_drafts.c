@@ -10,10 +10,15 @@
 #include "check/bench.h"
 #include "check/checks.h"
 #include "check/spy.h"
+#include "check/spy_rows.h"
 
 enum { ROWS = 8, REQUESTS = 4 };
 
 static struct spy {
+    cdz_child *c;
+    bool guards_rows; /* of one request at a time */
+    uint32_t requests;
+    cdz_status (*begin)(cdz_decoder *dec, const cdz_step *step, void **shared);
     cdz_status (*propose)(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft);
     uint32_t n_vocab, calls, proposed;
     char complaint[400]; /* the first; "": none */
@@ -68,17 +73,27 @@ static cdz_status watched(cdz_decoder *dec, const cdz_step *step, cdz_draft *dra
     const cdz_ids history = draft->history;
     look_at_rows(dec, before);
     draft->history = cdz_show_ids(0, history);
+    if (spy.guards_rows) cdz_spy_lend(spy.c, dec);
     const cdz_status status = spy.propose(dec, step, draft);
+    if (spy.guards_rows) cdz_spy_take_back(dec, &draft->scores);
     draft->history = history;
     look_at_rows(dec, after);
     spy.calls++;
     if (memcmp(before, after, sizeof before) != 0 && !spy.complaint[0])
         snprintf(spy.complaint, sizeof spy.complaint, "propose changed the request's rows");
+    if (cdz_shown_complaint()[0] && !spy.complaint[0])
+        snprintf(spy.complaint, sizeof spy.complaint, "propose %s", cdz_shown_complaint());
     if (status != CDZ_OK) return status;
     spy.proposed += draft->tokens.len;
     complain(draft, room);
     keep_hash(step->request->seed, draft->tokens);
     return status;
+}
+
+static cdz_status watched_begin(cdz_decoder *dec, const cdz_step *step, void **shared)
+{
+    if (spy.guards_rows) cdz_shown_begin(spy.requests++ % 2);
+    return spy.begin ? spy.begin(dec, step, shared) : CDZ_OK;
 }
 
 /* The registry's descriptor is its own copy of the plugin's, in memory that can be written. */
@@ -88,7 +103,10 @@ static cdz_status plant(const cdz_bench *b, cdz_error *err)
     const char *id = b->c->ref.base->id;
     CDZ_TRY(cdz_registry_find(b->runtime->registry, CDZ_KIND_DRAFTER, id, &ref, err));
     cdz_drafter *drafter = (cdz_drafter *)(uintptr_t)ref.base;
+    spy.c = b->c;
     spy.propose = drafter->propose;
+    spy.begin = drafter->begin;
+    drafter->begin = watched_begin;
     spy.n_vocab = cdz_model_vocab_size(b->model);
     drafter->propose = watched;
     cdz_module_release(ref.module); /* the registry keeps it */
@@ -101,6 +119,7 @@ cdz_check_state cdz_check_proposals(cdz_child *c)
     cdz_error err = {0};
     CDZ_CHECK_TRY(cdz_bench_start(c, &b));
     if (plant(&b, &err) != CDZ_OK) return cdz_fail_check(c, "%s", err.text);
+    spy.guards_rows = true;
     const cdz_status first = cdz_bench_needs(&b, &err);
     if (spy.complaint[0]) return cdz_fail_check(c, "%s", spy.complaint);
     if (first != CDZ_OK) return cdz_fail_check(c, "a request of 3 tokens: %s", err.text);

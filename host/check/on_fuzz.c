@@ -9,9 +9,9 @@
 #include "check/tables.h"
 
 enum { ROUNDS = 40, TABLES = 3, MODELS };
-#define REQUEST_S                                                                                  \
-    2.0 /* what one may take before its deadline; it is then none of the check's findings */
-#define ROUNDS_S 20.0
+/* Of the check's patience: what a request may take before its deadline, whatever comes of it then, and all of them. */
+#define REQUEST_SHARE 0.033
+#define ROUNDS_SHARE  0.33
 
 typedef struct fuzz {
     cdz_bench bench;
@@ -96,9 +96,9 @@ cdz_check_state cdz_check_fuzz_requests(cdz_child *c)
     fuzz f = {.bench = {.c = c}};
     cdz_error err = {0};
     CDZ_CHECK_TRY(cdz_bench_open(c, &f.bench)); /* also finds what the strategy needs to be told */
-    f.bench.timeout_s = REQUEST_S;
+    f.bench.timeout_s = REQUEST_SHARE * 1e-3 * c->patience_ms;
     if (open_models(&f, &err) != CDZ_OK) return cdz_fail_check(c, "%s", err.text);
-    const double until = cdz_now_s() + ROUNDS_S;
+    const double until = cdz_now_s() + ROUNDS_SHARE * 1e-3 * c->patience_ms;
     uint32_t i = 0;
     for (; i < ROUNDS && cdz_now_s() < until; i++) CDZ_CHECK_TRY(round_of(&f, i));
     close_models(&f);

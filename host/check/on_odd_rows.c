@@ -46,23 +46,14 @@ static bool start_rows(cdz_probe *t, cdz_follow follows[ROWS])
 }
 
 /* Rows 0 and 2 are ordinary; the one between is odd, or NULL ordinary too. */
-static cdz_status ask_rows(cdz_probe *t, const cdz_follow follows[ROWS], const oddity *odd,
+static cdz_status ask_rows(const cdz_probe *t, cdz_follow follows[ROWS], const oddity *odd,
                            float *to)
 {
     const size_t len = cdz_answer_len(&t->facts);
-    uint32_t index[ROWS];
-    void *states[ROWS];
-    cdz_ids ids[ROWS];
-    for (uint32_t r = 0; r < ROWS; r++) {
-        index[r] = r;
-        states[r] = follows[r].state;
-        ids[r] = (cdz_ids){follows[r].ids, follows[r].len};
-        cdz_fill_scores(to + r * len, t->info.n_vocab, 60 + r);
-    }
+    for (uint32_t r = 0; r < ROWS; r++) cdz_fill_scores(to + r * len, t->info.n_vocab, 60 + r);
     if (odd) fill_odd(to + len, t->info.n_vocab, odd, 61);
-    const cdz_rows rows = {.n = ROWS, .ids = ids, .index = index, .states = states};
     cdz_scores scores = {.data = to, .n_rows = ROWS, .n_vocab = t->info.n_vocab, .stride = len};
-    return cdz_probe_ask(t, &rows, &scores);
+    return cdz_follows_ask(follows, ROWS, &scores);
 }
 
 static cdz_check_state odd_rows_of(cdz_child *c, const cdz_setup *setup, uint32_t n_vocab)
@@ -123,8 +114,8 @@ static cdz_check_state spread_with(cdz_child *c, const cdz_setup *setup)
             continue; /* the whole call is refused */
         for (uint32_t r = 0; r < ROWS; r += 2)
             if (cdz_answers_differ(&t, got + r * len, want + r * len, what, sizeof what))
-                return cdz_fail_check(c, "with %s: row %u, when row 1 is %s: %s", setup->text, r,
-                                      oddities[i].name, what);
+                return cdz_fail_check(c, "with %s: row %u, when row %u is %s: %s", setup->text,
+                                      cdz_nth_row(r), cdz_nth_row(1), oddities[i].name, what);
     }
     cdz_probe_free(&t);
     return CDZ_CHECK_OK;

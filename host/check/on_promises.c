@@ -23,51 +23,74 @@ typedef cdz_check_state judge_fn(cdz_child *c, const cdz_setup *setup, sample *s
 
 static cdz_status ask(cdz_follow *f, float *row)
 {
-    const cdz_ids ids = {f->ids, f->len};
-    const cdz_rows rows = {.n = 1, .ids = &ids, .index = &f->row, .states = &f->state};
     cdz_scores scores = {.data = row,
                          .n_rows = 1,
                          .n_vocab = f->probe->info.n_vocab,
                          .stride = cdz_answer_len(&f->probe->facts)};
-    return cdz_probe_ask(f->probe, &rows, &scores);
+    return cdz_follows_ask(f, 1, &scores);
+}
+
+/* In a request that draws nothing it may be idle, or refuse. */
+static cdz_check_state begin(cdz_child *c, cdz_probe *t, const cdz_setup *setup,
+                             const cdz_made_up *facts, bool *begun)
+{
+    cdz_made_up aged = *facts;
+    aged.age = setup->age;
+    *begun = true;
+    if (!facts->greedy) return cdz_probe_ready(c, t, setup, facts);
+    if (!cdz_probe_make(t, c->ref.base, setup->params, &aged))
+        return cdz_fail_check(c, "out of memory");
+    cdz_check_note(c, "begin with %s, in a request that draws nothing", setup->text);
+    *begun = cdz_probe_enter(t) == CDZ_OK;
+    return CDZ_CHECK_OK;
 }
 
 /* RUNS rows at positions 0, 1, ..., each with scores and a row of its own, shown to judge. */
-static cdz_check_state with_samples(cdz_child *c, const cdz_setup *setup, uint32_t half,
+static cdz_check_state with_samples(cdz_child *c, const cdz_setup *setup, const cdz_made_up *facts,
                                     judge_fn *judge, void *user)
 {
-    cdz_made_up facts = cdz_usual_facts;
+    const uint32_t half = (uint32_t)(facts->seed - cdz_usual_facts.seed);
     cdz_probe t;
     cdz_follow f;
-    facts.seed += half;
-    CDZ_CHECK_TRY(cdz_probe_ready(c, &t, setup, &facts));
-    const size_t len = cdz_answer_len(&facts);
+    bool begun;
+    CDZ_CHECK_TRY(begin(c, &t, setup, facts, &begun));
+    const size_t len = cdz_answer_len(facts);
     float *all = cdz_answers_new(c, 3 * len);
-    if (!all || !cdz_follow_start(&f, &t, half)) return cdz_fail_check(c, "out of memory");
-    for (uint32_t run = 0; run < RUNS; run++) {
+    if (!all || (begun && !cdz_follow_start(&f, &t, half)))
+        return cdz_fail_check(c, "out of memory");
+    for (uint32_t run = 0; begun && run < RUNS; run++) {
         sample s = {&f, run, 1000 * half + run + 1, all, all + len, all + 2 * len};
-        cdz_fill_scores(all, facts.n_vocab, s.key);
+        cdz_fill_scores(all, facts->n_vocab, s.key);
         memcpy(all + len, all, len * sizeof *all);
         cdz_check_note(c, "row %u with %s", run, setup->text);
         if (ask(&f, all + len) == CDZ_OK) CDZ_CHECK_TRY(judge(c, setup, &s, user));
-        (void)cdz_follow_take(&f, cdz_some_token(&facts, 40 * half + run));
+        (void)cdz_follow_take(&f, cdz_some_token(facts, 40 * half + run));
     }
     cdz_probe_free(&t);
     return CDZ_CHECK_OK;
 }
 
 /* The same of every setup and age. */
+typedef struct judging {
+    judge_fn *judge;
+    void *user;
+    bool greedy; /* in requests that draw nothing */
+} judging;
+
+static cdz_check_state judge_samples(cdz_child *c, const cdz_setup *aged, const cdz_setup *other,
+                                     void *user)
+{
+    const judging *j = user;
+    cdz_made_up facts = cdz_usual_facts;
+    (void)other;
+    facts.greedy = j->greedy;
+    return with_samples(c, aged, &facts, j->judge, j->user);
+}
+
 static cdz_check_state with_all_samples(cdz_child *c, judge_fn *judge, void *user)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t a = 0; a < CDZ_AGES; a++)
-        for (uint32_t i = 0; i < n; i++) {
-            const cdz_setup aged = cdz_setup_aged(c, setups[i], cdz_ages[a]);
-            CDZ_CHECK_TRY(with_samples(c, &aged, 0, judge, user));
-        }
-    return CDZ_CHECK_OK;
+    judging all = {judge, user, false};
+    return cdz_check_ages_beside(c, judge_samples, &all);
 }
 
 static bool promises(const cdz_child *c, uint32_t cap)
@@ -180,6 +203,46 @@ cdz_check_state cdz_check_keeps_argmax(cdz_child *c)
     return promised(c, CDZ_KEEPS_ARGMAX, judge_argmax);
 }
 
+/* --- sampling-only --------------------------------------------------------------------------------------------------- */
+
+/* The same scores behind the tokens of another row, as old as this one or just begun. */
+static bool same_behind_others(cdz_child *c, sample *s, bool fresh)
+{
+    cdz_probe *t = s->f->probe;
+    const uint32_t n = t->info.n_vocab, age = t->facts.age;
+    cdz_follow other;
+    if (fresh) t->facts.age = 0;
+    const bool started = cdz_follow_start(&other, t, (s->f->row + 1) % t->facts.n_rows);
+    t->facts.age = age;
+    memcpy(s->spare, s->before, n * sizeof *s->spare);
+    cdz_check_note(c, "row %u, behind other tokens", s->run);
+    return !started || ask(&other, s->spare) != CDZ_OK || cdz_same_bits(s->spare, s->after, n);
+}
+
+/* A warper shapes what is drawn from, whatever the row holds. What changes the best token by what was written is a rule for
+ * what may be written, and greedy decoding needs it as well. */
+static cdz_check_state judge_warper(cdz_child *c, const cdz_setup *setup, sample *s, void *user)
+{
+    (void)user;
+    const uint32_t n = s->f->probe->info.n_vocab;
+    const uint32_t was = best(s->before, n), is = best(s->after, n);
+    if (was == is || (same_behind_others(c, s, false) && same_behind_others(c, s, true)))
+        return CDZ_CHECK_OK;
+    return cdz_fail_check(
+        c,
+        "with %s, row %u, in a request that draws nothing: the best token was %u, "
+        "now %u is, and behind other tokens the same scores come out otherwise: it "
+        "is no warper",
+        setup->text, s->run, was, is);
+}
+
+cdz_check_state cdz_check_sampling_only(cdz_child *c)
+{
+    judging greedy = {judge_warper, NULL, true};
+    if (!promises(c, CDZ_SAMPLING_ONLY)) return cdz_skip_check(c, "not promised");
+    return cdz_check_ages_beside(c, judge_samples, &greedy);
+}
+
 /* --- history-sparse ---------------------------------------------------------------------------------------------------- */
 
 static bool holds(const cdz_follow *f, uint32_t token)
@@ -217,8 +280,10 @@ static cdz_check_state sparse_with(cdz_child *c, const cdz_setup *setup)
 {
     bool *constants = cdz_arena_alloc(&c->memory, cdz_usual_facts.n_vocab);
     if (!constants) return cdz_fail_check(c, "out of memory");
-    CDZ_CHECK_TRY(with_samples(c, setup, 0, note_constants, constants));
-    return with_samples(c, setup, 1, judge_sparse, constants);
+    cdz_made_up second = cdz_usual_facts;
+    second.seed++;
+    CDZ_CHECK_TRY(with_samples(c, setup, &cdz_usual_facts, note_constants, constants));
+    return with_samples(c, setup, &second, judge_sparse, constants);
 }
 
 cdz_check_state cdz_check_history_sparse(cdz_child *c)

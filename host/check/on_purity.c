@@ -153,8 +153,10 @@ cdz_check_state cdz_check_same_seed(cdz_child *c)
 /* --- instances --------------------------------------------------------------------------------------------------- */
 
 /* A request alone, then the same request while another goes its own way between every two of its steps. */
-static cdz_check_state not_disturbed(cdz_child *c, const cdz_setup *setup, const cdz_setup *others)
+static cdz_check_state not_disturbed(cdz_child *c, const cdz_setup *setup, const cdz_setup *others,
+                                     void *user)
 {
+    (void)user;
     cdz_probe alone, t, other;
     cdz_follow f, g;
     char what[WHAT];
@@ -190,13 +192,5 @@ static cdz_check_state not_disturbed(cdz_child *c, const cdz_setup *setup, const
 
 cdz_check_state cdz_check_instances(cdz_child *c)
 {
-    cdz_setup *setups[CDZ_SETUPS];
-    uint32_t n;
-    CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t a = 0; a < CDZ_AGES; a++)
-        for (uint32_t i = 0; i < n; i++) {
-            const cdz_setup aged = cdz_setup_aged(c, setups[i], cdz_ages[a]);
-            CDZ_CHECK_TRY(not_disturbed(c, &aged, setups[(i + 1) % n]));
-        }
-    return CDZ_CHECK_OK;
+    return cdz_check_ages_beside(c, not_disturbed, NULL);
 }

@@ -202,7 +202,7 @@ static cdz_check_state compare_orders(cdz_child *c, cdz_probe *t, cdz_follow *ro
             if (cdz_answers_differ(t, got + i * len, want + orders[o][i] * len, what, sizeof what))
                 return cdz_fail_check(
                     c, "with %s: row %u as number %u of %u, against the row alone: %s", setup->text,
-                    orders[o][i], i, sizes[o], what);
+                    cdz_nth_row(orders[o][i]), cdz_nth_row(i), sizes[o], what);
     }
     return CDZ_CHECK_OK;
 }

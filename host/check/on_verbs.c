@@ -1,12 +1,17 @@
-/* on_verbs.c - what a strategy does with its verbs: passes on what they return, reads no ids that are not there, ends rows for
- * reasons that can be, gives sequences back, and draws when it says so. */
+/* on_verbs.c - what a strategy does with its verbs: passes on what they return, touches no ids or scores that are not there, ends
+ * rows for reasons that can be, gives sequences back, and draws, takes back and searches as it says. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "cadenza/strategy.h"
 #include "check/checks.h"
+#include "check/setups.h"
 #include "check/spy.h"
+#include "check/spy_rows.h"
+#include "check/tables.h"
+
+enum { WHAT = 200 };
 
 static cdz_check_state open_spy(cdz_child *c, cdz_bench *b, cdz_spy **spy)
 {
@@ -15,12 +20,18 @@ static cdz_check_state open_spy(cdz_child *c, cdz_bench *b, cdz_spy **spy)
     return cdz_spy_plant(b, spy, &err) == CDZ_OK ? CDZ_CHECK_OK : cdz_fail_check(c, "%s", err.text);
 }
 
-static cdz_status spied_request(const cdz_bench *b, const cdz_order *order, cdz_error *err)
+static cdz_status spied_request_on(const cdz_bench *b, cdz_pipeline *pipeline,
+                                   const cdz_order *order, cdz_error *err)
 {
     cdz_result *result = NULL;
-    const cdz_status status = cdz_bench_run(b, b->with, order, &result, err);
+    const cdz_status status = cdz_bench_run(b, pipeline, order, &result, err);
     cdz_result_free(result);
     return status;
+}
+
+static cdz_status spied_request(const cdz_bench *b, const cdz_order *order, cdz_error *err)
+{
+    return spied_request_on(b, b->with, order, err);
 }
 
 /* --- passes-on --------------------------------------------------------------------------------------------------- */
@@ -128,27 +139,164 @@ cdz_check_state cdz_check_sequences(cdz_child *c)
         (int)SHORT, live[0], (int)LONG, live[1]);
 }
 
-/* --- caps ------------------------------------------------------------------------------------------------------------- */
+/* --- row-bounds ------------------------------------------------------------------------------------------------------- */
 
-cdz_check_state cdz_check_caps(cdz_child *c)
+/* One request with its rows of scores between guards: the tokens are those that it gets without. */
+static cdz_check_state between_guards(const cdz_bench *b, cdz_spy *spy, const cdz_order *order,
+                                      bool at_end)
+{
+    char what[WHAT];
+    cdz_result *want = NULL, *got = NULL;
+    cdz_error err = {0};
+    spy->guards_rows = false;
+    cdz_check_note(b->c, "a request of %u tokens", order->max_new);
+    cdz_status status = cdz_bench_run(b, b->with, order, &want, &err);
+    spy->guards_rows = true;
+    spy->at_end = at_end;
+    cdz_check_note(b->c, "a request of %u tokens whose rows of scores lie between guards",
+                   order->max_new);
+    if (status == CDZ_OK) status = cdz_bench_run(b, b->with, order, &got, &err);
+    const char *complaint = cdz_shown_complaint();
+    cdz_check_state state = CDZ_CHECK_OK;
+    if (complaint[0])
+        state = cdz_fail_check(b->c, "a request of %u tokens: %s", order->max_new, complaint);
+    else if (status != CDZ_OK)
+        state = cdz_fail_check(b->c, "%s", err.text);
+    else if (!cdz_bench_same(got, want, what, sizeof what))
+        state = cdz_fail_check(b->c,
+                               "when rows of scores lie further apart than n_vocab floats "
+                               "(scores.stride, cdz_row): %s",
+                               what);
+    cdz_result_free(want);
+    cdz_result_free(got);
+    return state;
+}
+
+cdz_check_state cdz_check_rows_of_scores(cdz_child *c)
 {
     const cdz_strategy *strategy = (const void *)c->ref.base;
-    const cdz_order order = {.n_prompts = 1, .max_new = LONG, .seed = 3};
     cdz_bench b;
     cdz_spy *spy;
     cdz_error err = {0};
-    if (!(strategy->caps & (CDZ_GREEDY | CDZ_SAMPLES)))
-        return cdz_skip_check(c, "it declares neither CDZ_GREEDY nor CDZ_SAMPLES");
-    CDZ_CHECK_TRY(open_spy(c, &b, &spy));
-    cdz_check_note(c, "a request of %d tokens", (int)LONG);
-    if (spied_request(&b, &order, &err) != CDZ_OK) return cdz_fail_check(c, "%s", err.text);
+    CDZ_CHECK_TRY(cdz_bench_open(c, &b));
+    if (cdz_spy_plant(&b, &spy, &err) != CDZ_OK) return cdz_fail_check(c, "%s", err.text);
+    for (uint32_t i = 0; i < 4; i++) {
+        const bool alone = strategy->caps & CDZ_ONE_ROW || i % 2;
+        const cdz_order order = {.n_prompts = alone ? 1 : 3,
+                                 .max_new = i < 2 ? LONG : SHORT,
+                                 .seed = 3,
+                                 .prompt = i,
+                                 .wide = i % 2};
+        CDZ_CHECK_TRY(between_guards(&b, spy, &order, i % 2 == i / 2));
+    }
     cdz_bench_close(&b);
-    if (strategy->caps & CDZ_GREEDY && spy->drew)
+    return CDZ_CHECK_OK;
+}
+
+/* --- caps ------------------------------------------------------------------------------------------------------------- */
+
+enum { REWINDS_ROUNDS = 12, FLAT = 2 };
+
+/* Whether a value of the right kind, made up, may never be what the plugin waits for: a text, a list. */
+static bool has_to_be_told(const cdz_child *c)
+{
+    const cdz_param_table table = cdz_params_of(c->ref.base);
+    for (uint32_t i = 0; c->options->n_set == 0 && i < table.n; i++)
+        switch ((cdz_param_type)cdz_param_at(&table, i)->type) {
+        case CDZ_T_BOOL:
+        case CDZ_T_INT:
+        case CDZ_T_REAL:
+        case CDZ_T_WORD:
+        case CDZ_T_OPT_BOOL:
+        case CDZ_T_OPT_INT:
+        case CDZ_T_OPT_REAL:
+        case CDZ_T_BOOL_OR_WORD: break;
+        default: return true;
+        }
+    return false;
+}
+
+/* Tokens that it takes back in one request, with its own settings or random ones; what refuses them says nothing here. */
+static uint32_t rewound_in(cdz_bench *b, const cdz_spy *spy, uint32_t round)
+{
+    const cdz_order order = {.n_prompts = 1, .max_new = LONG, .seed = round, .prompt = round};
+    const cdz_setup *setup =
+        round < 3 ? NULL : cdz_setup_random(b->c, &b->c->random, CDZ_TABLE_VOCAB, CDZ_MILD, NULL);
+    cdz_pipeline *pipeline = NULL;
+    cdz_check_note(b->c, "a request of %u tokens with %s", order.max_new,
+                   setup ? setup->text : "its settings");
+    if (setup && cdz_bench_pipeline(b, setup, &pipeline, NULL) != CDZ_OK) return 0;
+    const cdz_status status = spied_request_on(b, pipeline ? pipeline : b->with, &order, NULL);
+    cdz_pipeline_free(pipeline);
+    return status == CDZ_OK ? spy->rewound : 0;
+}
+
+/* On the model and on small random ones, of which one is sure of every token and one of none. */
+static cdz_check_state takes_back(cdz_bench *b, const cdz_spy *spy)
+{
+    static const double sharpness[FLAT] = {1.5, 0.3};
+    cdz_child *c = b->c;
+    cdz_model *const own = b->model, *models[FLAT + 1] = {own};
+    cdz_error err = {0};
+    uint32_t rewound = 0, n = 0;
+    for (uint32_t i = 0; i < FLAT; i++)
+        if (cdz_table_open(c, b->runtime, c->options->seed + i, sharpness[i], &models[1 + i],
+                           &err) != CDZ_OK)
+            return cdz_fail_check(c, "%s", err.text);
+    const double until = cdz_now_s() + 0.3e-3 * c->patience_ms;
+    for (; n < REWINDS_ROUNDS && rewound == 0 && (n < 3 || cdz_now_s() < until); n++) {
+        b->model = models[n % (FLAT + 1)];
+        rewound = rewound_in(b, spy, n);
+    }
+    b->model = own;
+    for (uint32_t i = 0; i < FLAT; i++) cdz_model_close(models[1 + i]);
+    if (rewound > 0) return CDZ_CHECK_OK;
+    if (has_to_be_told(c))
+        return cdz_skip_check(
+            c,
+            "it declares CDZ_REWINDS and took nothing back in %u requests; say with "
+            "-s name=value when it does",
+            n);
+    return cdz_fail_check(c,
+                          "it declares CDZ_REWINDS and took nothing back in %u requests: text is "
+                          "held back until a row ends, for nothing",
+                          n);
+}
+
+static cdz_check_state judge_caps(cdz_child *c, uint32_t caps, const cdz_spy *spy)
+{
+    if (caps & CDZ_GREEDY && spy->drew)
         return cdz_fail_check(c, "it declares CDZ_GREEDY (do_sample = false), and draws");
-    if (strategy->caps & CDZ_SAMPLES && !spy->drew)
+    if (caps & CDZ_SAMPLES && !(caps & CDZ_GREEDY) && !spy->drew)
         return cdz_fail_check(c,
                               "it declares CDZ_SAMPLES (do_sample = true), and drew nothing in %d "
                               "tokens",
                               (int)LONG);
+    if (spy->rewound > 0 && !(caps & (CDZ_REWINDS | CDZ_BEAMS)))
+        return cdz_fail_check(c, "it calls cdz_rewind, which the host refuses, since it does not "
+                                 "declare CDZ_REWINDS");
+    if (caps & CDZ_BEAMS && !spy->searched)
+        return cdz_fail_check(c, "it declares CDZ_BEAMS (num_beams above 1), and searches nothing: "
+                                 "it neither moves rows (cdz_extend_rows, cdz_reorder) nor has "
+                                 "sequences of its own");
+    if (caps & CDZ_BEAMS && !spy->returned_rows)
+        return cdz_fail_check(c, "it declares CDZ_BEAMS (num_beams above 1), and does not say which "
+                                 "sequences are the answer (cdz_return_rows)");
+    return CDZ_CHECK_OK;
+}
+
+cdz_check_state cdz_check_caps(cdz_child *c)
+{
+    const uint32_t caps = ((const cdz_strategy *)(const void *)c->ref.base)->caps;
+    const cdz_order order = {.n_prompts = 1, .max_new = LONG, .seed = 3};
+    cdz_bench b;
+    cdz_spy *spy;
+    cdz_error err = {0};
+    CDZ_CHECK_TRY(open_spy(c, &b, &spy));
+    cdz_check_note(c, "a request of %d tokens", (int)LONG);
+    if (spied_request(&b, &order, &err) != CDZ_OK) return cdz_fail_check(c, "%s", err.text);
+    CDZ_CHECK_TRY(judge_caps(c, caps, spy));
+    if (caps & CDZ_REWINDS && spy->rewound == 0) CDZ_CHECK_TRY(takes_back(&b, spy));
+    cdz_bench_close(&b);
     return CDZ_CHECK_OK;
 }

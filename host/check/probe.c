@@ -42,7 +42,7 @@ static void fill_info(cdz_probe *t)
         .min_length = f->prompt_len + 4,
         .context = 4096,
         .num_beams = 1,
-        .do_sample = true,
+        .do_sample = !f->greedy,
         .seed = f->seed,
         .eos = {eos, f->n_vocab > 1},
         .pad = 0,
@@ -68,6 +68,7 @@ bool cdz_probe_make(cdz_probe *t, const cdz_plugin_base *plugin, const void *par
     fill_info(t);
     cdz_params_defaults(cdz_generation_table(), &t->config);
     t->config.max_length = (cdz_opt_int){t->info.max_length, true};
+    t->config.do_sample = t->info.do_sample;
     return true;
 }
 
@@ -338,6 +339,11 @@ bool cdz_is_lua_mistake(const char *sentence)
     return false;
 }
 
+uint32_t cdz_nth_row(uint32_t r)
+{
+    return r + script_plugin;
+}
+
 const char *cdz_probe_broken(const cdz_probe *t, cdz_status status)
 {
     if (status == CDZ_OK) return NULL;
@@ -388,15 +394,27 @@ cdz_status cdz_follow_take(cdz_follow *f, int32_t token)
     return cdz_probe_accept(f->probe, (cdz_ids){f->ids, f->len}, f->row, f->state, token);
 }
 
+cdz_status cdz_follows_ask(cdz_follow *follows, uint32_t n, cdz_scores *scores)
+{
+    cdz_ids ids[CDZ_PROBE_ROWS];
+    uint32_t index[CDZ_PROBE_ROWS];
+    void *states[CDZ_PROBE_ROWS];
+    for (uint32_t r = 0; r < n; r++) {
+        ids[r] = (cdz_ids){follows[r].ids, follows[r].len};
+        index[r] = follows[r].row;
+        states[r] = follows[r].state;
+    }
+    const cdz_rows rows = {.n = n, .ids = ids, .index = index, .states = states};
+    return cdz_probe_ask(follows[0].probe, &rows, scores);
+}
+
 cdz_status cdz_follow_ask(cdz_follow *f, float *answer)
 {
     const uint32_t n_vocab = f->probe->info.n_vocab;
-    const cdz_ids ids = {f->ids, f->len};
-    const cdz_rows rows = {.n = 1, .ids = &ids, .index = &f->row, .states = &f->state};
     cdz_scores scores = {
         .data = answer, .n_rows = 1, .n_vocab = n_vocab, .stride = cdz_answer_len(&f->probe->facts)};
     cdz_fill_scores(answer, n_vocab, (uint64_t)f->row << 32 | f->len);
-    const cdz_status status = cdz_probe_ask(f->probe, &rows, &scores);
+    const cdz_status status = cdz_follows_ask(f, 1, &scores);
     if (status == CDZ_OK) return status;
     memset(answer, 0, cdz_answer_len(&f->probe->facts) * sizeof *answer);
     answer[0] = -1000.0f - (float)status;

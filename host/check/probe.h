@@ -20,6 +20,7 @@ typedef struct cdz_made_up {
     uint32_t n_vocab, n_rows, prompt_len;
     uint64_t seed;
     uint32_t age; /* tokens that a row has taken behind its prompt when a check begins with it */
+    bool greedy;  /* it draws nothing */
 } cdz_made_up;
 
 /* A model's tokenizer (--model), in place of the kit's own. */
@@ -123,6 +124,8 @@ void cdz_follow_start_at(cdz_follow *f, cdz_probe *probe, uint32_t row, void *st
 cdz_status cdz_follow_take(cdz_follow *f, int32_t token);
 /* answer: cdz_answer_len floats, first set to the scores of (row, length), then asked. A failed call is an answer too. */
 cdz_status cdz_follow_ask(cdz_follow *f, float *answer);
+/* Asks about n rows at once, at most CDZ_PROBE_ROWS. */
+cdz_status cdz_follows_ask(cdz_follow *follows, uint32_t n, cdz_scores *scores);
 /* The other becomes a copy, as fork makes it. */
 bool cdz_follow_fork(const cdz_follow *from, cdz_follow *to);
 
@@ -174,8 +177,10 @@ typedef cdz_check_state cdz_setup_fn(cdz_child *c, const cdz_setup *setup);
 cdz_check_state cdz_check_each_setup(cdz_child *c, cdz_setup_fn *fn);
 /* The same with rows that have taken 0, 1, 7 and 100 tokens. */
 cdz_check_state cdz_check_each_age(cdz_child *c, cdz_setup_fn *fn);
-enum { CDZ_AGES = 4 };
-extern const uint32_t cdz_ages[CDZ_AGES];
+/* The same, and told another setup that works too (the same one where there is none). */
+typedef cdz_check_state cdz_aged_fn(cdz_child *c, const cdz_setup *aged, const cdz_setup *other,
+                                    void *user);
+cdz_check_state cdz_check_ages_beside(cdz_child *c, cdz_aged_fn *fn, void *user);
 /* setup with an age, which its text tells. Lives as long as the check. */
 cdz_setup cdz_setup_aged(cdz_child *c, const cdz_setup *setup, uint32_t age);
 /* "name=value ..." of what differs from the defaults. */

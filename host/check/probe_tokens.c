@@ -46,11 +46,22 @@ static cdz_status encode_for_model(const cdz_step *step, const char *text, size_
     return ids ? CDZ_OK : cdz_fail(step, CDZ_E_NOMEM, "out of memory");
 }
 
+/* As the host: what a call at every step kept would fill the request's memory. */
+static cdz_status now(const cdz_step *step, const char *what)
+{
+    if (cdz_probe_of(step)->may_alloc) return CDZ_OK;
+    return cdz_fail(step, CDZ_E_STATE,
+                    "%s works in begin and on a strategy's fibre (its results live as long as the "
+                    "request)",
+                    what);
+}
+
 /* In create there is no request: then the usual vocabulary. */
 static cdz_status encode(const cdz_step *step, const char *text, size_t len, bool special,
                          cdz_ids *out)
 {
     (void)special;
+    CDZ_TRY(now(step, "encode"));
     if (cdz_probe_of(step)->tokens) return encode_for_model(step, text, len, out);
     const uint32_t n_vocab = step->request ? step->request->n_vocab : cdz_usual_facts.n_vocab;
     int32_t *ids = cdz_arena_array(&cdz_probe_of(step)->memory, len + 1, sizeof *ids);
@@ -78,6 +89,7 @@ static void put_clean(cdz_string raw, char *to, uint32_t *len)
 static cdz_status decode(const cdz_step *step, cdz_ids ids, bool skip_special, cdz_string *out)
 {
     size_t most = 0;
+    CDZ_TRY(now(step, "decode"));
     for (uint32_t i = 0; i < ids.len; i++) most += token_text(step, ids.at[i]).len;
     char *raw = cdz_arena_alloc(&cdz_probe_of(step)->memory, 4 * most + 2);
     if (!raw) return cdz_fail(step, CDZ_E_NOMEM, "out of memory");

@@ -190,8 +190,6 @@ cdz_check_state cdz_check_each_setup(cdz_child *c, cdz_setup_fn *fn)
     return CDZ_CHECK_OK;
 }
 
-const uint32_t cdz_ages[CDZ_AGES] = {0, 1, 7, 100};
-
 cdz_setup cdz_setup_aged(cdz_child *c, const cdz_setup *setup, uint32_t age)
 {
     cdz_setup aged = {setup->params, setup->text, age};
@@ -202,17 +200,30 @@ cdz_setup cdz_setup_aged(cdz_child *c, const cdz_setup *setup, uint32_t age)
     return aged;
 }
 
-cdz_check_state cdz_check_each_age(cdz_child *c, cdz_setup_fn *fn)
+cdz_check_state cdz_check_ages_beside(cdz_child *c, cdz_aged_fn *fn, void *user)
 {
+    static const uint32_t ages[] = {0, 1, 7, 100};
     cdz_setup *setups[CDZ_SETUPS];
     uint32_t n;
     CDZ_CHECK_TRY(cdz_setups_find(c, setups, &n));
-    for (uint32_t a = 0; a < CDZ_AGES; a++)
+    for (size_t a = 0; a < sizeof ages / sizeof ages[0]; a++)
         for (uint32_t i = 0; i < n; i++) {
-            const cdz_setup aged = cdz_setup_aged(c, setups[i], cdz_ages[a]);
-            CDZ_CHECK_TRY(fn(c, &aged));
+            const cdz_setup aged = cdz_setup_aged(c, setups[i], ages[a]);
+            CDZ_CHECK_TRY(fn(c, &aged, setups[(i + 1) % n], user));
         }
     return CDZ_CHECK_OK;
+}
+
+static cdz_check_state alone(cdz_child *c, const cdz_setup *aged, const cdz_setup *other, void *user)
+{
+    cdz_setup_fn *const *fn = user;
+    (void)other;
+    return (*fn)(c, aged);
+}
+
+cdz_check_state cdz_check_each_age(cdz_child *c, cdz_setup_fn *fn)
+{
+    return cdz_check_ages_beside(c, alone, &fn);
 }
 
 cdz_check_state cdz_probe_ready(cdz_child *c, cdz_probe *t, const cdz_setup *setup,

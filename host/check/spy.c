@@ -8,6 +8,7 @@
 
 #include "api/api.h"
 #include "base/utf8.h"
+#include "check/spy_rows.h"
 
 enum { PATIENCE = 20000 }; /* verbs that a strategy may call after one has failed */
 
@@ -46,7 +47,10 @@ static bool fails(void)
 {
     cdz_spy *s = &spy.seen;
     s->calls++;
-    if (s->fail_at == 0 || s->calls < s->fail_at) return false;
+    if (s->fail_at == 0 || s->calls < s->fail_at) {
+        cdz_shown_give();
+        return false;
+    }
     if (++s->after < PATIENCE) return true;
     (void)cdz_fail_check(spy.c,
                          "verb %u of a request returned CDZ_E_CANCELLED, and the strategy went on to "
@@ -55,70 +59,115 @@ static bool fails(void)
     _exit(0);
 }
 
+static cdz_status ended(const char *verb, cdz_status status)
+{
+    if (!cdz_shown_on()) return status;
+    cdz_shown_take();
+    cdz_check_note(spy.c, "rows of scores between guards, behind %s, verb %u of a request", verb,
+                   spy.seen.calls);
+    return status;
+}
+
+/* Scores that a verb gave. Where it failed, the engine's rows may lie elsewhere by now. */
+static cdz_status gave(const char *verb, cdz_scores *out, cdz_rows_of whose, cdz_status status)
+{
+    if (status == CDZ_OK && out) cdz_shown_scores(out, whose);
+    if (status != CDZ_OK) cdz_shown_forget(whose);
+    return ended(verb, status);
+}
+
+/* Scores that it was given, as the engine knows them: in host memory now, if they were not before. */
+static cdz_status edited(const char *verb, cdz_scores *s, cdz_scores *real, cdz_status status)
+{
+    if (status == CDZ_OK && !s->data && real->data) {
+        cdz_shown_scores(real, CDZ_ROWS_KEPT);
+        *s = *real;
+    }
+    return ended(verb, status);
+}
+
 static cdz_status made(cdz_status status)
 {
     spy.seen.live += status == CDZ_OK;
     return status;
 }
 
-#define VERB(name, params, args)                                                                   \
+/* what: what is noted of the call. */
+#define VERB_(name, params, args, what)                                                            \
     static cdz_status spy_##name params                                                            \
     {                                                                                              \
+        what;                                                                                      \
         if (fails()) return CDZ_E_CANCELLED;                                                       \
-        return spy.real->name args;                                                                \
+        return ended(#name, spy.real->name args);                                                  \
     }
+#define VERB(name, params, args)     VERB_(name, params, args, (void)0)
+#define SEARCHES(name, params, args) VERB_(name, params, args, spy.seen.searched = true)
 #define MAKES(name, params, args)                                                                  \
     static cdz_status spy_##name params                                                            \
     {                                                                                              \
+        spy.seen.searched = true;                                                                  \
         if (fails()) return CDZ_E_CANCELLED;                                                       \
-        return made(spy.real->name args);                                                          \
+        return ended(#name, made(spy.real->name args));                                            \
     }
-#define DRAWS(name, params, args)                                                                  \
+/* On the scores `s`, which args name as &here. */
+#define EDITS_(name, params, args, what)                                                           \
     static cdz_status spy_##name params                                                            \
     {                                                                                              \
-        spy.seen.drew = true;                                                                      \
+        what;                                                                                      \
         if (fails()) return CDZ_E_CANCELLED;                                                       \
-        return spy.real->name args;                                                                \
+        cdz_scores here = cdz_shown_real(s);                                                       \
+        return edited(#name, s, &here, spy.real->name args);                                       \
     }
-VERB(forward, (cdz_decoder * dec, cdz_scores *out), (dec, out))
-VERB(process, (cdz_decoder * dec, cdz_scores *s), (dec, s))
+#define READS_(name, params, args, what)                                                           \
+    static cdz_status spy_##name params                                                            \
+    {                                                                                              \
+        what;                                                                                      \
+        if (fails()) return CDZ_E_CANCELLED;                                                       \
+        const cdz_scores here = cdz_shown_real(s);                                                 \
+        return ended(#name, spy.real->name args);                                                  \
+    }
+#define EDITS(name, params, args) EDITS_(name, params, args, (void)0)
+#define READS(name, params, args) READS_(name, params, args, (void)0)
+#define GIVES(name, params, args, out_, whose)                                                     \
+    static cdz_status spy_##name params                                                            \
+    {                                                                                              \
+        if (fails()) return CDZ_E_CANCELLED;                                                       \
+        return gave(#name, out_, whose, spy.real->name args);                                      \
+    }
+GIVES(forward, (cdz_decoder * dec, cdz_scores *out), (dec, out), out, CDZ_ROWS_KEPT)
+EDITS(process, (cdz_decoder * dec, cdz_scores *s), (dec, &here))
 VERB(append, (cdz_decoder * dec, uint32_t row, int32_t token), (dec, row, token))
 VERB(append_rows, (cdz_decoder * dec, int32_t *tokens), (dec, tokens))
-VERB(append_chunk,
-     (cdz_decoder * dec, uint32_t row, const int32_t *tokens, uint32_t n, const cdz_scores *logits,
-      const cdz_scores *scores, uint32_t *taken),
-     (dec, row, tokens, n, logits, scores, taken))
-VERB(rewind, (cdz_decoder * dec, uint32_t row, uint32_t n), (dec, row, n))
-VERB(reorder, (cdz_decoder * dec, const uint32_t *parents), (dec, parents))
-VERB(extend_rows, (cdz_decoder * dec, const uint32_t *parents, const int32_t *tokens),
-     (dec, parents, tokens))
-VERB(map, (cdz_decoder * dec, cdz_scores *s), (dec, s))
-VERB(softmax, (cdz_decoder * dec, cdz_scores *s), (dec, s))
-VERB(log_softmax, (cdz_decoder * dec, cdz_scores *s), (dec, s))
-VERB(softmax_flat,
-     (cdz_decoder * dec, const cdz_scores *s, uint32_t first, uint32_t n, const float *addends,
-      cdz_scores *out),
-     (dec, s, first, n, addends, out))
-VERB(ban, (cdz_decoder * dec, cdz_scores *s, uint32_t row, int32_t token), (dec, s, row, token))
-VERB(token_scores,
-     (cdz_decoder * dec, const cdz_scores *s, const uint32_t *rows, const int32_t *tokens,
-      uint32_t n, cdz_token_score *out),
-     (dec, s, rows, tokens, n, out))
-VERB(scratch_scores, (cdz_decoder * dec, uint32_t n, cdz_scores *out), (dec, n, out))
-VERB(argmax, (cdz_decoder * dec, const cdz_scores *s, uint32_t row, cdz_pick *out),
-     (dec, s, row, out))
-VERB(argmax_rows, (cdz_decoder * dec, const cdz_scores *s, int32_t *tokens), (dec, s, tokens))
-VERB(topk_flat,
-     (cdz_decoder * dec, const cdz_scores *s, uint32_t first, uint32_t n, const float *addends,
-      uint32_t m, cdz_candidate *out),
-     (dec, s, first, n, addends, m, out))
-DRAWS(multinomial, (cdz_decoder * dec, const cdz_scores *p, int32_t *tokens), (dec, p, tokens))
-DRAWS(multinomial_flat,
-      (cdz_decoder * dec, const cdz_scores *p, uint32_t first, uint32_t n, uint32_t m,
-       cdz_candidate *out),
-      (dec, p, first, n, m, out))
-DRAWS(uniform, (cdz_decoder * dec, uint32_t n, float *out), (dec, n, out))
-DRAWS(draw_rows, (cdz_decoder * dec, cdz_scores *s, int32_t *tokens), (dec, s, tokens))
+VERB_(rewind, (cdz_decoder * dec, uint32_t row, uint32_t n), (dec, row, n), spy.seen.rewound += n)
+SEARCHES(reorder, (cdz_decoder * dec, const uint32_t *parents), (dec, parents))
+SEARCHES(extend_rows, (cdz_decoder * dec, const uint32_t *parents, const int32_t *tokens),
+         (dec, parents, tokens))
+EDITS(map, (cdz_decoder * dec, cdz_scores *s), (dec, &here))
+EDITS(softmax, (cdz_decoder * dec, cdz_scores *s), (dec, &here))
+EDITS(log_softmax, (cdz_decoder * dec, cdz_scores *s), (dec, &here))
+EDITS(ban, (cdz_decoder * dec, cdz_scores *s, uint32_t row, int32_t token), (dec, &here, row, token))
+READS(token_scores,
+      (cdz_decoder * dec, const cdz_scores *s, const uint32_t *rows, const int32_t *tokens,
+       uint32_t n, cdz_token_score *out),
+      (dec, &here, rows, tokens, n, out))
+GIVES(scratch_scores, (cdz_decoder * dec, uint32_t n, cdz_scores *out), (dec, n, out), out,
+      CDZ_ROWS_KEPT)
+READS(argmax, (cdz_decoder * dec, const cdz_scores *s, uint32_t row, cdz_pick *out),
+      (dec, &here, row, out))
+READS(argmax_rows, (cdz_decoder * dec, const cdz_scores *s, int32_t *tokens), (dec, &here, tokens))
+READS(topk_flat,
+      (cdz_decoder * dec, const cdz_scores *s, uint32_t first, uint32_t n, const float *addends,
+       uint32_t m, cdz_candidate *out),
+      (dec, &here, first, n, addends, m, out))
+READS_(multinomial, (cdz_decoder * dec, const cdz_scores *s, int32_t *tokens), (dec, &here, tokens),
+       spy.seen.drew = true)
+READS_(multinomial_flat,
+       (cdz_decoder * dec, const cdz_scores *s, uint32_t first, uint32_t n, uint32_t m,
+        cdz_candidate *out),
+       (dec, &here, first, n, m, out), spy.seen.drew = true)
+VERB_(uniform, (cdz_decoder * dec, uint32_t n, float *out), (dec, n, out), spy.seen.drew = true)
+EDITS_(draw_rows, (cdz_decoder * dec, cdz_scores *s, int32_t *tokens), (dec, &here, tokens),
+       spy.seen.drew = true)
 MAKES(seq_new, (cdz_decoder * dec, const char *model, cdz_seq **out), (dec, model, out))
 MAKES(seq_fork, (cdz_decoder * dec, const cdz_seq *seq, cdz_seq **out), (dec, seq, out))
 MAKES(seq_new_exit, (cdz_decoder * dec, const char *model, uint32_t n, cdz_seq **out),
@@ -126,35 +175,74 @@ MAKES(seq_new_exit, (cdz_decoder * dec, const char *model, uint32_t n, cdz_seq *
 VERB(seq_append, (cdz_decoder * dec, cdz_seq *seq, const int32_t *ids, uint32_t n),
      (dec, seq, ids, n))
 VERB(seq_truncate, (cdz_decoder * dec, cdz_seq *seq, uint32_t len), (dec, seq, len))
-VERB(seq_forward,
-     (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, cdz_positions positions, cdz_scores *out),
-     (dec, seqs, n, positions, out))
-VERB(seq_process,
-     (cdz_decoder * dec, cdz_seq *const *seqs, const uint32_t *rows, uint32_t n, cdz_scores *s),
-     (dec, seqs, rows, n, s))
-VERB(process_ids,
-     (cdz_decoder * dec, uint32_t pipeline, const cdz_ids *ids, const uint32_t *rows, uint32_t n,
-      cdz_scores *s),
-     (dec, pipeline, ids, rows, n, s))
+GIVES(seq_forward,
+      (cdz_decoder * dec, cdz_seq *const *seqs, uint32_t n, cdz_positions positions,
+       cdz_scores *out),
+      (dec, seqs, n, positions, out), positions == CDZ_POSITIONS_NONE ? NULL : out, CDZ_ROWS_OF_PASS)
+EDITS(seq_process,
+      (cdz_decoder * dec, cdz_seq *const *seqs, const uint32_t *rows, uint32_t n, cdz_scores *s),
+      (dec, seqs, rows, n, &here))
+EDITS(process_ids,
+      (cdz_decoder * dec, uint32_t pipeline, const cdz_ids *ids, const uint32_t *rows, uint32_t n,
+       cdz_scores *s),
+      (dec, pipeline, ids, rows, n, &here))
 VERB(pipeline_derive,
      (cdz_decoder * dec, const char *const *exclude, uint32_t n_exclude, const char *const *append,
       uint32_t n_append, uint32_t *out),
      (dec, exclude, n_exclude, append, n_append, out))
 VERB(keep_hidden, (cdz_decoder * dec, cdz_positions positions, const uint32_t *layers, uint32_t n),
      (dec, positions, layers, n))
-VERB(hidden_states, (cdz_decoder * dec, cdz_hidden *out), (dec, out))
-VERB(head, (cdz_decoder * dec, const float *hidden, uint32_t n, cdz_scores *out),
-     (dec, hidden, n, out))
+GIVES(head, (cdz_decoder * dec, const float *hidden, uint32_t n, cdz_scores *out),
+      (dec, hidden, n, out), out, CDZ_ROWS_OF_PASS)
 VERB(stop_test,
      (cdz_decoder * dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n, cdz_stop *stops),
      (dec, ids, rows, n, stops))
-VERB(propose, (cdz_decoder * dec, uint32_t row, cdz_draft *out), (dec, row, out))
 VERB(judged, (cdz_decoder * dec, uint32_t row, uint32_t n), (dec, row, n))
-VERB(record, (cdz_decoder * dec, cdz_record_kind what, const cdz_scores *s), (dec, what, s))
+READS(record, (cdz_decoder * dec, cdz_record_kind what, const cdz_scores *s), (dec, what, &here))
 VERB(put_result,
      (cdz_decoder * dec, const char *name, cdz_result_type type, uint32_t n_dims,
       const uint64_t *shape, const void *data),
      (dec, name, type, n_dims, shape, data))
+
+static cdz_status spy_append_chunk(cdz_decoder *dec, uint32_t row, const int32_t *tokens,
+                                   uint32_t n, const cdz_scores *logits, const cdz_scores *scores,
+                                   uint32_t *taken)
+{
+    if (fails()) return CDZ_E_CANCELLED;
+    const cdz_scores raw = logits ? cdz_shown_real(logits) : (cdz_scores){0};
+    const cdz_scores here = scores ? cdz_shown_real(scores) : (cdz_scores){0};
+    return ended("append_chunk", spy.real->append_chunk(dec, row, tokens, n, logits ? &raw : NULL,
+                                                        scores ? &here : NULL, taken));
+}
+
+static cdz_status spy_softmax_flat(cdz_decoder *dec, const cdz_scores *s, uint32_t first,
+                                   uint32_t n, const float *addends, cdz_scores *out)
+{
+    if (fails()) return CDZ_E_CANCELLED;
+    const cdz_scores from = cdz_shown_real(s);
+    cdz_scores to = cdz_shown_real(out);
+    return edited("softmax_flat", out, &to,
+                  spy.real->softmax_flat(dec, &from, first, n, addends, &to));
+}
+
+static cdz_status spy_hidden_states(cdz_decoder *dec, cdz_hidden *out)
+{
+    if (fails()) return CDZ_E_CANCELLED;
+    const cdz_status status = spy.real->hidden_states(dec, out);
+    if (status == CDZ_OK) cdz_shown_hidden(out);
+    return ended("hidden_states", status);
+}
+
+/* The drafter has the decoder's own table: it is another plugin. Its passes may move the rows of earlier ones. */
+static cdz_status spy_propose(cdz_decoder *dec, uint32_t row, cdz_draft *out)
+{
+    if (fails()) return CDZ_E_CANCELLED;
+    dec->api = spy.real;
+    const cdz_status status = spy.real->propose(dec, row, out);
+    dec->api = &spy.table;
+    cdz_shown_forget(CDZ_ROWS_OF_PASS);
+    return gave("propose", &out->scores, CDZ_ROWS_OF_PASS, status);
+}
 
 /* The one verb that is of use after a request was cancelled. */
 static cdz_status spy_return_rows(cdz_decoder *dec, const cdz_returned *rows, uint32_t n)
@@ -228,15 +316,35 @@ static void fill_table(void)
 #undef PUT
 }
 
-static cdz_status watched_run(cdz_decoder *dec, const cdz_step *step)
+void cdz_spy_lend(cdz_child *c, cdz_decoder *dec)
 {
-    cdz_spy *s = &spy.seen;
-    s->calls = s->after = s->live = 0;
-    s->drew = s->returned_rows = false;
+    spy.c = c;
     spy.real = dec->api;
     fill_table();
     dec->api = &spy.table;
+    cdz_shown_take();
+}
+
+void cdz_spy_take_back(cdz_decoder *dec, cdz_scores *given)
+{
+    cdz_shown_give();
+    *given = cdz_shown_real(given);
+    cdz_shown_forget(CDZ_ROWS_OF_PASS);
+    dec->api = spy.real;
+}
+
+static cdz_status watched_run(cdz_decoder *dec, const cdz_step *step)
+{
+    cdz_spy *s = &spy.seen;
+    s->calls = s->after = s->live = s->rewound = 0;
+    s->drew = s->returned_rows = s->searched = false;
+    spy.real = dec->api;
+    fill_table();
+    dec->api = &spy.table;
+    if (s->guards_rows) cdz_shown_begin(s->at_end);
     s->returned = spy.run(dec, step);
+    cdz_shown_give();
+    cdz_shown_end();
     dec->api = spy.real;
     return s->returned;
 }

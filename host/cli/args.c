@@ -148,19 +148,14 @@ static const char *dashed(cdz_arena *arena, const char *name, size_t len)
 static void collect(const cdz_args *a, names *all)
 {
     const cdz_flag *flag;
-    size_t n;
-    const cdz_habit *habits = cdz_habits(&n);
+    const cdz_habit *habit;
     for (size_t i = 0; (flag = cdz_page_flag(a->page, i)) != NULL; i++) add_name(all, flag->name);
     for (uint32_t i = 0; takes_parameters(a) && i < cdz_generation_slots(); i++) {
         const char *name = cdz_generation_slot_name(i);
         add_name(all, dashed(&all->arena, name, strlen(name)));
     }
-    for (size_t i = 0; i < n; i++) {
-        int slot = -1;
-        flag = NULL;
-        if (strlen(habits[i].name) > 3 && cdz_habit_leads(a->page, &habits[i], &flag, &slot))
-            add_name(all, habits[i].name);
-    }
+    for (size_t i = 0; (habit = cdz_page_habit(a->page, &i, &flag)) != NULL;)
+        if (strlen(habit->name) > 3) add_name(all, habit->name);
 }
 
 static void say_unknown(cdz_args *a, const char *name, size_t len)

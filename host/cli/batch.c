@@ -369,20 +369,18 @@ static bool is_answer(const char *line, size_t len)
 /* Counts the answers that stand in the output, and cuts off what follows them. */
 static bool keep_answers(batch *b)
 {
-    const int out = fileno(b->out);
-    FILE *file = fopen(b->options->output, "rbe");
-    if (!file) return false;
     char *line = NULL;
     size_t cap = 0;
     off_t end = 0;
-    for (ssize_t len; (len = getline(&line, &cap, file)) > 0 && line[len - 1] == '\n'; end += len) {
+    rewind(b->out);
+    for (ssize_t len; (len = getline(&line, &cap, b->out)) > 0 && line[len - 1] == '\n';
+         end += len) {
         if (!is_answer(line, (size_t)len)) break;
         b->n_kept++;
     }
-    const bool read = !ferror(file);
+    const bool read = !ferror(b->out);
     free(line);
-    fclose(file);
-    return read && ftruncate(out, end) == 0 && lseek(out, end, SEEK_SET) == end;
+    return read && fseeko(b->out, end, SEEK_SET) == 0 && ftruncate(fileno(b->out), end) == 0;
 }
 
 /* --- the files -------------------------------------------------------------------------------------------------- */

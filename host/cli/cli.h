@@ -97,7 +97,9 @@ enum {
     CDZ_OPT_PRECISION,
     CDZ_OPT_DETERMINISM,
     CDZ_OPT_LOG,
-    CDZ_OPT_DEV,       /* of run and chat */
+    CDZ_OPT_DEV, /* of run and chat, as those below */
+    CDZ_OPT_STREAM_WORDS,
+    CDZ_OPT_SHOW_SPECIAL,
     CDZ_OPT_OWN = 512, /* a command's own options start here */
 };
 /* Takes one common option. False: not one of them, or its value is wrong (then *status is the exit status). */

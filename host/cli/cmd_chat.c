@@ -16,8 +16,7 @@ static const cdz_flag flags[] = {
     {"system", 0, CDZ_OPT_OWN, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
      "system message of the conversation"},
     {"prompt", 'p', 'p', CDZ_FLAG_ONCE, "TEXT", "the first question"},
-    {"stream-words", 0, CDZ_OPT_OWN + 1, 0, NULL,
-     "write whole words, as transformers' TextStreamer does, not characters as they come"},
+    CDZ_FLAGS_OF_TEXT,
     {"dev", 0, CDZ_OPT_DEV, 0, NULL,
      "reload the pipeline, its scripts and plugins when their files change, between two steps of an "
      "answer"},
@@ -31,7 +30,7 @@ typedef struct chat {
     cdz_turns turns;
     const char *system, *first;     /* of the command line, or NULL */
     bool interactive, warned, over; /* over: leave */
-    bool words;                     /* no half word is shown */
+    uint32_t shows;                 /* cdz_stream_flags */
     uint64_t running;               /* the request Ctrl-C cancels */
     cdz_buf answer;
     uint32_t n_read,
@@ -119,7 +118,7 @@ static cdz_status generate(chat *c, cdz_result **result, cdz_error *err)
         .n_ids = n,
         .timeout_s = c->options.timeout_s,
         .on_event = on_event,
-        .stream = c->words ? CDZ_STREAM_WORDS : 0,
+        .stream = c->shows,
         .user = c,
         .past = can_keep_state(c) ? cdz_turns_state(&c->turns) : NULL,
         .keep_cache = can_keep_state(c),
@@ -141,10 +140,12 @@ static void say_warnings(chat *c, const cdz_result *result)
     c->warned = true;
 }
 
-/* The answer becomes a turn, which owns the KV state that the result holds. */
+/* The answer becomes a turn, without special tokens, which owns the KV state that the result holds. */
 static bool keep_answer(chat *c, cdz_result *result)
 {
-    if (!cdz_turns_add(&c->turns, CDZ_ROLE_ASSISTANT, c->answer.data)) {
+    const bool marked = c->shows & CDZ_STREAM_SPECIAL && result && cdz_result_rows(result);
+    const char *text = marked ? cdz_result_text(result, 0) : c->answer.data;
+    if (!cdz_turns_add(&c->turns, CDZ_ROLE_ASSISTANT, text)) {
         cdz_result_free(result);
         return false;
     }
@@ -626,7 +627,8 @@ static void take_option(chat *c, const cdz_args *a)
     switch (a->opt) {
     case CDZ_OPT_OWN: c->system = a->value; break;
     case 'p': c->first = a->value; break;
-    case CDZ_OPT_OWN + 1: c->words = true; break;
+    case CDZ_OPT_STREAM_WORDS: c->shows |= CDZ_STREAM_WORDS; break;
+    case CDZ_OPT_SHOW_SPECIAL: c->shows |= CDZ_STREAM_SPECIAL; break;
     case CDZ_OPT_DEV: c->options.dev = true; break;
     default: break;
     }

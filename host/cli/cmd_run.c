@@ -24,7 +24,7 @@ enum {
     OPT_JSON,
     OPT_STREAM,
     OPT_NO_STREAM,
-    OPT_STREAM_WORDS,
+    OPT_SHOW_PROMPT,
     OPT_MESSAGES,
     OPT_PROFILE,
     OPT_INTERACTIVE,
@@ -59,8 +59,9 @@ static const cdz_flag flags[] = {
      "one JSON object; it has text, ids, finish_reason, timings, and what was asked for"},
     {"stream", 0, OPT_STREAM, 0, NULL, "write the answer while it comes: the default"},
     {"no-stream", 0, OPT_NO_STREAM, 0, NULL, "write the answer when it is whole"},
-    {"stream-words", 0, OPT_STREAM_WORDS, 0, NULL,
-     "write whole words, as transformers' TextStreamer does, not characters as they come"},
+    CDZ_FLAGS_OF_TEXT,
+    {"show-prompt", 0, OPT_SHOW_PROMPT, 0, NULL,
+     "write the prompt before the answer, as TextStreamer does unless it has skip_prompt"},
     {"outputs", 0, OPT_OUTPUTS, CDZ_FLAG_ONCE, "FILE",
      "scores, logits, attentions and hidden states (what --output-attentions and the like ask for) as "
      "a .safetensors file, or as .npy files in the folder FILE/"},
@@ -103,7 +104,9 @@ static void take_option(cdz_run_options *o, const cdz_args *a)
     case OPT_JSON: o->json = true; break;
     case OPT_STREAM: o->stream = true; break;
     case OPT_NO_STREAM: o->whole = true; break;
-    case OPT_STREAM_WORDS: o->words = true; break;
+    case CDZ_OPT_STREAM_WORDS: o->shows |= CDZ_STREAM_WORDS; break;
+    case CDZ_OPT_SHOW_SPECIAL: o->shows |= CDZ_STREAM_SPECIAL; break;
+    case OPT_SHOW_PROMPT: o->shows |= CDZ_STREAM_PROMPT; break;
     case OPT_OUTPUTS: o->outputs = a->value; break;
     case OPT_MESSAGES: o->messages = a->value; break;
     case CDZ_OPT_DEV: o->common.dev = true; break;
@@ -123,7 +126,7 @@ static const char *clash(const cdz_run_options *o)
     if (prompts > 1) return "give only one of -p, --file, --messages, --ids, --request and --input";
     const bool document = o->ids || o->request || o->input || o->messages;
     if (o->system && document) return "--system goes with -p, --file or standard input";
-    if (o->interactive && (document || o->file || o->json || o->outputs || o->output || o->words))
+    if (o->interactive && (document || o->file || o->json || o->outputs || o->output || o->shows))
         return "--interactive is a conversation; of these it takes -p and --system alone";
     if (o->outputs && o->input)
         return "--outputs holds one answer's tensors; it does not go with --input";
@@ -131,8 +134,11 @@ static const char *clash(const cdz_run_options *o)
     if (o->resume && !o->output)
         return "--resume goes with --input and --output, whose answers it keeps";
     if (o->stream && o->whole) return "--stream and --no-stream: give one of them";
-    if (o->words && (o->whole || o->json || o->input))
-        return "--stream-words writes text while it comes: it goes with neither --no-stream, --json nor --input";
+    if (o->shows && (o->json || o->input))
+        return "--stream-words, --show-prompt and --show-special say how text is written; --json and "
+               "--input write JSON";
+    if (o->shows & CDZ_STREAM_WORDS && o->whole)
+        return "--stream-words writes text while it comes: it does not go with --no-stream";
     if (o->stream && (o->json || o->input))
         return "--stream writes text; --json and --input write JSON when an answer is whole";
     return NULL;
@@ -304,15 +310,51 @@ static void free_prompt(prompt *p)
 typedef struct stream {
     cdz_session *session;
     bool wrote, newline;
+    bool keeps,
+        whole;     /* rows as they were shown: with prompts or special tokens; the first one, too */
+    cdz_buf *rows; /* (n_rows) */
+    uint32_t n_rows;
+    bool failed;
 } stream;
+
+/* The text of a row so far; NULL: out of memory. */
+static cdz_buf *kept_row(stream *out, uint32_t row)
+{
+    if (row >= out->n_rows) {
+        cdz_buf *grown = realloc(out->rows, (row + (size_t)1) * sizeof *grown);
+        if (!grown) return NULL;
+        memset(grown + out->n_rows, 0, (row + (size_t)1 - out->n_rows) * sizeof *grown);
+        out->rows = grown;
+        out->n_rows = row + 1;
+    }
+    return &out->rows[row];
+}
 
 static void on_event(void *user, const cdz_event *event)
 {
     stream *out = user;
-    if (event->kind != CDZ_EVENT_TOKENS || event->row != 0 || !event->text[0]) return;
+    if (event->kind != CDZ_EVENT_TOKENS || !event->text[0]) return;
+    if (event->row > 0 || out->whole) {
+        cdz_buf *row = out->keeps ? kept_row(out, event->row) : NULL;
+        if (row) cdz_buf_puts(row, event->text);
+        out->failed |= out->keeps && (!row || row->failed);
+        return;
+    }
     cdz_session_put_text(out->session, event->text);
     out->wrote = true;
     out->newline = event->text[strlen(event->text) - 1] == '\n';
+}
+
+static void free_stream(stream *out)
+{
+    for (uint32_t r = 0; r < out->n_rows; r++) cdz_buf_free(&out->rows[r]);
+    free(out->rows);
+}
+
+static const char *row_text(const cdz_result *result, const stream *out, uint32_t row)
+{
+    if (!out->keeps) return cdz_result_text(result, row);
+    return row < out->n_rows && out->rows[row].data ? out->rows[row].data : "";
 }
 
 typedef struct cancellation {
@@ -326,12 +368,12 @@ static void cancel(void *user)
     cdz_cancel(c->runtime, c->id, NULL);
 }
 
-static void print_rows(const cdz_result *result, const stream *out, bool whole)
+static void print_rows(const cdz_result *result, const stream *out)
 {
-    if (whole) printf("%s\n", cdz_result_text(result, 0));
+    if (out->whole) printf("%s\n", row_text(result, out, 0));
     if (out->wrote && !out->newline) cdz_session_put_text(out->session, "\n");
     for (uint32_t r = 1; r < cdz_result_rows(result); r++)
-        printf("---\n%s\n", cdz_result_text(result, r));
+        printf("---\n%s\n", row_text(result, out, r));
 }
 
 /* What drafting was worth, on the terminal: rounds are passes of the model. */
@@ -393,7 +435,9 @@ static int check_outputs(const cdz_run_options *o)
 static int run_one(const cdz_run_options *o, cdz_session *session)
 {
     prompt p = {0};
-    stream out = {.session = session};
+    stream out = {.session = session,
+                  .whole = o->whole,
+                  .keeps = (o->shows & (CDZ_STREAM_PROMPT | CDZ_STREAM_SPECIAL)) != 0};
     cdz_drafts drafts = {0};
     cdz_arena arena = {0};
     int status = check_outputs(o);
@@ -415,8 +459,8 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
         .json = p.json,
         .inputs_dir = cdz_cli_folder_of(o->request, &arena),
         .timeout_s = o->common.timeout_s,
-        .on_event = o->json || o->whole ? NULL : on_event,
-        .stream = o->words ? CDZ_STREAM_WORDS : 0,
+        .on_event = o->json || (o->whole && !out.keeps) ? NULL : on_event,
+        .stream = o->shows,
         .user = &out,
     };
     cdz_error err = {0};
@@ -431,7 +475,8 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     }
     if (result && o->outputs && run == CDZ_OK) run = cdz_result_save(result, o->outputs, &err);
     if (result && o->json) puts(cdz_result_json(result));
-    if (result && !o->json) print_rows(result, &out, o->whole);
+    if (out.failed && run == CDZ_OK) run = cdz_err(&err, CDZ_E_NOMEM, "out of memory for the text");
+    if (result && !o->json) print_rows(result, &out);
     if (result && !o->json) print_rounds(result);
     if (result && !o->json) cdz_cli_say_warnings(&o->common, result);
     if (run == CDZ_E_DEADLINE && result) run = CDZ_OK; /* --timeout: the answer is what it has */
@@ -439,6 +484,7 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
     status = run == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
     cdz_result_free(result);
     cdz_drafts_close(&drafts);
+    free_stream(&out);
     free_prompt(&p);
     cdz_arena_free(&arena);
     return status;

@@ -12,7 +12,7 @@ typedef struct cdz_run_options {
     const char *system;               /* the prompt is a question after it; or NULL */
     bool interactive;                 /* chat */
     bool json, stream, whole, resume; /* whole: text when all of it is there */
-    bool words;                       /* no half word is shown */
+    uint32_t shows;                   /* cdz_stream_flags */
 } cdz_run_options;
 
 /* A conversation, as `cadenza chat` (cmd_chat.c). system and first, a question: or NULL. */

@@ -6,7 +6,19 @@
 #include "base/json.h"
 #include "cli/score.h"
 
-enum { TEXT = CDZ_OPT_OWN, FILE_, IDS, CONTEXT, WINDOW, STRIDE, OUTPUTS, NORMALIZE, SUMMARY, JSON };
+enum {
+    TEXT = CDZ_OPT_OWN,
+    FILE_,
+    IDS,
+    CONTEXT,
+    WINDOW,
+    STRIDE,
+    OUTPUTS,
+    NORMALIZE,
+    SUMMARY,
+    TOP,
+    JSON
+};
 
 static const cdz_flag flags[] = {
     {"text", 0, TEXT, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT", "the text"},
@@ -23,6 +35,8 @@ static const cdz_flag flags[] = {
      "a .safetensors file with sequences, scores/0, ... and beam_indices"},
     {"normalize", 0, NORMALIZE, 0, NULL, "with --outputs: log-softmax of the scores first"},
     {"summary", 0, SUMMARY, CDZ_FLAG_OFTEN, NULL, "totals only, no line for each token"},
+    {"top", 0, TOP, CDZ_FLAG_OFTEN, "K",
+     "beside each token the K likeliest in its place; in JSON as top_logprobs"},
     {"json", 0, JSON, CDZ_FLAG_OFTEN, NULL, "a JSON object"},
     {0},
 };
@@ -43,7 +57,7 @@ const cdz_page cdz_page_score = {
     .takes = CDZ_TAKES_ALL,
     .examples =
         "cadenza score --text 'river (noun): a large stream of water'\n"
-        "cadenza score --context 'river (noun):' --text ' a large stream' --json\n"
+        "cadenza score --context 'river (noun):' --text ' a large stream' --top 3\n"
         "cadenza score my-model --file chapter.txt --summary\n"
         "cadenza score -p 'dog (noun):' --num-beams 4 -n 8\n"
         "cadenza run -p 'dog (noun):' --num-beams 4 --output-scores --outputs dog.safetensors\n"
@@ -71,6 +85,25 @@ void cdz_score_print_value(float value)
         printf("  %10.4f", (double)value);
 }
 
+void cdz_score_print_top(const cdz_model *model, const int32_t *ids, const float *values,
+                         uint32_t n, float sum)
+{
+    printf("%10s", "");
+    for (uint32_t i = 0; i < n; i++) {
+        char *text = NULL;
+        cdz_buf quoted = {0};
+        if (cdz_detokenize(model, &ids[i], 1, false, &text, NULL) == CDZ_OK)
+            cdz_json_write_string(&quoted, text, strlen(text));
+        else
+            cdz_buf_printf(&quoted, "%d", (int)ids[i]);
+        printf("%s%s %.4f", i ? ", " : "", quoted.failed ? "" : quoted.data,
+               (double)(values[i] - sum));
+        cdz_buf_free(&quoted);
+        cdz_free(text);
+    }
+    putchar('\n');
+}
+
 /* --- options -------------------------------------------------------------------------------------------------------- */
 
 static bool take_count(const char *name, const char *text, uint32_t *out, int *status)
@@ -93,6 +126,7 @@ static void take_option(cdz_score_options *o, cdz_args *a)
     case CONTEXT: o->context = a->value; break;
     case WINDOW: a->stopped = !take_count("window", a->value, &o->window, &a->status); break;
     case STRIDE: a->stopped = !take_count("stride", a->value, &o->stride, &a->status); break;
+    case TOP: a->stopped = !take_count("top", a->value, &o->top, &a->status); break;
     case OUTPUTS: o->outputs = a->value; break;
     case NORMALIZE: o->normalize = true; break;
     case SUMMARY: o->summary = true; break;
@@ -111,6 +145,9 @@ static const char *clash(const cdz_score_options *o, int n_models)
     if (n_models > 1) return "expected one MODEL at most; the text goes after --text";
     if (o->outputs && n_models) return "--outputs needs no MODEL";
     if (o->normalize && !o->outputs) return "--normalize goes with --outputs";
+    if (o->top && o->outputs) return "--top goes with a text or -p";
+    if (o->top && o->summary && !o->json)
+        return "--top is about each token, --summary leaves their lines out";
     if (!text && (o->context || o->window || o->stride))
         return "--context, --window and --stride go with a text";
     return NULL;

@@ -32,8 +32,7 @@ static void each_option(cdz_buf *out, const cdz_page *page, see_option *see)
 {
     const cdz_flag *flag;
     cdz_parameter_flag p;
-    size_t n;
-    const cdz_habit *habits = cdz_habits(&n);
+    const cdz_habit *habit;
     for (size_t i = 0; (flag = cdz_page_flag(page, i)) != NULL; i++)
         see(out, page, flag->name, flag->letter, flag->value != NULL, flag->help);
     for (uint32_t i = 0; (page->takes & CDZ_TAKES_GENERATION) && cdz_parameter_flag_at(i, &p); i++) {
@@ -43,11 +42,9 @@ static void each_option(cdz_buf *out, const cdz_page *page, see_option *see)
             see(out, page, dashed.data, 0, p.value != NULL, p.help);
         cdz_buf_free(&dashed);
     }
-    for (size_t i = 0; i < n; i++) {
-        int slot;
-        if (cdz_habit_leads(page, &habits[i], &flag, &slot) && habits[i].name[1])
-            see(out, page, habits[i].name, 0, true, habits[i].ours);
-    }
+    for (size_t i = 0; (habit = cdz_page_habit(page, &i, &flag)) != NULL;)
+        if (habit->name[1])
+            see(out, page, habit->name, 0, !flag || flag->value != NULL, habit->ours);
 }
 
 /* "plugin test" is its command's second word. */

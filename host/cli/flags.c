@@ -198,6 +198,16 @@ bool cdz_habit_leads(const cdz_page *page, const cdz_habit *habit, const cdz_fla
     return *slot >= 0;
 }
 
+const cdz_habit *cdz_page_habit(const cdz_page *page, size_t *i, const cdz_flag **flag)
+{
+    size_t n;
+    int slot;
+    const cdz_habit *all = cdz_habits(&n);
+    for (; *i < n; (*i)++)
+        if (cdz_habit_leads(page, &all[*i], flag, &slot)) return &all[(*i)++];
+    return NULL;
+}
+
 /* --- pages --------------------------------------------------------------------------------------------------------------- */
 
 const cdz_page *const cdz_pages[] = {

@@ -60,6 +60,19 @@ extern const cdz_page cdz_page_run, cdz_page_chat, cdz_page_lua, cdz_page_explai
     cdz_page_tokenize, cdz_page_template, cdz_page_config, cdz_page_detect, cdz_page_score,
     cdz_page_bench, cdz_page_parity, cdz_page_completion, cdz_page_manual, cdz_page_version;
 
+/* Rows of run and of chat: how the answer's text is written (cdz_request.stream). */
+#define CDZ_FLAGS_OF_TEXT                                                                          \
+    {"stream-words",                                                                               \
+     0,                                                                                            \
+     CDZ_OPT_STREAM_WORDS,                                                                         \
+     0,                                                                                            \
+     NULL,                                                                                         \
+     "write whole words, as transformers' TextStreamer does, not characters as they come"},        \
+    {                                                                                              \
+        "show-special", 0, CDZ_OPT_SHOW_SPECIAL, 0, NULL,                                          \
+            "write special tokens too, as <|end|>: TextStreamer's skip_special_tokens=False"       \
+    }
+
 /* Every page, commands in the order of `cadenza --help`, each before the pages of its verbs. */
 extern const cdz_page *const cdz_pages[];
 extern const size_t cdz_n_pages;
@@ -85,6 +98,10 @@ bool cdz_parameter_flag_at(uint32_t i, cdz_parameter_flag *out);
 bool cdz_parameter_flag_often(uint32_t i, cdz_parameter_flag *out);
 /* What a name of another program leads to in this page; false: to nothing that it takes. */
 bool cdz_habit_leads(const cdz_page *page, const cdz_habit *habit, const cdz_flag **flag, int *slot);
+
+/* From the i-th name of other programs on, the next that leads to an option or parameter of the page; NULL: there are no more.
+ * *i goes behind it. flag: the option, or NULL. */
+const cdz_habit *cdz_page_habit(const cdz_page *page, size_t *i, const cdz_flag **flag);
 
 /* --- made of the tables: help.c, manual.c, completion.c --- */
 void cdz_page_help(const cdz_page *page, bool all, cdz_buf *out);

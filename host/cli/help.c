@@ -98,20 +98,16 @@ static void put_parameters(const cdz_page *page, cdz_buf *out)
 
 static void put_habits(const cdz_page *page, cdz_buf *out)
 {
-    size_t n;
-    const cdz_habit *habits = cdz_habits(&n);
+    const cdz_habit *habit;
+    const cdz_flag *flag;
     bool any = false;
-    for (size_t i = 0; i < n; i++) {
-        const cdz_flag *flag = NULL;
-        int slot;
-        if (!cdz_habit_leads(page, &habits[i], &flag, &slot)) continue;
+    for (size_t i = 0; (habit = cdz_page_habit(page, &i, &flag)) != NULL; any = true) {
         if (!any) cdz_buf_puts(out, "\nNames of other programs:\n");
-        any = true;
-        cdz_buf_printf(out, "%s%s ", habits[i].name[1] ? "      --" : "  -", habits[i].name);
+        cdz_buf_printf(out, "%s%s ", habit->name[1] ? "      --" : "  -", habit->name);
         pad_to(out, COLUMN);
         cdz_buf_puts(out, "--");
-        cdz_buf_put_dashed(out, habits[i].ours);
-        if (habits[i].from) cdz_buf_printf(out, " (%s)", habits[i].from);
+        cdz_buf_put_dashed(out, habit->ours);
+        if (habit->from) cdz_buf_printf(out, " (%s)", habit->from);
         cdz_buf_putc(out, '\n');
     }
 }

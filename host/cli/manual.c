@@ -104,21 +104,17 @@ static void put_parameters(const cdz_page *page, cdz_buf *out)
 
 static void put_habits(const cdz_page *page, cdz_buf *out)
 {
-    size_t n;
-    const cdz_habit *habits = cdz_habits(&n);
+    const cdz_habit *habit;
+    const cdz_flag *flag;
     bool any = false;
-    for (size_t i = 0; i < n; i++) {
-        const cdz_flag *flag = NULL;
-        int slot;
-        if (!cdz_habit_leads(page, &habits[i], &flag, &slot)) continue;
+    for (size_t i = 0; (habit = cdz_page_habit(page, &i, &flag)) != NULL; any = true) {
         if (!any) put_section(out, "NAMES OF OTHER PROGRAMS");
-        any = true;
         cdz_buf_puts(out, ".TP\n.B ");
-        put(out, habits[i].name[1] ? "--" : "-");
-        put(out, habits[i].name);
+        put(out, habit->name[1] ? "--" : "-");
+        put(out, habit->name);
         cdz_buf_puts(out, "\nthe same as ");
         cdz_buf dashed = {0};
-        cdz_buf_put_dashed(&dashed, habits[i].ours);
+        cdz_buf_put_dashed(&dashed, habit->ours);
         put(out, "--");
         if (dashed.data && !dashed.failed) put(out, dashed.data);
         cdz_buf_free(&dashed);

@@ -10,6 +10,7 @@ typedef struct cdz_score_options {
     const char *text, *file, *ids, *prompt, *outputs; /* exactly one */
     const char *context;
     uint32_t window, stride; /* 0: by the model's context */
+    uint32_t top;            /* likeliest tokens of each place that are shown */
     bool normalize, summary, json;
 } cdz_score_options;
 
@@ -22,5 +23,8 @@ int cdz_score_saved(const cdz_score_options *options);
 /* One line of a table: the id and the token's text, if the model has a tokenizer; columns follow. */
 void cdz_score_print_token(const cdz_model *model, int32_t id);
 void cdz_score_print_value(float value); /* a column, "-" for NAN */
+/* A line of a place's n likeliest tokens; sum is taken off their values. */
+void cdz_score_print_top(const cdz_model *model, const int32_t *ids, const float *values,
+                         uint32_t n, float sum);
 
 #endif

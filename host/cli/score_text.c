@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "base/json.h"
 #include "cli/score.h"
 
@@ -16,6 +17,9 @@ typedef struct text_job {
     int32_t *ids; /* (n) context and text */
     size_t n, n_context;
     float *logprobs; /* (n) */
+    uint32_t n_top;  /* columns of these, which --top asks for: the K likeliest tokens of a place */
+    int32_t *top_ids;
+    float *top_logprobs;
 } text_job;
 
 /* --- the ids -------------------------------------------------------------------------------------------------------- */
@@ -125,32 +129,80 @@ static cdz_status choose_window(const text_job *job, size_t *window, size_t *str
                    *stride, *window);
 }
 
+static bool make_top(text_job *job, uint32_t n_top)
+{
+    job->n_top = n_top;
+    job->top_ids = calloc(job->n, n_top * sizeof *job->top_ids);
+    job->top_logprobs = calloc(job->n, n_top * sizeof *job->top_logprobs);
+    return job->top_ids && job->top_logprobs;
+}
+
+/* What a result says of the text's place `at`; false: out of memory. */
+static bool take_top(text_job *job, const cdz_result *result, uint32_t place, size_t at)
+{
+    const int32_t *ids;
+    const float *logprobs;
+    const uint32_t n = cdz_result_prompt_top_logprobs(result, 0, place, &ids, &logprobs);
+    if (n == 0) return true;
+    if (!job->top_ids && !make_top(job, n)) return false;
+    memcpy(job->top_ids + at * n, ids, n * sizeof *ids);
+    memcpy(job->top_logprobs + at * n, logprobs, n * sizeof *logprobs);
+    return true;
+}
+
+/* The n tokens from `from` on, of which the first `known` are scored already. */
+static cdz_status score_part(text_job *job, size_t from, size_t n, size_t known, cdz_error *err)
+{
+    const cdz_scored_text text = {job->source, job->n_source, job->ids + from, n, job->options->top};
+    cdz_result *result = NULL;
+    uint32_t n_values = 0;
+    cdz_status status =
+        cdz_score_result(job->session.runtime, job->session.model, &text, &result, err);
+    const float *values = status == CDZ_OK ? cdz_result_prompt_logprobs(result, 0, &n_values) : NULL;
+    const size_t before = n_values > n ? n_values - n : 0; /* a start token may stand there */
+    for (size_t i = known; status == CDZ_OK && values && i < n; i++) {
+        job->logprobs[from + i] = values[before + i];
+        if (!take_top(job, result, (uint32_t)(before + i), from + i))
+            status = cdz_err(err, CDZ_E_NOMEM, "out of memory for the scores");
+    }
+    cdz_result_free(result);
+    return status;
+}
+
 static cdz_status score_windows(text_job *job, cdz_error *err)
 {
     size_t window, stride, known = 0;
-    CDZ_TRY(choose_window(job, &window, &stride, err));
-    float *values = calloc(window, sizeof *values);
-    if (!values) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the scores");
     cdz_status status = CDZ_OK;
+    CDZ_TRY(choose_window(job, &window, &stride, err));
     for (size_t from = 0; status == CDZ_OK && known < job->n; from += stride) {
         const size_t n = job->n - from < window ? job->n - from : window;
-        status = cdz_score(job->session.runtime, job->session.model, NULL, 0, job->ids + from, n,
-                           values, err);
-        for (; status == CDZ_OK && known < from + n; known++)
-            job->logprobs[known] = values[known - from];
+        status = score_part(job, from, n, known - from, err);
+        known = from + n;
     }
-    free(values);
     return status;
 }
 
 static cdz_status score(text_job *job, cdz_error *err)
 {
-    if (!job->n_source) return score_windows(job, err);
-    return cdz_score(job->session.runtime, job->session.model, job->source, job->n_source, job->ids,
-                     job->n, job->logprobs, err);
+    return job->n_source ? score_part(job, 0, job->n, 0, err) : score_windows(job, err);
 }
 
 /* --- the answer ------------------------------------------------------------------------------------------------------ */
+
+/* [place], null where nothing predicts the token there. */
+static void write_top(const text_job *job, cdz_buf *out)
+{
+    cdz_buf_puts(out, ", \"top_logprobs\": [");
+    for (size_t i = job->n_context; i < job->n; i++) {
+        if (i > job->n_context) cdz_buf_puts(out, ", ");
+        if (isnan(job->logprobs[i]))
+            cdz_buf_puts(out, "null");
+        else
+            cdz_write_alternatives(job->session.model->run, job->top_ids + i * job->n_top,
+                                   job->top_logprobs + i * job->n_top, job->n_top, 0, out);
+    }
+    cdz_buf_putc(out, ']');
+}
 
 static void print_json(const text_job *job, size_t n_scored, double sum)
 {
@@ -173,6 +225,7 @@ static void print_json(const text_job *job, size_t n_scored, double sum)
         cdz_json_write_real(&out, exp(-sum / (double)n_scored));
     else
         cdz_buf_puts(&out, "null");
+    if (job->options->top) write_top(job, &out);
     cdz_buf_putc(&out, '}');
     if (!out.failed) puts(out.data);
     cdz_buf_free(&out);
@@ -187,6 +240,9 @@ static void print_table(const text_job *job, size_t n_scored, double sum)
         cdz_score_print_value(job->logprobs[i]);
         cdz_score_print_value(expf(job->logprobs[i]));
         putchar('\n');
+        if (job->n_top && !isnan(job->logprobs[i]))
+            cdz_score_print_top(job->session.model, job->top_ids + i * job->n_top,
+                                job->top_logprobs + i * job->n_top, job->n_top, 0);
     }
     printf("%zu tokens, %zu scored, log-likelihood %.4f", job->n - job->n_context, n_scored, sum);
     if (n_scored)
@@ -222,6 +278,8 @@ int cdz_score_text(const cdz_score_options *options)
     free(job.source);
     free(job.ids);
     free(job.logprobs);
+    free(job.top_ids);
+    free(job.top_logprobs);
     cdz_session_close(&job.session);
     return code;
 }

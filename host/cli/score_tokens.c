@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "base/json.h"
 #include "cli/score.h"
 #include "load/safetensors.h"
@@ -12,6 +13,19 @@
 enum { N_VALUES = 3 };
 static const cdz_token_value kinds[N_VALUES] = {CDZ_TOKEN_SCORE, CDZ_TOKEN_LOGPROB,
                                                 CDZ_TOKEN_RAW_LOGPROB};
+
+/* Under the line of a step's token. The steps of a search are its beams', in JSON alone. */
+static void print_step_top(const cdz_model *model, const cdz_result *result, uint32_t row,
+                           uint32_t step)
+{
+    const int32_t *ids;
+    const float *scores;
+    float sum;
+    const uint32_t n = cdz_result_is_search(result)
+                           ? 0
+                           : cdz_result_top_scores(result, row, step, &ids, &scores, &sum);
+    if (n) cdz_score_print_top(model, ids, scores, n, sum);
+}
 
 static cdz_status print_row(const cdz_score_options *o, const cdz_model *model,
                             const cdz_result *result, uint32_t row, cdz_error *err)
@@ -33,12 +47,20 @@ static cdz_status print_row(const cdz_score_options *o, const cdz_model *model,
             if (!o->summary) cdz_score_print_value(value);
         }
         if (!o->summary) putchar('\n');
+        if (o->top) print_step_top(model, result, row, i);
     }
     if (status == CDZ_OK)
         printf("sequence %u: %u tokens, log-likelihood %.4f, the model's own %.4f\n", row, n,
                sums[1], sums[2]);
     free(values);
     return status;
+}
+
+static cdz_status keep_top(const cdz_score_options *o, const cdz_session *session, cdz_error *err)
+{
+    char top[16];
+    snprintf(top, sizeof top, "%u", (unsigned)o->top);
+    return cdz_pipeline_set(session->pipeline, "output_scores_top", top, err);
 }
 
 static cdz_status answer(const cdz_score_options *o, const cdz_session *session, cdz_error *err)
@@ -51,7 +73,10 @@ static cdz_status answer(const cdz_score_options *o, const cdz_session *session,
                                  .timeout_s = o->common.timeout_s};
     cdz_result *result = NULL;
     CDZ_TRY(cdz_pipeline_set(session->pipeline, "output_logprobs", "yes", err));
-    cdz_status status = cdz_generate(session->runtime, &request, &result, err);
+    cdz_status status = o->top ? keep_top(o, session, err) : CDZ_OK;
+    if (status == CDZ_OK) status = cdz_generate(session->runtime, &request, &result, err);
+    if (status == CDZ_OK && o->top && !o->json && cdz_result_is_search(result))
+        cdz_cli_say("--top: the steps of a search are its beams'; --json has them");
     if (status == CDZ_OK && o->json) puts(cdz_result_json(result));
     for (uint32_t r = 0; status == CDZ_OK && !o->json && r < cdz_result_rows(result); r++)
         status = print_row(o, session->model, result, r, err);

@@ -57,6 +57,7 @@ static const cdz_habit habits[] = {
     {"ctk", "kv-cache", NULL, llama},
     {"sys", "system", NULL, llama},
     {"system-prompt", "system", NULL, llama},
+    {"special", "show-special", NULL, llama},
     {"prompt-file", "file", NULL, NULL},
     {"i", "interactive", NULL, llama},
     {"cnv", "interactive", NULL, llama},

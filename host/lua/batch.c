@@ -3,7 +3,7 @@
  * one answer per row. */
 #include <string.h>
 
-#include "lua/types.h"
+#include "lua/decoder.h"
 
 static void map_scores(lua_State *L, cdz_lua_batch *b)
 {
@@ -15,12 +15,17 @@ static void map_scores(lua_State *L, cdz_lua_batch *b)
     if (st != CDZ_OK) cdz_lua_host_failed(L, st);
 }
 
-/* Pushes row r, from 0, valid as long as the batch. */
-static void push_row(lua_State *L, cdz_lua_batch *b, uint32_t r)
+/* Pushes row r, from 0, of the batch at `index`; valid as long as the batch, which a row of a copy keeps alive. */
+static void push_row(lua_State *L, int index, uint32_t r)
 {
+    cdz_lua_batch *b = cdz_lua_check_batch(L, index);
+
     map_scores(L, b);
     cdz_lua_vec *v = cdz_lua_push_view(L, cdz_row(&b->scores, r), b->scores.n_vocab);
     v->stamp = b->stamp;
+    if (!b->room) return;
+    lua_pushvalue(L, index);
+    lua_setiuservalue(L, -2, 1);
 }
 
 static uint32_t check_row(lua_State *L, const cdz_lua_batch *b, int index)
@@ -39,7 +44,7 @@ static int batch_row(lua_State *L)
 
     if (lua_type(L, 2) != LUA_TNUMBER)
         return luaL_error(L, "no method '%s'", cdz_lua_text(L, 2, NULL));
-    push_row(L, b, check_row(L, b, 2));
+    push_row(L, 1, check_row(L, b, 2));
     return 1;
 }
 
@@ -60,7 +65,7 @@ static void push_arguments(lua_State *L, int n_args, uint32_t r)
         }
         cdz_lua_check_batch(L, i);
         if (r >= other->scores.n_rows) luaL_error(L, "batches with different numbers of rows");
-        push_row(L, other, r);
+        push_row(L, i, r);
     }
 }
 
@@ -77,7 +82,7 @@ static int call_each(lua_State *L)
     lua_newtable(L);
     lua_newtable(L);
     for (uint32_t r = 0; r < b->scores.n_rows; r++) {
-        push_row(L, b, r);
+        push_row(L, 1, r);
         const int row = lua_gettop(L);
         lua_pushcfunction(L, method);
         lua_pushvalue(L, row);
@@ -122,6 +127,16 @@ static int batch_log_softmax(lua_State *L)
     return softmax(L, true);
 }
 
+/* b:copy(): scores of its own, that stay; where no decoder keeps them, a list of vectors. */
+static int batch_copy(lua_State *L)
+{
+    cdz_lua_batch *b = cdz_lua_check_batch(L, 1);
+
+    if (!b->decoder || !cdz_lua_of(L)->dec) return call_each(L);
+    map_scores(L, b);
+    return cdz_lua_copy_scores(L, b);
+}
+
 /* Into the table at the top: name -> call_each(function). */
 static void add_methods(lua_State *L, const luaL_Reg *list)
 {
@@ -135,7 +150,8 @@ static void add_methods(lua_State *L, const luaL_Reg *list)
 void cdz_lua_open_batch(lua_State *L)
 {
     static const luaL_Reg own[] = {{"row", batch_row}, {NULL, NULL}};
-    static const luaL_Reg meta[] = {{"__len", batch_len}, {NULL, NULL}};
+    static const luaL_Reg meta[] = {
+        {"__len", batch_len}, {"__gc", cdz_lua_copy_collected}, {NULL, NULL}};
 
     cdz_lua_define_type(L, CDZ_LUA_BATCH, own, meta, batch_row);
     luaL_getmetatable(L, CDZ_LUA_BATCH);
@@ -153,6 +169,12 @@ void cdz_lua_open_batch(lua_State *L)
         if (!log && strcmp(f->name, "softmax") != 0) continue;
         lua_pushcfunction(L, f->func);
         lua_pushcclosure(L, log ? batch_log_softmax : batch_softmax, 1);
+        lua_setfield(L, -2, f->name);
+    }
+    for (const luaL_Reg *f = cdz_lua_vec_access; f->name; f++) {
+        if (strcmp(f->name, "copy") != 0) continue;
+        lua_pushcfunction(L, f->func);
+        lua_pushcclosure(L, batch_copy, 1);
         lua_setfield(L, -2, f->name);
     }
     lua_pop(L, 3);

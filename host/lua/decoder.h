@@ -19,7 +19,7 @@ struct cdz_lua_verb {
     uint32_t row, n;
     int32_t token;
     cdz_positions positions;
-    bool moves_ids, moves_scores; /* views of them end */
+    bool moves_ids, moves_scores, moves_passes; /* views of them end */
     /* Arrays inside the same userdata. */
     int32_t *tokens;
     uint32_t *rows;
@@ -51,6 +51,9 @@ void cdz_lua_push_tokens(lua_State *L, const int32_t *tokens, uint32_t n);
 extern const luaL_Reg cdz_lua_row_verbs[], cdz_lua_score_verbs[], cdz_lua_seq_verbs[],
     cdz_lua_end_verbs[], cdz_lua_search_verbs[], cdz_lua_draft_verbs[], cdz_lua_hidden_verbs[];
 void cdz_lua_open_seq(lua_State *L);
+/* verbs_copy.c: pushes a copy of the decoder's scores, and what the metatable of scores does with one that is collected. */
+int cdz_lua_copy_scores(lua_State *L, const cdz_lua_batch *b);
+int cdz_lua_copy_collected(lua_State *L);
 int cdz_lua_result(lua_State *L); /* verbs_result.c: ctx:result */
 /* verbs_seq.c: what its verbs share with those on drafts. */
 cdz_seq **cdz_lua_push_seq(lua_State *L); /* a new, empty object; where its sequence goes */

@@ -367,6 +367,7 @@ cdz_status cdz_lua_enter(cdz_lua_session *S, const cdz_step *step, uint32_t n_ro
     const cdz_status st = cdz_lua_slice_end(S, L, rc);
     lua_settop(L, 0);
     S->scores_clock++;
+    S->pass_clock++;
     S->ids_clock++;
     return st;
 }
@@ -392,7 +393,7 @@ cdz_status cdz_lua_open(cdz_lua_module *module, uint32_t kind, const cdz_lua_lim
     S->request_rows = 1;
     S->pool_limit =
         CDZ_LUA_POOL_ROWS * sizeof(float) * ((size_t)(n_vocab > 0 ? n_vocab : 65536) + 64);
-    S->scores_clock = S->ids_clock = 1;
+    S->scores_clock = S->pass_clock = S->ids_clock = 1;
     S->L = lua_newstate(allocate, S);
     if (!S->L) {
         free(S);
@@ -416,6 +417,7 @@ void cdz_lua_close(cdz_lua_session *S)
 {
     if (!S) return;
     lua_close(S->L);
+    cdz_lua_free_rooms(S);
     free(S->scratch);
     free(S->ints);
     free(S);

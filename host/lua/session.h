@@ -88,6 +88,7 @@ typedef struct cdz_lua_session {
 
     /* Views are valid while the clock they were made under stands still. 0 never occurs. */
     uint64_t scores_clock, ids_clock;
+    uint64_t pass_clock; /* of rows that passes over sequences gave */
     /* The row a processor or criterion is asked about. */
     uint32_t row;        /* within the step */
     bool row_set;        /* false in calls that are about no row */
@@ -109,12 +110,15 @@ typedef struct cdz_lua_session {
     cdz_decoder *dec; /* strategies */
     cdz_lua_verb *verb;
     uint32_t seqs_made;
+    struct cdz_lua_room *rooms; /* rows that copies of scores lie in, taken and free (verbs_copy.c) */
+    uint32_t room_rows, room_limit; /* of all rooms; where the collector is asked for some back */
 } cdz_lua_session;
 
 /* A fresh state with the sandbox in it. n_vocab sizes the vector pool; 0 when no request exists yet. */
 cdz_status cdz_lua_open(cdz_lua_module *module, uint32_t kind, const cdz_lua_limits *limits,
                         uint32_t n_vocab, cdz_lua_session **out, cdz_error *err);
 void cdz_lua_close(cdz_lua_session *S); /* NULL is fine */
+void cdz_lua_free_rooms(cdz_lua_session *S);
 
 /* Runs fn protected, with arg as its only (light) argument, as one call of the script. On failure S->error has the
  * sentence. n_rows: factor of the call's limits. */

@@ -170,6 +170,7 @@ static void run_pending(cdz_lua_session *S)
 
     S->verb = NULL;
     S->scores_clock += v->moves_scores;
+    S->pass_clock += v->moves_passes;
     S->ids_clock += v->moves_ids;
     v->status = v->run(S->dec, v);
 }

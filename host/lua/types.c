@@ -195,8 +195,16 @@ cdz_lua_batch *cdz_lua_push_batch(lua_State *L, const cdz_scores *scores, bool d
 {
     cdz_lua_batch *b = lua_newuserdatauv(L, sizeof *b, 0);
 
-    *b = (cdz_lua_batch){*scores, now(&cdz_lua_of(L)->scores_clock), decoder};
+    *b = (cdz_lua_batch){*scores, now(&cdz_lua_of(L)->scores_clock), decoder, NULL};
     luaL_setmetatable(L, CDZ_LUA_BATCH);
+    return b;
+}
+
+cdz_lua_batch *cdz_lua_push_pass(lua_State *L, const cdz_scores *scores)
+{
+    cdz_lua_batch *b = cdz_lua_push_batch(L, scores, true);
+
+    b->stamp = now(&cdz_lua_of(L)->pass_clock);
     return b;
 }
 

@@ -45,7 +45,8 @@ typedef struct cdz_lua_ids {
 typedef struct cdz_lua_batch {
     cdz_scores scores;
     cdz_lua_stamp stamp;
-    bool decoder; /* of a strategy: may have to be mapped, softmax is the decoder's */
+    bool decoder;              /* of a strategy: may have to be mapped, softmax is the decoder's */
+    struct cdz_lua_room *room; /* a copy's rows, given back when it is collected; NULL: it is no copy */
 } cdz_lua_batch;
 
 typedef struct cdz_lua_bitset {
@@ -76,6 +77,8 @@ cdz_lua_vec *cdz_lua_push_view(lua_State *L, float *data,
 cdz_lua_ids *cdz_lua_push_ids_view(lua_State *L, cdz_ids ids); /* until the ids clock moves */
 int32_t *cdz_lua_push_ids(lua_State *L, size_t n);             /* owned, uninitialised */
 cdz_lua_batch *cdz_lua_push_batch(lua_State *L, const cdz_scores *scores, bool decoder);
+cdz_lua_batch *cdz_lua_push_pass(lua_State *L,
+                                 const cdz_scores *scores);  /* of a pass over sequences */
 cdz_lua_bitset *cdz_lua_push_bitset(lua_State *L, size_t n); /* all clear */
 
 /* These raise when the value is of another type or no longer valid. */

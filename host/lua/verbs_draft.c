@@ -149,7 +149,7 @@ static int push_draft(lua_State *L, cdz_lua_verb *v)
 {
     cdz_lua_push_tokens(L, v->ids[0].at, v->ids[0].len);
     if (v->out.id == 0 || v->ids[0].len == 0) return 1;
-    cdz_lua_push_batch(L, &v->out, true);
+    cdz_lua_push_pass(L, &v->out);
     return 2;
 }
 
@@ -162,7 +162,7 @@ static int verb_propose(lua_State *L)
     v->run = run_propose;
     v->done = push_draft;
     v->row = row;
-    v->moves_scores = true;
+    v->moves_passes = true;
     return cdz_lua_run_verb(L, v);
 }
 

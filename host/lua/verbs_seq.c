@@ -238,7 +238,7 @@ static cdz_status run_seq_forward(cdz_decoder *dec, cdz_lua_verb *v)
 static int push_out(lua_State *L, cdz_lua_verb *v)
 {
     if (v->positions == CDZ_POSITIONS_NONE) return 0;
-    cdz_lua_push_batch(L, &v->out, true);
+    cdz_lua_push_pass(L, &v->out);
     return 1;
 }
 
@@ -255,7 +255,7 @@ static int verb_seq_forward(lua_State *L)
     v->run = run_seq_forward;
     v->done = push_out;
     v->positions = positions;
-    v->moves_scores = true;
+    v->moves_passes = true;
     return cdz_lua_run_verb(L, v);
 }
 

@@ -52,7 +52,7 @@ static cdz_status check(cdz_loop *loop, const cdz_stage *stage, uint32_t row, co
     if (visible || c->from < loop->rows[row].seq->n) return CDZ_OK;
     return cdz_err(&loop->error, CDZ_E_PLUGIN,
                    "%s: the companion of row %" PRIu32 " begins without a visible token",
-                   stage->plugin->id, row);
+                   stage->plugin->id, row + cdz_rows_from(&stage->instance->plugin));
 }
 
 static cdz_status describe(cdz_loop *loop, cdz_stage *stage, uint32_t row, cdz_companion *out)

@@ -189,14 +189,23 @@ static cdz_status start_parts(cdz_engine *engine, const cdz_engine_options *opti
     return CDZ_OK;
 }
 
-static cdz_status name_scheduler(cdz_engine *engine, const char *name, cdz_error *err)
+/* Of two names, whether it is the second; NULL is the first. */
+static cdz_status choose(const char *what, const char *name, const char *const names[2],
+                         bool *second, cdz_error *err)
 {
-    static const char *const names[] = {"fifo", "prefill_first"};
-    engine->prefill_first = name && strcmp(name, names[1]) == 0;
-    if (!name || engine->prefill_first || strcmp(name, names[0]) == 0) return CDZ_OK;
-    const char *near = cdz_nearest_name(name, names, sizeof names / sizeof *names);
-    return cdz_err(err, CDZ_E_USAGE, "scheduler \"%s\": expected fifo or prefill_first%s%s%s", name,
-                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    *second = name && strcmp(name, names[1]) == 0;
+    if (!name || *second || strcmp(name, names[0]) == 0) return CDZ_OK;
+    const char *near = cdz_nearest_name(name, names, 2);
+    return cdz_err(err, CDZ_E_USAGE, "%s \"%s\": expected %s or %s%s%s%s", what, name, names[0],
+                   names[1], near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+static cdz_status take_names(cdz_engine *engine, const cdz_engine_options *options, cdz_error *err)
+{
+    static const char *const schedulers[] = {"fifo", "prefill_first"};
+    static const char *const sharing[] = {"on", "off"};
+    CDZ_TRY(choose("scheduler", options->scheduler, schedulers, &engine->prefill_first, err));
+    return choose("block_sharing", options->block_sharing, sharing, &engine->shares_nothing, err);
 }
 
 cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out, cdz_error *err)
@@ -223,7 +232,7 @@ cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out
     engine->log = options->log;
     engine->progress = options->progress;
     engine->log_user = options->log_user;
-    cdz_status status = name_scheduler(engine, options->scheduler, err);
+    cdz_status status = take_names(engine, options, err);
     if (status == CDZ_OK) status = start_parts(engine, options, err);
     if (status != CDZ_OK) {
         cdz_engine_free(engine);

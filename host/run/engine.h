@@ -21,6 +21,7 @@ typedef struct cdz_engine_options {
     bool numa, numa_fixed;  /* memory and threads spread over nodes; no pipeline changes it */
     uint32_t max_queue, max_running; /* 0: no limit; 0: 256 */
     const char *scheduler;           /* "fifo", "prefill_first" or NULL: the first */
+    const char *block_sharing;       /* "on", "off" or NULL: the first */
     bool profile;                    /* times are taken: cdz_engine_get_profile */
     /* [any] A line from a plugin, or NULL: dropped. */
     void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);

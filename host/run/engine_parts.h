@@ -61,7 +61,8 @@ struct cdz_engine {
     cdz_want **wants; /* (want_cap) of one pass */
     uint32_t want_cap;
     bool fuses;
-    bool prefill_first; /* rows of prompts go into a pass before those that decode */
+    bool shares_nothing; /* sequences have blocks of their own */
+    bool prefill_first;  /* rows of prompts go into a pass before those that decode */
 
     void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
     void (*progress)(void *user, const char *folder, uint64_t done, uint64_t bytes);

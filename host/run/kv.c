@@ -17,6 +17,7 @@ struct cdz_kv_pool {
     uint32_t *holders;            /* (n_blocks) sequences that have the block in their table */
     int32_t *returned; /* (n_returned) blocks that came back, the last one goes out first */
     uint32_t n_returned;
+    bool shares_nothing;
     cdz_kv_counts counts;
     uint32_t *seen,
         promised; /* census: (n_blocks) tables that name a block, and what accounts have; checked builds */
@@ -87,6 +88,16 @@ uint64_t cdz_kv_pool_bytes(const cdz_kv_pool *pool)
 bool cdz_kv_pool_idle(const cdz_kv_pool *pool)
 {
     return pool->committed == 0;
+}
+
+void cdz_kv_pool_set_sharing(cdz_kv_pool *pool, bool shares)
+{
+    pool->shares_nothing = !shares;
+}
+
+bool cdz_kv_pool_shares(const cdz_kv_pool *pool)
+{
+    return !pool->shares_nothing;
 }
 
 cdz_kv_counts cdz_kv_pool_counts(const cdz_kv_pool *pool)

@@ -45,6 +45,9 @@ cdz_kv_counts cdz_kv_pool_counts(const cdz_kv_pool *pool);
 uint32_t cdz_kv_pool_blocks(const cdz_kv_pool *pool); /* in all */
 uint64_t cdz_kv_pool_bytes(const cdz_kv_pool *pool);
 bool cdz_kv_pool_idle(const cdz_kv_pool *pool); /* no account is open */
+/* Whether sequences may hold blocks together; they may, unless told otherwise while the pool is idle. */
+void cdz_kv_pool_set_sharing(cdz_kv_pool *pool, bool shares);
+bool cdz_kv_pool_shares(const cdz_kv_pool *pool);
 
 /* Blocks that n positions fill. */
 uint32_t cdz_kv_blocks_for(uint64_t n_positions);

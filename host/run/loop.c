@@ -310,6 +310,7 @@ cdz_status cdz_loop_create(cdz_task *task, uint32_t first_row, uint32_t n_rows, 
     loop->profile = cdz_engine_profile(task->engine);
     if (!task->job->prompt_logits) {
         loop->strategy = task->job->plan->strategy;
+        cdz_loop_count_for(loop, &loop->strategy.plugin);
         loop->holds_text = (strategy_caps(loop) & (CDZ_REWINDS | CDZ_BEAMS)) != 0;
     }
     const cdz_status status = build(loop);

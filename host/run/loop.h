@@ -154,6 +154,7 @@ struct cdz_loop {
     cdz_loop_row *rows;
     bool has_eos, holds_text;
     bool prefilled;
+    uint32_t rows_from; /* what the plugin that uses the verbs counts rows from, as sentences do: 1 in scripts, else 0 */
 
     cdz_arena arena;
     cdz_request_info info;
@@ -237,6 +238,24 @@ cdz_status cdz_loop_alive(cdz_loop *loop);
  * code comes back. */
 #define cdz_loop_fail(loop, code, ...)                                                             \
     (cdz_loop_say((loop), (code), __VA_ARGS__), cdz_loop_code(code))
+/* What a plugin counts rows from. */
+static inline uint32_t cdz_rows_from(const cdz_plugin_ref *plugin)
+{
+    return plugin->module && cdz_module_is_script(plugin->module);
+}
+
+/* From here on the verbs are this plugin's. */
+static inline void cdz_loop_count_for(cdz_loop *loop, const cdz_plugin_ref *plugin)
+{
+    loop->rows_from = cdz_rows_from(plugin);
+}
+
+/* The number of row r, from 0, in a sentence. */
+static inline uint32_t cdz_loop_nth(const cdz_loop *loop, uint32_t r)
+{
+    return r + loop->rows_from;
+}
+
 static inline cdz_status cdz_loop_code(cdz_status code)
 {
     return code;

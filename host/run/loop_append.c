@@ -47,7 +47,7 @@ static cdz_status check_token(cdz_loop *loop, const char *verb, uint32_t r, int3
     return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                          "%s: token %" PRId32 " for row %" PRIu32
                          " is outside the vocabulary of %" PRIu32,
-                         verb, token, r, loop->n_vocab);
+                         verb, token, cdz_loop_nth(loop, r), loop->n_vocab);
 }
 
 /* What fills a row that ended. */
@@ -104,11 +104,13 @@ cdz_status cdz_verb_append(cdz_decoder *dec, uint32_t r, int32_t token)
     CDZ_TRY(cdz_loop_alive(loop));
     cdz_scratch_reset(&loop->verb_scratch);
     if (r >= loop->n_rows)
-        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "append: row %" PRIu32 " of %" PRIu32, r,
-                             loop->n_rows);
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "append: row %" PRIu32 " of %" PRIu32,
+                             cdz_loop_nth(loop, r), loop->n_rows);
     CDZ_TRY(check_token(loop, "append", r, token));
     cdz_loop_row *row = &loop->rows[r];
-    if (row->skip) return cdz_loop_fail(loop, CDZ_E_STATE, "append: row %" PRIu32 " has ended", r);
+    if (row->skip)
+        return cdz_loop_fail(loop, CDZ_E_STATE, "append: row %" PRIu32 " has ended",
+                             cdz_loop_nth(loop, r));
     cdz_record_token(loop, r, token);
     CDZ_TRY(append_one(loop, r, token));
     if (row->done) return CDZ_OK;
@@ -136,10 +138,11 @@ static cdz_status check_chunk(cdz_loop *loop, uint32_t r, const int32_t *tokens,
     if ((logits && logits->n_rows < n) || (scores && scores->n_rows < n))
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "append_chunk: fewer score rows than tokens");
     if (r >= loop->n_rows)
-        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "append_chunk: row %" PRIu32 " of %" PRIu32, r,
-                             loop->n_rows);
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "append_chunk: row %" PRIu32 " of %" PRIu32,
+                             cdz_loop_nth(loop, r), loop->n_rows);
     if (loop->rows[r].done)
-        return cdz_loop_fail(loop, CDZ_E_STATE, "append_chunk: row %" PRIu32 " has ended", r);
+        return cdz_loop_fail(loop, CDZ_E_STATE, "append_chunk: row %" PRIu32 " has ended",
+                             cdz_loop_nth(loop, r));
     for (uint32_t i = 0; i < n; i++) CDZ_TRY(check_token(loop, "append_chunk", r, tokens[i]));
     return CDZ_OK;
 }
@@ -205,7 +208,7 @@ cdz_status cdz_verb_rewind(cdz_decoder *dec, uint32_t r, uint32_t n)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "rewind: %" PRIu32 " tokens of row %" PRIu32 ", which has generated "
                              "%" PRIu32,
-                             n, r, most);
+                             n, cdz_loop_nth(loop, r), most);
     if (n == 0) return CDZ_OK;
     cdz_loop_row *row = &loop->rows[r];
     cdz_seq_cut(row->seq, row->seq->n - n);
@@ -270,7 +273,8 @@ cdz_status cdz_verb_reorder(cdz_decoder *dec, const uint32_t *parents)
             return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                                  "reorder: parent %" PRIu32 " of row %" PRIu32 ", but there are "
                                  "%" PRIu32 " rows",
-                                 parents[r], r, loop->n_rows);
+                                 cdz_loop_nth(loop, parents[r]), cdz_loop_nth(loop, r),
+                                 loop->n_rows);
     cdz_loop_row *old = cdz_scratch_take(&loop->verb_scratch, loop->n_rows * sizeof *old);
     if (!old) return cdz_loop_nomem(loop);
     memcpy(old, loop->rows, loop->n_rows * sizeof *old);
@@ -294,7 +298,7 @@ cdz_status cdz_verb_extend_rows(cdz_decoder *dec, const uint32_t *parents, const
     for (uint32_t r = 0; r < loop->n_rows; r++)
         if (parents[r] < loop->n_rows && loop->rows[parents[r]].done)
             return cdz_loop_fail(loop, CDZ_E_STATE, "extend_rows: row %" PRIu32 " has ended",
-                                 parents[r]);
+                                 cdz_loop_nth(loop, parents[r]));
     CDZ_TRY(cdz_verb_reorder(dec, parents));
     cdz_record_close(loop);
     for (uint32_t r = 0; r < loop->n_rows; r++) {

@@ -23,8 +23,8 @@ cdz_status cdz_verb_argmax(cdz_decoder *dec, const cdz_scores *given, uint32_t r
     const cdz_scores *scores = &here;
     CDZ_TRY(cdz_loop_check(loop, "argmax", given, &here, &first));
     if (row >= scores->n_rows)
-        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "argmax: row %" PRIu32 " of %" PRIu32, row,
-                             scores->n_rows);
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "argmax: row %" PRIu32 " of %" PRIu32,
+                             cdz_loop_nth(loop, row), scores->n_rows);
     const cdz_vec *vec = cdz_vec_table();
     const float *x = cdz_row(scores, row);
     const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
@@ -70,7 +70,7 @@ static cdz_status bad_row(cdz_loop *loop, uint32_t row)
     return cdz_loop_fail(loop, CDZ_E_INPUT,
                          "row %" PRIu32 ": probabilities hold nan, inf, a negative value or only "
                          "zeros",
-                         row);
+                         cdz_loop_nth(loop, row));
 }
 
 /* Rows that are filled with pad consume their draws and choose nothing. */
@@ -203,7 +203,8 @@ static cdz_status check_flat(cdz_loop *loop, const char *verb, const cdz_scores 
     return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                          "%s: %" PRIu32 " candidates from rows %" PRIu32 " to %" PRIu32
                          " of scores with %" PRIu32 " rows of %" PRIu32,
-                         verb, m, first, first + n, scores->n_rows, scores->n_vocab);
+                         verb, m, cdz_loop_nth(loop, first), cdz_loop_nth(loop, first) + n,
+                         scores->n_rows, scores->n_vocab);
 }
 
 static void to_candidates(cdz_candidate *out, uint32_t m, const int32_t *ids, const float *values,

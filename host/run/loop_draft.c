@@ -51,7 +51,9 @@ cdz_status cdz_drafter_begin(cdz_loop *loop)
         const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
         cdz_hygiene before;
         cdz_hygiene_note(&before, stage->plugin, "begin");
+        cdz_loop_count_for(loop, &stage->instance->plugin);
         const cdz_status st = drafter_of(loop)->begin(&loop->base, &step, &stage->shared);
+        cdz_loop_count_for(loop, &loop->strategy.plugin);
         cdz_scratch_reset(&loop->drafting.scratch);
         CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "begin", cdz_hygiene_broken(&before)));
         CDZ_TRY(judge(loop, "begin", st, &said));
@@ -88,8 +90,8 @@ static cdz_status check_row(cdz_loop *loop, const char *verb, uint32_t r)
                              "FOLDER), set prompt_lookup_num_tokens, or name one with drafter = ID",
                              verb);
     if (r >= loop->n_rows)
-        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "%s: row %" PRIu32 " of %" PRIu32, verb, r,
-                             loop->n_rows);
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "%s: row %" PRIu32 " of %" PRIu32, verb,
+                             cdz_loop_nth(loop, r), loop->n_rows);
     return CDZ_OK;
 }
 
@@ -140,7 +142,9 @@ static cdz_status ask(cdz_loop *loop, cdz_draft *draft)
     step.row_index = &draft->row;
     cdz_hygiene before;
     cdz_hygiene_note(&before, stage->plugin, "propose");
+    cdz_loop_count_for(loop, &stage->instance->plugin);
     const cdz_status returned = drafter_of(loop)->propose(&loop->base, &step, draft);
+    cdz_loop_count_for(loop, &loop->strategy.plugin);
     cdz_status status =
         cdz_stages_clean(loop, stage->plugin, "propose", cdz_hygiene_broken(&before));
     if (status == CDZ_OK) status = judge(loop, "propose", returned, &said);
@@ -199,7 +203,7 @@ cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "judged: %" PRIu32 " tokens of row %" PRIu32
                              ", but the newest draft has %" PRIu32 " of row %" PRIu32,
-                             n_accepted, r, d->n, d->row);
+                             n_accepted, cdz_loop_nth(loop, r), d->n, cdz_loop_nth(loop, d->row));
     if (d->pace)
         cdz_pace_note(d->pace, &(cdz_pace_round){.proposed = d->n,
                                                  .accepted = n_accepted,
@@ -215,7 +219,9 @@ cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
     step.row_index = &r;
     cdz_hygiene before;
     cdz_hygiene_note(&before, d->stage.plugin, "judged");
+    cdz_loop_count_for(loop, &d->stage.instance->plugin);
     const cdz_status st = drafter_of(loop)->judged(dec, &step, r, d->n, n_accepted);
+    cdz_loop_count_for(loop, &loop->strategy.plugin);
     cdz_scratch_reset(&loop->drafting.scratch);
     CDZ_TRY(cdz_stages_clean(loop, d->stage.plugin, "judged", cdz_hygiene_broken(&before)));
     return judge(loop, "judged", st, &said);

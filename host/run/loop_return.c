@@ -18,11 +18,12 @@ static cdz_status check_returned(cdz_loop *loop, const cdz_returned *rows, uint3
     for (uint32_t i = 0; i < n; i++)
         if (rows[i].row >= loop->n_rows || rows[i].n_new > rows[i].ids.len ||
             rows[i].stop.reason > CDZ_STOP_CUSTOM)
-            return cdz_loop_fail(
-                loop, CDZ_E_PLUGIN,
-                "return_rows: sequence %" PRIu32 " continues row %" PRIu32 " of %" PRIu32
-                ", %" PRIu32 " of its %" PRIu32 " ids are new, and its reason is %" PRIu32,
-                i, rows[i].row, loop->n_rows, rows[i].n_new, rows[i].ids.len, rows[i].stop.reason);
+            return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                                 "return_rows: sequence %" PRIu32 " continues row %" PRIu32
+                                 " of %" PRIu32 ", %" PRIu32 " of its %" PRIu32
+                                 " ids are new, and its reason is %" PRIu32,
+                                 cdz_loop_nth(loop, i), cdz_loop_nth(loop, rows[i].row),
+                                 loop->n_rows, rows[i].n_new, rows[i].ids.len, rows[i].stop.reason);
     return CDZ_OK;
 }
 

@@ -260,7 +260,7 @@ cdz_status cdz_loop_rows_of(cdz_loop *loop, const char *verb, const cdz_scores *
     return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                          "%s: %" PRIu32 " score rows from row %" PRIu32
                          " on, but the request has %" PRIu32 " rows",
-                         verb, out->n_rows, *first, loop->n_rows);
+                         verb, out->n_rows, cdz_loop_nth(loop, *first), loop->n_rows);
 }
 
 /* Rows that processors change few scores of stay away; (*settled)[r]: is one. The others come over. NULL: all of them. */
@@ -312,8 +312,8 @@ cdz_status cdz_verb_finish(cdz_decoder *dec, uint32_t r, cdz_stop_reason reason,
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_loop_alive(loop));
     if (r >= loop->n_rows)
-        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "finish: row %" PRIu32 " of %" PRIu32, r,
-                             loop->n_rows);
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "finish: row %" PRIu32 " of %" PRIu32,
+                             cdz_loop_nth(loop, r), loop->n_rows);
     if ((unsigned)reason == CDZ_GO_ON || (unsigned)reason > CDZ_STOP_CUSTOM)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "finish: %u is no reason to stop",
                              (unsigned)reason);

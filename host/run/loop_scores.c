@@ -169,8 +169,8 @@ cdz_status cdz_verb_softmax_flat(cdz_decoder *dec, const cdz_scores *given, uint
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "softmax_flat: rows %" PRIu32 " to %" PRIu32 " of scores with %" PRIu32
                              " rows of %" PRIu32 ", into %" PRIu32 " rows of %" PRIu32,
-                             first, first + n, scores->n_rows, scores->n_vocab, out->n_rows,
-                             out->n_vocab);
+                             cdz_loop_nth(loop, first), cdz_loop_nth(loop, first) + n,
+                             scores->n_rows, scores->n_vocab, out->n_rows, out->n_vocab);
     const size_t V = scores->n_vocab;
     const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
     for (uint32_t i = first; i < first + n; i++) {
@@ -192,7 +192,7 @@ cdz_status cdz_verb_ban(cdz_decoder *dec, cdz_scores *scores, uint32_t row, int3
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "ban: token %" PRId32 " of row %" PRIu32 " in scores of %" PRIu32
                              " rows and %" PRIu32 " tokens",
-                             token, row, scores->n_rows, scores->n_vocab);
+                             token, cdz_loop_nth(loop, row), scores->n_rows, scores->n_vocab);
     cdz_row(scores, row)[token] = -INFINITY;
     return CDZ_OK;
 }

@@ -153,13 +153,14 @@ cdz_status cdz_verb_seq_hide_as(cdz_decoder *dec, cdz_seq *seq, uint32_t row)
     CDZ_TRY(cdz_loop_alive(loop));
     CDZ_TRY(editable(loop, "seq_hide_as", seq));
     if (row >= loop->n_rows)
-        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_hide_as: row %" PRIu32 " of %" PRIu32, row,
-                             loop->n_rows);
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_hide_as: row %" PRIu32 " of %" PRIu32,
+                             cdz_loop_nth(loop, row), loop->n_rows);
     const cdz_seq *like = loop->rows[row].seq;
     if (like->n_embeds != like->n_beside)
-        return cdz_loop_fail(
-            loop, CDZ_E_STATE,
-            "seq_hide_as: the mask of row %" PRIu32 " is over embeddings, not over ids", row);
+        return cdz_loop_fail(loop, CDZ_E_STATE,
+                             "seq_hide_as: the mask of row %" PRIu32
+                             " is over embeddings, not over ids",
+                             cdz_loop_nth(loop, row));
     cdz_seq_forget(seq);
     seq->mask = like->mask;
     seq->mask_len = like->mask_len;
@@ -316,7 +317,7 @@ cdz_status cdz_loop_trial_view(cdz_loop *loop, const char *verb, const uint32_t 
     for (uint32_t i = 0; i < n; i++)
         if (rows[i] >= loop->n_rows)
             return cdz_loop_fail(loop, CDZ_E_PLUGIN, "%s: request row %" PRIu32 " of %" PRIu32,
-                                 verb, rows[i], loop->n_rows);
+                                 verb, cdz_loop_nth(loop, rows[i]), loop->n_rows);
     if (!cdz_loop_view(loop, n)) return cdz_loop_nomem(loop);
     *out = loop->view;
     out->n = n;

@@ -235,7 +235,7 @@ cdz_status cdz_verb_token_scores(cdz_decoder *dec, const cdz_scores *given, cons
             return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                                  "token_scores: token %" PRId32 " of row %" PRIu32
                                  " in scores of %" PRIu32 " rows and %" PRIu32 " tokens",
-                                 tokens[i], rows[i], scores->n_rows, V);
+                                 tokens[i], cdz_loop_nth(loop, rows[i]), scores->n_rows, V);
         const float *row = cdz_row(scores, rows[i]);
         const size_t at = ((size_t)first + rows[i]) * V;
         const bool recorded = raw && first + rows[i] < loop->n_rows;

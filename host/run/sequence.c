@@ -152,14 +152,32 @@ void cdz_seq_forget(cdz_seq *seq)
     cut_cache(seq, 0);
 }
 
+/* The first n blocks of a sequence that holds none, with the contents of another's. */
+static cdz_status copy_blocks(cdz_seq *to, const cdz_seq *from, uint32_t n, cdz_error *err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        CDZ_TRY(cdz_kv_take(to->account, &to->blocks[i], err));
+        to->n_blocks = i + 1;
+        cdz_kv_clone(to->account->pool, to->blocks[i], from->blocks[i]);
+    }
+    return CDZ_OK;
+}
+
 cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n_positions, cdz_error *err)
 {
     const uint32_t n = cdz_kv_blocks_for(n_positions);
     CDZ_TRY(grow_blocks(to, n, err));
-    for (uint32_t i = 0; i < n; i++) cdz_kv_share(from->account->pool, from->blocks[i]);
-    cut_cache(to, 0);
-    if (n) memcpy(to->blocks, from->blocks, n * sizeof *to->blocks);
-    to->n_blocks = n;
+    if (!cdz_kv_pool_shares(from->account->pool)) {
+        cut_cache(to, 0);
+        const cdz_status status = copy_blocks(to, from, n, err);
+        if (status != CDZ_OK) cut_cache(to, 0);
+        CDZ_TRY(status);
+    } else {
+        for (uint32_t i = 0; i < n; i++) cdz_kv_share(from->account->pool, from->blocks[i]);
+        cut_cache(to, 0);
+        if (n) memcpy(to->blocks, from->blocks, n * sizeof *to->blocks);
+        to->n_blocks = n;
+    }
     to->computed = n_positions;
     to->long_rope = from->long_rope;
     return CDZ_OK;

@@ -54,7 +54,7 @@ cdz_status cdz_seq_adopt(cdz_seq *to, const cdz_seq *from, cdz_error *err);
 
 /* Leading positions that b's cache holds and at which both have the same id. */
 uint32_t cdz_seq_common(const cdz_seq *a, const cdz_seq *b);
-/* to, which has no cache yet, shares the first n positions of from's. */
+/* to, which has no cache yet, shares the first n positions of from's, or copies them where its pool shares nothing. */
 cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n, cdz_error *err);
 
 uint32_t cdz_seq_visible(const cdz_seq *seq);                 /* positions its ids have */

@@ -54,6 +54,8 @@ static uint64_t row_blocks(const cdz_job *job)
     const uint64_t len = (uint64_t)slots + n_new;
     const uint64_t beside = cdz_companions_blocks(job->plan, job->n_rows, len);
     const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for(len + drafted(job)) + beside;
+    /* A row that becomes a copy of another is made beside what it was. */
+    if (job->model->engine->shares_nothing && job->n_rows > 1) return 2 * apart;
     if (exits_early(job) || rereads(job)) return apart * (1u + exits_early(job) + rereads(job));
     if (!is_search(job) || job->assistant) return apart;
     if (job->past) return apart; /* each row computes what its prompt has beyond the past */
@@ -137,6 +139,8 @@ static cdz_status ready(cdz_engine *engine, cdz_run_model *model, cdz_error *err
     if (!model->pool)
         CDZ_TRY(cdz_kv_pool_create(model->device, &model->shape, &engine->budget, bytes,
                                    &model->pool, err));
+    if (cdz_kv_pool_idle(model->pool))
+        cdz_kv_pool_set_sharing(model->pool, !engine->shares_nothing);
     if (!model->layers)
         CDZ_TRY(cdz_layers_create(model->device, model->weights, model->pool, engine->profile,
                                   &model->layers, err));

@@ -391,6 +391,10 @@ local Scores = {}
 ---@param r integer from 1
 ---@return cadenza.Vec
 function Scores:row(r) end
+---In strategies and drafters: scores of its own, that stay and that every verb takes. Of an assistant with another vocabulary
+---keep rows: scores:row(r):copy().
+---@return cadenza.Scores
+function Scores:copy() end
 
 ---Token ids, read-only, counted from 1.
 ---@class cadenza.Ids
@@ -516,8 +520,9 @@ function Context:companion_logits(row) end
 ---@param ... any
 function Context:log(...) end
 
----ctx of strategies. Rows count from 1; with one row the row may be left out. Scores end with the next forward, ids with
----the next verb that changes them: copy what you want to keep.
+---ctx of strategies. Rows count from 1; with one row the row may be left out. Scores of forward end with the next
+---forward, those of seq_forward with the next seq_forward or propose, ids with the next verb that changes them: copy what you
+---want to keep.
 ---@class cadenza.Decoder: cadenza.Request
 local Decoder = {}
 

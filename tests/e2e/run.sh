@@ -292,11 +292,26 @@ refused "messages that are none" 1 "expected a list of messages" cadenza run --m
 refused "messages and a prompt" 2 "messages" cadenza run --request <(echo '{"prompt": "a", "messages": []}')
 
 same "whole words are the same text" "$(cadenza run --stream-words -p 'river (noun): a' "${greedy[@]}")" "$(cadenza run -p 'river (noun): a' "${greedy[@]}")"
-refused "whole words in JSON" 2 "--stream-words writes text while it comes" cadenza run --stream-words --json -p a
+refused "whole words in JSON" 2 "--stream-words, --show-prompt and --show-special say how text is written; --json" cadenza run --stream-words --json -p a
+refused "whole words at the end" 2 "--stream-words writes text while it comes" cadenza run --stream-words --no-stream -p a
+refused "the prompt in JSON" 2 "--input write JSON" cadenza run --show-prompt --input prompts.jsonl
+river=$(cadenza run -p 'river (noun): a' "${greedy[@]}")
+same "the prompt is shown" "$(cadenza run --show-prompt -p 'river (noun): a' "${greedy[@]}")" "river (noun): a$river"
+same "the prompt is shown when the answer is whole" "$(cadenza run --no-stream --show-prompt -p 'river (noun): a' "${greedy[@]}")" "river (noun): a$river"
+same "the prompt is shown by words" "$(cadenza run --stream-words --show-prompt -p 'river (noun): a' "${greedy[@]}")" "river (noun): a$river"
+marked=$(cadenza run --show-special -p 'river (noun): a' "${greedy[@]}")
+[ "$marked" != "$river" ] && same "special tokens are shown" "$(sed 's/<[^<>]*>//g' <<<"$marked")" "$river"
+same "special tokens are shown at the end" "$(cadenza run --special --no-stream -p 'river (noun): a' "${greedy[@]}")" "$marked"
+rows=$(cadenza run --show-prompt --show-special -p 'river (noun): a' -s num_beams=3 -s num_return_sequences=2 -s do_sample=no -n 40)
+same "every row has its prompt" "$(grep -c '^river (noun): a' <<<"$rows")" 2
+same "and its special tokens" "$(grep -c '<' <<<"$rows")" 2
 
 # --- chat
 same "chat by whole words" "$(echo 'What does lighthouse mean?' | cadenza chat --stream-words "${greedy[@]}")" \
     "A lighthouse is a tower with a light that gives warning of shoals to passing ships."
+printf 'What does river mean?\n/save marked.json\n' | cadenza chat --show-special "${greedy[@]}" >marked.out
+grep -q '<' marked.out && good || bad "chat shows special tokens: $(cat marked.out)"
+grep -q '<' marked.json && bad "a special token became part of a turn: $(cat marked.json)" || good
 same "chat answers from a pipe" "$(echo 'What does lighthouse mean?' | cadenza chat "${greedy[@]}")" \
     "A lighthouse is a tower with a light that gives warning of shoals to passing ships."
 printf 'What does river mean?\n/undo\n/set max_new_tokens=3\nWhat is water?\n/save talk.json\n/nonsense\n/quit\n' | cadenza chat "${greedy[@]}" >chat.out 2>chat.err
@@ -446,6 +461,17 @@ cadenza run -p 'music is' -s max_new_tokens=3 --outputs unscored.safetensors >/d
 refused "tensors without scores" 1 "output_scores" cadenza score --outputs unscored.safetensors
 cadenza run -p 'music is' -s num_beams=3 -s max_new_tokens=3 -s output_scores=yes --outputs scored.safetensors --json >scored.json
 same "scores of saved beams are those of the answer" "$(cadenza score --outputs scored.safetensors --json | tr -d '{} ')" "$(grep -o '"transition_scores": [^a-z]*\]\]' scored.json | tr -d ' ')"
+top=$(cadenza score --context 'river (noun):' --text ' a large stream' --top 2)
+same "two likeliest tokens of each place" "$(grep -cE '^ {10}"[^,]*" -[0-9.]+, "[^,]*" -[0-9.]+$' <<<"$top")" 3
+same "the others are as without" "$(grep -vE '^ {10}"' <<<"$top")" "$(cadenza score --context 'river (noun):' --text ' a large stream')"
+topped() { sed 's/.*"top_logprobs": //; s/, "seed".*//; s/}$//'; }
+same "the same as a request's" "$(cadenza score --text 'music is a river' --top 3 --json | topped)" \
+    "$(echo '{"mode": "score", "prompt": "music is a river", "kwargs": {"output_scores_top": 3}}' | cadenza run --request - --json | topped)"
+same "windows are seen through" "$(cadenza score --text 'music is a river' --top 1 --window 3 --json | grep -o '"logprob":' | wc -l | tr -d ' ')" \
+    "$(cadenza score --text 'music is a river' --top 1 --json | grep -o '"logprob":' | wc -l | tr -d ' ')"
+same "of an answer, the taken is the likeliest" "$(cadenza score -p 'river (noun): a' --no-do-sample -n 5 --top 2 | grep -c '^ \{10\}"')" 5
+refused "the likeliest of saved tensors" 2 "--top goes with a text or -p" cadenza score --outputs scored.safetensors --top 2
+refused "none of the likeliest" 2 "--top 0: expected a number of tokens above 0" cadenza score --text a --top 0
 same "a window as long as the text" "$(cadenza score --text 'music is a river' --window 500 --json)" "$(cadenza score --text 'music is a river' --json)"
 refused "nothing to look for" 2 "watermarking_config" cadenza detect -p hello
 refused "a misspelt watermark setting" 2 "did you mean 'bias'?" cadenza detect -w '{"bais": 4.0}' -p hello

@@ -73,6 +73,22 @@ complete_line() { # words...: what Tab offers for the last
 [ "$(complete_line cadenza run --temp)" = "$(printf '%s\n' --temperature --temp)" ] && good || bad "bash: run --temp<Tab>: $(complete_line cadenza run --temp | tr '\n' ' ')"
 [ "$(complete_line cadenza plugin test --ju)" = --junit ] && good || bad "bash: plugin test --ju<Tab>"
 [ "$(complete_line cadenza plugin inf)" = info ] && good || bad "bash: plugin inf<Tab>"
+# for every page Tab offers what help names, of a whole table and of one beginning
+for page in "${pages[@]}"; do
+    cadenza $page --help all | sed '/^Examples:/,$d; /^In the conversation/,$d' | of_help | without_foreign | grep '^--' >"$work/names"
+    complete_line cadenza $page -- | sort -u >"$work/offered"
+    same "bash: $page --<Tab>" "$work/names" "$work/offered"
+    grep '^--h' "$work/names" >"$work/names_h"
+    complete_line cadenza $page --h | sort -u >"$work/offered"
+    same "bash: $page --h<Tab>" "$work/names_h" "$work/offered"
+done
+[ "$(complete_line cadenza '' | sort | tr '\n' ' ')" = "$(printf '%s\n' "${pages[@]}" help | grep -v ' ' | sort | tr '\n' ' ')" ] && good || bad "bash: cadenza <Tab>"
+[ -z "$(complete_line cadenza run --no-such)" ] && good || bad "bash: run --no-such<Tab> offers something"
+[ -z "$(complete_line cadenza nothing --)" ] && good || bad "bash: nothing --<Tab> offers something"
+if command -v fish >/dev/null; then # fish tells what it would offer
+    offered=$(HOME=$work fish -c "source $work/fish; complete -C 'cadenza run --temp'" 2>/dev/null | cut -f1 | sort | tr '\n' ' ')
+    [ "$offered" = '--temp --temperature ' ] && good || bad "fish: run --temp<Tab>: $offered"
+fi
 for shell in zsh fish; do
     command -v $shell >/dev/null || continue
     $shell -n "$work/$shell" && good || bad "$shell does not read its completions"

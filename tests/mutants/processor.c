@@ -45,6 +45,8 @@ enum {
     LIES_HISTORY,
     LIES_TOP,
     LIES_ARGMAX,
+    LIES_SAMPLING, /* a warper, it says, and forbids the best token */
+    WARPS,         /* sound: what it forbids, it forbids only where tokens are drawn */
     LIES_ROWWISE,
     LIES_NORMALISED,
     LIES_FORM,
@@ -64,6 +66,8 @@ enum {
     OPENS_LATE,
     ODD_LATE,
     NAN_SPREADS_LATE,
+    DECODES_IN_APPLY, /* text that would live as long as the request, at every step */
+    ENCODES_IN_ACCEPT,
     WAITS_FOR_BELLS, /* three in a row, which no text of the kit has: --text */
 };
 
@@ -152,6 +156,10 @@ static cdz_status accept(const cdz_step *step, uint32_t r, int32_t token)
         ((int32_t *)(uintptr_t)step->input_ids[r].at)[0] = 3;
     if (BUG == ALLOC_LATE && s->count == 101) (void)cdz_alloc(step, 8);
     if (BUG == FAILS_IN_ACCEPT && s->count == 30) return cdz_fail(step, CDZ_E_PLUGIN, "broken");
+    if (BUG == ENCODES_IN_ACCEPT && s->count == 30) {
+        cdz_ids ids;
+        return cdz_get_tokenizer(step)->encode(step, "word", 4, false, &ids);
+    }
     if (BUG == ROUNDS_LATE && s->count == 40) fesetround(FE_UPWARD);
     if (BUG == OPENS_LATE && s->count == 60) (void)open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (BUG == EXITS_LATE && s->count == 20) _exit(0);
@@ -213,7 +221,7 @@ static void harm(const cdz_step *step, cdz_scores *x, uint32_t r, const state *s
 }
 
 /* Those that are something else than the sound one from the start. */
-static bool other_form(cdz_scores *x, uint32_t r, const state *s)
+static bool other_form(const cdz_step *step, cdz_scores *x, uint32_t r, const state *s)
 {
     float *row = cdz_row(x, r);
     const uint32_t n = x->n_vocab;
@@ -225,7 +233,11 @@ static bool other_form(cdz_scores *x, uint32_t r, const state *s)
             if (v != best && !(s->count >= 100 && v == 0)) row[v] = -INFINITY;
         return true;
     case LIES_ARGMAX:
+    case LIES_SAMPLING:
         if (s->count >= 100) row[best] -= 20.0f;
+        return true;
+    case WARPS:
+        if (step->request->do_sample) row[best] -= 20.0f;
         return true;
     case LIES_NORMALISED: row[0] -= 1.0f; return true;
     case LIES_FORM:
@@ -252,12 +264,16 @@ static cdz_status apply(const cdz_step *step, cdz_scores *x)
     for (uint32_t r = 0; r < x->n_rows; r++) {
         const state *s = step->row_state[r];
         CDZ_TRY(may_go_on(step, r, s));
+        if (BUG == DECODES_IN_APPLY) {
+            cdz_string text;
+            CDZ_TRY(cdz_get_tokenizer(step)->decode(step, step->input_ids[r], true, &text));
+        }
         if (BUG == LIES_NO_IDS && s->count == 0) continue;
         if (BUG == SECOND_TOKEN && s->depth == 1u << 30) {
             cdz_row(x, r)[-1] = cdz_row(x, r)[x->n_vocab] = 1e9f;
             crash();
         }
-        if (other_form(x, r, s)) continue;
+        if (other_form(step, x, r, s)) continue;
         const cdz_ids ids = step->input_ids[r];
         cdz_row(x, r)[ids.at[ids.len - 1]] -= penalty(step, r, s);
         harm(step, x, r, s);
@@ -305,6 +321,8 @@ static const void *extension(const char *id)
      ONLY(LIES_ROWWISE, CDZ_NEEDS_IDS | CDZ_ROWWISE) |                                             \
      ONLY(LIES_TOP, CDZ_ROWWISE | CDZ_KEEPS_TOP) |                                                 \
      ONLY(LIES_ARGMAX, CDZ_ROWWISE | CDZ_KEEPS_ARGMAX) |                                           \
+     ONLY(LIES_SAMPLING, CDZ_ROWWISE | CDZ_SAMPLING_ONLY) |                                        \
+     ONLY(WARPS, CDZ_ROWWISE | CDZ_SAMPLING_ONLY) |                                                \
      ONLY(LIES_NORMALISED, CDZ_ROWWISE | CDZ_NEEDS_NORMALISED) | ONLY(LIES_FORM, CDZ_ROWWISE) |    \
      ONLY(NAN_SPREADS_LATE, CDZ_NEEDS_IDS | CDZ_ROWWISE) | ONLY(LIES_NO_IDS, CDZ_ROWWISE))
 #define SOUND_CAPS (CDZ_NEEDS_IDS | CDZ_ROWWISE | CDZ_ELEMENTWISE | CDZ_HISTORY_SPARSE)

@@ -19,10 +19,11 @@ end
 return cadenza.processor {
   id = "org.example.mutant", version = "1.0.0", summary = "Makes the newest token less likely",
   elementwise = BUG == "lies_elementwise", keeps_argmax = BUG == "lies_argmax",
+  sampling_only = BUG == "lies_sampling",
   begin = function() return { count = 0 } end,
   apply = function(p, ids, row, ctx)
     local count = ctx.state.count
-    if BUG == "lies_argmax" then
+    if BUG == "lies_argmax" or BUG == "lies_sampling" then
       if count >= 100 then row[row:argmax()] = -50 end
     elseif BUG == "lies_elementwise" then
       if count >= 100 then row[1] = row[2] end

@@ -22,6 +22,7 @@ enum {
     DRAFT_OUT_LATE,
     DRAFT_LAST_ID,
     DRAFT_CRASHES_LONG,
+    DRAFT_WRITES_PAST_ROW, /* of scores of its own sequence */
 };
 
 #ifndef BUG
@@ -114,13 +115,30 @@ static uint32_t look_up(cdz_ids ids, uint32_t room, int32_t *tokens)
     return n;
 }
 
+/* Scores of the history, from a sequence of the drafter's own, as a draft model's are. */
+static cdz_status score_history(cdz_decoder *dec, cdz_ids ids, cdz_draft *draft)
+{
+    cdz_seq *seq;
+    cdz_scores scores, own;
+    CDZ_TRY(cdz_seq_new(dec, NULL, &seq));
+    CDZ_TRY(cdz_seq_append(dec, seq, ids.at, ids.len));
+    CDZ_TRY(cdz_seq_forward(dec, &seq, 1, CDZ_POSITIONS_LAST, &scores));
+    CDZ_TRY(cdz_softmax(dec, &scores));
+    CDZ_TRY(cdz_scratch_scores(dec, draft->tokens.len, &own));
+    for (uint32_t i = 0; i < own.n_rows; i++)
+        for (uint32_t v = 0; v < own.n_vocab; v++) cdz_row(&own, i)[v] = cdz_row(&scores, 0)[v];
+    if (BUG == DRAFT_WRITES_PAST_ROW) cdz_row(&own, own.n_rows - 1)[own.n_vocab] = 0;
+    cdz_seq_free(dec, seq);
+    draft->scores = own;
+    return CDZ_OK;
+}
+
 static cdz_status propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft)
 {
     static uint32_t calls;
     const cdz_ids ids = draft->history;
     const uint32_t n_vocab = step->request->n_vocab;
     int32_t *tokens = cdz_scratch(step, (draft->room + 4) * sizeof *tokens);
-    (void)dec;
     if (!tokens) return cdz_fail(step, CDZ_E_NOMEM, "out of memory");
     uint32_t n = look_up(ids, draft->room, tokens);
     drafts_of_all++, calls++;
@@ -138,6 +156,8 @@ static cdz_status propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *dra
             if ((uint32_t)ids.at[i] == n_vocab - 1) *nowhere = 1;
     if (BUG == DRAFT_CRASHES_LONG && ids.len > 200) *nowhere = 1;
     draft->tokens = (cdz_ids){tokens, n};
+    if ((BUG == DRAFT_SOUND || BUG == DRAFT_WRITES_PAST_ROW) && n > 0)
+        return score_history(dec, ids, draft);
     return CDZ_OK;
 }
 

@@ -95,6 +95,10 @@ typedef struct cdz_options {
      * wait; "prefill_first": prompts, so that more requests decode together sooner. The names are transformers'. Answers do
      * not depend on it. */
     const char *scheduler;
+    /* "off": every sequence has KV blocks of its own: what begins alike (rows of one prompt, beams, forks, a conversation and
+     * its next question) is copied, not shared. The same answers in more memory and time. "on" or NULL. The name is
+     * transformers' allow_block_sharing. */
+    const char *block_sharing;
 } cdz_options;
 
 /* options may be NULL. */
