@@ -250,8 +250,8 @@ static void words_are_checked(void **state)
     static const attack_case cases[] = {
         {"text@", "encode: a text of 66060288 bytes; at most 65536"},
         {"forged_text@", "its process gave no proper answer"},
-        {"forged_turn@", "its process gave no proper answer"},
-        {"stale_turn@", "its process gave no proper answer"},
+        {"forged_turn@", "its process spoke out of turn"},
+        {"stale_turn@", "its process spoke out of turn"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char order[64];

@@ -215,10 +215,12 @@ bool cdz_peer_is_old(const cdz_peer *p)
     return p->used_s > LIFE_SECONDS - 2 * CPU_SECONDS;
 }
 
-void cdz_peer_give_turn(cdz_peer *p)
+bool cdz_peer_give_turn(cdz_peer *p)
 {
     if (p->pid > 0) allow_more(p);
-    cdz_turn_give(&cdz_peer_head(p)->turn, ++p->turn);
+    if (!cdz_turn_pass(&cdz_peer_head(p)->turn, p->turn)) return false;
+    p->turn++;
+    return true;
 }
 
 cdz_peer_state cdz_peer_wait(cdz_peer *p, double until)

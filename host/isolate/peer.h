@@ -36,7 +36,8 @@ typedef enum cdz_peer_state {
     CDZ_PEER_FORGED
 } cdz_peer_state;
 
-void cdz_peer_give_turn(cdz_peer *p);
+/* False: it took a turn that it was not given. */
+bool cdz_peer_give_turn(cdz_peer *p);
 /* Whether it nears the processor time of its whole life, and is better replaced before its next call. */
 bool cdz_peer_is_old(const cdz_peer *p);
 /* Until it gives the turn back, ends, or `until` (monotonic seconds) has come. */
