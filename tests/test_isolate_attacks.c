@@ -22,12 +22,9 @@
 #include "isolate/protocol.h"
 #include "test_isolate_support.h"
 
-static const char hostile_so[] = CADENZA_BUILD_DIR "/tests/isolate/hostile.so";
 static volatile sig_atomic_t n_signals;
 
-/* The plugin's bytes, and where its order stands in them. */
-static char *bytes;
-static size_t n_bytes, order_at;
+static hostile attacker;
 
 static void count_signal(int signal)
 {
@@ -37,11 +34,7 @@ static void count_signal(int signal)
 
 static int open_all(void **state)
 {
-    cdz_error err = {0};
-    must(cdz_file_read(hostile_so, 1u << 26, &bytes, &n_bytes, &err), &err);
-    const char *at = memmem(bytes, n_bytes, "order:    ", 10);
-    assert_non_null(at);
-    order_at = (size_t)(at - bytes) + 6;
+    attacker = hostile_read();
     signal(SIGUSR1, count_signal);
     signal(SIGIO, count_signal);
     *state = fixture_open(NULL, 1);
@@ -51,31 +44,16 @@ static int open_all(void **state)
 static int close_all(void **state)
 {
     fixture_close(*state);
-    free(bytes);
+    free(attacker.bytes);
     return 0;
-}
-
-static void write_file(const char *path, const char *from, size_t n)
-{
-    FILE *out = fopen(path, "wb");
-    assert_non_null(out);
-    assert_int_equal(fwrite(from, 1, n, out), n);
-    fclose(out);
 }
 
 /* The plugin with this order, run for a token; what came of it. meanwhile: called while its process is there. */
 static cdz_status run(fixture *f, const char *order, int deadline_ms, void (*meanwhile)(void),
                       cdz_error *err)
 {
-    static unsigned n;
     char path[128], ini[512];
-    snprintf(path, sizeof path, "%s/%u.so", f->folder, n++);
-    snprintf(bytes + order_at, 32, "%s", order);
-    write_file(path, bytes, n_bytes);
-    snprintf(ini, sizeof ini,
-             "[pipeline]\nprocessors = bad\n[generation]\nmax_new_tokens = 2\ndo_sample = false\n"
-             "[bad]\nid = %s\nisolation = process\ndeadline_ms = %d\n",
-             path, deadline_ms);
+    hostile_write(&attacker, f, order, deadline_ms, path, ini);
     cdz_pipeline *pipeline = NULL;
     cdz_result *result = NULL;
     cdz_status st = cdz_pipeline_parse(f->rt, ini, strlen(ini), "test.ini", &pipeline, err);
@@ -222,8 +200,9 @@ static void nothing_is_brought_along(void **state)
 static void listed_before_all(void **state)
 {
     static const attack_case limits = {"prlimit", "prlimit64"};
-    char *const was = bytes;
-    bytes = memcpy(malloc(n_bytes), was, n_bytes);
+    char *const was = attacker.bytes, *bytes = malloc(attacker.n);
+    assert_non_null(bytes);
+    attacker.bytes = memcpy(bytes, was, attacker.n);
     ElfW(Ehdr) head;
     memcpy(&head, bytes, sizeof head);
     for (unsigned i = 0; i < head.e_phnum; i++) {
@@ -240,7 +219,7 @@ static void listed_before_all(void **state)
     }
     one_attack(*state, &limits, "constructor");
     free(bytes);
-    bytes = was;
+    attacker.bytes = was;
 }
 
 /* --- what it says to the host ---------------------------------------------------------------------------------------- */

@@ -15,7 +15,8 @@ typedef struct cdz_peer {
     int life_fd;        /* closed with this program, whatever ends it: then it ends too; -1: none */
     double allowed_at;  /* when its processor time was last moved on */
     double used_s;      /* of processor time, as of then */
-    int ended_by;       /* after it ended: the signal, or 0 */
+    double life_s; /* of it in all: the worker's own limit, or a lower one of this program; 0: not asked yet */
+    int ended_by; /* after it ended: the signal, or 0 */
     int exit_code;
 } cdz_peer;
 

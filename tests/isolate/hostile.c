@@ -170,6 +170,22 @@ static long close_life(void)
 {
     return close(CDZ_ISOLATE_LIFE_FD);
 }
+/* For ever; a signal that ends it comes from outside. */
+static long loop(void)
+{
+    volatile bool ever = true;
+    while (ever) continue;
+    return 0;
+}
+/* The same, with every hold on its life tried first that is not told of by a sentence. */
+static long hold_on(void)
+{
+    sigset_t all;
+    sigfillset(&all);
+    (void)sigprocmask(SIG_BLOCK, &all, NULL);
+    for (int fd = 0; fd < 64; fd++) close(fd);
+    return loop();
+}
 static long close_map(void)
 {
     return close(CDZ_ISOLATE_MAP_FD); /* is not there any more */
@@ -208,6 +224,8 @@ static const attack attacks[] = {
     {"mem", read_memory},
     {"life", close_life},
     {"map", close_map},
+    {"loop", loop},
+    {"hold_on", hold_on},
 };
 
 static void at(const char *moment)
