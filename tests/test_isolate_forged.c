@@ -597,6 +597,11 @@ static void refuse(script *s)
                  .op = FORGE_SAY, .said = (uint32_t)out.len, .turns = 1, .bytes = (uint32_t)out.len},
              out.at);
 }
+static void refuse_mutely(script *s)
+{
+    const uint32_t words[] = {CDZ_DOWN_REFUSED, CDZ_E_INPUT, 0};
+    say_words(s, (forge_step){.op = FORGE_SAY, .turns = 1}, 3, words);
+}
 static void ask(script *s)
 {
     say_words(s, (forge_step){.op = FORGE_SAY, .turns = 1}, 1, present_words);
@@ -714,6 +719,11 @@ static const order_case orders[] = {
     {"READY, a question", {say_ready, ask}, "begin", not_said, ENDED},
     {"READY, two turns", {ready_twice, say_hello}, "begin", "spoke out of turn when it was", ENDED},
     {"refuses", {say_ready, refuse}, "begin", "forged: not ?this?", ENDED},
+    {"refuses mutely",
+     {say_ready, refuse_mutely},
+     "begin",
+     "its process refused it without saying why",
+     ENDED},
     {"refuses later", {OPENED, refuse}, "begin", unknown, ENDED},
     {"HELLO again", {OPENED, say_hello}, "begin", unknown, ENDED},
     {"READY again", {OPENED, say_ready}, "begin", unknown, ENDED},

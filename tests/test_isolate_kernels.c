@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "base/sanitized.h"
 #include "isolate/protocol.h"
 #include "test_isolate_support.h"
 
@@ -242,6 +243,9 @@ static void what_is_left_holds(void **state)
     const outcome here = outcome_on(&kernels[0]);
     (void)state;
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+#if CDZ_SANITIZED /* whose own first lines ask for limits */
+        if (kernels[i].missing[0] == SYS_prlimit64) continue;
+#endif
         const outcome o = i ? outcome_on(&kernels[i]) : here;
         judge(&kernels[i], &o, here.guards);
     }

@@ -284,6 +284,27 @@ static void no_integer(void **state)
     }
 }
 
+/* What is read is the host's own: it stays when the memory it came from changes. */
+static void copied_once(void **state)
+{
+    unsigned char *map = mock_map();
+    cdz_isolate isolate = {.process.map = map};
+    cdz_in in;
+    (void)state;
+    memcpy(map + CDZ_ISOLATE_DOWN, "message", 8);
+    cdz_peer_head(&isolate.process)->down_bytes = 8;
+    assert_true(cdz_isolate_read(&isolate, &in));
+    memset(map + CDZ_ISOLATE_DOWN, 'x', 8);
+    cdz_peer_head(&isolate.process)->down_bytes = UINT32_MAX;
+    assert_int_equal(in.len, 8);
+    assert_memory_equal(in.at, "message", 8);
+    assert_false(cdz_isolate_read(&isolate, &in));
+    cdz_peer_head(&isolate.process)->down_bytes = CDZ_ISOLATE_DOWN_BYTES + 1;
+    assert_false(cdz_isolate_read(&isolate, &in));
+    free(isolate.reply);
+    munmap(map, CDZ_ISOLATE_MAP_BYTES);
+}
+
 /* --- a process that asks ------------------------------------------------------------------------------------------------- */
 
 /* Honest ones of every kind. */
@@ -423,7 +444,7 @@ int main(void)
         cmocka_unit_test(changed_hello),     cmocka_unit_test(cleaned),
         cmocka_unit_test(changed_questions), cmocka_unit_test(long_questions),
         cmocka_unit_test(lent_rows),         cmocka_unit_test(wrong_hello),
-        cmocka_unit_test(no_integer),
+        cmocka_unit_test(no_integer),        cmocka_unit_test(copied_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

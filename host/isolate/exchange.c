@@ -75,7 +75,7 @@ static cdz_status outcome(const cdz_exchange *x, const cdz_verdict *done)
     if (done->code > CDZ_E_INTERNAL)
         return cdz_fail(x->step, CDZ_E_PLUGIN, "%s returned %u, which is no status", x->call,
                         done->code);
-    if (!done->said.at) return (cdz_status)done->code;
+    if (!done->said.len) return (cdz_status)done->code;
     return cdz_fail(x->step, (cdz_status)done->code, "%s",
                     cdz_isolate_clean(done->said, text, sizeof text));
 }

@@ -64,7 +64,7 @@ static cdz_status refused(cdz_in *in, const cdz_isolate *isolate, cdz_error *err
     char text[CDZ_ERROR_TEXT];
     const uint32_t code = cdz_take_u32(in);
     const cdz_string said = cdz_take_string(in, &arena);
-    const bool known = cdz_taken_whole(in) && said.at && code > CDZ_OK && code <= CDZ_E_INTERNAL;
+    const bool known = cdz_taken_whole(in) && said.len && code > CDZ_OK && code <= CDZ_E_INTERNAL;
     const cdz_status st =
         known ? cdz_err(err, (cdz_status)code, "%s: %s", isolate->path,
                         cdz_isolate_clean(said, text, sizeof text))
