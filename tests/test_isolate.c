@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -16,6 +15,7 @@
 #include "base/file.h"
 #include "base/sanitized.h"
 #include "cadenza/cadenza.h"
+#include "test_isolate_support.h"
 
 #if CDZ_WITH_TSAN /* has a last word */
 #define EARLY "66"
@@ -23,7 +23,6 @@
 #define EARLY "7"
 #endif
 
-static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 static const char bad_so[] = CADENZA_BUILD_DIR "/tests/isolate/misdeed.so";
 /* The second ends before the first. */
 static const char rows_json[] =
@@ -32,69 +31,20 @@ static const char rows_json[] =
 /* As little as a plugin needs to be called: some of these tests make a hundred requests. */
 static const char row_json[] = "{\"prompt_ids\": [[360,336]]}";
 
-typedef struct fixture {
-    cdz_runtime *rt;
-    cdz_model *model;
-    char folder[64];
-    uint32_t n_lines; /* that plugins logged */
-} fixture;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
-
-static void heard(void *user, cdz_log_level level, const char *plugin, const char *text)
-{
-    fixture *f = user;
-    (void)level, (void)plugin, (void)text;
-    f->n_lines++;
-}
-
 static int open_all(void **state)
 {
-    fixture *f = calloc(1, sizeof *f);
-    cdz_error err = {0};
-    assert_non_null(f);
-    const cdz_options options = {
-        .size = sizeof options, .n_threads = 2, .log = heard, .log_user = f};
-    must(cdz_open(&options, &f->rt, &err), &err);
-    must(cdz_model_open(f->rt, target, NULL, &f->model, &err), &err);
-    snprintf(f->folder, sizeof f->folder, "/tmp/cadenza-isolate-XXXXXX");
-    assert_non_null(mkdtemp(f->folder));
-    *state = f;
+    *state = fixture_open(NULL, 2);
     return 0;
 }
 
 static int close_all(void **state)
 {
-    fixture *f = *state;
+    const fixture *f = *state;
     char path[128];
-    cdz_model_close(f->model);
-    cdz_close(f->rt);
     snprintf(path, sizeof path, "%s/out.safetensors", f->folder);
     unlink(path);
-    rmdir(f->folder);
-    free(f);
-    /* Every process that was started is gone and was asked how it went. */
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    fixture_close(*state);
     return 0;
-}
-
-static cdz_pipeline *parse(const fixture *f, const char *ini)
-{
-    cdz_pipeline *pipeline = NULL;
-    cdz_error err = {0};
-    must(cdz_pipeline_parse(f->rt, ini, strlen(ini), "test.ini", &pipeline, &err), &err);
-    return pipeline;
-}
-
-static cdz_status generate(const fixture *f, cdz_pipeline *pipeline, const char *json,
-                           cdz_result **out, cdz_error *err)
-{
-    const cdz_request request = {
-        .size = sizeof request, .model = f->model, .pipeline = pipeline, .json = json};
-    return cdz_generate(f->rt, &request, out, err);
 }
 
 /* --- the same numbers ---------------------------------------------------------------------------------------------- */

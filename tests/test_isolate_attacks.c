@@ -1,5 +1,7 @@
-/* test_isolate_attacks.c - docs/isolation.md promise by promise: a plugin that attacks the host from its constructor,
- * create, begin, apply and at its exit, or forges what its process says; and what the host writes where it can read. */
+/* test_isolate_attacks.c - docs/isolation.md promise by promise: a plugin that attacks the host while it is relocated and
+ * initialised, in create, begin and apply and when its process ends, or forges what that says; what it brings along; and
+ * what the host writes where it can read. */
+#include <link.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,30 +20,11 @@
 #include "base/sanitized.h"
 #include "cadenza/cadenza.h"
 #include "isolate/protocol.h"
+#include "test_isolate_support.h"
 
-static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
-static const char hostile_so[] = CADENZA_BUILD_DIR "/tests/isolate/hostile.so";
 static volatile sig_atomic_t n_signals;
 
-typedef struct fixture {
-    cdz_runtime *rt;
-    cdz_model *model;
-    char folder[64], *bytes;
-    size_t len, order_at;
-    uint32_t n_lines;
-} fixture;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
-
-static void heard(void *user, cdz_log_level level, const char *plugin, const char *text)
-{
-    fixture *f = user;
-    (void)level, (void)plugin, (void)text;
-    f->n_lines++;
-}
+static hostile attacker;
 
 static void count_signal(int signal)
 {
@@ -51,33 +34,17 @@ static void count_signal(int signal)
 
 static int open_all(void **state)
 {
-    fixture *f = calloc(1, sizeof *f);
-    cdz_error err = {0};
-    assert_non_null(f);
-    const cdz_options options = {
-        .size = sizeof options, .n_threads = 1, .log = heard, .log_user = f};
-    must(cdz_open(&options, &f->rt, &err), &err);
-    must(cdz_model_open(f->rt, target, NULL, &f->model, &err), &err);
-    snprintf(f->folder, sizeof f->folder, "/tmp/cadenza-attack-XXXXXX");
-    assert_non_null(mkdtemp(f->folder));
-    must(cdz_file_read(hostile_so, 1u << 26, &f->bytes, &f->len, &err), &err);
-    const char *at = memmem(f->bytes, f->len, "order:    ", 10);
-    assert_non_null(at);
-    f->order_at = (size_t)(at - f->bytes) + 6;
+    attacker = hostile_read();
     signal(SIGUSR1, count_signal);
     signal(SIGIO, count_signal);
-    *state = f;
+    *state = fixture_open(NULL, 1);
     return 0;
 }
 
 static int close_all(void **state)
 {
-    fixture *f = *state;
-    cdz_model_close(f->model);
-    cdz_close(f->rt);
-    rmdir(f->folder);
-    free(f->bytes);
-    free(f);
+    fixture_close(*state);
+    free(attacker.bytes);
     return 0;
 }
 
@@ -85,26 +52,12 @@ static int close_all(void **state)
 static cdz_status run(fixture *f, const char *order, int deadline_ms, void (*meanwhile)(void),
                       cdz_error *err)
 {
-    static unsigned n;
     char path[128], ini[512];
-    snprintf(path, sizeof path, "%s/%u.so", f->folder, n++);
-    snprintf(f->bytes + f->order_at, 32, "%s", order);
-    FILE *out = fopen(path, "wb");
-    assert_non_null(out);
-    assert_int_equal(fwrite(f->bytes, 1, f->len, out), f->len);
-    fclose(out);
-    snprintf(ini, sizeof ini,
-             "[pipeline]\nprocessors = bad\n[generation]\nmax_new_tokens = 2\ndo_sample = false\n"
-             "[bad]\nid = %s\nisolation = process\ndeadline_ms = %d\n",
-             path, deadline_ms);
+    hostile_write(&attacker, f, order, deadline_ms, path, ini);
     cdz_pipeline *pipeline = NULL;
     cdz_result *result = NULL;
     cdz_status st = cdz_pipeline_parse(f->rt, ini, strlen(ini), "test.ini", &pipeline, err);
-    const cdz_request request = {.size = sizeof request,
-                                 .model = f->model,
-                                 .pipeline = pipeline,
-                                 .json = "{\"prompt_ids\": [[360,336]]}"};
-    if (st == CDZ_OK) st = cdz_generate(f->rt, &request, &result, err);
+    if (st == CDZ_OK) st = generate(f, pipeline, "{\"prompt_ids\": [[360,336]]}", &result, err);
     if (meanwhile) meanwhile();
     cdz_result_free(result);
     cdz_pipeline_free(pipeline);
@@ -150,7 +103,16 @@ static const attack_case attacks[] = {
     {"life", NULL},
     {"map", NULL},
 };
-static const char *const moments[] = {"constructor", "create", "begin", "apply", "exit"};
+/* Relocation, then what runs unasked, the calls, and what runs when the process ends. */
+static const char *const moments[] = {"ifunc", "tls",  "init", "constructor", "create",    "begin",
+                                      "apply", "exit", "fini", "destructor",  "thread_end"};
+
+static bool is_at_end(const char *moment)
+{
+    for (size_t i = 7; i < sizeof moments / sizeof moments[0]; i++)
+        if (strcmp(moment, moments[i]) == 0) return true;
+    return false;
+}
 
 static void one_attack(fixture *f, const attack_case *a, const char *moment)
 {
@@ -159,7 +121,7 @@ static void one_attack(fixture *f, const attack_case *a, const char *moment)
     snprintf(order, sizeof order, "%s@%s", a->name, moment);
     snprintf(want, sizeof want, "asked the kernel for %s", a->call ? a->call : "");
     const cdz_status st = run(f, order, 20000, NULL, &err);
-    const bool at_exit = strcmp(moment, "exit") == 0;
+    const bool at_exit = is_at_end(moment);
     if (!a->call && at_exit && strstr(err.text, "exited with status 3")) return;
     if (!a->call && !at_exit && st == CDZ_OK) return;
     if (!a->call || st == CDZ_OK || !strstr(err.text, want))
@@ -183,19 +145,81 @@ static void attacks_are_stopped(void **state)
     assert_int_equal(n_signals, 0);
 }
 
-/* A constructor hears that there is no file; later it is a sentence. */
+/* While it is opened it hears that there is no file; later it is a sentence. */
 static void files_are_closed(void **state)
 {
     static const char *const names[] = {"open", "mem"};
-    for (size_t i = 0; i < 2; i++) {
-        char order[64];
+    static const size_t opened = 4;
+    for (size_t i = 0; i < 2; i++)
+        for (size_t m = 0; m < sizeof moments / sizeof moments[0]; m++) {
+            char order[64];
+            cdz_error err = {0};
+            snprintf(order, sizeof order, "%s@%s", names[i], moments[m]);
+            const cdz_status st = run(*state, order, 20000, NULL, &err);
+            if (m < opened && st != CDZ_OK) fail_msg("%s: %s", order, err.text);
+            if (m >= opened && !strstr(err.text, "asked the kernel for openat"))
+                fail_msg("%s: %s", order, st == CDZ_OK ? "it went well" : err.text);
+        }
+}
+
+/* --- what it brings along ------------------------------------------------------------------------------------------- */
+
+typedef struct carrier_case {
+    const char *file, *want; /* NULL: it does no harm */
+} carrier_case;
+
+/* A library beside the plugin, which aborts when it is opened; only the first two and the filter need it. */
+static const carrier_case carriers[] = {
+    {"names_needed", "cannot be loaded: libbeside.so: cannot open shared object file"},
+    {"names_rpath", "cannot be loaded: libbeside.so: cannot open shared object file"},
+    {"names_filter", "libbeside.so: cannot open shared object file"},
+    {"names_auxiliary", NULL},
+    {"names_audit", NULL},
+    {"names_depaudit", NULL},
+};
+
+static void nothing_is_brought_along(void **state)
+{
+    for (size_t i = 0; i < sizeof carriers / sizeof carriers[0]; i++) {
+        char ini[512];
         cdz_error err = {0};
-        snprintf(order, sizeof order, "%s@constructor", names[i]);
-        must(run(*state, order, 20000, NULL, &err), &err);
-        snprintf(order, sizeof order, "%s@apply", names[i]);
-        assert_int_equal(run(*state, order, 20000, NULL, &err), CDZ_E_PLUGIN);
-        assert_non_null(strstr(err.text, "asked the kernel for openat"));
+        snprintf(
+            ini, sizeof ini,
+            "[pipeline]\nprocessors = bad\n[generation]\nmax_new_tokens = 2\n[bad]\nid = " CADENZA_BUILD_DIR
+            "/tests/isolate/%s.so\nisolation = process\n"
+            "deadline_ms = 20000\n",
+            carriers[i].file);
+        const cdz_status st = run_ini(*state, ini, "{\"prompt_ids\": [[360,336]]}", &err);
+        if (carriers[i].want ? st == CDZ_OK || !strstr(err.text, carriers[i].want) : st != CDZ_OK)
+            fail_msg("%s: %s", carriers[i].file, st == CDZ_OK ? "it went well" : err.text);
     }
+}
+
+/* The list of what runs before a program's other code. Linkers give none to a library, but loaders follow it: here it is
+ * the list of constructors under another name. */
+static void listed_before_all(void **state)
+{
+    static const attack_case limits = {"prlimit", "prlimit64"};
+    char *const was = attacker.bytes, *bytes = malloc(attacker.n);
+    assert_non_null(bytes);
+    attacker.bytes = memcpy(bytes, was, attacker.n);
+    ElfW(Ehdr) head;
+    memcpy(&head, bytes, sizeof head);
+    for (unsigned i = 0; i < head.e_phnum; i++) {
+        ElfW(Phdr) ph;
+        memcpy(&ph, bytes + head.e_phoff + i * sizeof ph, sizeof ph);
+        if (ph.p_type != PT_DYNAMIC) continue;
+        for (size_t at = ph.p_offset; at < ph.p_offset + ph.p_filesz; at += sizeof(ElfW(Dyn))) {
+            ElfW(Dyn) d;
+            memcpy(&d, bytes + at, sizeof d);
+            if (d.d_tag == DT_INIT_ARRAY) d.d_tag = DT_PREINIT_ARRAY;
+            if (d.d_tag == DT_INIT_ARRAYSZ) d.d_tag = DT_PREINIT_ARRAYSZ;
+            memcpy(bytes + at, &d, sizeof d);
+        }
+    }
+    one_attack(*state, &limits, "constructor");
+    free(bytes);
+    attacker.bytes = was;
 }
 
 /* --- what it says to the host ---------------------------------------------------------------------------------------- */
@@ -205,8 +229,8 @@ static void words_are_checked(void **state)
     static const attack_case cases[] = {
         {"text@", "encode: a text of 66060288 bytes; at most 65536"},
         {"forged_text@", "its process gave no proper answer"},
-        {"forged_turn@", "its process gave no proper answer"},
-        {"stale_turn@", "its process gave no proper answer"},
+        {"forged_turn@", "its process spoke out of turn"},
+        {"stale_turn@", "its process spoke out of turn"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char order[64];
@@ -300,7 +324,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attacks_are_stopped), cmocka_unit_test(files_are_closed),
         cmocka_unit_test(words_are_checked),   cmocka_unit_test(lines_are_counted),
-        cmocka_unit_test(no_address_crosses),
+        cmocka_unit_test(no_address_crosses),  cmocka_unit_test(nothing_is_brought_along),
+        cmocka_unit_test(listed_before_all),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

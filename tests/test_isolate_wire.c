@@ -1,17 +1,16 @@
 /* test_isolate_wire.c - what two processes say to each other: values that come back as they went, and messages cut short
  * or changed at every byte, which may say nonsense but never more than their length. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <cmocka.h>
 
-#include "cadenza/ext/tokenizer.h"
 #include "cadenza/processor.h"
-#include "isolate/exchange.h"
+#include "isolate/mock_host.h"
 #include "isolate/values.h"
 
 enum { ROOM = 4096 };
@@ -247,109 +246,66 @@ static void changed_hello(void **state)
     assert_true(taken > 0 && refused > 0);
 }
 
-/* --- a process that asks ------------------------------------------------------------------------------------------------- */
-
-enum { VOCAB = 8, ROWS_OF_REQUEST = 2 };
-static size_t most_text, most_ids; /* that the host's functions were asked for */
-
-static cdz_status fail_line(const cdz_step *step, cdz_status code, const char *fmt, ...)
+/* What no honest file says, at a word of its parameters. */
+static void wrong_hello(void **state)
 {
-    (void)step, (void)fmt;
-    return code;
-}
-
-static void log_line(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
-{
-    (void)step, (void)fmt;
-    assert_true(level <= CDZ_LOG_WARNING);
-}
-
-static cdz_status config(const cdz_step *step, const char *name, cdz_param_type type, void *value)
-{
-    (void)step;
-    if (type != CDZ_T_INTS || strcmp(name, "known") != 0) return CDZ_E_NOT_FOUND;
-    *(cdz_int_list *)value = full.ints;
-    return CDZ_OK;
-}
-
-static bool present(const cdz_step *step)
-{
-    return step != NULL;
-}
-
-static uint32_t n_tokens(const cdz_step *step)
-{
-    (void)step;
-    return VOCAB;
-}
-
-static cdz_string token_text(const cdz_step *step, int32_t id)
-{
-    (void)step;
-    assert_true(id >= 0);
-    return id < VOCAB ? (cdz_string){"a", 1} : (cdz_string){0};
-}
-
-static cdz_status encode(const cdz_step *step, const char *text, size_t len, bool special,
-                         cdz_ids *ids)
-{
-    static const int32_t one[] = {1};
-    (void)step, (void)special;
-    most_text = len > most_text ? len : most_text;
-    *ids = (cdz_ids){one, len && text[len - 1] == 'x'};
-    return CDZ_OK;
-}
-
-static cdz_status decode(const cdz_step *step, cdz_ids ids, bool skip, cdz_string *text)
-{
-    (void)step, (void)skip;
-    most_ids = ids.len > most_ids ? ids.len : most_ids;
-    *text = (cdz_string){"text", 4};
-    return CDZ_OK;
-}
-
-static cdz_status convert(const cdz_step *step, const char *from, cdz_ids ids, const char *to,
-                          bool special, cdz_ids *found)
-{
-    (void)step, (void)special;
-    assert_true(!from || strlen(from) < ROOM);
-    assert_true(!to || strlen(to) < ROOM);
-    most_ids = ids.len > most_ids ? ids.len : most_ids;
-    *found = ids;
-    return CDZ_OK;
-}
-
-static const void *extension(const char *id)
-{
-    static const cdz_tokenizer_api api = {.size = sizeof api,
-                                          .present = present,
-                                          .token_text = token_text,
-                                          .n_tokens = n_tokens,
-                                          .encode = encode,
-                                          .decode = decode,
-                                          .convert = convert};
-    return strcmp(id, CDZ_EXT_TOKENIZER) == 0 ? &api : NULL;
-}
-
-static cdz_status scratch_scores(cdz_decoder *dec, uint32_t n, cdz_scores *out)
-{
-    static float rows_there[64 * VOCAB];
-    (void)dec;
-    if (n > 64) return CDZ_E_NOMEM;
-    *out = (cdz_scores){rows_there, n, VOCAB, VOCAB, 1};
-    return CDZ_OK;
-}
-
-static cdz_status process_ids(cdz_decoder *dec, uint32_t pipeline, const cdz_ids *ids,
-                              const uint32_t *at, uint32_t n, cdz_scores *scores)
-{
-    (void)dec, (void)pipeline, (void)scores;
-    for (uint32_t i = 0; i < n; i++) {
-        assert_true(at[i] < ROWS_OF_REQUEST && ids[i].len > 0);
-        for (uint32_t k = 0; k < ids[i].len; k++) assert_in_range(ids[i].at[k], 0, VOCAB - 1);
+    static const struct {
+        const char *from, *to; /* of the same length */
+    } texts[] = {{"a|b|c", "a|\033[m"}, {"a|b|c", "a|\377|c"}, {"flag", "fl\001g"}};
+    unsigned char bytes[ROOM];
+    uint32_t n;
+    (void)state;
+    const size_t len = put_hello(bytes);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        unsigned char *at = memmem(bytes, len, texts[i].from, strlen(texts[i].from));
+        assert_non_null(at);
+        memcpy(at, texts[i].to, strlen(texts[i].to));
+        assert_int_not_equal(describe(bytes, len, &n), CDZ_OK);
+        memcpy(at, texts[i].from, strlen(texts[i].from));
+        assert_int_equal(describe(bytes, len, &n), CDZ_OK);
     }
-    return CDZ_OK;
+    bytes[len] = 0;
+    assert_int_not_equal(describe(bytes, len + 1, &n), CDZ_OK);
 }
+
+/* A default that is no integer, where one is wanted. */
+static void no_integer(void **state)
+{
+    static const double wrong[] = {1e300, -1e300, 0x1p63, INFINITY, -INFINITY};
+    cdz_param row = rows[1];
+    const cdz_param_table one = {&row, 1, sizeof row, sizeof(everything)};
+    (void)state;
+    row.min = -INFINITY;
+    row.max = INFINITY;
+    assert_int_equal(cdz_param_table_check(&one, "it", NULL), CDZ_OK);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        row.def = wrong[i];
+        assert_int_not_equal(cdz_param_table_check(&one, "it", NULL), CDZ_OK);
+    }
+}
+
+/* What is read is the host's own: it stays when the memory it came from changes. */
+static void copied_once(void **state)
+{
+    unsigned char *map = mock_map();
+    cdz_isolate isolate = {.process.map = map};
+    cdz_in in;
+    (void)state;
+    memcpy(map + CDZ_ISOLATE_DOWN, "message", 8);
+    cdz_peer_head(&isolate.process)->down_bytes = 8;
+    assert_true(cdz_isolate_read(&isolate, &in));
+    memset(map + CDZ_ISOLATE_DOWN, 'x', 8);
+    cdz_peer_head(&isolate.process)->down_bytes = UINT32_MAX;
+    assert_int_equal(in.len, 8);
+    assert_memory_equal(in.at, "message", 8);
+    assert_false(cdz_isolate_read(&isolate, &in));
+    cdz_peer_head(&isolate.process)->down_bytes = CDZ_ISOLATE_DOWN_BYTES + 1;
+    assert_false(cdz_isolate_read(&isolate, &in));
+    free(isolate.reply);
+    munmap(map, CDZ_ISOLATE_MAP_BYTES);
+}
+
+/* --- a process that asks ------------------------------------------------------------------------------------------------- */
 
 /* Honest ones of every kind. */
 static size_t put_question(uint32_t kind, unsigned char *to)
@@ -377,62 +333,31 @@ static size_t put_question(uint32_t kind, unsigned char *to)
     return out.len;
 }
 
-/* The message of `len` bytes, in memory of that length. */
 static bool ask(const unsigned char *bytes, size_t len, unsigned char *map)
 {
-    static const cdz_host host = {.size = sizeof host,
-                                  .extension = extension,
-                                  .fail = fail_line,
-                                  .log = log_line,
-                                  .config = config};
-    static const cdz_decoder_api verbs = {
-        .size = sizeof verbs, .scratch_scores = scratch_scores, .process_ids = process_ids};
-    const cdz_request_info request = {
-        .size = sizeof request, .n_rows = ROWS_OF_REQUEST, .n_vocab = VOCAB};
-    const cdz_step step = {.size = sizeof step, .request = &request, .host = &host};
-    static unsigned char answer[ROOM + (1 << 20) + 64];
-    unsigned char *copy = malloc(len ? len : 1);
-    cdz_isolate isolate = {.process.map = map};
-    cdz_proxy proxy = {.of = &isolate};
     cdz_session session = {0};
-    cdz_decoder dec = {.api = &verbs};
-    cdz_out out = {.at = answer, .cap = sizeof answer};
-    assert_non_null(copy);
-    memcpy(copy, bytes, len);
-    cdz_exchange x = {.step = &step,
-                      .proxy = &proxy,
-                      .session = &session,
-                      .dec = &dec,
-                      .in = {.at = copy, .len = len}};
-    const uint32_t kind = cdz_take_u32(&x.in);
-    const bool good = !x.in.bad && cdz_isolate_answer(&x, kind, &out) && !out.full;
-    free(copy);
-    return good;
-}
-
-static unsigned char *map_of_rows(void)
-{
-    unsigned char *map = mmap(NULL, CDZ_ISOLATE_MAP_BYTES, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    assert_true(map != MAP_FAILED);
-    return map;
+    return mock_ask(bytes, len, map, &session);
 }
 
 /* Every message x every word at every byte x extreme values, and each cut short everywhere: answered or refused; what
  * reaches the host's functions is in range (asserted there), and nothing is read past the message's end (sanitizers). */
 static void changed_questions(void **state)
 {
-    static const uint32_t values[] = {
-        0,          1,          2,          3,          4,          7,          8,
-        VOCAB + 1,  0x7f,       0xff,       0xffff,     0x10000,    0x10001,    63u << 20,
-        0x3fffffff, 0x40000000, 0x7ffffffe, 0x7fffffff, 0x80000000, 0xfffffffe, UINT32_MAX};
-    unsigned char *map = map_of_rows();
+    static const uint32_t values[] = {0,          1,          2,          3,
+                                      4,          7,          8,          MOCK_VOCAB + 1,
+                                      0x7f,       0xff,       0xffff,     0x10000,
+                                      0x10001,    63u << 20,  0x3fffffff, 0x40000000,
+                                      0x7ffffffe, 0x7fffffff, 0x80000000, 0xfffffffe,
+                                      UINT32_MAX};
+    unsigned char *map = mock_map();
     (void)state;
     for (uint32_t kind = CDZ_DOWN_LOG; kind <= CDZ_DOWN_FILTER; kind++) {
         unsigned char bytes[ROOM], changed[ROOM];
         const size_t len = put_question(kind, bytes);
         if (!ask(bytes, len, map)) fail_msg("question %u: refused", kind);
-        for (size_t cut = 0; cut < len; cut++) (void)ask(bytes, cut, map);
+        for (size_t cut = 0; cut < len; cut++) assert_false(ask(bytes, cut, map));
+        bytes[len] = 0;
+        assert_false(ask(bytes, len + 1, map));
         for (size_t at = 0; at + 4 <= len; at++)
             for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
                 memcpy(changed, bytes, len);
@@ -447,7 +372,7 @@ static void changed_questions(void **state)
 static void long_questions(void **state)
 {
     static unsigned char bytes[(1 << 20) + 64];
-    unsigned char *map = map_of_rows();
+    unsigned char *map = mock_map();
     (void)state;
     for (uint32_t kind = CDZ_DOWN_ENCODE; kind <= CDZ_DOWN_DECODE; kind++)
         for (int more = 0; more < 2; more++) {
@@ -462,8 +387,32 @@ static void long_questions(void **state)
             assert_false(out.full);
             assert_int_equal(ask(bytes, out.len, map), more == 0);
         }
-    assert_int_equal(most_text, CDZ_ASK_TEXT_BYTES);
-    assert_int_equal(most_ids, CDZ_ASK_IDS);
+    assert_int_equal(mock_most_text, CDZ_ASK_TEXT_BYTES);
+    assert_int_equal(mock_most_ids, CDZ_ASK_IDS);
+    munmap(map, CDZ_ISOLATE_MAP_BYTES);
+}
+
+/* Rows that are lent for a filter stay taken: one more each time, they are not lent anew each time. */
+static void lent_rows(void **state)
+{
+    static unsigned char bytes[ROOM];
+    unsigned char *map = mock_map();
+    cdz_session session = {0};
+    const int32_t id = 1;
+    (void)state;
+    mock_rows_lent = 0;
+    for (uint32_t n = 1; n <= 64; n++) {
+        cdz_out out = {.at = bytes, .cap = sizeof bytes};
+        cdz_put_u32(&out, CDZ_DOWN_FILTER);
+        cdz_put_u32(&out, n);
+        for (uint32_t i = 0; i < n; i++) {
+            cdz_put_u32(&out, 0);
+            cdz_put_ids(&out, (cdz_ids){&id, 1});
+        }
+        assert_false(out.full);
+        assert_true(mock_ask(bytes, out.len, map, &session));
+    }
+    assert_in_range(mock_rows_lent, 64, 2 * 64);
     munmap(map, CDZ_ISOLATE_MAP_BYTES);
 }
 
@@ -494,6 +443,8 @@ int main(void)
         cmocka_unit_test(does_not_fit),      cmocka_unit_test(honest_hello),
         cmocka_unit_test(changed_hello),     cmocka_unit_test(cleaned),
         cmocka_unit_test(changed_questions), cmocka_unit_test(long_questions),
+        cmocka_unit_test(lent_rows),         cmocka_unit_test(wrong_hello),
+        cmocka_unit_test(no_integer),        cmocka_unit_test(copied_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

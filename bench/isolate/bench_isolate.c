@@ -71,7 +71,8 @@ static void open_plugin(cdz_registry *registry, const char *id, double value, bo
 {
     cdz_error err = {0};
     if (apart)
-        must(cdz_registry_isolate(registry, CDZ_KIND_PROCESSOR, id, false, true, &p->ref, &err),
+        must(cdz_registry_isolate(registry, CDZ_BY_USER, CDZ_KIND_PROCESSOR, id, false, true,
+                                  &p->ref, &err),
              &err);
     else
         must(cdz_registry_find(registry, CDZ_KIND_PROCESSOR, id, &p->ref, &err), &err);
@@ -155,7 +156,8 @@ static void time_start(void)
         must(cdz_registry_find(registry, CDZ_KIND_PROCESSOR, "min_p", &ref, &err), &err);
         cdz_module_release(ref.module);
         const double start = cdz_bench_now_us();
-        must(cdz_registry_isolate(registry, CDZ_KIND_PROCESSOR, "min_p", false, true, &ref, &err),
+        must(cdz_registry_isolate(registry, CDZ_BY_USER, CDZ_KIND_PROCESSOR, "min_p", false, true,
+                                  &ref, &err),
              &err);
         us[i] = cdz_bench_now_us() - start;
         cdz_module_release(ref.module);

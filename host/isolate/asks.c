@@ -28,7 +28,7 @@ static bool log_line(question *q)
     char text[CDZ_ERROR_TEXT];
     const uint32_t level = cdz_take_u32(q->in);
     const cdz_string line = cdz_take_string(q->in, &q->arena);
-    if (!line.at || line.len > CDZ_ASK_TEXT_BYTES) return false;
+    if (!line.at || line.len > CDZ_ASK_TEXT_BYTES || !cdz_taken_whole(q->in)) return false;
     if (*q->lines > CDZ_ASK_LINES) return true;
     if ((*q->lines)++ == CDZ_ASK_LINES) {
         cdz_log(q->step, CDZ_LOG_WARNING, "what else it says in this call is left out (%d lines)",
@@ -52,7 +52,7 @@ static bool config(question *q)
     memset(&value, 0, sizeof value);
     const char *name = cdz_take_text(q->in, &q->arena);
     const uint32_t type = cdz_take_u32(q->in);
-    if (!name || q->in->bad) return false;
+    if (!name || !cdz_taken_whole(q->in)) return false;
     const cdz_status st = q->step->host->config(q->step, name, (cdz_param_type)type, &value);
     cdz_put_u32(q->out, st);
     if (st == CDZ_OK) cdz_put_value(q->out, (cdz_param_type)type, &value);
@@ -63,7 +63,7 @@ static bool texts(question *q)
 {
     const uint32_t first = cdz_take_u32(q->in), n = cdz_take_u32(q->in);
     const size_t most = q->out->len + TEXT_BYTES;
-    if (first > INT32_MAX || n > INT32_MAX - first) return false;
+    if (!cdz_taken_whole(q->in) || first > INT32_MAX || n > INT32_MAX - first) return false;
     for (uint32_t i = 0; i < n && q->out->len < most; i++)
         cdz_put_string(q->out, q->tokenizer->token_text(q->step, (int32_t)(first + i)));
     return true;
@@ -100,7 +100,7 @@ static bool encode(question *q)
     const bool special = cdz_take_u32(q->in) != 0;
     cdz_ids ids = {0};
     cdz_status st;
-    if (!text.at || text.len > CDZ_ASK_TEXT_BYTES) return false;
+    if (!text.at || text.len > CDZ_ASK_TEXT_BYTES || !cdz_taken_whole(q->in)) return false;
     if (may_keep(q, &st)) st = q->tokenizer->encode(q->step, text.at, text.len, special, &ids);
     put_kept_ids(q, st, ids);
     return true;
@@ -112,7 +112,7 @@ static bool decode(question *q)
     const bool skip = cdz_take_u32(q->in) != 0;
     cdz_string text = {0};
     cdz_status st;
-    if (q->in->bad || ids.len > CDZ_ASK_IDS) return false;
+    if (!cdz_taken_whole(q->in) || ids.len > CDZ_ASK_IDS) return false;
     if (may_keep(q, &st)) st = q->tokenizer->decode(q->step, ids, skip, &text);
     cdz_put_u32(q->out, st);
     if (st != CDZ_OK) return true;
@@ -129,18 +129,22 @@ static bool convert(question *q)
     const bool special = cdz_take_u32(q->in) != 0;
     cdz_ids found = {0};
     cdz_status st;
-    if (q->in->bad || ids.len > CDZ_ASK_IDS) return false;
+    if (!cdz_taken_whole(q->in) || ids.len > CDZ_ASK_IDS) return false;
     if (may_keep(q, &st)) st = q->tokenizer->convert(q->step, from, ids, to, special, &found);
     put_kept_ids(q, st, found);
     return true;
 }
 
-/* Rows for a drafter's filter, kept for the request: the host's are the only ones that processors may be run on. */
+/* Rows for a drafter's filter, kept for the request: the host's are the only ones that processors may be run on. What was
+ * lent before stays taken until the request ends: twice as many each time, all together are less than two of the largest. */
 static cdz_status lend_rows(question *q, uint32_t n)
 {
     cdz_scores *lent = &q->session->lent;
+    const size_t row = q->step->request->n_vocab * sizeof(float);
+    const uint64_t most = CDZ_ASK_FILTER_BYTES / row, twice = 2 * (uint64_t)lent->n_rows;
     if (lent->id && lent->n_rows >= n) return CDZ_OK;
-    return cdz_scratch_scores(q->dec, n, lent);
+    const uint64_t enough = twice > n ? twice : n;
+    return cdz_scratch_scores(q->dec, (uint32_t)(enough < most ? enough : most), lent);
 }
 
 static cdz_status run_filter(question *q, const cdz_ids *ids, const uint32_t *rows, uint32_t n,
@@ -183,8 +187,16 @@ static bool filter(question *q)
     if (!ids || !rows) return false;
     for (uint32_t i = 0; i < n; i++)
         if (!take_history(q, &ids[i], &rows[i], &left)) return false;
+    if (!cdz_taken_whole(q->in)) return false;
     cdz_put_u32(q->out, run_filter(q, ids, rows, n, (size_t)bytes));
     return true;
+}
+
+/* The answer to a question that has no more to say. */
+static bool word(question *q, uint32_t value)
+{
+    cdz_put_u32(q->out, value);
+    return cdz_taken_whole(q->in);
 }
 
 static bool answer(question *q, uint32_t kind)
@@ -194,8 +206,8 @@ static bool answer(question *q, uint32_t kind)
     if (kind == CDZ_DOWN_FILTER) return filter(q);
     if (!q->tokenizer || !q->step->request) return false;
     switch (kind) {
-    case CDZ_DOWN_PRESENT: cdz_put_u32(q->out, q->tokenizer->present(q->step)); return true;
-    case CDZ_DOWN_N_TOKENS: cdz_put_u32(q->out, q->tokenizer->n_tokens(q->step)); return true;
+    case CDZ_DOWN_PRESENT: return word(q, q->tokenizer->present(q->step));
+    case CDZ_DOWN_N_TOKENS: return word(q, q->tokenizer->n_tokens(q->step));
     case CDZ_DOWN_TEXTS: return texts(q);
     case CDZ_DOWN_ENCODE: return encode(q);
     case CDZ_DOWN_DECODE: return decode(q);

@@ -3,6 +3,7 @@
  * descriptors as it does those of any file. */
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cadenza/criterion.h"
 #include "cadenza/drafter.h"
 #include "cadenza/processor.h"
@@ -34,17 +35,34 @@ static const char *take_words(cdz_in *in, cdz_arena *arena)
     return words.at ? cdz_arena_strdup(arena, cdz_isolate_clean(words, text, sizeof text)) : NULL;
 }
 
+/* Words that a parameter is one of are shown too, and their number counts: none can be changed. */
+static bool words_are_shown(const cdz_param *param)
+{
+    if (param->type != CDZ_T_WORD && param->type != CDZ_T_BOOL_OR_WORD &&
+        param->type != CDZ_T_WORD_OR_INTS)
+        return true;
+    for (const char *at = param->text ? param->text : ""; *at;) {
+        uint32_t code;
+        const size_t len = cdz_utf8_decode(at, strlen(at), &code);
+        if (!len || !cdz_isolate_is_shown(code)) return false;
+        at += len;
+    }
+    return true;
+}
+
 static bool take_param(cdz_in *in, cdz_arena *arena, cdz_param *out, size_t *bytes)
 {
     *out = (cdz_param){.name = cdz_take_text(in, arena)};
     out->help = take_words(in, arena);
-    out->type = (uint16_t)cdz_take_u32(in);
-    out->flags = (uint16_t)cdz_take_u32(in);
+    const uint32_t type = cdz_take_u32(in), flags = cdz_take_u32(in);
+    out->type = (uint16_t)type;
+    out->flags = (uint16_t)flags;
     out->def = cdz_take_real(in);
     out->min = cdz_take_real(in);
     out->max = cdz_take_real(in);
     out->text = cdz_take_text(in, arena);
-    return !in->bad && out->name && place(out, bytes);
+    return !in->bad && type <= UINT16_MAX && flags <= UINT16_MAX && out->name &&
+           words_are_shown(out) && place(out, bytes);
 }
 
 static bool has_name(const cdz_param *params, uint32_t n, const char *name)
@@ -116,7 +134,8 @@ static bool take_plugin(cdz_in *in, cdz_arena *arena, cdz_proxy *proxy)
     } else {
         return false;
     }
-    if (proxy->state_size > CDZ_MAX_STATE_SIZE || !take_params(in, arena, proxy)) return false;
+    if (proxy->state_size > CDZ_MAX_STATE_SIZE || proxy->has > CDZ_HAS_ALL) return false;
+    if (!take_params(in, arena, proxy)) return false;
     cdz_proxy_fill(proxy);
     return !in->bad;
 }
@@ -145,5 +164,8 @@ cdz_status cdz_isolate_describe(cdz_isolate *isolate, cdz_in *hello, cdz_error *
         isolate->proxies[isolate->n] = proxy;
         isolate->plugins[isolate->n] = &proxy->descriptor.base;
     }
+    if (!cdz_taken_whole(hello))
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: its process describes more than it announced",
+                       isolate->path);
     return CDZ_OK;
 }

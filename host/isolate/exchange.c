@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "isolate/answers.h"
 #include "isolate/values.h"
 
 /* Seconds beyond its own deadline that a call waits for another one's end. */
@@ -58,35 +59,41 @@ static cdz_out up_of(const cdz_isolate *isolate)
     return (cdz_out){.at = isolate->process.map + CDZ_ISOLATE_UP, .cap = CDZ_ISOLATE_UP_BYTES};
 }
 
-static void give_turn(cdz_isolate *isolate, const cdz_out *out)
+/* CDZ_OK, or the process is lost. */
+static cdz_status give_turn(cdz_exchange *x, const cdz_out *out)
 {
-    atomic_store_explicit(&cdz_peer_head(&isolate->process)->up_bytes, (uint32_t)out->len,
+    cdz_peer *process = &x->proxy->of->process;
+    atomic_store_explicit(&cdz_peer_head(process)->up_bytes, (uint32_t)out->len,
                           memory_order_relaxed);
-    cdz_peer_give_turn(&isolate->process);
+    return cdz_peer_give_turn(process) ? CDZ_OK : lose(x, "spoke out of turn");
+}
+
+/* What a plugin's function returned, with its sentence. */
+static cdz_status outcome(const cdz_exchange *x, const cdz_verdict *done)
+{
+    char text[CDZ_ERROR_TEXT];
+    if (done->code > CDZ_E_INTERNAL)
+        return cdz_fail(x->step, CDZ_E_PLUGIN, "%s returned %u, which is no status", x->call,
+                        done->code);
+    if (!done->said.len) return (cdz_status)done->code;
+    return cdz_fail(x->step, (cdz_status)done->code, "%s",
+                    cdz_isolate_clean(done->said, text, sizeof text));
 }
 
 /* Status and sentence of DONE; CDZ_OK when the call went well. */
 static cdz_status take_done(cdz_exchange *x)
 {
-    char text[CDZ_ERROR_TEXT];
     cdz_arena arena = {0};
-    const uint32_t code = cdz_take_u32(&x->in);
-    const cdz_string said = cdz_take_string(&x->in, &arena);
-    cdz_status status = CDZ_OK;
-    if (x->in.bad) {
-        cdz_arena_free(&arena);
-        return lose(x, "gave no proper answer");
+    cdz_verdict done;
+    cdz_status status;
+    if (!cdz_take_done(&x->in, &arena, &done)) {
+        status = lose(x, "gave no proper answer");
+    } else {
+        status = outcome(x, &done);
+        if (status != CDZ_OK) status = unlock(x, status);
     }
-    if (code > CDZ_E_INTERNAL)
-        status =
-            cdz_fail(x->step, CDZ_E_PLUGIN, "%s returned %u, which is no status", x->call, code);
-    else if (code != CDZ_OK && said.at)
-        status =
-            cdz_fail(x->step, (cdz_status)code, "%s", cdz_isolate_clean(said, text, sizeof text));
-    else
-        status = (cdz_status)code;
     cdz_arena_free(&arena);
-    return status == CDZ_OK ? CDZ_OK : unlock(x, status);
+    return status;
 }
 
 /* Answers one question and gives the turn away again. The answer is work of the host's: it counts in the call's time. */
@@ -99,8 +106,7 @@ static cdz_status answer(cdz_exchange *x, uint32_t kind)
     if (x->in.bad || !cdz_isolate_answer(x, kind, &out) || out.full)
         return lose(x, "asked for what there is not");
     if (cdz_now_s() >= x->until) return late(x);
-    give_turn(x->proxy->of, &out);
-    return CDZ_OK;
+    return give_turn(x, &out);
 }
 
 /* Waits for DONE, answering what is asked before it. */
@@ -111,8 +117,8 @@ static cdz_status converse(cdz_exchange *x)
         const cdz_peer_state state = cdz_peer_wait(&isolate->process, x->until);
         if (state == CDZ_PEER_ENDED) return ended(x);
         if (state == CDZ_PEER_LATE) return late(x);
-        if (state == CDZ_PEER_FORGED || !cdz_isolate_read(isolate, &x->in))
-            return lose(x, "gave no proper answer");
+        if (state == CDZ_PEER_FORGED) return lose(x, "spoke out of turn");
+        if (!cdz_isolate_read(isolate, &x->in)) return lose(x, "gave no proper answer");
         const uint32_t kind = cdz_take_u32(&x->in);
         if (kind == CDZ_DOWN_DONE) return take_done(x);
         CDZ_TRY(answer(x, kind));
@@ -129,7 +135,7 @@ cdz_status cdz_exchange_send(cdz_exchange *x)
     }
     x->until = cdz_now_s() + (double)deadline_ms(x) * 1e-3;
     x->questions = x->lines = 0;
-    give_turn(x->proxy->of, &x->out);
+    CDZ_TRY(give_turn(x, &x->out));
     return converse(x);
 }
 
@@ -169,6 +175,7 @@ static cdz_status begin(cdz_exchange *x)
     put_plugin(x);
     x->call = "begin";
     CDZ_TRY(cdz_exchange_send(x));
+    if (!cdz_taken_whole(&x->in)) return lose(x, "gave no proper answer");
     session->incarnation = x->proxy->of->incarnation;
     x->call = call;
     return CDZ_OK;

@@ -38,7 +38,7 @@ cdz_status cdz_exchange_open(cdz_exchange *x, cdz_isolate_up kind, bool fresh);
 cdz_status cdz_exchange_put_rows(cdz_exchange *x);
 /* Sends it and waits; CDZ_OK when the plugin said so, then x->in is to be read. On failure nothing is held. */
 cdz_status cdz_exchange_send(cdz_exchange *x);
-/* Lets go. well: all that was expected was there; else the process is at fault. */
+/* Lets go. well: all that was expected was there, and no more; else the process is at fault. */
 cdz_status cdz_exchange_close(cdz_exchange *x, bool well);
 
 /* asks.c: answers a question of the process (x->in behind its first word) by what the host offers in this step. False:

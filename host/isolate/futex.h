@@ -40,6 +40,16 @@ static inline bool cdz_turn_wait(_Atomic uint32_t *turn, uint32_t which, long ms
     return cdz_turn_is(turn, which);
 }
 
+/* The same where the other end may have touched it in the meantime: false when it was not the turn `from` any more. */
+static inline bool cdz_turn_pass(_Atomic uint32_t *turn, uint32_t from)
+{
+    if (!atomic_compare_exchange_strong_explicit(turn, &from, from + 1, memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        return false;
+    (void)syscall(SYS_futex, turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+    return true;
+}
+
 static inline void cdz_turn_give(_Atomic uint32_t *turn, uint32_t which)
 {
     atomic_store_explicit(turn, which, memory_order_release);

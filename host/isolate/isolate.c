@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "isolate/answers.h"
 #include "isolate/isolate_state.h"
 #include "native/native.h"
 
@@ -45,7 +46,7 @@ const char *cdz_isolate_clean(cdz_string text, char *out, size_t out_bytes)
     for (size_t i = 0; i < text.len && n + 4 < out_bytes;) {
         uint32_t code;
         const size_t len = cdz_utf8_decode(text.at + i, text.len - i, &code);
-        const bool good = len && code >= 0x20 && (code < 0x7f || code >= 0xa0);
+        const bool good = len && cdz_isolate_is_shown(code);
         if (good) memcpy(out + n, text.at + i, len);
         if (!good) out[n] = '?';
         n += good ? len : 1;
@@ -64,7 +65,7 @@ static cdz_status refused(cdz_in *in, const cdz_isolate *isolate, cdz_error *err
     char text[CDZ_ERROR_TEXT];
     const uint32_t code = cdz_take_u32(in);
     const cdz_string said = cdz_take_string(in, &arena);
-    const bool known = said.at && code > CDZ_OK && code <= CDZ_E_INTERNAL;
+    const bool known = cdz_taken_whole(in) && said.len && code > CDZ_OK && code <= CDZ_E_INTERNAL;
     const cdz_status st =
         known ? cdz_err(err, (cdz_status)code, "%s: %s", isolate->path,
                         cdz_isolate_clean(said, text, sizeof text))
@@ -72,6 +73,12 @@ static cdz_status refused(cdz_in *in, const cdz_isolate *isolate, cdz_error *err
                         isolate->path);
     cdz_arena_free(&arena);
     return st;
+}
+
+static cdz_status out_of_turn(const cdz_isolate *isolate, cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_PLUGIN, "%s: its process spoke out of turn when it was opened",
+                   isolate->path);
 }
 
 /* A message of a process that is starting, and its first word. */
@@ -89,7 +96,8 @@ static cdz_status hear(cdz_isolate *isolate, cdz_in *in, uint32_t *kind, cdz_err
         return cdz_err(err, CDZ_E_PLUGIN, "%s: its process %s when it was opened", isolate->path,
                        fate);
     }
-    if (state == CDZ_PEER_FORGED || !cdz_isolate_read(isolate, in)) return CDZ_OK; /* kind 0 */
+    if (state == CDZ_PEER_FORGED) return out_of_turn(isolate, err);
+    if (!cdz_isolate_read(isolate, in)) return CDZ_OK; /* kind 0 */
     *kind = cdz_take_u32(in);
     return CDZ_OK;
 }
@@ -99,11 +107,11 @@ cdz_status cdz_isolate_hear_ready(cdz_isolate *isolate, cdz_error *err)
     cdz_in in;
     uint32_t kind;
     CDZ_TRY(hear(isolate, &in, &kind, err));
-    const uint32_t version = cdz_take_u32(&in), guards = cdz_take_u32(&in);
-    if (kind != CDZ_DOWN_READY || in.bad || version != CDZ_ISOLATE_VERSION)
+    uint32_t guards;
+    if (!cdz_take_ready(&in, &guards) || kind != CDZ_DOWN_READY)
         return cdz_err(err, CDZ_E_PLUGIN, "%s: %s is of another build of cadenza", isolate->path,
                        isolate->worker);
-    isolate->guards = guards & CDZ_GUARDS_ALL;
+    isolate->guards = guards;
     atomic_store_explicit(&cdz_peer_head(&isolate->process)->up_bytes, 0, memory_order_relaxed);
     return CDZ_OK;
 }
@@ -140,10 +148,8 @@ static cdz_status start(cdz_isolate *isolate, cdz_error *err)
     isolate->incarnation++;
     CDZ_TRY(cdz_peer_start(isolate->worker, isolate->plugin_fd, &isolate->process, err));
     cdz_status st = cdz_isolate_hear_ready(isolate, err);
-    if (st == CDZ_OK) {
-        cdz_peer_give_turn(&isolate->process);
-        st = hear_hello(isolate, &hello, err);
-    }
+    if (st == CDZ_OK && !cdz_peer_give_turn(&isolate->process)) st = out_of_turn(isolate, err);
+    if (st == CDZ_OK) st = hear_hello(isolate, &hello, err);
     if (st == CDZ_OK) st = remember(isolate, &hello, err);
     if (st != CDZ_OK) cdz_isolate_crashed(isolate);
     return st;

@@ -62,6 +62,12 @@ cdz_status cdz_isolate_describe(cdz_isolate *isolate, cdz_in *hello, cdz_error *
 /* proxies.c: the functions of a descriptor. */
 void cdz_proxy_fill(cdz_proxy *proxy);
 
+/* No control character: these move a terminal's cursor, or worse. */
+static inline bool cdz_isolate_is_shown(uint32_t code)
+{
+    return code >= 0x20 && (code < 0x7f || code >= 0xa0);
+}
+
 /* UTF-8 without control characters, at most CDZ_ERROR_TEXT bytes: what a process says is shown to people. */
 const char *cdz_isolate_clean(cdz_string text, char *out, size_t out_bytes);
 

@@ -16,9 +16,9 @@
 #include "isolate/denied.h"
 #include "isolate/futex.h"
 
-/* Seconds of processor time it may use until it is asked for something again, and of one process in all (worker/confine.c
- * sets both; the second cannot be raised from here, so that a process is replaced before it comes near). */
-enum { CPU_SECONDS = CDZ_CPU_SECONDS, LIFE_SECONDS = CDZ_CPU_LIFE_SECONDS, ALLOW_EVERY = 10 };
+/* Seconds of processor time it may use until it is asked for something again (worker/confine.c sets it, and how much one
+ * process may use in all; that cannot be raised from here, so that a process is replaced before it comes near). */
+enum { CPU_SECONDS = CDZ_CPU_SECONDS, ALLOW_EVERY = 10 };
 /* A process that dies wakes nobody: so often a waiting host looks whether it is there. */
 enum { LOOK_EVERY_MS = 5 };
 /* Descriptors that are handed down are first moved here, out of the way of the numbers they get. */
@@ -201,24 +201,31 @@ static void allow_more(cdz_peer *p)
     const double now = cdz_now_s();
     clockid_t clock;
     struct timespec used;
+    struct rlimit limit;
     if (now < p->allowed_at + ALLOW_EVERY) return;
     p->allowed_at = now;
     if (clock_getcpuclockid(p->pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return;
-    p->used_s = (double)used.tv_sec;
+    if (prlimit(p->pid, RLIMIT_CPU, NULL, &limit) != 0) return;
     const rlim_t more = (rlim_t)used.tv_sec + CPU_SECONDS;
-    const struct rlimit limit = {more < LIFE_SECONDS ? more : LIFE_SECONDS, LIFE_SECONDS};
+    p->used_s = (double)used.tv_sec;
+    p->life_s = (double)limit.rlim_max;
+    limit.rlim_cur = more < limit.rlim_max ? more : limit.rlim_max;
     (void)prlimit(p->pid, RLIMIT_CPU, &limit, NULL);
 }
 
+/* A life as short as that is half of it. */
 bool cdz_peer_is_old(const cdz_peer *p)
 {
-    return p->used_s > LIFE_SECONDS - 2 * CPU_SECONDS;
+    const double last = p->life_s < 4 * CPU_SECONDS ? p->life_s / 2 : 2 * CPU_SECONDS;
+    return p->used_s > p->life_s - last;
 }
 
-void cdz_peer_give_turn(cdz_peer *p)
+bool cdz_peer_give_turn(cdz_peer *p)
 {
     if (p->pid > 0) allow_more(p);
-    cdz_turn_give(&cdz_peer_head(p)->turn, ++p->turn);
+    if (!cdz_turn_pass(&cdz_peer_head(p)->turn, p->turn)) return false;
+    p->turn++;
+    return true;
 }
 
 cdz_peer_state cdz_peer_wait(cdz_peer *p, double until)

@@ -15,7 +15,8 @@ typedef struct cdz_peer {
     int life_fd;        /* closed with this program, whatever ends it: then it ends too; -1: none */
     double allowed_at;  /* when its processor time was last moved on */
     double used_s;      /* of processor time, as of then */
-    int ended_by;       /* after it ended: the signal, or 0 */
+    double life_s; /* of it in all: the worker's own limit, or a lower one of this program; 0: not asked yet */
+    int ended_by; /* after it ended: the signal, or 0 */
     int exit_code;
 } cdz_peer;
 
@@ -36,7 +37,8 @@ typedef enum cdz_peer_state {
     CDZ_PEER_FORGED
 } cdz_peer_state;
 
-void cdz_peer_give_turn(cdz_peer *p);
+/* False: it took a turn that it was not given. */
+bool cdz_peer_give_turn(cdz_peer *p);
 /* Whether it nears the processor time of its whole life, and is better replaced before its next call. */
 bool cdz_peer_is_old(const cdz_peer *p);
 /* Until it gives the turn back, ends, or `until` (monotonic seconds) has come. */

@@ -10,8 +10,9 @@
  * A process begins with READY, before anything of the plugin is mapped, and goes on with HELLO or REFUSED: READY alone
  * is the worker's own word, all that comes later may be the plugin's.
  *
- * The host believes nothing it finds there: what it reads it copies once, then checks; which turn it is it knows by a
- * count of its own; the scores are only numbers. Nothing that it writes there is an address. */
+ * The host believes nothing it finds there: what it reads it copies once, then checks to the last byte, of which none may
+ * be left over; which turn it is it knows by a count of its own, and a turn taken unasked is a fault; the scores are only
+ * numbers. Nothing that it writes there is an address. */
 #ifndef CDZ_HOST_PROTOCOL_H
 #define CDZ_HOST_PROTOCOL_H
 
@@ -119,5 +120,6 @@ enum {
     CDZ_HAS_STATE_API = 1 << 5,
     CDZ_HAS_PHASES = 1 << 6,
 };
+#define CDZ_HAS_ALL 127u
 
 #endif

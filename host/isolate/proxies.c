@@ -6,6 +6,7 @@
 #include "cadenza/criterion.h"
 #include "cadenza/drafter.h"
 #include "cadenza/processor.h"
+#include "isolate/answers.h"
 #include "isolate/exchange.h"
 
 static const cdz_proxy *proxy_of(const cdz_step *step)
@@ -48,7 +49,7 @@ static cdz_status create(const cdz_step *step)
     cdz_exchange x = exchange_of(step, "create");
     CDZ_TRY(cdz_exchange_open(&x, CDZ_UP_CREATE, true));
     CDZ_TRY(cdz_exchange_send(&x));
-    return cdz_exchange_close(&x, true);
+    return cdz_exchange_close(&x, cdz_taken_whole(&x.in));
 }
 
 /* A call that cannot fail: what went wrong is said again, and better, by begin. */
@@ -57,8 +58,8 @@ static bool idle(const cdz_step *step)
     cdz_exchange x = exchange_of(step, "idle");
     if (cdz_exchange_open(&x, CDZ_UP_IDLE, true) != CDZ_OK) return false;
     if (cdz_exchange_send(&x) != CDZ_OK) return false;
-    const bool answer = cdz_take_u32(&x.in) != 0;
-    return cdz_exchange_close(&x, !x.in.bad) == CDZ_OK && answer;
+    bool answer;
+    return cdz_exchange_close(&x, cdz_take_flag(&x.in, &answer)) == CDZ_OK && answer;
 }
 
 /* Once a file: what its process may do more than documented, because this kernel knows no better. */
@@ -110,8 +111,9 @@ static void end(const cdz_step *step)
     pthread_mutex_unlock(&isolate->lock);
     if (known && cdz_exchange_open(&x, CDZ_UP_END, false) == CDZ_OK &&
         cdz_exchange_send(&x) == CDZ_OK) {
-        isolate->crashes = 0;
-        (void)cdz_exchange_close(&x, true);
+        const bool well = cdz_taken_whole(&x.in);
+        if (well) isolate->crashes = 0;
+        (void)cdz_exchange_close(&x, well);
     }
     cdz_session_free(x.session);
 }
@@ -139,7 +141,7 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     for (uint32_t r = 0; r < scores->n_rows; r++) memcpy(shared + r * row, cdz_row(scores, r), row);
     CDZ_TRY(cdz_exchange_send(&x));
     for (uint32_t r = 0; r < scores->n_rows; r++) memcpy(cdz_row(scores, r), shared + r * row, row);
-    return cdz_exchange_close(&x, true);
+    return cdz_exchange_close(&x, cdz_taken_whole(&x.in));
 }
 
 /* state: of the row, written back. */
@@ -152,9 +154,7 @@ static cdz_status accept(const cdz_step *step, uint32_t r, int32_t token)
     cdz_put_u32(&x.out, (uint32_t)token);
     CDZ_TRY(cdz_exchange_send(&x));
     const size_t bytes = step->row_state ? x.proxy->state_size : 0;
-    const void *state = bytes ? cdz_take(&x.in, bytes) : NULL;
-    if (state) memcpy(step->row_state[r], state, bytes);
-    return cdz_exchange_close(&x, !x.in.bad);
+    return cdz_exchange_close(&x, cdz_take_state(&x.in, bytes ? step->row_state[r] : NULL, bytes));
 }
 
 /* --- criteria ------------------------------------------------------------------------------------------------------ */
@@ -165,17 +165,8 @@ static cdz_status test(const cdz_step *step, cdz_stop *stops)
     CDZ_TRY(cdz_exchange_open(&x, CDZ_UP_TEST, false));
     CDZ_TRY(cdz_exchange_put_rows(&x));
     CDZ_TRY(cdz_exchange_send(&x));
-    cdz_arena *arena = &x.session->gave;
-    cdz_arena_reset(arena);
-    for (uint32_t r = 0; r < step->n_rows; r++) {
-        char text[CDZ_ERROR_TEXT];
-        stops[r].reason = cdz_take_u32(&x.in);
-        const cdz_string said = cdz_take_string(&x.in, arena);
-        if (!said.at) continue;
-        const char *clean = cdz_arena_strdup(arena, cdz_isolate_clean(said, text, sizeof text));
-        if (clean) stops[r].text = (cdz_string){clean, (uint32_t)strlen(clean)};
-    }
-    return cdz_exchange_close(&x, !x.in.bad);
+    cdz_arena_reset(&x.session->gave);
+    return cdz_exchange_close(&x, cdz_take_stops(&x.in, &x.session->gave, step->n_rows, stops));
 }
 
 /* --- drafters ------------------------------------------------------------------------------------------------------ */
@@ -190,8 +181,7 @@ static cdz_status propose(cdz_decoder *dec, const cdz_step *step, cdz_draft *dra
     cdz_put_u32(&x.out, draft->room);
     CDZ_TRY(cdz_exchange_send(&x));
     cdz_arena_reset(&x.session->gave);
-    draft->tokens = cdz_take_ids(&x.in, &x.session->gave);
-    return cdz_exchange_close(&x, !x.in.bad && draft->tokens.len <= CDZ_ASK_DRAFT);
+    return cdz_exchange_close(&x, cdz_take_draft(&x.in, &x.session->gave, &draft->tokens));
 }
 
 static cdz_status judged(cdz_decoder *dec, const cdz_step *step, uint32_t row, uint32_t n_proposed,
@@ -205,7 +195,7 @@ static cdz_status judged(cdz_decoder *dec, const cdz_step *step, uint32_t row, u
     cdz_put_u32(&x.out, n_proposed);
     cdz_put_u32(&x.out, n_accepted);
     CDZ_TRY(cdz_exchange_send(&x));
-    return cdz_exchange_close(&x, true);
+    return cdz_exchange_close(&x, cdz_taken_whole(&x.in));
 }
 
 /* --- the descriptor --------------------------------------------------------------------------------------------------- */

@@ -28,6 +28,12 @@ typedef struct cdz_in {
     bool bad; /* something was missing */
 } cdz_in;
 
+/* A message ends where its last field does: all of it was taken, and nothing was missing. */
+static inline bool cdz_taken_whole(const cdz_in *in)
+{
+    return !in->bad && in->pos == in->len;
+}
+
 /* The next len bytes where they lie; NULL when there are fewer. */
 const void *cdz_take(cdz_in *in, size_t len);
 /* The same for n items; NULL also when n * item_bytes is no size. */

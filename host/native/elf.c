@@ -108,6 +108,7 @@ static cdz_status each_needed(object *o, const ElfW(Phdr) * dynamic, cdz_elf_vis
     ElfW(Dyn) d;
     for (size_t i = 0; i < n; i++) {
         memcpy(&d, at + i * sizeof d, sizeof d);
+        if (d.d_tag == DT_NULL) break;
         if (d.d_tag == DT_STRTAB) strings = d.d_un.d_ptr;
     }
     for (size_t i = 0; i < n; i++) {

@@ -123,6 +123,9 @@ static const char *why_row_is_bad(const cdz_param *param, uint32_t params_size)
     if (param->min > param->max) return "its minimum is above its maximum";
     if (numeric(param) && (param->def < param->min || param->def > param->max))
         return "its default is out of range";
+    if ((param->type == CDZ_T_INT || param->type == CDZ_T_OPT_INT) &&
+        !(param->def >= -0x1p63 && param->def < 0x1p63))
+        return "its default is no integer of 64 bits";
     if (words && cdz_param_word_count(param) == 0) return "it names no words";
     if (param->type == CDZ_T_WORD && param->def >= cdz_param_word_count(param))
         return "its default is none of its words";

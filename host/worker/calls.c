@@ -175,7 +175,7 @@ static void create(call *c)
     leave(c, fn ? fn(&c->step) : CDZ_OK);
 }
 
-static bool is_idle(call *c)
+static void idle(call *c, cdz_out *out)
 {
     const cdz_descriptor *d = c->session->plugin;
     bool (*fn)(const cdz_step *) = NULL;
@@ -184,7 +184,7 @@ static bool is_idle(call *c)
     enter(c);
     const bool answer = fn && fn(&c->step);
     leave(c, CDZ_OK);
-    return answer;
+    if (c->status == CDZ_OK) cdz_put_u32(out, answer);
 }
 
 static void begin(call *c)
@@ -297,7 +297,7 @@ static void call_alone(call *c, uint32_t kind, cdz_out *gives)
     c->step = cdz_worker_step(c->w, c->session);
     c->w->may_alloc = kind == CDZ_UP_BEGIN;
     if (kind == CDZ_UP_CREATE) create(c);
-    if (kind == CDZ_UP_IDLE) cdz_put_u32(gives, is_idle(c));
+    if (kind == CDZ_UP_IDLE) idle(c, gives);
     if (kind == CDZ_UP_BEGIN) begin(c);
     if (kind != CDZ_UP_BEGIN || c->status != CDZ_OK) {
         free_session(c->session);

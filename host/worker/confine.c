@@ -79,25 +79,38 @@ static bool own_spaces(void)
     return unshare(cdz_filter_known() ? spaces : spaces | CLONE_NEWNET) == 0;
 }
 
-static void limit(int what, rlim_t soft, rlim_t hard)
+/* A limit that is lower already stays so: nobody may raise it. */
+static bool limit(int what, rlim_t soft, rlim_t hard)
 {
-    const struct rlimit l = {soft, hard};
-    (void)setrlimit((__rlimit_resource_t)what, &l);
+    struct rlimit l;
+    if (getrlimit((__rlimit_resource_t)what, &l) != 0) return false;
+    if (hard < l.rlim_max) l.rlim_max = hard;
+    l.rlim_cur = soft < l.rlim_max ? soft : l.rlim_max;
+    return setrlimit((__rlimit_resource_t)what, &l) == 0;
 }
 
-static void set_limits(void)
+static bool set_limits(void)
 {
+    static const struct {
+        int what;
+        rlim_t soft, hard;
+    } limits[] = {
 #if !CDZ_SANITIZED /* their shadow memory takes terabytes of addresses */
-    limit(RLIMIT_AS, MEMORY_BYTES, MEMORY_BYTES);
+        {RLIMIT_AS, MEMORY_BYTES, MEMORY_BYTES},
 #endif
-    limit(RLIMIT_CPU, CDZ_CPU_SECONDS, CDZ_CPU_LIFE_SECONDS); /* the host moves the soft one on */
-    limit(RLIMIT_CORE, 0, 0);
-    limit(RLIMIT_FSIZE, 0, 0);
-    limit(RLIMIT_NPROC, 0, 0);
-    limit(RLIMIT_NOFILE, OPEN_FILES, OPEN_FILES);
-    limit(RLIMIT_MSGQUEUE, 0, 0);
-    limit(RLIMIT_MEMLOCK, 0, 0);
-    limit(RLIMIT_SIGPENDING, OPEN_FILES, OPEN_FILES);
+        {RLIMIT_CPU, CDZ_CPU_SECONDS, CDZ_CPU_LIFE_SECONDS}, /* the host moves the soft one on */
+        {RLIMIT_CORE, 0, 0},
+        {RLIMIT_FSIZE, 0, 0},
+        {RLIMIT_NPROC, 0, 0},
+        {RLIMIT_NOFILE, OPEN_FILES, OPEN_FILES},
+        {RLIMIT_MSGQUEUE, 0, 0},
+        {RLIMIT_MEMLOCK, 0, 0},
+        {RLIMIT_SIGPENDING, OPEN_FILES, OPEN_FILES},
+    };
+    bool all = true;
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+        all &= limit(limits[i].what, limits[i].soft, limits[i].hard);
+    return all;
 }
 
 /* --- files and signals: Landlock -------------------------------------------------------------------------------------- */
@@ -163,7 +176,7 @@ static uint32_t restrict_files(bool libraries)
 
 /* --- both --------------------------------------------------------------------------------------------------------------- */
 
-uint32_t cdz_confine_start(cdz_isolate_head *head)
+uint32_t cdz_confine_start(cdz_isolate_head *head, bool *limited)
 {
     close_others();
     (void)!chdir("/");
@@ -172,17 +185,25 @@ uint32_t cdz_confine_start(cdz_isolate_head *head)
     drop_privileges();
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     die_with_host();
-    set_limits();
+    *limited = set_limits();
     guards |= restrict_files(true);
     if (cdz_filter_libraries(head)) guards |= CDZ_GUARD_FILTER;
     return guards;
 }
 
+/* The loader's open of the plugin is answered by the filter (filter.c). Without one it is made: it takes the place of the
+ * mapping's descriptor, which is closed, and there is no other. */
 uint32_t cdz_confine_for_good(void)
 {
     close_others(); /* what constructors of libraries opened */
     uint32_t guards = CDZ_GUARD_SPACES | restrict_files(false);
-    limit(RLIMIT_NOFILE, 0, 0);
+    const rlim_t files = cdz_filter_known() ? 0 : CDZ_ISOLATE_MAP_FD + 1;
+    (void)limit(RLIMIT_NOFILE, files, files);
     if (cdz_filter_plugin()) guards |= CDZ_GUARD_FILTER;
     return guards;
+}
+
+void cdz_confine_opened(uint32_t guards)
+{
+    if (!(guards & CDZ_GUARD_FILTER)) (void)limit(RLIMIT_NOFILE, 0, 0);
 }

@@ -225,12 +225,16 @@ int main(void)
         (void)!write(STDERR_FILENO, alone, sizeof alone - 1);
         return 2;
     }
-    uint32_t guards = cdz_confine_start(w.head);
+    bool limited;
+    uint32_t guards = cdz_confine_start(w.head, &limited);
     cdz_status st = prepare(&w, &err);
+    if (!limited)
+        st = cdz_err(&err, CDZ_E_UNSUPPORTED, "its process cannot be limited (setrlimit)");
     guards &= cdz_confine_for_good();
     cdz_out out = ready(&w, guards);
     (void)cdz_worker_turn(&w, &out);
     if (st == CDZ_OK) st = open_plugin(&w, &err);
+    cdz_confine_opened(guards);
     close(CDZ_ISOLATE_PLUGIN_FD);
     out = st == CDZ_OK ? hello(&w) : refusal(&w, &err);
     for (;;) {

@@ -58,9 +58,12 @@ typedef struct cdz_worker {
 cdz_out cdz_worker_down(cdz_worker *w);
 cdz_in cdz_worker_turn(cdz_worker *w, const cdz_out *out);
 
-/* confine.c: from the first line on, then from before the plugin is opened on. Both give the CDZ_GUARD_* that hold. */
-uint32_t cdz_confine_start(cdz_isolate_head *head);
+/* confine.c: from the first line on, then from before the plugin is opened on. Both give the CDZ_GUARD_* that hold.
+ * limited: all limits are set. */
+uint32_t cdz_confine_start(cdz_isolate_head *head, bool *limited);
 uint32_t cdz_confine_for_good(void);
+/* The plugin is open: what is still to be closed where there is no filter. */
+void cdz_confine_opened(uint32_t guards);
 
 /* filter.c: the lists of system calls of these two; false: this kernel or machine has none. */
 bool cdz_filter_known(void);

@@ -170,6 +170,22 @@ static long close_life(void)
 {
     return close(CDZ_ISOLATE_LIFE_FD);
 }
+/* For ever; a signal that ends it comes from outside. */
+static long loop(void)
+{
+    volatile bool ever = true;
+    while (ever) continue;
+    return 0;
+}
+/* The same, with every hold on its life tried first that is not told of by a sentence. */
+static long hold_on(void)
+{
+    sigset_t all;
+    sigfillset(&all);
+    (void)sigprocmask(SIG_BLOCK, &all, NULL);
+    for (int fd = 0; fd < 64; fd++) close(fd);
+    return loop();
+}
 static long close_map(void)
 {
     return close(CDZ_ISOLATE_MAP_FD); /* is not there any more */
@@ -208,6 +224,8 @@ static const attack attacks[] = {
     {"mem", read_memory},
     {"life", close_life},
     {"map", close_map},
+    {"loop", loop},
+    {"hold_on", hold_on},
 };
 
 static void at(const char *moment)
@@ -222,14 +240,76 @@ static void at(const char *moment)
         if (strcmp(attacks[i].name, name + 6) == 0 && attacks[i].act() >= 0) reached = true;
 }
 
-static void at_end(void)
+/* --- code that runs unasked: when the file is mapped, and when its process ends ------------------------------------- */
+
+static int nothing(void)
 {
-    at("exit");
+    return 0;
+}
+
+/* Asked by the dynamic loader while it relocates: one for a pointer, one for the initial image of a thread's variable. */
+__attribute__((used)) static int (*resolve(void))(void)
+{
+    at("ifunc");
+    return nothing;
+}
+__attribute__((used)) static int (*resolve_in_thread(void))(void)
+{
+    at("tls");
+    return nothing;
+}
+static int picked(void) __attribute__((ifunc("resolve")));
+static int picked_in_thread(void) __attribute__((ifunc("resolve_in_thread")));
+__attribute__((used)) static int (*volatile slot)(void) = picked;
+__attribute__((used)) static __thread int (*volatile thread_slot)(void) = picked_in_thread;
+
+/* DT_INIT and DT_FINI: named to the linker. */
+void hostile_init(void);
+void hostile_init(void)
+{
+    at("init");
+}
+void hostile_fini(void);
+void hostile_fini(void)
+{
+    at("fini");
 }
 
 __attribute__((constructor)) static void early(void)
 {
     at("constructor");
+}
+__attribute__((destructor)) static void late(void)
+{
+    at("destructor");
+}
+
+static void at_end(void)
+{
+    at("exit");
+}
+static void at_thread_end(void *unused)
+{
+    (void)unused;
+    at("thread_end");
+}
+int __cxa_thread_atexit_impl(void (*destroy)(void *), void *object, void *dso);
+extern void *__dso_handle;
+
+/* What these wait for. */
+_Noreturn static void leave(void)
+{
+    __cxa_thread_atexit_impl(at_thread_end, NULL, &__dso_handle);
+    atexit(at_end);
+    exit(3);
+}
+
+static bool is_of_end(const char *name)
+{
+    static const char *const moments[] = {"@exit", "@fini", "@destructor", "@thread_end"};
+    for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++)
+        if (strstr(name, moments[i])) return true;
+    return false;
 }
 
 static cdz_status create(const cdz_step *step)
@@ -280,10 +360,7 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
     char name[64];
     for (size_t i = 0; i < sizeof name; i++) name[i] = order[i];
     at("apply");
-    if (strstr(name, "@exit")) {
-        atexit(at_end);
-        exit(3);
-    }
+    if (is_of_end(name)) leave();
     if (strcmp(name + 6, "text") == 0) return ask_too_much(step);
     if (strcmp(name + 6, "forged_text") == 0) forge(scores, huge, 63u << 20, 1);
     if (strcmp(name + 6, "forged_turn") == 0) forge(scores, huge, 8, 7);
