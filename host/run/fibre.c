@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/calling.h"
 #include "base/sanitized.h"
+#include "call/guard.h"
 
 #if CDZ_WITH_TSAN || !defined(__GLIBC__)
 #define DEFAULT_WAY (&cdz_fibre_threads)
@@ -64,14 +64,14 @@ void cdz_fibre_resume(cdz_fibre *fibre)
 {
     const cdz_calling here = cdz_calling_now;
     fibre->fibres->way->resume(fibre);
-    cdz_calling_end(here);
+    cdz_calling_now = here;
 }
 
 void cdz_fibre_suspend(cdz_fibre *fibre)
 {
     const cdz_calling here = cdz_calling_now;
     fibre->fibres->way->suspend(fibre);
-    cdz_calling_end(here);
+    cdz_calling_now = here;
 }
 
 bool cdz_fibre_ended(const cdz_fibre *fibre)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hygiene.h"
+#include "call/calls.h"
 #include "run/companion.h"
 #include "run/engine_parts.h"
 #include "run/task.h"
@@ -380,14 +380,16 @@ static cdz_status make_states(cdz_loop *loop)
 }
 
 /* What the strategy returned, as the loop's status and sentence. */
-static cdz_status judge_run(cdz_loop *loop, cdz_status returned, cdz_error *said)
+static cdz_status judge_run(cdz_loop *loop, const cdz_call *call, cdz_status returned,
+                            const cdz_error *said)
 {
     const cdz_status alive = cdz_loop_alive(loop);
+    if (call->broken) return cdz_call_judge(call, returned, said, &loop->error);
     if (returned == CDZ_OK) return alive != CDZ_OK && loop->n_open ? alive : CDZ_OK;
     if (returned == alive) return alive;
     if (said->code != returned && loop->error.code == returned)
         return returned; /* a verb said why */
-    return cdz_stages_judge(loop, loop->strategy.plugin.base, "run", returned, said);
+    return cdz_call_judge(call, returned, said, &loop->error);
 }
 
 static cdz_status run_strategy(cdz_loop *loop)
@@ -401,11 +403,9 @@ static cdz_status run_strategy(cdz_loop *loop)
                        .may_alloc = true};
     cdz_step step = cdz_step_for(&scope, loop->strategy.params, NULL);
     step.n_rows = loop->n_rows;
-    cdz_hygiene before;
-    cdz_hygiene_note(&before, &strategy->base, "run");
-    const cdz_status returned = strategy->run(&loop->base, &step);
-    CDZ_TRY(cdz_stages_clean(loop, &strategy->base, "run", cdz_hygiene_broken(&before)));
-    return judge_run(loop, returned, &said);
+    cdz_call call = {0}; /* its scratch memory is there as long as the loop */
+    const cdz_status returned = cdz_call_run(&call, strategy, &loop->base, &step);
+    return judge_run(loop, &call, returned, &said);
 }
 
 static cdz_status decode(cdz_loop *loop)

@@ -29,7 +29,7 @@ check_includes() { # files-regex allowed-regex
 check_includes "^(processors|strategies|drafters|plugins)/" "cadenza/|[a-z0-9_]+\.h\""
 check_includes '^sdk/include/' '[a-z]+\.h"|\.\./plugin\.h"|\.\./[a-z]+\.h"'
 check_includes '^kernels/' 'kernels\.h"|cpu/|ref/|[a-z0-9_]+\.(h|inc)"'
-check_includes '^host/' 'cadenza/|kernels\.h"|backend_abi\.h"|(base|device|load|token|template|vec|random|config|plug|lua|run|prepare|detect|convert|api|check|cli|isolate|worker)/|[a-z0-9_]+\.(h|inc)"'
+check_includes '^host/' 'cadenza/|kernels\.h"|backend_abi\.h"|(base|call|device|load|token|template|vec|random|config|plug|lua|run|prepare|detect|convert|api|check|cli|isolate|worker)/|[a-z0-9_]+\.(h|inc)"'
 bad=$(code '^sdk/include/' | xargs -r grep -nHE '#include <' | grep -vE '<(stdbool|stddef|stdint)\.h>' || true)
 [ -z "$bad" ] || offend "$bad"
 # The host names no strategy or processor by a header, and only cli/ and config/ may read the environment.
