@@ -383,6 +383,56 @@ static void test_offers_are_asked_once(void **state)
     }
 }
 
+/* --- verbs ------------------------------------------------------------------------------------------------------------- */
+
+/* Of a thread that is not in the request's fibre: nothing is touched. */
+static void *call_from_outside(void *arg)
+{
+    cdz_decoder *dec = arg;
+    int32_t tokens[2] = {5, 6};
+    const uint32_t parents[2] = {0, 1};
+    const cdz_status all[] = {
+        cdz_append(dec, 0, 5),
+        cdz_append_rows(dec, tokens),
+        cdz_reorder(dec, parents),
+        cdz_rewind(dec, 0, 0),
+        cdz_finish(dec, 0, CDZ_STOP_CUSTOM, "x"),
+        cdz_put_result(dec, "x", CDZ_RESULT_I32, 0, NULL, tokens),
+    };
+    size_t refused = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) refused += all[i] == CDZ_E_PLUGIN;
+    return refused == sizeof all / sizeof *all ? NULL : dec;
+}
+
+static cdz_status run_with_a_thread(cdz_decoder *dec, const cdz_step *step)
+{
+    pthread_t thread;
+    void *wrong = dec;
+    cdz_scores rows;
+    CDZ_TRY(cdz_forward(dec, &rows));
+    CHECK(pthread_create(&thread, NULL, call_from_outside, dec) == 0);
+    CHECK(pthread_join(thread, &wrong) == 0 && !wrong);
+    CHECK(cdz_input_ids(dec, 0).len == PROMPT && !cdz_row_done(dec, 0));
+    return cdz_append(dec, 0, 7);
+}
+STRATEGY(threaded, run_with_a_thread, CDZ_ONE_ROW | CDZ_REWINDS);
+
+static void test_verbs_of_another_thread(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"ucontext", "threads"};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        hand_plan plan;
+        answer a;
+        rig r = rig_open("llama_gqa", (cdz_engine_options){.n_threads = 1, .fibres = ways[i]});
+        plan_init(&plan, &threaded.base, NULL);
+        new_job(&r, &plan, prompt, NULL, 1, PROMPT, 8, &a);
+        assert_int_equal(run_well(&r, &a)->rows[0].n_new, 1);
+        answer_free(&a);
+        rig_close(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_bad_phase_leaves),
         cmocka_unit_test(test_stage_of_another_phase),
         cmocka_unit_test(test_offers_are_asked_once),
+        cmocka_unit_test(test_verbs_of_another_thread),
     };
     return cmocka_run_group_tests_name("run guard", tests, NULL, NULL);
 }

@@ -60,10 +60,15 @@ cdz_status cdz_fibre_start(cdz_fibres *fibres, void (*fn)(void *arg), void *arg,
     return CDZ_OK;
 }
 
+_Thread_local cdz_fibre *cdz_fibre_now;
+
 void cdz_fibre_resume(cdz_fibre *fibre)
 {
     const cdz_calling here = cdz_calling_now;
+    cdz_fibre *const outer = cdz_fibre_now;
+    cdz_fibre_now = fibre;
     fibre->fibres->way->resume(fibre);
+    cdz_fibre_now = outer;
     cdz_calling_now = here;
 }
 

@@ -33,6 +33,7 @@ static void *run(void *arg)
 
     if (!r->never) {
         void *spare = cdz_stack_begin();
+        cdz_fibre_now = &r->base;
         r->base.fn(r->base.arg);
         cdz_stack_end(spare);
     }

@@ -84,6 +84,17 @@ cdz_status cdz_loop_alive(cdz_loop *loop)
     return CDZ_OK;
 }
 
+/* Whose fibre it is goes first: the loop belongs to the thread that runs it, and is not even read from another. Without a
+ * sentence, for the same reason. */
+cdz_status cdz_verb_enter(cdz_decoder *dec, uint32_t flags)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    if (loop->fibre != cdz_fibre_now) return CDZ_E_PLUGIN;
+    if (!(flags & CDZ_VERB_LATE)) CDZ_TRY(cdz_loop_alive(loop));
+    if (flags & CDZ_VERB_SCRATCH) cdz_scratch_reset(&loop->verb_scratch);
+    return CDZ_OK;
+}
+
 void cdz_loop_say(cdz_loop *loop, cdz_status code, const char *fmt, ...)
 {
     char text[CDZ_ERROR_TEXT];

@@ -172,7 +172,7 @@ static uint32_t room_of(const cdz_loop *loop, uint32_t r, cdz_ids history)
 cdz_status cdz_verb_propose(cdz_decoder *dec, uint32_t r, cdz_draft *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     CDZ_TRY(check_row(loop, "propose", r));
     const cdz_ids history = cdz_row_ids(&loop->rows[r]);
     cdz_draft draft = {
@@ -185,7 +185,7 @@ cdz_status cdz_verb_propose(cdz_decoder *dec, uint32_t r, cdz_draft *out)
 cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     CDZ_TRY(check_row(loop, "judged", r));
     cdz_drafting *d = &loop->drafting;
     if (r != d->row || n_accepted > d->n)
