@@ -8,13 +8,14 @@
 
 #include "api/api.h"
 #include "base/utf8.h"
+#include "call/calls.h"
 
 enum { PATIENCE = 20000 }; /* verbs that a strategy may call after one has failed */
 
 static struct {
     cdz_spy seen;
     cdz_child *c;
-    cdz_status (*run)(cdz_decoder *dec, const cdz_step *step);
+    cdz_strategy strategy;
     const cdz_decoder_api *real;
     cdz_decoder_api table;
 } spy;
@@ -236,7 +237,8 @@ static cdz_status watched_run(cdz_decoder *dec, const cdz_step *step)
     spy.real = dec->api;
     fill_table();
     dec->api = &spy.table;
-    s->returned = spy.run(dec, step);
+    cdz_call inside = {.raw = true}; /* the host's own guard is round it */
+    s->returned = cdz_call_run(&inside, &spy.strategy, dec, step);
     dec->api = spy.real;
     return s->returned;
 }
@@ -248,7 +250,7 @@ cdz_status cdz_spy_plant(const cdz_bench *b, cdz_spy **out, cdz_error *err)
         cdz_registry_find(b->runtime->registry, CDZ_KIND_STRATEGY, b->c->ref.base->id, &ref, err));
     cdz_strategy *strategy = (cdz_strategy *)(uintptr_t)ref.base; /* the registry's own copy */
     spy.c = b->c;
-    spy.run = strategy->run;
+    spy.strategy = *strategy;
     strategy->run = watched_run;
     cdz_module_release(ref.module); /* the registry keeps it */
     *out = &spy.seen;
