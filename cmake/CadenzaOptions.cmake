@@ -1,11 +1,16 @@
 # What every target is compiled with, and the switches of the build.
 option(CADENZA_TESTS "Build the tests" ON)
 option(CADENZA_WERROR "Treat warnings as errors" ON)
-option(CADENZA_CHECKED "Look at promises of our own code and at the locale round every call of a plugin; let threads of the CPU backend be late" OFF)
 option(CADENZA_BENCH "Build the benchmarks" OFF)
 option(CADENZA_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 set(CADENZA_CUDA "AUTO" CACHE STRING "Build the CUDA backend: AUTO (where nvcc is), ON, OFF")
 set(CADENZA_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
+# On where somebody looks for faults. What a release build looks at does not hang on it, nor on NDEBUG.
+set(checked_by_default OFF)
+if(CADENZA_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
+    set(checked_by_default ON)
+endif()
+option(CADENZA_CHECKED "Check our own invariants, and the locale round every call of a plugin; let threads of the CPU backend be late" ${checked_by_default})
 
 if(NOT CMAKE_BUILD_TYPE)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)

@@ -508,8 +508,8 @@ static const scene instance_scenes[] = {
      NULL,
      NULL,
      {0},
-     "#story.ini:5: [picky] org.example.picky refused its parameters without saying why (bad "
-     "input)"},
+     "#story.ini:5: [picky] org.example.picky: create failed (bad input) without saying "
+     "why"},
     {"an unknown plugin",
      "[pipeline]\nprocessors = drz\n",
      NULL,

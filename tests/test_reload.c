@@ -20,6 +20,10 @@
 #include "base/sanitized.h"
 #include "cadenza/cadenza.h"
 
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
 static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 static const char versions[] = CADENZA_BUILD_DIR "/tests/reload";
 
@@ -155,12 +159,16 @@ typedef struct driver {
     void (*exchange)(const fixture *f);
     cdz_status status; /* of the reload */
     cdz_error err;
+    bool flushed; /* the thread was in another floating-point mode at a token */
 } driver;
 
 static void on_event(void *user, const cdz_event *event)
 {
     driver *d = user;
     if (event->kind != CDZ_EVENT_TOKENS) return;
+#if defined(__SSE__)
+    d->flushed |= (_mm_getcsr() & 0x8040u) != 0;
+#endif
     d->n += event->n_ids;
     if (d->n != d->when || !d->exchange) return;
     d->exchange(d->f);
@@ -285,6 +293,43 @@ static void test_native(void **state)
         {"half a file", native_cut, "marker.so", {100, 101, 102, 103, 104, 105, 106, 107}, 8},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) try_exchange(*state, &cases[i], true);
+}
+
+static void native_own_hands(const fixture *f)
+{
+    put_version(f, "marker.so", "marker_own_hands");
+}
+static void native_own_frees(const fixture *f)
+{
+    put_version(f, "marker.so", "marker_own_frees");
+}
+
+/* States that the plugin hands over itself: what its functions do to the thread ends with them. One that fails so leaves
+ * the request with the version it had. */
+static void test_hand_over_leaves_the_thread(void **state)
+{
+    static const exchange_case cases[] = {
+        {"hand_over flushes", native_own_hands, NULL, {100, 101, 102, 103, 104, 105, 106, 107}, 8},
+        {"free flushes", native_own_frees, NULL, {100, 101, 102, 203, 213, 223, 233, 243}, 8},
+    };
+    const fixture *f = *state;
+#if !defined(__SSE__)
+    skip();
+#endif
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char ini[256];
+        put_version(f, "marker.so", "marker_own");
+        snprintf(ini, sizeof ini,
+                 "[pipeline]\nprocessors = m\nstopping = s\n[m]\nid = ./marker.so\n"
+                 "[s]\nid = ./marker.so\n%s",
+                 greedy_lines);
+        driver d = {.f = f, .pipeline = load(f, ini), .when = 3, .exchange = cases[i].exchange};
+        cdz_result *result = run(&d);
+        must(d.status, &d.err);
+        expect(cases[i].name, result, cases[i].want, cases[i].n);
+        if (d.flushed) fail_msg("%s: and the request went on so", cases[i].name);
+        cdz_pipeline_free(d.pipeline);
+    }
 }
 
 static void test_scripts(void **state)
@@ -867,6 +912,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_native),
+        cmocka_unit_test(test_hand_over_leaves_the_thread),
         cmocka_unit_test(test_scripts),
         cmocka_unit_test(test_strategy),
         cmocka_unit_test(test_mode),

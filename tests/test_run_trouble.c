@@ -497,7 +497,7 @@ static void test_failing_plugins(void **state)
         {'s', {"run", SPEAKS}, CDZ_E_INPUT, "test.sick: no luck in run", 0},
         {'s', {"run", SILENT}, CDZ_E_PLUGIN, "run failed", 0},
         {'s', {"run", NO_STATUS}, CDZ_E_PLUGIN, "77", 0},
-#if defined(__SSE__) && !defined(NDEBUG)
+#if defined(__SSE__)
         {'r', {"apply", FLUSHES}, CDZ_E_PLUGIN, "floating-point mode", 0},
         {'a', {"apply", FLUSHES}, CDZ_E_PLUGIN, "floating-point mode", 0},
         {'a', {"begin", FLUSHES}, CDZ_E_PLUGIN, "floating-point mode", 0},

@@ -1,7 +1,7 @@
 /* stack.h - where the stack ends that a thread or fibre runs on, and a spare one for handlers of signals: a plugin that
  * overflows its stack dies of a fault below it, and the handler that says so cannot run on the full one.
  *
- * As calling.h: a handler has its thread and nothing else. */
+ * As with whom a thread calls (call/guard.h): a handler has its thread and nothing else. */
 #ifndef CDZ_HOST_STACK_H
 #define CDZ_HOST_STACK_H
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "call/calls.h"
 #include "check/bench.h"
 #include "check/checks.h"
 #include "check/spy.h"
@@ -18,8 +19,7 @@ static struct spy {
     cdz_child *c;
     bool guards_rows; /* of one request at a time */
     uint32_t requests;
-    cdz_status (*begin)(cdz_decoder *dec, const cdz_step *step, void **shared);
-    cdz_status (*propose)(cdz_decoder *dec, const cdz_step *step, cdz_draft *draft);
+    cdz_drafter real;
     uint32_t n_vocab, calls, proposed;
     char complaint[400]; /* the first; "": none */
     struct {
@@ -74,7 +74,8 @@ static cdz_status watched(cdz_decoder *dec, const cdz_step *step, cdz_draft *dra
     look_at_rows(dec, before);
     draft->history = cdz_show_ids(0, history);
     if (spy.guards_rows) cdz_spy_lend(spy.c, dec);
-    const cdz_status status = spy.propose(dec, step, draft);
+    cdz_call inside = {.raw = true}; /* the host's own guard is round it */
+    const cdz_status status = cdz_call_propose(&inside, &spy.real, dec, step, draft);
     if (spy.guards_rows) cdz_spy_take_back(dec, &draft->scores);
     draft->history = history;
     look_at_rows(dec, after);
@@ -93,7 +94,8 @@ static cdz_status watched(cdz_decoder *dec, const cdz_step *step, cdz_draft *dra
 static cdz_status watched_begin(cdz_decoder *dec, const cdz_step *step, void **shared)
 {
     if (spy.guards_rows) cdz_shown_begin(spy.requests++ % 2);
-    return spy.begin ? spy.begin(dec, step, shared) : CDZ_OK;
+    cdz_call inside = {.raw = true};
+    return cdz_call_draft_begin(&inside, &spy.real, dec, step, shared);
 }
 
 /* The registry's descriptor is its own copy of the plugin's, in memory that can be written. */
@@ -104,8 +106,7 @@ static cdz_status plant(const cdz_bench *b, cdz_error *err)
     CDZ_TRY(cdz_registry_find(b->runtime->registry, CDZ_KIND_DRAFTER, id, &ref, err));
     cdz_drafter *drafter = (cdz_drafter *)(uintptr_t)ref.base;
     spy.c = b->c;
-    spy.propose = drafter->propose;
-    spy.begin = drafter->begin;
+    spy.real = *drafter;
     drafter->begin = watched_begin;
     spy.n_vocab = cdz_model_vocab_size(b->model);
     drafter->propose = watched;

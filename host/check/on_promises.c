@@ -411,7 +411,9 @@ static cdz_check_state judge_form(cdz_child *c, const cdz_setup *setup, sample *
 cdz_check_state cdz_check_form(cdz_child *c)
 {
     bool said = false;
-    if (!cdz_get_form_api(c->ref.base)) return cdz_skip_check(c, "it says nothing of its form");
+    cdz_offers offers;
+    (void)cdz_offers_ask(c->ref.base, &offers, NULL);
+    if (!offers.form) return cdz_skip_check(c, "it says nothing of its form");
     CDZ_CHECK_TRY(with_all_samples(c, judge_form, &said));
     return said ? CDZ_CHECK_OK : cdz_skip_check(c, "it says nothing of its form");
 }

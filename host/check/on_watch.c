@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "cadenza/observer.h"
+#include "call/calls.h"
 #include "check/bench.h"
 #include "check/checks.h"
 #include "check/spy.h"
@@ -48,6 +48,7 @@ static cdz_step shown(const cdz_step *step, cdz_ids *ids)
     watch.host = *step->host;
     watch.host.fail = keep_sentence;
     now.host = &watch.host;
+    now.plugin = &watch.real.base;
     if (!watch.guards_ids || !step->input_ids || step->n_rows > CDZ_SHOWN) return now;
     for (uint32_t r = 0; r < step->n_rows; r++) ids[r] = cdz_show_ids(r, step->input_ids[r]);
     now.input_ids = ids;
@@ -62,6 +63,9 @@ static cdz_status judged(const char *call, cdz_status status)
                  watch.said[0] ? watch.said : "without saying why (cdz_fail)");
     return status;
 }
+
+/* The host's own guard is round each of these. */
+static const cdz_call inside = {.raw = true};
 
 #define NOTE(call) cdz_check_note(watch.c, "%s, call %u of the observer", call, watch.calls)
 
@@ -81,27 +85,27 @@ static const float *guard_row(float **at, const float *row, uint32_t n)
     return *at;
 }
 
-static cdz_status show_rows(cdz_status (*tell)(const cdz_step *, const cdz_plugin_base *,
-                                               const cdz_seen *),
-                            const cdz_step *step, const cdz_plugin_base *by, const cdz_seen *seen)
+/* by: NULL where all processors are done. */
+static cdz_status tell_rows(const cdz_step *step, const cdz_plugin_base *by, const cdz_seen *seen)
+{
+    cdz_call call = inside;
+    return by ? cdz_call_stage(&call, &watch.real, step, by, seen)
+              : cdz_call_scores(&call, &watch.real, step, seen);
+}
+
+static cdz_status show_rows(const cdz_step *step, const cdz_plugin_base *by, const cdz_seen *seen)
 {
     const float *before[SEEN_ROWS], *after[SEEN_ROWS];
     cdz_seen now = *seen;
     if (watch.n_vocab == 0) watch.n_vocab = seen->n_vocab;
     if (!watch.guards_rows || step->n_rows > SEEN_ROWS || seen->n_vocab != watch.n_vocab)
-        return tell(step, by, seen);
+        return tell_rows(step, by, seen);
     for (uint32_t r = 0; r < step->n_rows; r++) {
         before[r] = guard_row(&watch.rows[0][r], seen->before[r], seen->n_vocab);
         after[r] = guard_row(&watch.rows[1][r], seen->after[r], seen->n_vocab);
     }
     now.before = before, now.after = after;
-    return tell(step, by, &now);
-}
-
-static cdz_status tell_scores(const cdz_step *step, const cdz_plugin_base *by, const cdz_seen *seen)
-{
-    (void)by;
-    return watch.real.scores(step, seen);
+    return tell_rows(step, by, &now);
 }
 
 /* --- the observer's functions ---------------------------------------------------------------------------------------- */
@@ -111,7 +115,7 @@ static cdz_status watch_stage(const cdz_step *step, const cdz_plugin_base *by, c
     cdz_ids ids[CDZ_SHOWN];
     const cdz_step now = shown(step, ids);
     NOTE("stage");
-    return judged("stage", show_rows(watch.real.stage, &now, by, seen));
+    return judged("stage", show_rows(&now, by, seen));
 }
 
 static cdz_status watch_scores(const cdz_step *step, const cdz_seen *seen)
@@ -119,47 +123,52 @@ static cdz_status watch_scores(const cdz_step *step, const cdz_seen *seen)
     cdz_ids ids[CDZ_SHOWN];
     const cdz_step now = shown(step, ids);
     NOTE("scores");
-    return judged("scores", show_rows(tell_scores, &now, NULL, seen));
+    return judged("scores", show_rows(&now, NULL, seen));
 }
 
 static cdz_status watch_begin(const cdz_step *step, void **shared)
 {
     cdz_ids ids[CDZ_SHOWN];
     const cdz_step now = shown(step, ids);
+    cdz_call call = inside;
     NOTE("begin");
-    return judged("begin", watch.real.begin(&now, shared));
+    return judged("begin", cdz_call_begin(&call, &now, shared));
 }
 
 static cdz_status watch_token(const cdz_step *step, int32_t token)
 {
     cdz_ids ids[CDZ_SHOWN];
     const cdz_step now = shown(step, ids);
+    cdz_call call = inside;
     NOTE("token");
-    return judged("token", watch.real.token(&now, token));
+    return judged("token", cdz_call_token(&call, &watch.real, &now, token));
 }
 
 static cdz_status watch_stop(const cdz_step *step, const cdz_stop *stop)
 {
     cdz_ids ids[CDZ_SHOWN];
     const cdz_step now = shown(step, ids);
+    cdz_call call = inside;
     NOTE("stop");
-    return judged("stop", watch.real.stop(&now, stop));
+    return judged("stop", cdz_call_stop(&call, &watch.real, &now, stop));
 }
 
 static cdz_status watch_rewind(const cdz_step *step, uint32_t n)
 {
     cdz_ids ids[CDZ_SHOWN];
     const cdz_step now = shown(step, ids);
+    cdz_call call = inside;
     NOTE("rewind");
-    return judged("rewind", watch.real.rewind(&now, n));
+    return judged("rewind", cdz_call_rewind(&call, &watch.real, &now, n));
 }
 
 static cdz_status watch_reorder(const cdz_step *step, const uint32_t *parents)
 {
     cdz_ids ids[CDZ_SHOWN];
     const cdz_step now = shown(step, ids);
+    cdz_call call = inside;
     NOTE("reorder");
-    return judged("reorder", watch.real.reorder(&now, parents));
+    return judged("reorder", cdz_call_reorder(&call, &watch.real, &now, parents));
 }
 
 static cdz_status plant(const cdz_bench *b, cdz_error *err)

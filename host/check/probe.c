@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cadenza/criterion.h"
-#include "cadenza/ext/companion.h"
-#include "cadenza/processor.h"
+#include "call/calls.h"
 
 const cdz_made_up cdz_usual_facts = {.n_vocab = 1000, .n_rows = 4, .prompt_len = 12, .seed = 7};
 
@@ -55,7 +53,11 @@ static void fill_info(cdz_probe *t)
 bool cdz_probe_make(cdz_probe *t, const cdz_plugin_base *plugin, const void *params,
                     const cdz_made_up *facts)
 {
-    *t = (cdz_probe){.plugin = plugin, .params = params, .facts = *facts, .now = 1000.0};
+    *t = (cdz_probe){.caller = &cdz_probe_caller,
+                     .plugin = plugin,
+                     .params = params,
+                     .facts = *facts,
+                     .now = 1000.0};
     const size_t n = (size_t)facts->n_rows * facts->prompt_len;
     if (facts->n_rows > CDZ_PROBE_ROWS ||
         !(t->prompt_ids = calloc(n + 2 * (size_t)CDZ_ROOM, sizeof *t->prompt_ids)))
@@ -69,6 +71,7 @@ bool cdz_probe_make(cdz_probe *t, const cdz_plugin_base *plugin, const void *par
     cdz_params_defaults(cdz_generation_table(), &t->config);
     t->config.max_length = (cdz_opt_int){t->info.max_length, true};
     t->config.do_sample = t->info.do_sample;
+    (void)cdz_offers_ask(plugin, &t->offers, NULL); /* the host has asked, and complained, before */
     return true;
 }
 
@@ -93,49 +96,45 @@ static cdz_step step_of(cdz_probe *t)
                       .shared = t->shared,
                       .request = &t->info,
                       .plugin = t->plugin,
-                      .host = cdz_probe_host(),
+                      .host = &cdz_probe_host,
                       .scope = t};
 }
 
-static cdz_status came_back(cdz_probe *t, cdz_status status)
+/* What a call does to the thread is the checks' to find: nothing is put back. */
+static cdz_call call_of(cdz_probe *t)
 {
-    cdz_scratch_reset(&t->scratch);
-    t->may_alloc = false;
-    return status;
+    return (cdz_call){.scratch = &t->scratch, .raw = true};
 }
 
 cdz_status cdz_probe_create(cdz_probe *t)
 {
-    cdz_status (*const call)(const cdz_step *) =
-        is_processor(t) ? processor_of(t)->create : criterion_of(t)->create;
+    cdz_call call = call_of(t);
     cdz_step step = step_of(t);
     step.request = NULL;
     t->may_alloc = true;
-    return came_back(t, call ? call(&step) : CDZ_OK);
+    const cdz_status status = cdz_call_create(&call, &step);
+    t->may_alloc = false;
+    return status;
 }
 
 bool cdz_probe_idle(cdz_probe *t)
 {
-    bool (*const call)(const cdz_step *) =
-        is_processor(t) ? processor_of(t)->idle : criterion_of(t)->idle;
+    cdz_call call = call_of(t);
     const cdz_step step = step_of(t);
-    const bool answer = call && call(&step);
-    cdz_scratch_reset(&t->scratch);
-    return answer;
+    return cdz_call_idle(&call, &step);
 }
 
 /* What guidance compares with: scores of another sequence beside each row that asks for one. */
 static cdz_status begin_companions(cdz_probe *t)
 {
-    const cdz_companion_api *api = cdz_get_companion_api(t->plugin);
-    if (!is_processor(t) || !api) return CDZ_OK;
+    if (!t->offers.companion) return CDZ_OK;
     t->companion = calloc((size_t)t->info.n_rows * t->info.n_vocab, sizeof(float));
     if (!t->companion) return CDZ_E_NOMEM;
     for (uint32_t r = 0; r < t->info.n_rows; r++) {
         const cdz_step step = step_of(t);
         cdz_companion is = {.size = sizeof is};
-        const cdz_status status = api->describe(&step, r, &is);
-        cdz_scratch_reset(&t->scratch);
+        cdz_call call = call_of(t);
+        const cdz_status status = cdz_call_companion(&call, t->offers.companion, &step, r, &is);
         if (status != CDZ_OK) return status;
         float *row = t->companion + (size_t)r * t->info.n_vocab;
         cdz_fill_scores(row, t->info.n_vocab, 4711 + r);
@@ -147,11 +146,11 @@ static cdz_status begin_companions(cdz_probe *t)
 
 cdz_status cdz_probe_begin(cdz_probe *t)
 {
-    cdz_status (*const call)(const cdz_step *, void **) =
-        is_processor(t) ? processor_of(t)->begin : criterion_of(t)->begin;
+    cdz_call call = call_of(t);
     const cdz_step step = step_of(t);
     t->may_alloc = true;
-    cdz_status status = came_back(t, call ? call(&step, &t->shared) : CDZ_OK);
+    cdz_status status = cdz_call_begin(&call, &step, &t->shared);
+    t->may_alloc = false;
     t->begun = status == CDZ_OK;
     if (t->begun) status = begin_companions(t);
     return status;
@@ -168,12 +167,10 @@ cdz_status cdz_probe_enter(cdz_probe *t)
 void cdz_probe_end(cdz_probe *t)
 {
     if (!t->begun) return;
-    void (*const call)(const cdz_step *) =
-        is_processor(t) ? processor_of(t)->end : criterion_of(t)->end;
+    cdz_call call = call_of(t);
     const cdz_step step = step_of(t);
     t->begun = false;
-    if (call) call(&step);
-    cdz_scratch_reset(&t->scratch);
+    cdz_call_end(&call, &step);
     t->shared = NULL;
 }
 
@@ -200,11 +197,12 @@ bool cdz_probe_text_lives(const cdz_probe *t)
     return !t->stop_text.at || hash_text(t->stop_text) == t->stop_hash;
 }
 
-static cdz_status ask_criterion(cdz_probe *t, cdz_step *step, const cdz_scores *scores)
+static cdz_status ask_criterion(cdz_probe *t, cdz_call *call, cdz_step *step,
+                                const cdz_scores *scores)
 {
     cdz_stop own[CDZ_PROBE_ROWS], *stops = t->stops ? t->stops : own;
     memset(stops, 0, scores->n_rows * sizeof *stops);
-    const cdz_status status = criterion_of(t)->test(step, stops);
+    const cdz_status status = cdz_call_test(call, criterion_of(t), step, stops);
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         if (status == CDZ_OK && stops[r].text.len && !stops[r].text.at) {
             cdz_err(&t->said, CDZ_E_PLUGIN, "test gave a text of %u bytes at NULL",
@@ -229,47 +227,48 @@ cdz_status cdz_probe_ask(cdz_probe *t, const cdz_rows *rows, cdz_scores *scores)
     step.input_ids = shows_ids ? rows->ids : NULL;
     step.row_index = rows->index;
     step.row_state = cdz_probe_state_size(t) ? rows->states : NULL;
-    const cdz_status status =
-        is_processor(t) ? processor_of(t)->apply(&step, scores) : ask_criterion(t, &step, scores);
+    /* A criterion's text may lie in its scratch memory until the answer is written. */
+    cdz_call call = {.raw = true};
+    const cdz_status status = is_processor(t)
+                                  ? cdz_call_apply(&call, processor_of(t), &step, scores)
+                                  : ask_criterion(t, &call, &step, scores);
     t->n_answered += status == CDZ_OK;
-    return came_back(t, status);
+    cdz_scratch_reset(&t->scratch);
+    return status;
 }
 
 cdz_status cdz_probe_accept(cdz_probe *t, cdz_ids ids, uint32_t row, void *state, int32_t token)
 {
-    cdz_status (*const call)(const cdz_step *, uint32_t, int32_t) =
-        is_processor(t) ? processor_of(t)->accept : criterion_of(t)->accept;
-    if (!call) return CDZ_OK;
+    cdz_call call = call_of(t);
     cdz_step step = step_of(t);
     step.n_rows = 1;
     step.input_ids = &ids;
     step.row_index = &row;
     step.row_state = state ? &state : NULL;
-    return came_back(t, call(&step, 0, token));
+    return cdz_call_accept(&call, &step, 0, token);
 }
 
 /* --- state ------------------------------------------------------------------------------------------------- */
 
 bool cdz_probe_form(cdz_probe *t, cdz_form *out)
 {
-    const cdz_form_api *api = cdz_get_form_api(t->plugin);
+    cdz_call call = call_of(t);
     *out = (cdz_form){.size = sizeof *out};
-    if (!api || !api->describe) return false;
+    if (!t->offers.form) return false;
     const cdz_step step = step_of(t);
-    const bool says = api->describe(&step, out);
-    came_back(t, CDZ_OK);
+    const bool says = cdz_call_form(&call, t->offers.form, &step, out);
     return says && out->kind != CDZ_FORM_OTHER;
 }
 
 bool cdz_probe_edits(cdz_probe *t, cdz_ids ids, uint32_t row, cdz_ids *out)
 {
-    const cdz_form_api *api = cdz_get_form_api(t->plugin);
+    cdz_call call = {.raw = true};
     cdz_step step = step_of(t);
     step.n_rows = 1;
     step.input_ids = processor_of(t)->caps & CDZ_NEEDS_IDS ? &ids : NULL;
     step.row_index = &row;
     *out = (cdz_ids){0};
-    return api->size >= sizeof *api && api->edits && api->edits(&step, 0, out);
+    return cdz_call_edits(&call, t->offers.form, &step, 0, out);
 }
 
 uint32_t cdz_probe_state_size(const cdz_probe *t)
@@ -301,16 +300,17 @@ void *cdz_probe_state(cdz_probe *t)
 cdz_status cdz_probe_copy_state(cdz_probe *t, void *to, const void *from)
 {
     const uint32_t size = cdz_probe_state_size(t);
-    const cdz_state_api *api = cdz_get_state_api(t->plugin);
+    const cdz_state_api *api = t->offers.state;
     if (size == 0) return CDZ_OK;
     if (!api) {
         memcpy(to, from, size);
         return CDZ_OK;
     }
+    cdz_call call = call_of(t);
     const cdz_step step = step_of(t);
-    api->free(&step, to);
+    cdz_call_free(&call, api, &step, to);
     memset(to, 0, size);
-    return came_back(t, api->clone(&step, from, to));
+    return cdz_call_clone(&call, api, &step, from, to);
 }
 
 static bool script_plugin; /* a check's process has one plugin */

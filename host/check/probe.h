@@ -6,11 +6,11 @@
 #ifndef CDZ_HOST_CHECK_PROBE_H
 #define CDZ_HOST_CHECK_PROBE_H
 
-#include "cadenza/ext/form.h"
-#include "cadenza/ext/state.h"
+#include "base/scratch.h"
+#include "call/host.h"
+#include "call/offers.h"
 #include "check/child.h"
 #include "config/generation.h"
-#include "run/scratch.h"
 #include "token/tokenizer.h"
 
 enum { CDZ_PROBE_ROWS = 8, CDZ_PROBE_MOST = 2048, CDZ_ANSWER_LEAST = 4, CDZ_ROOM = 64 };
@@ -31,7 +31,9 @@ typedef struct cdz_tokens {
 } cdz_tokens;
 
 typedef struct cdz_probe {
+    const cdz_caller *caller; /* first: where the host's functions find it */
     const cdz_plugin_base *plugin;
+    cdz_offers offers;
     const void *params;
     cdz_arena memory; /* of create and begin */
     cdz_scratch_mem scratch;
@@ -101,7 +103,8 @@ bool cdz_is_lua_mistake(const char *sentence);
 void cdz_probe_is_script(bool script); /* of the process's plugin */
 /* Whether the text that a criterion gave first still reads the same. */
 bool cdz_probe_text_lives(const cdz_probe *t);
-const cdz_host *cdz_probe_host(void);  /* probe_host.c */
+extern const cdz_host cdz_probe_host; /* probe_host.c */
+extern const cdz_caller cdz_probe_caller;
 const void *cdz_probe_tokenizer(void); /* probe_tokens.c */
 static inline cdz_probe *cdz_probe_of(const cdz_step *step)
 {

@@ -1,6 +1,4 @@
 /* probe_host.c - what the kit does for plugins: the functions behind step->host, which notice what is forbidden. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cadenza/ext/companion.h"
@@ -27,21 +25,9 @@ static const void *extension(const char *id)
     return NULL;
 }
 
-static CDZ_PRINTF(3, 4) cdz_status
-    keep_sentence(const cdz_step *step, cdz_status code, const char *fmt, ...)
+static cdz_status keep_sentence(const cdz_step *step, cdz_status code, const char *text)
 {
-    char text[CDZ_ERROR_TEXT];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
     return cdz_err(&cdz_probe_of(step)->said, code, "%s", text);
-}
-
-static CDZ_PRINTF(3, 4) void drop_line(const cdz_step *step, cdz_log_level level, const char *fmt,
-                                       ...)
-{
-    (void)step, (void)level, (void)fmt;
 }
 
 /* Whether memory asked for now is to be refused. */
@@ -79,11 +65,8 @@ static double now_s(const cdz_step *step)
     return cdz_probe_of(step)->now;
 }
 
-static const cdz_host probe_host = {
-    .size = sizeof(cdz_host),
-    .extension = extension,
+const cdz_caller cdz_probe_caller = {
     .fail = keep_sentence,
-    .log = drop_line,
     .alloc = alloc,
     .scratch = scratch,
     .config = config,
@@ -91,7 +74,4 @@ static const cdz_host probe_host = {
     .now_s = now_s,
 };
 
-const cdz_host *cdz_probe_host(void)
-{
-    return &probe_host;
-}
+const cdz_host cdz_probe_host = CDZ_HOST_WITH(extension);

@@ -8,6 +8,7 @@
 
 #include "api/api.h"
 #include "base/utf8.h"
+#include "call/calls.h"
 #include "check/spy_rows.h"
 
 enum { PATIENCE = 20000 }; /* verbs that a strategy may call after one has failed */
@@ -15,7 +16,7 @@ enum { PATIENCE = 20000 }; /* verbs that a strategy may call after one has faile
 static struct {
     cdz_spy seen;
     cdz_child *c;
-    cdz_status (*run)(cdz_decoder *dec, const cdz_step *step);
+    cdz_strategy strategy;
     const cdz_decoder_api *real;
     cdz_decoder_api table;
 } spy;
@@ -342,7 +343,8 @@ static cdz_status watched_run(cdz_decoder *dec, const cdz_step *step)
     fill_table();
     dec->api = &spy.table;
     if (s->guards_rows) cdz_shown_begin(s->at_end);
-    s->returned = spy.run(dec, step);
+    cdz_call inside = {.raw = true}; /* the host's own guard is round it */
+    s->returned = cdz_call_run(&inside, &spy.strategy, dec, step);
     cdz_shown_give();
     cdz_shown_end();
     dec->api = spy.real;
@@ -356,7 +358,7 @@ cdz_status cdz_spy_plant(const cdz_bench *b, cdz_spy **out, cdz_error *err)
         cdz_registry_find(b->runtime->registry, CDZ_KIND_STRATEGY, b->c->ref.base->id, &ref, err));
     cdz_strategy *strategy = (cdz_strategy *)(uintptr_t)ref.base; /* the registry's own copy */
     spy.c = b->c;
-    spy.run = strategy->run;
+    spy.strategy = *strategy;
     strategy->run = watched_run;
     cdz_module_release(ref.module); /* the registry keeps it */
     *out = &spy.seen;

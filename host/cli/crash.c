@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/calling.h"
 #include "base/stack.h"
+#include "call/guard.h"
 
 static const struct {
     int number;

@@ -2,13 +2,13 @@
 #include "cli/parity_trial.h"
 
 #include <math.h>
-#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/api.h"
-#include "cadenza/ext/companion.h"
 #include "cadenza/ext/tokenizer.h"
+#include "call/calls.h"
 #include "vec/vec.h"
 
 /* A class of the reference, its plugin, and where the plugin's parameter has another name. */
@@ -121,21 +121,11 @@ static const void *extension(const char *id)
     return strcmp(id, CDZ_EXT_TOKENIZER) == 0 ? &tokenizer_api : NULL;
 }
 
-static cdz_status CDZ_PRINTF(3, 4)
-    host_fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
+static cdz_status host_fail(const cdz_step *step, cdz_status code, const char *text)
 {
     cdz_trial *t = step->scope;
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(t->sentence, sizeof t->sentence, fmt, args);
-    va_end(args);
+    snprintf(t->sentence, sizeof t->sentence, "%s", text);
     return code;
-}
-
-static void CDZ_PRINTF(3, 4)
-    host_log(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
-{
-    (void)step, (void)level, (void)fmt;
 }
 
 static void *host_alloc(const cdz_step *step, size_t bytes)
@@ -169,15 +159,14 @@ static double host_now(const cdz_step *step)
     return ((cdz_trial *)step->scope)->now;
 }
 
-const cdz_host cdz_trial_host = {.size = sizeof(cdz_host),
-                                 .extension = extension,
-                                 .fail = host_fail,
-                                 .log = host_log,
-                                 .alloc = host_alloc,
-                                 .scratch = host_alloc,
-                                 .config = host_config,
-                                 .noise = host_noise,
-                                 .now_s = host_now};
+const cdz_caller cdz_trial_caller = {.fail = host_fail,
+                                     .alloc = host_alloc,
+                                     .scratch = host_alloc,
+                                     .config = host_config,
+                                     .noise = host_noise,
+                                     .now_s = host_now};
+
+const cdz_host cdz_trial_host = CDZ_HOST_WITH(extension);
 
 /* --- calling ------------------------------------------------------------------------------------------------------ */
 
@@ -195,28 +184,36 @@ const cdz_criterion *cdz_trial_criterion(const cdz_trial *t)
                : NULL;
 }
 
+/* What the call did to the thread is a failure of its own. */
+static cdz_status judge(cdz_trial *t, const cdz_call *call, cdz_status returned)
+{
+    cdz_error fault;
+    if (!call->broken) return returned;
+    const cdz_status status = cdz_call_fault(call, returned, NULL, &fault);
+    snprintf(t->sentence, sizeof t->sentence, "%s", fault.text);
+    return status;
+}
+
 cdz_status cdz_trial_create(cdz_trial *t)
 {
-    cdz_status (*create)(const cdz_step *) =
-        cdz_trial_processor(t) ? cdz_trial_processor(t)->create : cdz_trial_criterion(t)->create;
+    cdz_call call = {0};
     t->step.request = NULL;
-    cdz_status status = create ? create(&t->step) : CDZ_OK;
+    const cdz_status status = cdz_call_create(&call, &t->step);
     t->step.request = &t->request;
-    return status;
+    return judge(t, &call, status);
 }
 
 bool cdz_trial_idle(cdz_trial *t)
 {
-    bool (*idle)(const cdz_step *) =
-        cdz_trial_processor(t) ? cdz_trial_processor(t)->idle : cdz_trial_criterion(t)->idle;
-    return idle && idle(&t->step);
+    cdz_call call = {0};
+    return cdz_call_idle(&call, &t->step);
 }
 
 cdz_status cdz_trial_begin(cdz_trial *t)
 {
-    cdz_status (*begin)(const cdz_step *, void **) =
-        cdz_trial_processor(t) ? cdz_trial_processor(t)->begin : cdz_trial_criterion(t)->begin;
-    return begin ? begin(&t->step, &t->step.shared) : CDZ_OK;
+    cdz_call call = {0};
+    const cdz_status status = cdz_call_begin(&call, &t->step, &t->step.shared);
+    return judge(t, &call, status);
 }
 
 cdz_status cdz_trial_apply(cdz_trial *t, float *scores, uint32_t n)
@@ -224,9 +221,20 @@ cdz_status cdz_trial_apply(cdz_trial *t, float *scores, uint32_t n)
     const cdz_processor *p = cdz_trial_processor(t);
     cdz_scores matrix = {
         .data = scores, .n_rows = n, .n_vocab = t->request.n_vocab, .stride = t->request.n_vocab};
+    cdz_call call = {0};
     t->step.n_rows = n;
     t->step.input_ids = p->caps & CDZ_NEEDS_IDS ? t->ids : NULL;
-    return p->apply(&t->step, &matrix);
+    const cdz_status status = cdz_call_apply(&call, p, &t->step, &matrix);
+    return judge(t, &call, status);
+}
+
+cdz_status cdz_trial_test(cdz_trial *t, cdz_stop *stops)
+{
+    cdz_call call = {0};
+    t->step.n_rows = t->request.n_rows;
+    t->step.input_ids = t->ids;
+    const cdz_status status = cdz_call_test(&call, cdz_trial_criterion(t), &t->step, stops);
+    return judge(t, &call, status);
 }
 
 /* --- reading a case -------------------------------------------------------------------------------------------------- */
@@ -387,7 +395,7 @@ cdz_status cdz_trial_open(cdz_trial *t, cdz_registry *registry, const cdz_json *
     const size_t class = class_of(c);
     static const int32_t first[1] = {0};
     static const cdz_ids prompt = {first, 1};
-    *t = (cdz_trial){.document = c, .class = class};
+    *t = (cdz_trial){.caller = &cdz_trial_caller, .document = c, .class = class};
     if (class == N_CLASSES) return cdz_trial_unsupported(err);
     cdz_status status = cdz_registry_find(registry, 0, classes[class].id, &t->plugin, err);
     if (status != CDZ_OK) return cdz_err(err, CDZ_E_UNSUPPORTED, "no plugin %s", classes[class].id);

@@ -7,10 +7,12 @@
 
 #include "cadenza/criterion.h"
 #include "cadenza/processor.h"
+#include "call/host.h"
 #include "cli/parity.h"
 
 /* One case being replayed: the plugin and everything it may ask its host for. */
 typedef struct cdz_trial {
+    const cdz_caller *caller; /* first: where the host's functions find it */
     const cdz_json *document;
     cdz_plugin_ref plugin;
     size_t class;
@@ -29,6 +31,7 @@ typedef struct cdz_trial {
 
 /* What a plugin under trial calls; cdz_step.scope is the trial. */
 extern const cdz_host cdz_trial_host;
+extern const cdz_caller cdz_trial_caller;
 
 /* CDZ_E_UNSUPPORTED: no plugin for the class. To be closed either way. */
 cdz_status cdz_trial_open(cdz_trial *t, cdz_registry *registry, const cdz_json *c, cdz_error *err);
@@ -41,6 +44,7 @@ cdz_status cdz_trial_create(cdz_trial *t);
 bool cdz_trial_idle(cdz_trial *t);
 cdz_status cdz_trial_begin(cdz_trial *t);
 cdz_status cdz_trial_apply(cdz_trial *t, float *scores, uint32_t n);
+cdz_status cdz_trial_test(cdz_trial *t, cdz_stop *stops); /* every row of the case */
 
 /* --- reading the case; arrays live as long as the trial --- */
 cdz_status cdz_trial_params(cdz_trial *t, cdz_error *err);

@@ -132,9 +132,7 @@ static cdz_status call_criterion(cdz_trial *t, cdz_stop *stops, cdz_error *err)
     CDZ_TRY(cdz_trial_params(t, err));
     CDZ_TRY(said(t, cdz_trial_create(t), err));
     CDZ_TRY(said(t, cdz_trial_begin(t), err));
-    t->step.n_rows = t->request.n_rows;
-    t->step.input_ids = t->ids;
-    return said(t, cdz_trial_criterion(t)->test(&t->step, stops), err);
+    return said(t, cdz_trial_test(t, stops), err);
 }
 
 cdz_status cdz_parity_stops(cdz_registry *registry, const cdz_json *c, bool *stopped, uint32_t *n,
@@ -189,7 +187,7 @@ cdz_status cdz_parity_chain(const cdz_json *c, const cdz_plan *plan,
 {
     cdz_trial *t = malloc(sizeof *t);
     if (!t) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
-    *t = (cdz_trial){.document = c, .request = *request};
+    *t = (cdz_trial){.caller = &cdz_trial_caller, .document = c, .request = *request};
     t->step = (cdz_step){.size = sizeof t->step,
                          .request = &t->request,
                          .row_index = t->row_index,

@@ -2,6 +2,7 @@
 #ifndef CDZ_HOST_PIPELINE_H
 #define CDZ_HOST_PIPELINE_H
 
+#include "call/offers.h"
 #include "config/sources.h"
 #include "plug/registry.h"
 
@@ -9,6 +10,7 @@
 typedef struct cdz_instance {
     const char *name; /* section or list entry it was named by */
     cdz_plugin_ref plugin;
+    cdz_offers offers;
     const void *params;
     cdz_origin origin; /* where it was asked for */
     uint32_t place; /* 1-27: transformers' place in the processor order (processors.md section 3) */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cadenza/ext/phase.h"
-#include "config/create_host.h"
+#include "call/outside.h"
 #include "config/phases.h"
 #include "config/planner.h"
 
@@ -270,7 +270,8 @@ static cdz_status make_teller(cdz_planner *p, const phase_values *values, cdz_in
                           .origin = link->phases[0].origin,
                           .custom = true,
                           .phases = CDZ_IN_HELD_ROWS};
-    return cdz_run_create(part->plugin.base, params, &p->plan->arena, p->err);
+    CDZ_TRY(cdz_plugin_create(part->plugin.base, params, &p->plan->arena, p->err));
+    return cdz_offers_ask(part->plugin.base, &out->offers, p->err);
 }
 
 /* --- the whole ------------------------------------------------------------------------------------------------------------ */

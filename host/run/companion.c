@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cadenza/ext/companion.h"
-#include "cadenza/processor.h"
+#include "call/calls.h"
 #include "run/task.h"
 
 /* One row's companion for one stage. */
@@ -64,11 +63,11 @@ static cdz_status describe(cdz_loop *loop, cdz_stage *stage, uint32_t row, cdz_c
                        .may_alloc = true,
                        .arena = &loop->stage_arena};
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
-    const cdz_companion_api *api = cdz_get_companion_api(stage->plugin);
+    cdz_call call = {.scratch = scope.scratch};
     *out = (cdz_companion){.size = sizeof *out};
-    const cdz_status status = api->describe(&step, row, out);
-    cdz_scratch_reset(&loop->workers[0].scratch);
-    CDZ_TRY(cdz_stages_judge(loop, stage->plugin, "describe", status, scope.error));
+    const cdz_status status =
+        cdz_call_companion(&call, stage->instance->offers.companion, &step, row, out);
+    CDZ_TRY(cdz_call_judge(&call, status, scope.error, &loop->error));
     return out->none ? CDZ_OK : check(loop, stage, row, out);
 }
 
@@ -88,7 +87,7 @@ cdz_status cdz_companions_begin(cdz_loop *loop)
 {
     uint32_t n = 0;
     for (uint32_t s = 0; s < loop->n_processors; s++)
-        n += cdz_get_companion_api(loop->processors[s].plugin) != NULL;
+        n += loop->processors[s].instance->offers.companion != NULL;
     if (n == 0) return CDZ_OK;
     cdz_companions *all = loop->companions = cdz_arena_alloc(&loop->stage_arena, sizeof *all);
     if (!all) return cdz_loop_nomem(loop);
@@ -98,7 +97,7 @@ cdz_status cdz_companions_begin(cdz_loop *loop)
     if (!all->stages || !all->of || !all->next) return cdz_loop_nomem(loop);
     for (uint32_t s = 0; s < loop->n_processors; s++) {
         cdz_stage *stage = &loop->processors[s];
-        if (!cdz_get_companion_api(stage->plugin)) continue;
+        if (!stage->instance->offers.companion) continue;
         all->stages[all->n++] = stage;
         stage->companion = all->n; /* counted from 1 */
         CDZ_TRY(make(loop, all->n - 1));
@@ -132,7 +131,7 @@ uint64_t cdz_companions_blocks(const cdz_plan *plan, uint32_t n_rows, uint64_t l
 {
     uint64_t n = 0;
     for (uint32_t i = 0; plan && i < plan->n_processors; i++)
-        n += cdz_get_companion_api(plan->processors[i].plugin.base) != NULL;
+        n += plan->processors[i].offers.companion != NULL;
     return n * n_rows * cdz_kv_blocks_for(len);
 }
 

@@ -3,7 +3,6 @@
 
 #include <math.h>
 
-#include "cadenza/ext/companion.h"
 #include "run/bare_loop.h"
 
 enum { N_PROMPT = 4, N_STEPS = 2, N_VOCAB = 256 };
@@ -13,7 +12,7 @@ static cdz_status try_processor(cdz_bare *t, cdz_stage *stage)
 {
     cdz_loop *loop = t->loop;
     const uint32_t n = loop->n_vocab;
-    if (cdz_get_companion_api(stage->plugin)) return CDZ_OK;
+    if (stage->instance->offers.companion) return CDZ_OK;
     cdz_scores scores = {.data = t->scores, .n_rows = 1, .n_vocab = n, .stride = n};
     uint32_t nans = 0;
     for (uint32_t i = 0; i < n; i++) nans += isnan(t->scores[i]) != 0;

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-#include "base/calling.h"
-#include "cadenza/processor.h"
+#include "call/calls.h"
 #include "run/task.h"
 #include "vec/leading.h"
 #include "vec/vec.h"
@@ -39,7 +38,6 @@ static bool take_set(cdz_loop *loop, id_set *set)
 /* Ids that a stage may touch in a row, in worker 0's scratch memory. False: any. */
 static bool list_ids(cdz_loop *loop, const cdz_stage *stage, uint32_t row, cdz_ids *out)
 {
-    const cdz_form_api *api = cdz_get_form_api(stage->plugin);
     const cdz_ids ids = cdz_row_ids(&loop->rows[row]);
     cdz_scope scope = {.loop = loop,
                        .plugin = stage->plugin,
@@ -51,9 +49,9 @@ static bool list_ids(cdz_loop *loop, const cdz_stage *stage, uint32_t row, cdz_i
     step.input_ids = stage->caps & CDZ_NEEDS_IDS ? &ids : NULL;
     step.row_index = &row;
     *out = (cdz_ids){0};
-    const cdz_calling outer = cdz_calling_begin(stage->plugin, "edits");
-    const bool listed = api->edits(&step, 0, out);
-    cdz_calling_end(outer);
+    cdz_call call = {0};
+    const bool listed = cdz_call_edits(&call, stage->instance->offers.form, &step, 0, out);
+    cdz_stages_complain(loop, &call);
     return listed;
 }
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/calling.h"
 #include "base/sanitized.h"
+#include "call/guard.h"
 
 #if CDZ_WITH_TSAN || !defined(__GLIBC__)
 #define DEFAULT_WAY (&cdz_fibre_threads)
@@ -61,39 +61,34 @@ cdz_status cdz_fibre_start(cdz_fibres *fibres, void (*fn)(void *arg), void *arg,
     return CDZ_OK;
 }
 
-static _Thread_local const cdz_fibre *current;
-
-const cdz_fibre *cdz_fibre_current(void)
-{
-    return current;
-}
+_Thread_local cdz_fibre *cdz_fibre_now;
 
 void cdz_fibre_run(cdz_fibre *fibre)
 {
     cdz_thread_serve(fibre->serves);
-    current = fibre;
+    cdz_fibre_now = fibre;
     fibre->fn(fibre->arg);
 }
 
 void cdz_fibre_resume(cdz_fibre *fibre)
 {
-    cdz_assert(!current && !fibre->ended && !fibre->inside);
+    cdz_assert(!cdz_fibre_now && !fibre->ended && !fibre->inside);
     const cdz_calling here = cdz_calling_now;
     fibre->inside = true;
     fibre->serves = cdz_thread_serves_now();
-    current = fibre;
+    cdz_fibre_now = fibre;
     fibre->fibres->way->resume(fibre);
-    current = NULL;
-    cdz_calling_end(here);
+    cdz_fibre_now = NULL;
+    cdz_calling_now = here;
 }
 
 void cdz_fibre_suspend(cdz_fibre *fibre)
 {
-    cdz_assert(current == fibre && fibre->inside);
+    cdz_assert(cdz_fibre_now == fibre && fibre->inside);
     const cdz_calling here = cdz_calling_now;
     fibre->inside = false;
     fibre->fibres->way->suspend(fibre);
-    cdz_calling_end(here);
+    cdz_calling_now = here;
 }
 
 bool cdz_fibre_ended(const cdz_fibre *fibre)

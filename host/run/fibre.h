@@ -22,6 +22,7 @@ cdz_status cdz_fibre_start(cdz_fibres *fibres, void (*fn)(void *arg), void *arg,
 void cdz_fibre_resume(cdz_fibre *fibre);  /* returns when it suspends or ends */
 void cdz_fibre_suspend(cdz_fibre *fibre); /* inside fn: back to whoever resumed */
 bool cdz_fibre_ended(const cdz_fibre *fibre);
+extern _Thread_local cdz_fibre *cdz_fibre_now; /* which one the thread is in; NULL: in none */
 void cdz_fibre_free(cdz_fibre *fibre); /* one that ended or was never resumed; NULL is fine */
 
 /* What each way provides; fibre.c picks one. A way's fibre begins with struct cdz_fibre. */

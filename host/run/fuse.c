@@ -5,9 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/calling.h"
-#include "cadenza/ext/companion.h"
-#include "cadenza/processor.h"
+#include "call/calls.h"
 #include "run/edits.h"
 #include "run/task.h"
 #include "vec/vec.h"
@@ -16,23 +14,21 @@ enum { MOST_FORMS = 8, LONGEST_REST = 16 };
 
 void cdz_stage_describe(cdz_loop *loop, cdz_stage *stage)
 {
-    const cdz_processor *p = (const cdz_processor *)(const void *)stage->plugin;
-    const cdz_form_api *api = cdz_get_form_api(stage->plugin);
+    const cdz_offers *offers = &stage->instance->offers;
     stage->form = (cdz_form){.size = sizeof stage->form};
-    if (!loop->fuses || !stage->row_wise || !api || !api->describe) return;
-    if (p->state_size || p->accept || cdz_get_companion_api(stage->plugin)) return;
+    if (!loop->fuses || !stage->row_wise || !offers->form) return;
+    if (stage->state_size || stage->hears || offers->companion) return;
     cdz_scope scope = {.loop = loop,
                        .plugin = stage->plugin,
                        .scratch = &loop->workers[0].scratch,
                        .error = &loop->workers[0].error};
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
-    const cdz_calling outer = cdz_calling_begin(stage->plugin, "describe");
-    if (!api->describe(&step, &stage->form) || stage->form.kind > CDZ_FORM_EDIT)
+    cdz_call call = {.scratch = scope.scratch};
+    if (!cdz_call_form(&call, offers->form, &step, &stage->form) || stage->form.kind > CDZ_FORM_EDIT)
         stage->form.kind = CDZ_FORM_OTHER;
-    if (stage->form.kind == CDZ_FORM_EDIT && (api->size < sizeof *api || !api->edits))
+    if (stage->form.kind == CDZ_FORM_EDIT && !cdz_form_has_edits(offers->form))
         stage->form.kind = CDZ_FORM_OTHER;
-    cdz_calling_end(outer);
-    cdz_scratch_reset(&loop->workers[0].scratch);
+    cdz_stages_complain(loop, &call);
 }
 
 /* Has it a part in a walk? */

@@ -1,6 +1,4 @@
-/* host_table.c - what the host does for plugins: the functions behind step->host. */
-#include <stdarg.h>
-#include <stdio.h>
+/* host_table.c - a request as a caller of plugins: what its plugins say, take and ask (call/host.h). */
 #include <string.h>
 
 #include "cadenza/ext/companion.h"
@@ -45,28 +43,15 @@ static bool place(const cdz_scope *scope, cdz_status code, const char *text)
     return true;
 }
 
-static cdz_status fail(const cdz_step *step, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
-static cdz_status fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
+static cdz_status fail(const cdz_step *step, cdz_status code, const char *text)
 {
-    char text[CDZ_ERROR_TEXT];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
     if (place(scope_of(step), code, text)) return code;
     return cdz_err(scope_of(step)->error, code, "%s", text);
 }
 
-static void log_line(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
-    CDZ_PRINTF(3, 4);
-static void log_line(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
+static void log_line(const cdz_step *step, cdz_log_level level, const char *text)
 {
     const cdz_scope *scope = scope_of(step);
-    char text[CDZ_ERROR_TEXT];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
     cdz_engine_log(scope->loop->task->engine, level, scope->plugin->id, text);
 }
 
@@ -91,32 +76,26 @@ static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_
     cdz_philox(step->request->seed, cdz_plugin_key(step->plugin->id), row, position, out);
 }
 
-static double now_s(const cdz_step *step)
-{
-    (void)step;
-    return cdz_now_s();
-}
-
-const cdz_host cdz_run_host = {
-    .size = sizeof(cdz_host),
-    .extension = extension,
+static const cdz_caller caller = {
     .fail = fail,
     .log = log_line,
     .alloc = alloc,
     .scratch = scratch,
     .config = config,
     .noise = noise,
-    .now_s = now_s,
 };
+
+static const cdz_host run_host = CDZ_HOST_WITH(extension);
 
 cdz_step cdz_step_for(cdz_scope *scope, const void *params, void *shared)
 {
     scope->error->code = CDZ_OK;
+    scope->caller = &caller;
     return (cdz_step){.size = sizeof(cdz_step),
                       .params = params,
                       .shared = shared,
                       .request = &scope->loop->info,
                       .plugin = scope->plugin,
-                      .host = &cdz_run_host,
+                      .host = &run_host,
                       .scope = scope};
 }

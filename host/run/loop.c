@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/hygiene.h"
+#include "call/calls.h"
 #include "run/companion.h"
 #include "run/engine_parts.h"
 #include "run/task.h"
@@ -82,6 +82,17 @@ cdz_status cdz_loop_alive(cdz_loop *loop)
     if (atomic_load_explicit(&task->cancelled, memory_order_relaxed) || task->failed)
         return CDZ_E_CANCELLED;
     if (loop->job->deadline_s > 0 && cdz_now_s() >= loop->job->deadline_s) return CDZ_E_DEADLINE;
+    return CDZ_OK;
+}
+
+/* Whose fibre it is goes first: the loop belongs to the thread that runs it, and is not even read from another. Without a
+ * sentence, for the same reason. */
+cdz_status cdz_verb_enter(cdz_decoder *dec, uint32_t flags)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    if (loop->fibre != cdz_fibre_now) return CDZ_E_PLUGIN;
+    if (!(flags & CDZ_VERB_LATE)) CDZ_TRY(cdz_loop_alive(loop));
+    if (flags & CDZ_VERB_SCRATCH) cdz_scratch_reset(&loop->verb_scratch);
     return CDZ_OK;
 }
 
@@ -383,14 +394,16 @@ static cdz_status make_states(cdz_loop *loop)
 }
 
 /* What the strategy returned, as the loop's status and sentence. */
-static cdz_status judge_run(cdz_loop *loop, cdz_status returned, cdz_error *said)
+static cdz_status judge_run(cdz_loop *loop, const cdz_call *call, cdz_status returned,
+                            const cdz_error *said)
 {
     const cdz_status alive = cdz_loop_alive(loop);
+    if (call->broken) return cdz_call_judge(call, returned, said, &loop->error);
     if (returned == CDZ_OK) return alive != CDZ_OK && loop->n_open ? alive : CDZ_OK;
     if (returned == alive) return alive;
     if (said->code != returned && loop->error.code == returned)
         return returned; /* a verb said why */
-    return cdz_stages_judge(loop, loop->strategy.plugin.base, "run", returned, said);
+    return cdz_call_judge(call, returned, said, &loop->error);
 }
 
 static cdz_status run_strategy(cdz_loop *loop)
@@ -404,11 +417,9 @@ static cdz_status run_strategy(cdz_loop *loop)
                        .may_alloc = true};
     cdz_step step = cdz_step_for(&scope, loop->strategy.params, NULL);
     step.n_rows = loop->n_rows;
-    cdz_hygiene before;
-    cdz_hygiene_note(&before, &strategy->base, "run");
-    const cdz_status returned = strategy->run(&loop->base, &step);
-    CDZ_TRY(cdz_stages_clean(loop, &strategy->base, "run", cdz_hygiene_broken(&before)));
-    return judge_run(loop, returned, &said);
+    cdz_call call = {0}; /* its scratch memory is there as long as the loop */
+    const cdz_status returned = cdz_call_run(&call, strategy, &loop->base, &step);
+    return judge_run(loop, &call, returned, &said);
 }
 
 static cdz_status decode(cdz_loop *loop)

@@ -7,14 +7,16 @@
 #define CDZ_HOST_RUN_LOOP_H
 
 #include "base/clock.h"
+#include "base/scratch.h"
 #include "cadenza/ext/form.h"
+#include "call/guard.h"
+#include "call/host.h"
 #include "random/torch_rng.h"
 #include "run/away.h"
 #include "run/fibre.h"
 #include "run/forward.h"
 #include "run/model.h"
 #include "run/pace.h"
-#include "run/scratch.h"
 #include "run/sequence.h"
 #include "vec/fused.h"
 
@@ -31,6 +33,7 @@ typedef struct cdz_stage {
     const struct cdz_state_api *state_api; /* "cadenza.state/1", or NULL: plain bytes */
     bool row_wise;                         /* may run on any thread, row by row */
     bool begun;
+    bool hears; /* has accept */
     bool deaf; /* not told of tokens just now: its states are carried over from another version (renew.c) */
     uint32_t state_version;
     cdz_form form;   /* what a processor does, where it says so (fuse.h) */
@@ -41,6 +44,7 @@ typedef struct cdz_stage {
 
 /* What a plugin call may use; step->scope points to one. */
 typedef struct cdz_scope {
+    const cdz_caller *caller; /* first: where the host's functions find it; cdz_step_for sets it */
     cdz_loop *loop;
     const cdz_plugin_base *plugin;
     cdz_scratch_mem *scratch;
@@ -64,6 +68,7 @@ enum { CDZ_LOOP_WORKERS = 16 }; /* at most; row-wise stages run on as many threa
 typedef struct cdz_worker {
     cdz_scratch_mem scratch;
     cdz_error error;
+    cdz_call call;                    /* its newest apply */
     uint64_t fusings[CDZ_FUSE_KINDS]; /* rows that could be fused, by how that went */
     uint32_t rest,
         resting; /* after a row with too many survivors: how many to leave, and are left */
@@ -332,14 +337,13 @@ cdz_status cdz_stages_test(cdz_loop *loop, const cdz_view *view, cdz_stop *stops
 /* Replays accept from a row state at length `from` to the whole of ids. */
 cdz_status cdz_stages_replay(cdz_loop *loop, cdz_ids ids, uint32_t from, uint32_t row,
                              unsigned char *state);
-/* Judges what a plugin call returned; the sentence lands in loop->error. */
 /* `to`, which holds a state or zero bytes, becomes a copy of `from`; NULL: a fresh row's. Not the same place. */
 cdz_status cdz_stages_copy_state(cdz_loop *loop, unsigned char *to, const unsigned char *from);
-cdz_status cdz_stages_judge(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call,
-                            cdz_status returned, cdz_error *said);
-/* broken: what the call did to the thread (base/hygiene.h), or NULL. */
-cdz_status cdz_stages_clean(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call,
-                            const char *broken);
+/* Gives up what the stage's state_size bytes own, and zeroes them. Of stages with a state_api. */
+void cdz_stages_drop_state(cdz_loop *loop, const cdz_stage *stage, const cdz_step *step,
+                           void *state);
+/* Of a call that cannot fail: what it did to the thread goes to the log. */
+void cdz_stages_complain(cdz_loop *loop, const cdz_call *call);
 
 /* --- made-up rows: loop_seqs.c --- */
 /* A view of n made-up rows on the loop's own arrays; ids are the caller's to fill. */
@@ -387,7 +391,6 @@ cdz_status cdz_states_of_sources(cdz_task *task);                    /* before t
 cdz_status cdz_loop_read_prompts(cdz_loop *loop); /* modes logits and score */
 
 /* --- the host table: host_table.c --- */
-extern const cdz_host cdz_run_host;
 /* The step of a call on plugin within loop; rows and state are the caller's to fill. */
 cdz_step cdz_step_for(cdz_scope *scope, const void *params, void *shared);
 const void *cdz_tokenizer_extension(void); /* tokenizer_ext.c */

@@ -101,8 +101,7 @@ static void view_open_rows(cdz_loop *loop)
 cdz_status cdz_verb_append(cdz_decoder *dec, uint32_t r, int32_t token)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
-    cdz_scratch_reset(&loop->verb_scratch);
+    CDZ_TRY(cdz_verb_enter(dec, CDZ_VERB_SCRATCH));
     if (r >= loop->n_rows)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "append: row %" PRIu32 " of %" PRIu32,
                              cdz_loop_nth(loop, r), loop->n_rows);
@@ -151,7 +150,7 @@ cdz_status cdz_verb_append_chunk(cdz_decoder *dec, uint32_t r, const int32_t *to
                                  const cdz_scores *logits, const cdz_scores *scores, uint32_t *taken)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     CDZ_TRY(check_chunk(loop, r, tokens, n, logits, scores));
     const bool first = loop->recorder.n == 0;
     uint32_t i = 0;
@@ -173,8 +172,7 @@ cdz_status cdz_verb_append_chunk(cdz_decoder *dec, uint32_t r, const int32_t *to
 cdz_status cdz_verb_append_rows(cdz_decoder *dec, int32_t *tokens)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
-    cdz_scratch_reset(&loop->verb_scratch);
+    CDZ_TRY(cdz_verb_enter(dec, CDZ_VERB_SCRATCH));
     for (uint32_t r = 0; r < loop->n_rows; r++)
         if (loop->rows[r].skip)
             tokens[r] = filler(loop);
@@ -199,7 +197,7 @@ uint32_t cdz_verb_rewindable(const cdz_decoder *dec, uint32_t r)
 cdz_status cdz_verb_rewind(cdz_decoder *dec, uint32_t r, uint32_t n)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     if (!loop->holds_text)
         return cdz_loop_fail(loop, CDZ_E_STATE,
                              "rewind: a strategy that takes tokens back declares CDZ_REWINDS");
@@ -266,8 +264,7 @@ static void swap_in(cdz_loop_row *row, const cdz_loop_row *from)
 cdz_status cdz_verb_reorder(cdz_decoder *dec, const uint32_t *parents)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
-    cdz_scratch_reset(&loop->verb_scratch);
+    CDZ_TRY(cdz_verb_enter(dec, CDZ_VERB_SCRATCH));
     for (uint32_t r = 0; r < loop->n_rows; r++)
         if (parents[r] >= loop->n_rows)
             return cdz_loop_fail(loop, CDZ_E_PLUGIN,
@@ -292,7 +289,7 @@ cdz_status cdz_verb_reorder(cdz_decoder *dec, const uint32_t *parents)
 cdz_status cdz_verb_extend_rows(cdz_decoder *dec, const uint32_t *parents, const int32_t *tokens)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     for (uint32_t r = 0; r < loop->n_rows; r++)
         CDZ_TRY(check_token(loop, "extend_rows", r, tokens[r]));
     for (uint32_t r = 0; r < loop->n_rows; r++)

@@ -17,7 +17,7 @@ static bool skips(const cdz_loop *loop, const cdz_scores *scores, uint32_t first
 cdz_status cdz_verb_argmax(cdz_decoder *dec, const cdz_scores *given, uint32_t row, cdz_pick *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     uint32_t first;
     cdz_scores here;
     const cdz_scores *scores = &here;
@@ -52,7 +52,7 @@ static cdz_status best_of(cdz_loop *loop, const cdz_scores *scores, uint32_t fir
 cdz_status cdz_verb_argmax_rows(cdz_decoder *dec, const cdz_scores *given, int32_t *tokens)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     uint32_t first;
     cdz_scores here;
     CDZ_TRY(cdz_loop_find(loop, "argmax_rows", given, &here, &first));
@@ -77,7 +77,7 @@ static cdz_status bad_row(cdz_loop *loop, uint32_t row)
 cdz_status cdz_verb_multinomial(cdz_decoder *dec, const cdz_scores *given, int32_t *tokens)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     uint32_t first;
     cdz_scores here;
     const cdz_scores *probs = &here;
@@ -172,9 +172,8 @@ cdz_status cdz_verb_draw_rows(cdz_decoder *dec, cdz_scores *scores, int32_t *tok
     uint32_t first;
     if (!loop->fuses || loop->n_watchers || cdz_record_wants(loop, CDZ_RECORD_SCORES))
         return verb_by_verb(dec, scores, tokens);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, CDZ_VERB_SCRATCH));
     CDZ_TRY(cdz_loop_rows_of(loop, "draw_rows", scores, scores, &first));
-    cdz_scratch_reset(&loop->verb_scratch);
     cdz_drawn *drawn = cdz_scratch_take(&loop->verb_scratch, scores->n_rows * sizeof *drawn);
     if (!drawn) return cdz_loop_nomem(loop);
     memset(drawn, 0, scores->n_rows * sizeof *drawn);
@@ -194,9 +193,8 @@ static cdz_status check_flat(cdz_loop *loop, const char *verb, const cdz_scores 
                              cdz_scores *scores, uint32_t first, uint32_t n, uint32_t m)
 {
     uint32_t at;
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(&loop->base, CDZ_VERB_SCRATCH));
     CDZ_TRY(cdz_loop_check(loop, verb, given, scores, &at));
-    cdz_scratch_reset(&loop->verb_scratch);
     const uint64_t flat = (uint64_t)n * scores->n_vocab;
     if (n && n <= scores->n_rows && first <= scores->n_rows - n && m <= flat && flat <= INT32_MAX)
         return CDZ_OK;
@@ -271,7 +269,7 @@ cdz_status cdz_verb_multinomial_flat(cdz_decoder *dec, const cdz_scores *given, 
 cdz_status cdz_verb_uniform(cdz_decoder *dec, uint32_t n, float *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     for (uint32_t i = 0; i < n; i++) out[i] = cdz_torch_uniform(&loop->rng);
     return CDZ_OK;
 }

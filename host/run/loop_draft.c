@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hygiene.h"
-#include "cadenza/drafter.h"
+#include "call/calls.h"
 #include "run/task.h"
 #include "run/verbs.h"
 
@@ -25,12 +24,13 @@ static cdz_scope scope_of(cdz_loop *loop, cdz_error *said, bool may_alloc)
 }
 
 /* What a call returned. A verb that failed inside it has said why already. */
-static cdz_status judge(cdz_loop *loop, const char *call, cdz_status returned, cdz_error *said)
+static cdz_status judge(cdz_loop *loop, const cdz_call *call, cdz_status returned, cdz_error *said)
 {
-    if (returned == CDZ_OK) return CDZ_OK;
-    if (returned == cdz_loop_alive(loop)) return returned;
-    if (said->code != returned && loop->error.code == returned) return returned;
-    return cdz_stages_judge(loop, loop->drafting.stage.plugin, call, returned, said);
+    if (returned != CDZ_OK && !call->broken) {
+        if (returned == cdz_loop_alive(loop)) return returned;
+        if (said->code != returned && loop->error.code == returned) return returned;
+    }
+    return cdz_call_judge(call, returned, said, &loop->error);
 }
 
 /* --- begin and end ---------------------------------------------------------------------------------------------- */
@@ -45,19 +45,15 @@ cdz_status cdz_drafter_begin(cdz_loop *loop)
         loop->drafting.pace = calloc(1, sizeof *loop->drafting.pace);
         if (!loop->drafting.pace) return cdz_loop_nomem(loop);
     }
-    if (drafter_of(loop)->begin) {
-        cdz_error said;
-        cdz_scope scope = scope_of(loop, &said, true);
-        const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
-        cdz_hygiene before;
-        cdz_hygiene_note(&before, stage->plugin, "begin");
-        cdz_loop_count_for(loop, &stage->instance->plugin);
-        const cdz_status st = drafter_of(loop)->begin(&loop->base, &step, &stage->shared);
-        cdz_loop_count_for(loop, &loop->strategy.plugin);
-        cdz_scratch_reset(&loop->drafting.scratch);
-        CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "begin", cdz_hygiene_broken(&before)));
-        CDZ_TRY(judge(loop, "begin", st, &said));
-    }
+    cdz_error said;
+    cdz_scope scope = scope_of(loop, &said, true);
+    const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
+    cdz_call call = {.scratch = scope.scratch};
+    cdz_loop_count_for(loop, &stage->instance->plugin);
+    const cdz_status st =
+        cdz_call_draft_begin(&call, drafter_of(loop), &loop->base, &step, &stage->shared);
+    cdz_loop_count_for(loop, &loop->strategy.plugin);
+    CDZ_TRY(judge(loop, &call, st, &said));
     stage->begun = true;
     return CDZ_OK;
 }
@@ -65,13 +61,13 @@ cdz_status cdz_drafter_begin(cdz_loop *loop)
 void cdz_drafter_end(cdz_loop *loop)
 {
     cdz_stage *stage = &loop->drafting.stage;
-    if (!stage->begun || !drafter_of(loop)->end) return;
+    if (!stage->begun) return;
     cdz_error said;
     cdz_scope scope = scope_of(loop, &said, false);
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
-    const cdz_calling outer = cdz_calling_begin(stage->plugin, "end");
-    drafter_of(loop)->end(&step);
-    cdz_calling_end(outer);
+    cdz_call call = {.scratch = scope.scratch};
+    cdz_call_end(&call, &step);
+    cdz_stages_complain(loop, &call);
     stage->begun = false;
 }
 
@@ -140,14 +136,11 @@ static cdz_status ask(cdz_loop *loop, cdz_draft *draft)
     step.n_rows = 1;
     step.input_ids = &draft->history;
     step.row_index = &draft->row;
-    cdz_hygiene before;
-    cdz_hygiene_note(&before, stage->plugin, "propose");
+    cdz_call call = {0}; /* the tokens may lie in its scratch memory */
     cdz_loop_count_for(loop, &stage->instance->plugin);
-    const cdz_status returned = drafter_of(loop)->propose(&loop->base, &step, draft);
+    const cdz_status returned = cdz_call_propose(&call, drafter_of(loop), &loop->base, &step, draft);
     cdz_loop_count_for(loop, &loop->strategy.plugin);
-    cdz_status status =
-        cdz_stages_clean(loop, stage->plugin, "propose", cdz_hygiene_broken(&before));
-    if (status == CDZ_OK) status = judge(loop, "propose", returned, &said);
+    cdz_status status = judge(loop, &call, returned, &said);
     if (status == CDZ_OK) status = keep(loop, draft);
     cdz_scratch_reset(&loop->drafting.scratch);
     return status;
@@ -183,7 +176,7 @@ static uint32_t room_of(const cdz_loop *loop, uint32_t r, cdz_ids history)
 cdz_status cdz_verb_propose(cdz_decoder *dec, uint32_t r, cdz_draft *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     CDZ_TRY(check_row(loop, "propose", r));
     const cdz_ids history = cdz_row_ids(&loop->rows[r]);
     cdz_draft draft = {
@@ -196,7 +189,7 @@ cdz_status cdz_verb_propose(cdz_decoder *dec, uint32_t r, cdz_draft *out)
 cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     CDZ_TRY(check_row(loop, "judged", r));
     cdz_drafting *d = &loop->drafting;
     if (r != d->row || n_accepted > d->n)
@@ -209,7 +202,7 @@ cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
                                                  .accepted = n_accepted,
                                                  .draft_s = d->draft_s,
                                                  .pass_s = cdz_now_s() - d->proposed_at});
-    if (d->skipped || !drafter_of(loop)->judged) return CDZ_OK;
+    if (d->skipped) return CDZ_OK;
     cdz_error said;
     cdz_scope scope = scope_of(loop, &said, true);
     cdz_step step = cdz_step_for(&scope, d->stage.instance->params, d->stage.shared);
@@ -217,12 +210,9 @@ cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
     step.n_rows = 1;
     step.input_ids = &history;
     step.row_index = &r;
-    cdz_hygiene before;
-    cdz_hygiene_note(&before, d->stage.plugin, "judged");
+    cdz_call call = {.scratch = scope.scratch};
     cdz_loop_count_for(loop, &d->stage.instance->plugin);
-    const cdz_status st = drafter_of(loop)->judged(dec, &step, r, d->n, n_accepted);
+    const cdz_status st = cdz_call_judged(&call, drafter_of(loop), dec, &step, r, d->n, n_accepted);
     cdz_loop_count_for(loop, &loop->strategy.plugin);
-    cdz_scratch_reset(&loop->drafting.scratch);
-    CDZ_TRY(cdz_stages_clean(loop, d->stage.plugin, "judged", cdz_hygiene_broken(&before)));
-    return judge(loop, "judged", st, &said);
+    return judge(loop, &call, st, &said);
 }

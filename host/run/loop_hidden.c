@@ -21,7 +21,7 @@ cdz_status cdz_verb_keep_hidden(cdz_decoder *dec, cdz_positions positions, const
                                 uint32_t n)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     CDZ_TRY(check_layers(loop, layers, n));
     if (n && positions != CDZ_POSITIONS_LAST && positions != CDZ_POSITIONS_ALL)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "keep_hidden: of the last position, or of all");
@@ -83,7 +83,7 @@ void cdz_loop_follow_hidden(cdz_loop *loop, uint32_t row, uint32_t leader)
 cdz_status cdz_verb_hidden_states(cdz_decoder *dec, cdz_hidden *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     const cdz_hidden_store *h = &loop->hidden;
     if (h->n == 0)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
@@ -100,7 +100,7 @@ cdz_status cdz_verb_hidden_states(cdz_decoder *dec, cdz_hidden *out)
 cdz_status cdz_verb_head(cdz_decoder *dec, const float *hidden, uint32_t n, cdz_scores *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     if (n == 0) return cdz_loop_fail(loop, CDZ_E_PLUGIN, "head: of no hidden states");
     CDZ_TRY(cdz_matrix_fit(loop, &loop->hidden.scores, n, loop->n_vocab));
     cdz_layers_head(loop->model->layers, hidden, n, loop->hidden.scores.data);

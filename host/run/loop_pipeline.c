@@ -44,7 +44,7 @@ cdz_status cdz_verb_pipeline_derive(cdz_decoder *dec, const char *const *exclude
                                     const char *const *append, uint32_t n_append, uint32_t *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     cdz_derived *all = cdz_arena_array(&loop->arena, loop->n_derived + 1, sizeof *all);
     const char *const *kept_out = keep_ids(loop, exclude, n_exclude);
     const char *const *kept_in = keep_ids(loop, append, n_append);
@@ -111,7 +111,7 @@ cdz_status cdz_verb_process_ids(cdz_decoder *dec, uint32_t pipeline, const cdz_i
                                 const uint32_t *rows, uint32_t n, cdz_scores *scores)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, CDZ_VERB_SCRATCH));
     uint32_t first;
     CDZ_TRY(cdz_loop_check(loop, "process_ids", scores, scores, &first));
     if (scores->n_rows != n)
@@ -122,7 +122,6 @@ cdz_status cdz_verb_process_ids(cdz_decoder *dec, uint32_t pipeline, const cdz_i
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "process_ids: pipeline %" PRIu32 ", but pipeline_derive made %" PRIu32,
                              pipeline, loop->n_derived);
-    cdz_scratch_reset(&loop->verb_scratch);
     cdz_view view;
     CDZ_TRY(cdz_loop_trial_view(loop, "process_ids", rows, n, &view));
     for (uint32_t i = 0; i < n; i++) view.ids[i] = ids[i];

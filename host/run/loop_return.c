@@ -64,6 +64,7 @@ static cdz_status copy_row(cdz_loop *loop, const cdz_returned *from, cdz_outcome
 cdz_status cdz_verb_return_rows(cdz_decoder *dec, const cdz_returned *rows, uint32_t n)
 {
     cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_verb_enter(dec, CDZ_VERB_LATE)); /* what a search has found by then is its answer */
     CDZ_TRY(check_returned(loop, rows, n));
     cdz_outcome_row *all = cdz_arena_array(&loop->task->outcome->arena, n, sizeof *all);
     if (!all) return cdz_loop_nomem(loop);

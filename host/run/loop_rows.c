@@ -221,9 +221,8 @@ static cdz_status want_rows(cdz_loop *loop, const uint32_t *leaders)
 cdz_status cdz_verb_forward(cdz_decoder *dec, cdz_scores *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, CDZ_VERB_SCRATCH));
     cdz_loop_renew(loop);
-    cdz_scratch_reset(&loop->verb_scratch);
     uint32_t *leaders = cdz_scratch_take(&loop->verb_scratch, loop->n_rows * sizeof *leaders);
     if (!leaders || !cdz_loop_want(loop, loop->n_rows + cdz_companions_most(loop)))
         return cdz_loop_nomem(loop);
@@ -269,7 +268,6 @@ static cdz_status process_away(cdz_loop *loop, const cdz_scores *rows, uint32_t 
 {
     cdz_away *away = &loop->away;
     uint32_t stayed = 0, fetched = 0;
-    cdz_scratch_reset(&loop->verb_scratch);
     cdz_drawn *stays = cdz_scratch_take(&loop->verb_scratch, rows->n_rows * sizeof *stays);
     if (!stays) return cdz_loop_nomem(loop);
     memset(stays, 0, rows->n_rows * sizeof *stays);
@@ -290,7 +288,7 @@ static cdz_status process_away(cdz_loop *loop, const cdz_scores *rows, uint32_t 
 cdz_status cdz_verb_process(cdz_decoder *dec, cdz_scores *scores)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, CDZ_VERB_SCRATCH));
     uint32_t first;
     cdz_scores rows;
     CDZ_TRY(cdz_loop_rows_of(loop, "process", scores, &rows, &first));
@@ -310,7 +308,7 @@ cdz_status cdz_verb_process(cdz_decoder *dec, cdz_scores *scores)
 cdz_status cdz_verb_finish(cdz_decoder *dec, uint32_t r, cdz_stop_reason reason, const char *text)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     if (r >= loop->n_rows)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "finish: row %" PRIu32 " of %" PRIu32,
                              cdz_loop_nth(loop, r), loop->n_rows);

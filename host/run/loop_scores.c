@@ -85,7 +85,7 @@ cdz_status cdz_loop_check(cdz_loop *loop, const char *verb, const cdz_scores *gi
 cdz_status cdz_verb_scratch_scores(cdz_decoder *dec, uint32_t n_rows, cdz_scores *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     cdz_matrix *m = cdz_arena_alloc(&loop->arena, sizeof *m);
     cdz_matrix **all = cdz_arena_array(&loop->arena, loop->n_scratch + 1, sizeof *all);
     if (!m || !all) return cdz_loop_nomem(loop);
@@ -101,7 +101,7 @@ cdz_status cdz_verb_map(cdz_decoder *dec, cdz_scores *scores)
 {
     cdz_loop *loop = cdz_loop_of(dec);
     uint32_t first;
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     return cdz_loop_check(loop, "map", scores, scores, &first);
 }
 
@@ -128,7 +128,7 @@ static cdz_status each_row(cdz_decoder *dec, const char *verb, cdz_scores *score
                            void (*op)(float *, const float *, size_t))
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     uint32_t first;
     CDZ_TRY(cdz_loop_check(loop, verb, scores, scores, &first));
     const bool rows_match =
@@ -158,7 +158,7 @@ cdz_status cdz_verb_softmax_flat(cdz_decoder *dec, const cdz_scores *given, uint
                                  uint32_t n, const float *addends, cdz_scores *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     uint32_t from, to;
     cdz_scores here;
     const cdz_scores *scores = &here;
@@ -185,7 +185,7 @@ cdz_status cdz_verb_softmax_flat(cdz_decoder *dec, const cdz_scores *given, uint
 cdz_status cdz_verb_ban(cdz_decoder *dec, cdz_scores *scores, uint32_t row, int32_t token)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     uint32_t first;
     CDZ_TRY(cdz_loop_check(loop, "ban", scores, scores, &first));
     if (row >= scores->n_rows || token < 0 || (uint32_t)token >= scores->n_vocab)

@@ -42,7 +42,7 @@ static cdz_status new_seq(cdz_loop *loop, cdz_run_model *model, uint32_t room, c
 cdz_status cdz_verb_seq_new(cdz_decoder *dec, const char *model, cdz_seq **out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     cdz_run_model *m = cdz_loop_model_named(loop, model);
     if (!m)
         return cdz_loop_fail(loop, CDZ_E_NOT_FOUND,
@@ -98,7 +98,7 @@ void cdz_verb_seq_free(cdz_decoder *dec, cdz_seq *seq)
 cdz_status cdz_verb_seq_fork(cdz_decoder *dec, const cdz_seq *seq, cdz_seq **out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     cdz_seq *copy;
     CDZ_TRY(new_seq(loop, seq->model, seq->cap, &copy));
     cdz_status status = cdz_seq_copy(copy, seq, &loop->error);
@@ -122,7 +122,7 @@ static cdz_status editable(cdz_loop *loop, const char *verb, const cdz_seq *seq)
 cdz_status cdz_verb_seq_append(cdz_decoder *dec, cdz_seq *seq, const int32_t *ids, uint32_t n)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     CDZ_TRY(editable(loop, "seq_append", seq));
     const uint32_t n_vocab = seq->model->weights->arch.n_vocab;
     for (uint32_t i = 0; i < n; i++)
@@ -137,7 +137,7 @@ cdz_status cdz_verb_seq_append(cdz_decoder *dec, cdz_seq *seq, const int32_t *id
 cdz_status cdz_verb_seq_truncate(cdz_decoder *dec, cdz_seq *seq, uint32_t len)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     CDZ_TRY(editable(loop, "seq_truncate", seq));
     if (len > seq->n)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
@@ -150,7 +150,7 @@ cdz_status cdz_verb_seq_truncate(cdz_decoder *dec, cdz_seq *seq, uint32_t len)
 cdz_status cdz_verb_seq_hide_as(cdz_decoder *dec, cdz_seq *seq, uint32_t row)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     CDZ_TRY(editable(loop, "seq_hide_as", seq));
     if (row >= loop->n_rows)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_hide_as: row %" PRIu32 " of %" PRIu32,
@@ -255,7 +255,7 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
                                 cdz_positions positions, cdz_scores *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     cdz_loop_renew(loop);
     if ((unsigned)positions > CDZ_POSITIONS_ALL)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_forward: %u names no positions",
@@ -332,7 +332,7 @@ cdz_status cdz_verb_seq_process(cdz_decoder *dec, cdz_seq *const *seqs, const ui
                                 uint32_t n, cdz_scores *scores)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     uint32_t first;
     CDZ_TRY(cdz_loop_check(loop, "seq_process", scores, scores, &first));
     if (scores->n_rows != n)
@@ -362,8 +362,7 @@ cdz_status cdz_verb_stop_test(cdz_decoder *dec, const cdz_ids *ids, const uint32
                               uint32_t n, cdz_stop *stops)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
-    cdz_scratch_reset(&loop->verb_scratch);
+    CDZ_TRY(cdz_verb_enter(dec, CDZ_VERB_SCRATCH));
     cdz_view view;
     CDZ_TRY(cdz_loop_trial_view(loop, "stop_test", rows, n, &view));
     for (uint32_t i = 0; i < n; i++)

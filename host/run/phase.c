@@ -3,14 +3,13 @@
 
 #include <inttypes.h>
 
-#include "base/hygiene.h"
-#include "cadenza/ext/phase.h"
+#include "call/calls.h"
 #include "run/task.h"
 
 void cdz_phases_begin(cdz_loop *loop)
 {
     const bool told = cdz_loop_plan(loop)->n_phases && loop->n_processors &&
-                      cdz_get_phase_api(loop->processors[0].plugin);
+                      loop->processors[0].instance->offers.phase;
     loop->teller = told ? &loop->processors[0] : NULL;
 }
 
@@ -21,15 +20,19 @@ static cdz_status judge(cdz_loop *loop, uint32_t phase)
                    loop->teller->plugin->id, phase, (int)CDZ_MOST_PHASES);
 }
 
-static uint32_t ask(const cdz_loop *loop, const cdz_view *view, uint32_t i, cdz_step *step)
+static cdz_status ask(cdz_loop *loop, const cdz_view *view, uint32_t i, cdz_step *step,
+                      uint32_t *phase)
 {
     const cdz_stage *teller = loop->teller;
     void *const state = view->states[i] ? view->states[i] + teller->state_at : NULL;
+    cdz_call call = {.scratch = &loop->workers[0].scratch};
     step->n_rows = 1;
     step->input_ids = &view->ids[i];
     step->row_index = &view->rows[i];
     step->row_state = teller->state_size ? &state : NULL;
-    return cdz_get_phase_api(teller->plugin)->of(step, 0);
+    *phase = cdz_call_phase(&call, teller->instance->offers.phase, step, 0);
+    CDZ_TRY(cdz_call_judge(&call, CDZ_OK, NULL, &loop->error));
+    return judge(loop, *phase);
 }
 
 cdz_status cdz_phases_look(cdz_loop *loop, const cdz_view *view)
@@ -42,13 +45,10 @@ cdz_status cdz_phases_look(cdz_loop *loop, const cdz_view *view)
                        .error = &loop->workers[0].error,
                        .stage = teller};
     cdz_step step = cdz_step_for(&scope, teller->instance->params, teller->shared);
-    cdz_hygiene before;
-    cdz_hygiene_note(&before, teller->plugin, "of");
     for (uint32_t i = 0; i < view->n; i++) {
-        const uint32_t phase = ask(loop, view, i, &step);
-        cdz_scratch_reset(&loop->workers[0].scratch);
-        CDZ_TRY(judge(loop, phase));
+        uint32_t phase;
+        CDZ_TRY(ask(loop, view, i, &step, &phase));
         loop->phase_view[i] = phase == CDZ_PHASE_HELD ? CDZ_IN_HELD_ROWS : 1u << phase;
     }
-    return cdz_stages_clean(loop, teller->plugin, "of", cdz_hygiene_broken(&before));
+    return CDZ_OK;
 }

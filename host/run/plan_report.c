@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/spread.h"
-#include "cadenza/ext/companion.h"
 #include "run/bare_loop.h"
 #include "run/fuse.h"
 #include "vec/vec.h"
@@ -145,7 +144,7 @@ static cdz_status write_stages(report *r)
             walk++;
         }
         if (s < end) snprintf(how, sizeof how, "walk %u", (unsigned)walk);
-        if (cdz_get_companion_api(stage->plugin))
+        if (stage->instance->offers.companion)
             snprintf(how, sizeof how, "runs the model");
         else
             CDZ_TRY(time_stage(r, s, &us));
@@ -160,7 +159,7 @@ static cdz_stage *without_companions(cdz_loop *loop, uint32_t *n)
     cdz_stage *out = cdz_arena_array(&loop->arena, loop->n_processors, sizeof *out);
     uint32_t kept = 0;
     for (uint32_t s = 0; out && s < loop->n_processors; s++)
-        if (!cdz_get_companion_api(loop->processors[s].plugin)) out[kept++] = loop->processors[s];
+        if (!loop->processors[s].instance->offers.companion) out[kept++] = loop->processors[s];
     *n = kept;
     return out;
 }

@@ -153,7 +153,7 @@ bool cdz_record_wants(const cdz_loop *loop, cdz_record_kind what)
 cdz_status cdz_verb_record(cdz_decoder *dec, cdz_record_kind what, const cdz_scores *given)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     if (!cdz_record_wants(loop, what)) return CDZ_OK;
     uint32_t first;
     cdz_scores here;
@@ -221,7 +221,7 @@ cdz_status cdz_verb_token_scores(cdz_decoder *dec, const cdz_scores *given, cons
                                  const int32_t *tokens, uint32_t n, cdz_token_score *out)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     uint32_t first;
     cdz_scores here;
     const cdz_scores *scores = &here;
@@ -376,7 +376,7 @@ cdz_status cdz_verb_put_result(cdz_decoder *dec, const char *name, cdz_result_ty
                                uint32_t n_dims, const uint64_t *shape, const void *data)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    CDZ_TRY(cdz_loop_alive(loop));
+    CDZ_TRY(cdz_verb_enter(dec, 0));
     size_t bytes;
     if (!name || !*name)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "put_result: a result without a name");

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cadenza/ext/companion.h"
-#include "cadenza/ext/state.h"
+#include "call/calls.h"
 #include "run/companion.h"
 #include "run/engine_parts.h"
 #include "run/task.h"
@@ -135,7 +134,7 @@ static uint32_t with_companions(const cdz_plan *plan)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < plan->n_processors; i++)
-        n += cdz_get_companion_api(plan->processors[i].plugin.base) != NULL;
+        n += plan->processors[i].offers.companion != NULL;
     return n;
 }
 
@@ -144,7 +143,7 @@ static cdz_status check_companions(cdz_loop *loop)
 {
     uint32_t n = 0;
     for (uint32_t s = 0; s < loop->n_processors; s++)
-        n += cdz_get_companion_api(loop->processors[s].plugin) != NULL;
+        n += loop->processors[s].instance->offers.companion != NULL;
     const bool fits = n == 0 || ((uint64_t)loop->n_rows * (1 + n) <= loop->scores.cap_rows &&
                                  with_companions(loop->plan) <= with_companions(loop->job->plan));
     if (fits) return CDZ_OK;
@@ -165,7 +164,7 @@ static const cdz_stage *ancestor(const cdz_stage *stage, const cdz_stage *old, u
             continue;
         const cdz_state_api *api = stage->state_api;
         const bool plain = !api && !o->state_api;
-        const bool moves = api && o->state_api && api->size >= sizeof *api && api->hand_over;
+        const bool moves = api && o->state_api && cdz_state_has_hand_over(api);
         const bool same = stage->state_version && stage->state_version == o->state_version &&
                           stage->state_size && stage->state_size == o->state_size;
         return same && (plain || moves) ? o : NULL;
@@ -201,11 +200,10 @@ static cdz_status carry_one(cdz_loop *loop, const cdz_stage *stage, const cdz_st
     cdz_scope own = scope_of(loop, stage, &said), theirs = scope_of(loop, from, &unheard);
     const cdz_step step = cdz_step_for(&own, stage->instance->params, stage->shared);
     const cdz_step before = cdz_step_for(&theirs, from->instance->params, from->shared);
-    stage->state_api->free(&step, to);
-    memset(to, 0, stage->state_size);
-    const cdz_status status = stage->state_api->hand_over(&step, &before, old, to);
-    cdz_scratch_reset(&loop->workers[0].scratch);
-    return cdz_stages_judge(loop, stage->plugin, "hand_over", status, &said);
+    cdz_stages_drop_state(loop, stage, &step, to);
+    cdz_call call = {.scratch = own.scratch};
+    const cdz_status status = cdz_call_hand_over(&call, stage->state_api, &step, &before, old, to);
+    return cdz_call_judge(&call, status, &said, &loop->error);
 }
 
 /* One state of a row, to where every stage that goes on with its old ones has them. */

@@ -3,9 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hygiene.h"
-#include "cadenza/ext/state.h"
-#include "cadenza/processor.h"
+#include "call/calls.h"
 #include "run/companion.h"
 #include "run/engine_parts.h"
 #include "run/fuse.h"
@@ -15,29 +13,6 @@
 
 /* Elements from which rows are worth handing to other threads. */
 enum { SHARE_FROM = 32768, STATE_ALIGN = 16, MOST_TASKS = CDZ_LOOP_WORKERS };
-
-/* --- what a call returned ---------------------------------------------------------------------------------- */
-
-cdz_status cdz_stages_judge(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call,
-                            cdz_status returned, cdz_error *said)
-{
-    if (returned == CDZ_OK) return CDZ_OK;
-    const unsigned code = (unsigned)returned;
-    if (code > CDZ_E_INTERNAL)
-        return cdz_err(&loop->error, CDZ_E_PLUGIN, "%s: %s returned %u, which is no status",
-                       plugin->id, call, code);
-    if (said->code == CDZ_OK)
-        return cdz_err(&loop->error, CDZ_E_PLUGIN, "%s: %s failed (%s) without saying why",
-                       plugin->id, call, cdz_status_text(returned));
-    return cdz_err(&loop->error, returned, "%s: %s", plugin->id, said->text);
-}
-
-cdz_status cdz_stages_clean(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call,
-                            const char *broken)
-{
-    if (!broken) return CDZ_OK;
-    return cdz_err(&loop->error, CDZ_E_PLUGIN, "%s: %s %s", plugin->id, call, broken);
-}
 
 /* --- one call of each kind ----------------------------------------------------------------------------------- */
 
@@ -71,7 +46,7 @@ static void *const *states_of(const cdz_stage *stage, const cdz_view *view, uint
     return to;
 }
 
-/* apply on view rows [first, first + n), score row first + i of scores being view row first + i. */
+/* apply on view rows [first, first + n), score row first + i of scores being view row first + i. The call is the worker's. */
 static cdz_status apply(cdz_loop *loop, const cdz_stage *stage, const cdz_view *view, uint32_t first,
                         uint32_t n, const cdz_scores *scores, void **state_room, cdz_worker *worker)
 {
@@ -86,19 +61,20 @@ static cdz_status apply(cdz_loop *loop, const cdz_stage *stage, const cdz_view *
     cdz_scores part = *scores;
     part.data = cdz_row(scores, first);
     part.n_rows = n;
-    const cdz_calling outer = cdz_calling_begin(stage->plugin, "apply");
-    const cdz_status status = processor_of(stage)->apply(&step, &part);
-    cdz_calling_end(outer);
-    cdz_scratch_reset(&worker->scratch);
-    return status;
+    worker->call = (cdz_call){.scratch = &worker->scratch};
+    return cdz_call_apply(&worker->call, processor_of(stage), &step, &part);
 }
 
-static cdz_status accept(cdz_loop *loop, const cdz_stage *stage, bool criterion, cdz_ids ids,
-                         uint32_t row, unsigned char *state, int32_t token)
+/* What came of the worker's last apply. */
+static cdz_status judge_apply(cdz_loop *loop, const cdz_worker *worker, cdz_status returned)
 {
-    cdz_status (*const call)(const cdz_step *, uint32_t, int32_t) =
-        criterion ? criterion_of(stage)->accept : processor_of(stage)->accept;
-    if (!call || stage->deaf) return CDZ_OK;
+    return cdz_call_judge(&worker->call, returned, &worker->error, &loop->error);
+}
+
+static cdz_status accept(cdz_loop *loop, const cdz_stage *stage, cdz_ids ids, uint32_t row,
+                         unsigned char *state, int32_t token)
+{
+    if (!stage->hears || stage->deaf) return CDZ_OK;
     cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], false);
     cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
     void *const own = state ? state + stage->state_at : NULL;
@@ -106,12 +82,9 @@ static cdz_status accept(cdz_loop *loop, const cdz_stage *stage, bool criterion,
     step.input_ids = &ids;
     step.row_index = &row;
     step.row_state = stage->state_size ? &own : NULL;
-    cdz_hygiene before;
-    cdz_hygiene_note(&before, stage->plugin, "accept");
-    const cdz_status status = call(&step, 0, token);
-    cdz_scratch_reset(&loop->workers[0].scratch);
-    CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "accept", cdz_hygiene_broken(&before)));
-    return cdz_stages_judge(loop, stage->plugin, "accept", status, scope.error);
+    cdz_call call = {.scratch = scope.scratch};
+    const cdz_status status = cdz_call_accept(&call, &step, 0, token);
+    return cdz_call_judge(&call, status, scope.error, &loop->error);
 }
 
 static cdz_status test(cdz_loop *loop, const cdz_stage *stage, const cdz_view *view, cdz_stop *stops)
@@ -122,12 +95,9 @@ static cdz_status test(cdz_loop *loop, const cdz_stage *stage, const cdz_view *v
     step.input_ids = view->ids;
     step.row_index = view->rows;
     step.row_state = states_of(stage, view, 0, view->n, loop->state_view);
-    cdz_hygiene before;
-    cdz_hygiene_note(&before, stage->plugin, "test");
-    const cdz_status status = criterion_of(stage)->test(&step, stops);
-    cdz_scratch_reset(&loop->workers[0].scratch);
-    CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "test", cdz_hygiene_broken(&before)));
-    return cdz_stages_judge(loop, stage->plugin, "test", status, scope.error);
+    cdz_call call = {.scratch = scope.scratch};
+    const cdz_status status = cdz_call_test(&call, criterion_of(stage), &step, stops);
+    return cdz_call_judge(&call, status, scope.error, &loop->error);
 }
 
 /* --- processors -------------------------------------------------------------------------------------------- */
@@ -142,8 +112,7 @@ typedef struct row_work {
     uint32_t n_tasks;  /* task t takes rows t, t + n_tasks, ... */
     struct row_verdict {
         cdz_status status;
-        uint32_t stage, row;
-        const char *broken;
+        uint32_t row;
     } verdict[MOST_TASKS]; /* (n_tasks) */
 } row_work;
 
@@ -156,16 +125,12 @@ bool cdz_view_skips(const cdz_loop *loop, const cdz_view *view, uint32_t i)
 static void one_by_one(row_work *w, struct row_verdict *verdict, uint32_t row, uint32_t from,
                        uint32_t to, cdz_worker *worker)
 {
-    cdz_hygiene before;
-    cdz_hygiene_note(&before, NULL, NULL); /* apply says of which */
     for (uint32_t s = from; s < to && verdict->status == CDZ_OK; s++) {
         void *state;
         if (!cdz_stage_runs(w->loop, &w->loop->processors[s], row)) continue;
         verdict->status =
             apply(w->loop, &w->loop->processors[s], w->view, row, 1, w->scores, &state, worker);
-        verdict->broken = cdz_hygiene_broken(&before);
-        if (verdict->broken) verdict->status = CDZ_E_PLUGIN;
-        verdict->stage = s;
+        if (worker->call.broken) verdict->status = CDZ_E_PLUGIN;
         verdict->row = row;
     }
 }
@@ -223,10 +188,7 @@ static cdz_status process_rows(cdz_loop *loop, const cdz_view *view, const cdz_s
             (first == w.n_tasks || w.verdict[t].row < w.verdict[first].row))
             first = t;
     if (first == w.n_tasks) return CDZ_OK;
-    const cdz_plugin_base *plugin = loop->processors[w.verdict[first].stage].plugin;
-    CDZ_TRY(cdz_stages_clean(loop, plugin, "apply", w.verdict[first].broken));
-    return cdz_stages_judge(loop, plugin, "apply", w.verdict[first].status,
-                            &loop->workers[first].error);
+    return judge_apply(loop, &loop->workers[first], w.verdict[first].status);
 }
 
 /* View rows [first, ...) that the stage runs on together, those that are filled with pad being left alone as
@@ -243,17 +205,15 @@ static uint32_t run_of_rows(const cdz_loop *loop, const cdz_stage *stage, const 
 static cdz_status process_all(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores,
                               const cdz_stage *stage)
 {
-    cdz_hygiene before;
-    cdz_status status = CDZ_OK;
-    cdz_hygiene_note(&before, stage->plugin, "apply");
-    for (uint32_t first = 0, end; first < view->n && status == CDZ_OK; first = end + 1) {
+    cdz_worker *worker = &loop->workers[0];
+    for (uint32_t first = 0, end; first < view->n; first = end + 1) {
         end = run_of_rows(loop, stage, view, first);
-        if (end > first)
-            status = apply(loop, stage, view, first, end - first, scores, loop->state_view,
-                           &loop->workers[0]);
+        if (end == first) continue;
+        const cdz_status status =
+            apply(loop, stage, view, first, end - first, scores, loop->state_view, worker);
+        CDZ_TRY(judge_apply(loop, worker, status));
     }
-    CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "apply", cdz_hygiene_broken(&before)));
-    return cdz_stages_judge(loop, stage->plugin, "apply", status, &loop->workers[0].error);
+    return CDZ_OK;
 }
 
 /* Stages from s on that go through the rows together; returns the one after them. */
@@ -302,9 +262,9 @@ cdz_status cdz_stages_accept(cdz_loop *loop, cdz_ids ids, uint32_t row, unsigned
     if (!loop->accepts) return CDZ_OK;
     const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_RULES);
     for (uint32_t s = 0; s < loop->n_processors; s++)
-        CDZ_TRY(accept(loop, &loop->processors[s], false, ids, row, state, token));
+        CDZ_TRY(accept(loop, &loop->processors[s], ids, row, state, token));
     for (uint32_t s = 0; s < loop->n_criteria; s++)
-        CDZ_TRY(accept(loop, &loop->criteria[s], true, ids, row, state, token));
+        CDZ_TRY(accept(loop, &loop->criteria[s], ids, row, state, token));
     cdz_profile_mark(loop->profile, was);
     return CDZ_OK;
 }
@@ -394,30 +354,38 @@ cdz_status cdz_stages_test(cdz_loop *loop, const cdz_view *view, cdz_stop *stops
 
 /* --- states that are more than bytes --------------------------------------------------------------------------- */
 
+/* `to` as bytes that own nothing, and then as a copy of `from`, if any. */
+static cdz_status clone_stage_state(cdz_loop *loop, const cdz_stage *stage, unsigned char *to,
+                                    const unsigned char *from)
+{
+    cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], false);
+    const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
+    cdz_stages_drop_state(loop, stage, &step, to);
+    if (!from) return CDZ_OK;
+    cdz_call call = {.scratch = scope.scratch};
+    const cdz_status status = cdz_call_clone(&call, stage->state_api, &step, from, to);
+    return cdz_call_judge(&call, status, scope.error, &loop->error);
+}
+
 static cdz_status copy_stage_state(cdz_loop *loop, const cdz_stage *stage, unsigned char *to,
                                    const unsigned char *from)
 {
     to += stage->state_at;
-    if (stage->state_api) {
-        cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], false);
-        const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
-        const cdz_calling outer = cdz_calling_begin(stage->plugin, "free");
-        stage->state_api->free(&step, to);
-        cdz_calling_end(outer);
-        memset(to, 0, stage->state_size);
-        if (!from) return CDZ_OK;
-        cdz_hygiene before;
-        cdz_hygiene_note(&before, stage->plugin, "clone");
-        const cdz_status status = stage->state_api->clone(&step, from + stage->state_at, to);
-        cdz_scratch_reset(&loop->workers[0].scratch);
-        CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "clone", cdz_hygiene_broken(&before)));
-        return cdz_stages_judge(loop, stage->plugin, "clone", status, scope.error);
-    }
+    if (from) from += stage->state_at;
+    if (stage->state_api) return clone_stage_state(loop, stage, to, from);
     if (from)
-        memcpy(to, from + stage->state_at, stage->state_size);
+        memcpy(to, from, stage->state_size);
     else
         memset(to, 0, stage->state_size);
     return CDZ_OK;
+}
+
+void cdz_stages_drop_state(cdz_loop *loop, const cdz_stage *stage, const cdz_step *step, void *state)
+{
+    cdz_call call = {.scratch = &loop->workers[0].scratch};
+    cdz_call_free(&call, stage->state_api, step, state);
+    cdz_stages_complain(loop, &call);
+    memset(state, 0, stage->state_size);
 }
 
 cdz_status cdz_stages_copy_state(cdz_loop *loop, unsigned char *to, const unsigned char *from)
@@ -438,29 +406,20 @@ cdz_status cdz_stages_copy_state(cdz_loop *loop, unsigned char *to, const unsign
 
 /* --- begin and end -------------------------------------------------------------------------------------------- */
 
-/* Of a call that cannot fail. */
-static void complain(cdz_loop *loop, const cdz_plugin_base *plugin, const char *call,
-                     const char *broken)
+void cdz_stages_complain(cdz_loop *loop, const cdz_call *call)
 {
-    char text[CDZ_ERROR_TEXT];
-    if (!broken) return;
-    snprintf(text, sizeof text, "%s %s", call, broken);
-    cdz_engine_log(loop->task->engine, CDZ_LOG_WARNING, plugin->id, text);
+    cdz_error fault;
+    if (call->broken && cdz_call_fault(call, CDZ_OK, NULL, &fault) != CDZ_OK)
+        cdz_engine_log(loop->task->engine, CDZ_LOG_WARNING, call->plugin->id, fault.text);
 }
 
-static bool is_idle(cdz_loop *loop, const cdz_instance *instance, bool criterion)
+static bool is_idle(cdz_loop *loop, const cdz_instance *instance)
 {
-    const void *plugin = instance->plugin.base;
-    bool (*const idle)(const cdz_step *) =
-        criterion ? ((const cdz_criterion *)plugin)->idle : ((const cdz_processor *)plugin)->idle;
-    if (!idle) return false;
     cdz_scope scope = scope_for(loop, instance->plugin.base, &loop->workers[0], false);
     const cdz_step step = cdz_step_for(&scope, instance->params, NULL);
-    cdz_hygiene before;
-    cdz_hygiene_note(&before, instance->plugin.base, "idle");
-    const bool answer = idle(&step);
-    cdz_scratch_reset(&loop->workers[0].scratch);
-    complain(loop, instance->plugin.base, "idle", cdz_hygiene_broken(&before));
+    cdz_call call = {.scratch = scope.scratch};
+    const bool answer = cdz_call_idle(&call, &step);
+    cdz_stages_complain(loop, &call);
     return answer;
 }
 
@@ -469,12 +428,12 @@ static void add_stage(cdz_loop *loop, const cdz_instance *instance, bool criteri
     cdz_stage *stage =
         criterion ? &loop->criteria[loop->n_criteria++] : &loop->processors[loop->n_processors++];
     *stage = (cdz_stage){.instance = instance, .plugin = instance->plugin.base};
+    stage->hears = cdz_accept_of(stage->plugin) != NULL;
     if (criterion) {
         const cdz_criterion *c = criterion_of(stage);
         stage->caps = c->caps;
         stage->state_size = c->state_size;
         stage->state_version = c->state_version;
-        loop->accepts |= c->accept != NULL;
         loop->has_eos |= (c->caps & CDZ_HAS_EOS) != 0;
     } else {
         const cdz_processor *p = processor_of(stage);
@@ -483,30 +442,22 @@ static void add_stage(cdz_loop *loop, const cdz_instance *instance, bool criteri
         stage->state_size = p->state_size;
         stage->state_version = p->state_version;
         stage->row_wise = p->caps & CDZ_ROWWISE;
-        loop->accepts |= p->accept != NULL;
     }
-    stage->state_api = stage->state_size ? cdz_get_state_api(stage->plugin) : NULL;
+    loop->accepts |= stage->hears;
+    stage->state_api = stage->state_size ? instance->offers.state : NULL;
     loop->owned_states |= stage->state_api != NULL;
     stage->state_at = loop->state_bytes;
     loop->state_bytes += ((size_t)stage->state_size + STATE_ALIGN - 1) / STATE_ALIGN * STATE_ALIGN;
 }
 
-static cdz_status begin(cdz_loop *loop, cdz_stage *stage, bool criterion)
+static cdz_status begin(cdz_loop *loop, cdz_stage *stage)
 {
-    cdz_status (*const call)(const cdz_step *, void **) =
-        criterion ? criterion_of(stage)->begin : processor_of(stage)->begin;
-    if (call) {
-        cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], true);
-        const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
-        cdz_hygiene before;
-        cdz_hygiene_note(&before, stage->plugin, "begin");
-        const cdz_status status = call(&step, &stage->shared);
-        cdz_scratch_reset(&loop->workers[0].scratch);
-        CDZ_TRY(cdz_stages_clean(loop, stage->plugin, "begin", cdz_hygiene_broken(&before)));
-        CDZ_TRY(cdz_stages_judge(loop, stage->plugin, "begin", status, scope.error));
-    }
+    cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], true);
+    const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
+    cdz_call call = {.scratch = scope.scratch};
+    const cdz_status status = cdz_call_begin(&call, &step, &stage->shared);
+    CDZ_TRY(cdz_call_judge(&call, status, scope.error, &loop->error));
     stage->begun = true;
-    if (!criterion) cdz_stage_describe(loop, stage);
     return CDZ_OK;
 }
 
@@ -517,34 +468,31 @@ cdz_status cdz_stages_begin(cdz_loop *loop)
     loop->criteria = cdz_arena_array(&loop->stage_arena, plan->n_criteria, sizeof(cdz_stage));
     if (!loop->processors || !loop->criteria) return cdz_loop_nomem(loop);
     for (uint32_t i = 0; i < plan->n_processors; i++)
-        if (!is_idle(loop, &plan->processors[i], false))
-            add_stage(loop, &plan->processors[i], false);
+        if (!is_idle(loop, &plan->processors[i])) add_stage(loop, &plan->processors[i], false);
     for (uint32_t i = 0; i < plan->n_criteria; i++)
-        if (!is_idle(loop, &plan->criteria[i], true)) add_stage(loop, &plan->criteria[i], true);
-    for (uint32_t i = 0; i < loop->n_processors; i++)
-        CDZ_TRY(begin(loop, &loop->processors[i], false));
-    for (uint32_t i = 0; i < loop->n_criteria; i++) CDZ_TRY(begin(loop, &loop->criteria[i], true));
+        if (!is_idle(loop, &plan->criteria[i])) add_stage(loop, &plan->criteria[i], true);
+    for (uint32_t i = 0; i < loop->n_processors; i++) {
+        CDZ_TRY(begin(loop, &loop->processors[i]));
+        cdz_stage_describe(loop, &loop->processors[i]);
+    }
+    for (uint32_t i = 0; i < loop->n_criteria; i++) CDZ_TRY(begin(loop, &loop->criteria[i]));
     cdz_phases_begin(loop);
     return CDZ_OK;
 }
 
-static void end(cdz_loop *loop, cdz_stage *stage, bool criterion)
+static void end(cdz_loop *loop, cdz_stage *stage)
 {
-    void (*const call)(const cdz_step *) =
-        criterion ? criterion_of(stage)->end : processor_of(stage)->end;
-    if (!call || !stage->begun) return;
+    if (!stage->begun) return;
     cdz_scope scope = scope_for(loop, stage->plugin, &loop->workers[0], false);
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
-    cdz_hygiene before;
-    cdz_hygiene_note(&before, stage->plugin, "end");
-    call(&step);
-    cdz_scratch_reset(&loop->workers[0].scratch);
-    complain(loop, stage->plugin, "end", cdz_hygiene_broken(&before));
+    cdz_call call = {.scratch = scope.scratch};
+    cdz_call_end(&call, &step);
+    cdz_stages_complain(loop, &call);
     stage->begun = false;
 }
 
 void cdz_stages_end(cdz_loop *loop)
 {
-    for (uint32_t i = 0; i < loop->n_processors; i++) end(loop, &loop->processors[i], false);
-    for (uint32_t i = 0; i < loop->n_criteria; i++) end(loop, &loop->criteria[i], true);
+    for (uint32_t i = 0; i < loop->n_processors; i++) end(loop, &loop->processors[i]);
+    for (uint32_t i = 0; i < loop->n_criteria; i++) end(loop, &loop->criteria[i]);
 }

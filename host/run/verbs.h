@@ -5,6 +5,14 @@
 
 #include "cadenza/strategy.h"
 
+/* The head of every verb that can fail: it is called on the loop's own fibre (CDZ_E_PLUGIN), and the request goes on
+ * (CDZ_E_CANCELLED, CDZ_E_DEADLINE). */
+typedef enum cdz_verb_flag {
+    CDZ_VERB_SCRATCH = 1u << 0, /* what the verb before took of verb_scratch is forgotten */
+    CDZ_VERB_LATE = 1u << 1,    /* also when the request is over */
+} cdz_verb_flag;
+cdz_status cdz_verb_enter(cdz_decoder *dec, uint32_t flags); /* loop.c */
+
 /* loop_rows.c */
 uint32_t cdz_verb_n_rows(const cdz_decoder *dec);
 cdz_ids cdz_verb_input_ids(const cdz_decoder *dec, uint32_t row);

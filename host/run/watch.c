@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hygiene.h"
+#include "call/calls.h"
 #include "run/engine_parts.h"
 #include "run/phase.h"
 
@@ -18,16 +18,16 @@ struct cdz_watcher {
 
 /* --- one call ---------------------------------------------------------------------------------------------------- */
 
-/* What is to be told; `call` names the function. */
+/* What is to be told. */
 typedef struct event {
-    const char *call;
     const cdz_stage *by; /* rows that it did not run on are not shown */
     const cdz_seen *seen;
     const cdz_stop *stop;
     const uint32_t *parents;
     uint32_t n;
     int32_t token;
-    cdz_status (*tell)(struct cdz_watcher *watcher, const cdz_step *step, const struct event *e);
+    cdz_status (*tell)(cdz_call *call, struct cdz_watcher *watcher, const cdz_step *step,
+                       const struct event *e);
 } event;
 
 /* Rows an event is about. */
@@ -37,13 +37,23 @@ typedef struct rows {
     const uint32_t *index;
 } rows;
 
-static void silence(const cdz_loop *loop, struct cdz_watcher *watcher, const char *call,
-                    const char *why)
+static void silence(const cdz_loop *loop, struct cdz_watcher *watcher, const char *why)
 {
     char text[CDZ_ERROR_TEXT + 80];
-    snprintf(text, sizeof text, "%s: %s; it watches this request no further", call, why);
+    snprintf(text, sizeof text, "%s; it watches this request no further", why);
     watcher->failed = true;
     cdz_engine_log(loop->task->engine, CDZ_LOG_WARNING, watcher->observer->base.id, text);
+}
+
+/* A call that went wrong silences the observer. */
+static void judge(const cdz_loop *loop, struct cdz_watcher *watcher, const cdz_call *call,
+                  cdz_status returned, const cdz_error *said)
+{
+    cdz_error fault;
+    if (returned == CDZ_OK && !call->broken) return;
+    if (cdz_call_fault(call, returned, said, &fault) == CDZ_OK)
+        cdz_err(&fault, returned, "%s: %s", call->function, said->text);
+    silence(loop, watcher, fault.text);
 }
 
 static void tell_one(cdz_loop *loop, struct cdz_watcher *watcher, const rows *about, const event *e)
@@ -58,15 +68,9 @@ static void tell_one(cdz_loop *loop, struct cdz_watcher *watcher, const rows *ab
     step.n_rows = about->n;
     step.input_ids = about->ids;
     step.row_index = about->index;
-    cdz_hygiene before;
-    cdz_hygiene_note(&before, &watcher->observer->base, e->call);
-    const cdz_status status = e->tell(watcher, &step, e);
-    cdz_scratch_reset(&loop->workers[0].scratch);
-    const char *broken = cdz_hygiene_broken(&before);
-    if (broken)
-        silence(loop, watcher, e->call, broken);
-    else if (status != CDZ_OK)
-        silence(loop, watcher, e->call, said.code != CDZ_OK ? said.text : cdz_status_text(status));
+    cdz_call call = {.scratch = scope.scratch};
+    const cdz_status status = e->tell(&call, watcher, &step, e);
+    judge(loop, watcher, &call, status, &said);
 }
 
 static void tell(cdz_loop *loop, const rows *about, const event *e)
@@ -76,46 +80,54 @@ static void tell(cdz_loop *loop, const rows *about, const event *e)
             tell_one(loop, &loop->watchers[i], about, e);
 }
 
-static cdz_status tell_begin(struct cdz_watcher *w, const cdz_step *step, const event *e)
+static cdz_status tell_begin(cdz_call *call, struct cdz_watcher *w, const cdz_step *step,
+                             const event *e)
 {
     (void)e;
-    return w->observer->begin ? w->observer->begin(step, &w->shared) : CDZ_OK;
+    return cdz_call_begin(call, step, &w->shared);
 }
 
-static cdz_status tell_stage(struct cdz_watcher *w, const cdz_step *step, const event *e)
+static cdz_status tell_stage(cdz_call *call, struct cdz_watcher *w, const cdz_step *step,
+                             const event *e)
 {
-    return w->observer->stage ? w->observer->stage(step, e->by->plugin, e->seen) : CDZ_OK;
+    return cdz_call_stage(call, w->observer, step, e->by->plugin, e->seen);
 }
 
-static cdz_status tell_scores(struct cdz_watcher *w, const cdz_step *step, const event *e)
+static cdz_status tell_scores(cdz_call *call, struct cdz_watcher *w, const cdz_step *step,
+                              const event *e)
 {
-    return w->observer->scores ? w->observer->scores(step, e->seen) : CDZ_OK;
+    return cdz_call_scores(call, w->observer, step, e->seen);
 }
 
-static cdz_status tell_token(struct cdz_watcher *w, const cdz_step *step, const event *e)
+static cdz_status tell_token(cdz_call *call, struct cdz_watcher *w, const cdz_step *step,
+                             const event *e)
 {
-    return w->observer->token ? w->observer->token(step, e->token) : CDZ_OK;
+    return cdz_call_token(call, w->observer, step, e->token);
 }
 
-static cdz_status tell_stop(struct cdz_watcher *w, const cdz_step *step, const event *e)
+static cdz_status tell_stop(cdz_call *call, struct cdz_watcher *w, const cdz_step *step,
+                            const event *e)
 {
-    return w->observer->stop ? w->observer->stop(step, e->stop) : CDZ_OK;
+    return cdz_call_stop(call, w->observer, step, e->stop);
 }
 
-static cdz_status tell_rewind(struct cdz_watcher *w, const cdz_step *step, const event *e)
+static cdz_status tell_rewind(cdz_call *call, struct cdz_watcher *w, const cdz_step *step,
+                              const event *e)
 {
-    return w->observer->rewind ? w->observer->rewind(step, e->n) : CDZ_OK;
+    return cdz_call_rewind(call, w->observer, step, e->n);
 }
 
-static cdz_status tell_reorder(struct cdz_watcher *w, const cdz_step *step, const event *e)
+static cdz_status tell_reorder(cdz_call *call, struct cdz_watcher *w, const cdz_step *step,
+                               const event *e)
 {
-    return w->observer->reorder ? w->observer->reorder(step, e->parents) : CDZ_OK;
+    return cdz_call_reorder(call, w->observer, step, e->parents);
 }
 
-static cdz_status tell_end(struct cdz_watcher *w, const cdz_step *step, const event *e)
+static cdz_status tell_end(cdz_call *call, struct cdz_watcher *w, const cdz_step *step,
+                           const event *e)
 {
-    (void)e;
-    if (w->observer->end) w->observer->end(step);
+    (void)w, (void)e;
+    cdz_call_end(call, step);
     return CDZ_OK;
 }
 
@@ -123,7 +135,7 @@ static cdz_status tell_end(struct cdz_watcher *w, const cdz_step *step, const ev
 
 cdz_status cdz_watch_begin(cdz_loop *loop)
 {
-    static const event begin = {.call = "begin", .tell = tell_begin};
+    static const event begin = {.tell = tell_begin};
     static const rows none = {0};
     const cdz_plan *plan = loop->job->plan;
     if (plan->n_observers == 0) return CDZ_OK;
@@ -142,7 +154,7 @@ cdz_status cdz_watch_begin(cdz_loop *loop)
 /* A failed observer is ended as well: it may hold something. */
 void cdz_watch_end(cdz_loop *loop)
 {
-    static const event end = {.call = "end", .tell = tell_end};
+    static const event end = {.tell = tell_end};
     static const rows none = {0};
     for (uint32_t i = 0; i < loop->n_watchers; i++)
         if (loop->watchers[i].begun) tell_one(loop, &loop->watchers[i], &none, &end);
@@ -222,13 +234,13 @@ static cdz_status show(cdz_loop *loop, const cdz_view *view, const cdz_scores *s
 cdz_status cdz_watch_stage(cdz_loop *loop, const cdz_stage *by, const cdz_view *view,
                            const cdz_scores *scores)
 {
-    const event e = {.call = "stage", .tell = tell_stage, .by = by};
+    const event e = {.tell = tell_stage, .by = by};
     return show(loop, view, scores, &loop->stage_seen, e);
 }
 
 cdz_status cdz_watch_scores(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores)
 {
-    const event e = {.call = "scores", .tell = tell_scores};
+    const event e = {.tell = tell_scores};
     if (!sees_scores(loop)) return CDZ_OK;
     return show(loop, view, scores, loop->n_processors ? &loop->logits_seen : NULL, e);
 }
@@ -243,25 +255,25 @@ static void tell_of_row(cdz_loop *loop, uint32_t r, cdz_ids ids, const event *e)
 
 void cdz_watch_token(cdz_loop *loop, uint32_t r, int32_t token)
 {
-    const event e = {.call = "token", .tell = tell_token, .token = token};
+    const event e = {.tell = tell_token, .token = token};
     tell_of_row(loop, r, cdz_row_ids(&loop->rows[r]), &e);
 }
 
 void cdz_watch_stop(cdz_loop *loop, uint32_t r, cdz_ids ids, const cdz_stop *stop)
 {
-    const event e = {.call = "stop", .tell = tell_stop, .stop = stop};
+    const event e = {.tell = tell_stop, .stop = stop};
     tell_of_row(loop, r, ids, &e);
 }
 
 void cdz_watch_rewind(cdz_loop *loop, uint32_t r, uint32_t n)
 {
-    const event e = {.call = "rewind", .tell = tell_rewind, .n = n};
+    const event e = {.tell = tell_rewind, .n = n};
     tell_of_row(loop, r, cdz_row_ids(&loop->rows[r]), &e);
 }
 
 cdz_status cdz_watch_reorder(cdz_loop *loop, const uint32_t *parents)
 {
-    const event e = {.call = "reorder", .tell = tell_reorder, .parents = parents};
+    const event e = {.tell = tell_reorder, .parents = parents};
     if (loop->n_watchers == 0) return CDZ_OK;
     cdz_scratch_reset(&loop->watch_scratch);
     cdz_ids *ids = cdz_scratch_take(&loop->watch_scratch, loop->n_rows * sizeof *ids);

@@ -2,10 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hygiene.h"
-#include "cadenza/criterion.h"
-#include "cadenza/drafter.h"
-#include "cadenza/processor.h"
+#include "call/calls.h"
 #include "isolate/values.h"
 #include "worker/worker.h"
 
@@ -26,7 +23,7 @@ typedef struct call {
     cdz_step step;
     cdz_arena arena; /* of the call */
     rows rows;
-    cdz_hygiene before;
+    cdz_call made;
     cdz_status status;
     const char *name;
 } call;
@@ -152,38 +149,22 @@ static bool take_rows(call *c)
 
 /* --- one call ---------------------------------------------------------------------------------------------------------- */
 
-/* Round every call: what the plugin must leave as it found it. */
-static void enter(call *c)
+/* What the plugin broke is its own sentence here; the host words what it returned. */
+static void judge(call *c, cdz_status returned)
 {
-    cdz_hygiene_note(&c->before, c->step.plugin, c->name);
-}
-
-static void leave(call *c, cdz_status status)
-{
-    const char *broken = cdz_hygiene_broken(&c->before);
-    c->status = status;
-    if (broken) c->status = cdz_err(&c->w->said, CDZ_E_PLUGIN, "%s %s", c->name, broken);
+    c->status = returned;
+    if (c->made.broken) c->status = cdz_call_fault(&c->made, returned, NULL, &c->w->said);
 }
 
 static void create(call *c)
 {
-    const cdz_descriptor *d = c->session->plugin;
-    cdz_status (*fn)(const cdz_step *) = d->drafter.create;
-    if (d->base.kind == CDZ_KIND_PROCESSOR) fn = d->processor.create;
-    if (d->base.kind == CDZ_KIND_CRITERION) fn = d->criterion.create;
-    enter(c);
-    leave(c, fn ? fn(&c->step) : CDZ_OK);
+    judge(c, cdz_call_create(&c->made, &c->step));
 }
 
 static void idle(call *c, cdz_out *out)
 {
-    const cdz_descriptor *d = c->session->plugin;
-    bool (*fn)(const cdz_step *) = NULL;
-    if (d->base.kind == CDZ_KIND_PROCESSOR) fn = d->processor.idle;
-    if (d->base.kind == CDZ_KIND_CRITERION) fn = d->criterion.idle;
-    enter(c);
-    const bool answer = fn && fn(&c->step);
-    leave(c, CDZ_OK);
+    const bool answer = cdz_call_idle(&c->made, &c->step);
+    judge(c, CDZ_OK);
     if (c->status == CDZ_OK) cdz_put_u32(out, answer);
 }
 
@@ -191,26 +172,18 @@ static void begin(call *c)
 {
     const cdz_descriptor *d = c->session->plugin;
     void **shared = &c->session->shared;
-    enter(c);
     if (d->base.kind == CDZ_KIND_DRAFTER) {
         cdz_worker_decoder dec = cdz_worker_decoder_for(c->w, &c->step);
-        leave(c, d->drafter.begin ? d->drafter.begin(&dec.base, &c->step, shared) : CDZ_OK);
-        return;
+        judge(c, cdz_call_draft_begin(&c->made, &d->drafter, &dec.base, &c->step, shared));
+    } else {
+        judge(c, cdz_call_begin(&c->made, &c->step, shared));
     }
-    cdz_status (*fn)(const cdz_step *, void **) =
-        d->base.kind == CDZ_KIND_PROCESSOR ? d->processor.begin : d->criterion.begin;
-    leave(c, fn ? fn(&c->step, shared) : CDZ_OK);
 }
 
 static void end(call *c)
 {
-    const cdz_descriptor *d = c->session->plugin;
-    void (*fn)(const cdz_step *) = d->drafter.end;
-    if (d->base.kind == CDZ_KIND_PROCESSOR) fn = d->processor.end;
-    if (d->base.kind == CDZ_KIND_CRITERION) fn = d->criterion.end;
-    enter(c);
-    if (fn) fn(&c->step);
-    leave(c, CDZ_OK);
+    cdz_call_end(&c->made, &c->step);
+    judge(c, CDZ_OK);
 }
 
 static void apply(call *c)
@@ -220,20 +193,15 @@ static void apply(call *c)
     if (c->in->bad || bytes > CDZ_ISOLATE_ROWS_BYTES) return;
     scores.data = (float *)(void *)(c->w->map + cdz_isolate_rows_at(bytes));
     scores.stride = scores.n_vocab;
-    enter(c);
-    leave(c, c->session->plugin->processor.apply(&c->step, &scores));
+    judge(c, cdz_call_apply(&c->made, &c->session->plugin->processor, &c->step, &scores));
 }
 
 static void accept(call *c, cdz_out *out)
 {
-    const cdz_descriptor *d = c->session->plugin;
     const uint32_t r = cdz_take_u32(c->in);
     const int32_t token = (int32_t)cdz_take_u32(c->in);
-    cdz_status (*fn)(const cdz_step *, uint32_t, int32_t) =
-        d->base.kind == CDZ_KIND_PROCESSOR ? d->processor.accept : d->criterion.accept;
-    if (c->in->bad || r >= c->rows.n || !fn) return;
-    enter(c);
-    leave(c, fn(&c->step, r, token));
+    if (c->in->bad || r >= c->rows.n || !cdz_accept_of(&c->session->plugin->base)) return;
+    judge(c, cdz_call_accept(&c->made, &c->step, r, token));
     if (c->status == CDZ_OK) cdz_put(out, c->rows.states[r], c->rows.state_size);
 }
 
@@ -241,8 +209,7 @@ static void test(call *c, cdz_out *out)
 {
     cdz_stop *stops = cdz_arena_array(&c->arena, c->rows.n, sizeof *stops);
     if (!stops) return;
-    enter(c);
-    leave(c, c->session->plugin->criterion.test(&c->step, stops));
+    judge(c, cdz_call_test(&c->made, &c->session->plugin->criterion, &c->step, stops));
     for (uint32_t i = 0; c->status == CDZ_OK && i < c->rows.n; i++) {
         cdz_put_u32(out, stops[i].reason);
         cdz_put_string(out, stops[i].text);
@@ -256,8 +223,7 @@ static void propose(call *c, cdz_out *out)
     draft.room = cdz_take_u32(c->in);
     if (c->in->bad || c->rows.n != 1 || !c->rows.ids) return;
     draft.history = c->rows.ids[0];
-    enter(c);
-    leave(c, c->session->plugin->drafter.propose(&dec.base, &c->step, &draft));
+    judge(c, cdz_call_propose(&c->made, &c->session->plugin->drafter, &dec.base, &c->step, &draft));
     if (c->status == CDZ_OK && draft.scores.id != 0)
         c->status = cdz_err(&c->w->said, CDZ_E_UNSUPPORTED,
                             "propose gave scores with its tokens, which isolation = process does "
@@ -272,8 +238,7 @@ static void judged(call *c)
                    n_accepted = cdz_take_u32(c->in);
     const cdz_drafter *d = &c->session->plugin->drafter;
     if (c->in->bad || !d->judged) return;
-    enter(c);
-    leave(c, d->judged(&dec.base, &c->step, row, n_proposed, n_accepted));
+    judge(c, cdz_call_judged(&c->made, d, &dec.base, &c->step, row, n_proposed, n_accepted));
 }
 
 /* --- messages ------------------------------------------------------------------------------------------------------------ */

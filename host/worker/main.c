@@ -66,10 +66,14 @@ static cdz_status adopt(cdz_worker *w, const cdz_entry *entry, cdz_error *err)
 {
     const cdz_bounds within = cdz_native_bounds(&w->native);
     w->plugins = calloc(entry->n_plugins, sizeof *w->plugins);
-    if (!w->plugins) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
-    for (; w->n_plugins < entry->n_plugins; w->n_plugins++)
-        CDZ_TRY(cdz_descriptor_adopt("the plugin", entry->plugins[w->n_plugins], &within,
-                                     &w->plugins[w->n_plugins], err));
+    w->offers = calloc(entry->n_plugins, sizeof *w->offers);
+    if (!w->plugins || !w->offers) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
+    for (; w->n_plugins < entry->n_plugins; w->n_plugins++) {
+        cdz_descriptor *d = &w->plugins[w->n_plugins];
+        CDZ_TRY(
+            cdz_descriptor_adopt("the plugin", entry->plugins[w->n_plugins], &within, d, err));
+        CDZ_TRY(cdz_offers_ask(&d->base, &w->offers[w->n_plugins], err));
+    }
     return CDZ_OK;
 }
 
@@ -145,7 +149,7 @@ typedef struct facts {
     uint32_t caps, state_size, state_version, has;
 } facts;
 
-static facts facts_of(const cdz_descriptor *d)
+static facts facts_of(const cdz_descriptor *d, const cdz_offers *offers)
 {
     facts f = {0};
     const cdz_plugin_base *base = &d->base;
@@ -155,8 +159,8 @@ static facts facts_of(const cdz_descriptor *d)
         f.has |= p->create ? CDZ_HAS_CREATE : 0;
         f.has |= p->idle ? CDZ_HAS_IDLE : 0;
         f.has |= p->accept ? CDZ_HAS_ACCEPT : 0;
-        f.has |= cdz_get_companion_api(base) ? CDZ_HAS_COMPANION : 0;
-        f.has |= cdz_get_phase_api(base) ? CDZ_HAS_PHASES : 0;
+        f.has |= offers->companion ? CDZ_HAS_COMPANION : 0;
+        f.has |= offers->phase ? CDZ_HAS_PHASES : 0;
     } else if (base->kind == CDZ_KIND_CRITERION) {
         const cdz_criterion *c = &d->criterion;
         f = (facts){c->caps, c->state_size, c->state_version, 0};
@@ -168,7 +172,7 @@ static facts facts_of(const cdz_descriptor *d)
         f.has |= d->drafter.create ? CDZ_HAS_CREATE : 0;
         f.has |= d->drafter.judged ? CDZ_HAS_JUDGED : 0;
     }
-    if (f.state_size && cdz_get_state_api(base)) f.has |= CDZ_HAS_STATE_API;
+    if (f.state_size && offers->state) f.has |= CDZ_HAS_STATE_API;
     return f;
 }
 
@@ -182,7 +186,7 @@ static cdz_out hello(cdz_worker *w)
     for (uint32_t i = 0; i < w->n_plugins; i++) {
         const cdz_plugin_base *base = &w->plugins[i].base;
         if (!is_covered(&w->plugins[i])) continue;
-        const facts f = facts_of(&w->plugins[i]);
+        const facts f = facts_of(&w->plugins[i], &w->offers[i]);
         cdz_put_u32(&out, i);
         cdz_put_u32(&out, base->kind);
         cdz_put_text(&out, base->id);

@@ -1,11 +1,8 @@
 /* step_host.c - the host table of a plugin in a process of its own. What the host alone knows is asked for through the
  * mapping; numbers are made here, by the same code. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "cadenza/ext/tokenizer.h"
 #include "isolate/values.h"
 #include "random/torch_rng.h"
@@ -43,26 +40,13 @@ static cdz_in ask(const cdz_step *step, const cdz_out *out)
 
 /* --- what was said ---------------------------------------------------------------------------------------------- */
 
-static cdz_status fail(const cdz_step *step, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
-static cdz_status fail(const cdz_step *step, cdz_status code, const char *fmt, ...)
+static cdz_status fail(const cdz_step *step, cdz_status code, const char *text)
 {
-    char text[CDZ_ERROR_TEXT];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
     return cdz_err(&worker_of(step)->said, code, "%s", text);
 }
 
-static void log_line(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
-    CDZ_PRINTF(3, 4);
-static void log_line(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
+static void log_line(const cdz_step *step, cdz_log_level level, const char *text)
 {
-    char text[CDZ_ERROR_TEXT];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
     cdz_out out = question(step, CDZ_DOWN_LOG);
     cdz_put_u32(&out, level);
     cdz_put_text(&out, text);
@@ -102,12 +86,6 @@ static cdz_status config(const cdz_step *step, const char *name, cdz_param_type 
 static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])
 {
     cdz_philox(step->request->seed, cdz_plugin_key(step->plugin->id), row, position, out);
-}
-
-static double now_s(const cdz_step *step)
-{
-    (void)step;
-    return cdz_now_s();
 }
 
 /* --- the tokenizer -------------------------------------------------------------------------------------------------- */
@@ -163,10 +141,10 @@ static cdz_status encode(const cdz_step *step, const char *text, size_t len, boo
                          cdz_ids *ids)
 {
     if (len > CDZ_ASK_TEXT_BYTES)
-        return fail(step, CDZ_E_LIMIT,
-                    "encode: a text of %zu bytes; at most %d go to the host at once (isolation = "
-                    "process)",
-                    len, (int)CDZ_ASK_TEXT_BYTES);
+        return cdz_fail(step, CDZ_E_LIMIT,
+                        "encode: a text of %zu bytes; at most %d go to the host at once (isolation = "
+                        "process)",
+                        len, (int)CDZ_ASK_TEXT_BYTES);
     cdz_out out = question(step, CDZ_DOWN_ENCODE);
     cdz_put_string(&out, (cdz_string){text, (uint32_t)len});
     cdz_put_u32(&out, special);
@@ -179,9 +157,9 @@ static cdz_status encode(const cdz_step *step, const char *text, size_t len, boo
 static cdz_status check_ids(const cdz_step *step, const char *call, cdz_ids ids)
 {
     if (ids.len <= CDZ_ASK_IDS) return CDZ_OK;
-    return fail(step, CDZ_E_LIMIT,
-                "%s: %u ids; at most %d go to the host at once (isolation = process)", call,
-                ids.len, (int)CDZ_ASK_IDS);
+    return cdz_fail(step, CDZ_E_LIMIT,
+                    "%s: %u ids; at most %d go to the host at once (isolation = process)", call,
+                    ids.len, (int)CDZ_ASK_IDS);
 }
 
 static cdz_status decode(const cdz_step *step, cdz_ids ids, bool skip_special, cdz_string *text)
@@ -230,58 +208,23 @@ static const void *extension(const char *id)
     return NULL;
 }
 
-static const cdz_host request_host = {
-    .size = sizeof(cdz_host),
-    .extension = extension,
+static const cdz_host request_host = CDZ_HOST_WITH(extension);
+
+static const cdz_caller request = {
     .fail = fail,
     .log = log_line,
     .alloc = alloc,
     .scratch = scratch,
     .config = config,
     .noise = noise,
-    .now_s = now_s,
 };
 
-/* During create there is no request: what that host offers is offered here (config/create_host.c). */
-static const void *no_extension(const char *id)
-{
-    (void)id;
-    return NULL;
-}
-
-static cdz_status no_config(const cdz_step *step, const char *name, cdz_param_type type, void *out)
-{
-    (void)step, (void)name, (void)type, (void)out;
-    return CDZ_E_NOT_FOUND;
-}
-
-static void no_noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])
-{
-    (void)step, (void)row, (void)position;
-    memset(out, 0, 4 * sizeof *out);
-}
-
-static void drop_line(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
-    CDZ_PRINTF(3, 4);
-static void drop_line(const cdz_step *step, cdz_log_level level, const char *fmt, ...)
-{
-    (void)step, (void)level, (void)fmt;
-}
-
-static const cdz_host create_host = {
-    .size = sizeof(cdz_host),
-    .extension = no_extension,
-    .fail = fail,
-    .log = drop_line,
-    .alloc = alloc_aligned,
-    .scratch = alloc_aligned,
-    .config = no_config,
-    .noise = no_noise,
-    .now_s = now_s,
-};
+/* During create there is no request: what that host offers is offered here (call/outside.c). */
+static const cdz_caller creation = {.fail = fail, .alloc = alloc_aligned, .scratch = alloc_aligned};
 
 cdz_step cdz_worker_step(cdz_worker *w, cdz_worker_session *session)
 {
+    w->caller = session->request ? &request : &creation;
     w->now = session;
     w->said = (cdz_error){.code = CDZ_OK};
     return (cdz_step){.size = sizeof(cdz_step),
@@ -289,6 +232,6 @@ cdz_step cdz_worker_step(cdz_worker *w, cdz_worker_session *session)
                       .shared = session->shared,
                       .request = session->request,
                       .plugin = &session->plugin->base,
-                      .host = session->request ? &request_host : &create_host,
+                      .host = session->request ? &request_host : &cdz_bare_host,
                       .scope = w};
 }

@@ -10,12 +10,14 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/scratch.h"
 #include "cadenza/strategy.h"
+#include "call/host.h"
+#include "call/offers.h"
 #include "describe/descriptor.h"
 #include "isolate/protocol.h"
 #include "isolate/wire.h"
 #include "native/native.h"
-#include "run/scratch.h"
 
 /* Tokens of a history, kept between calls. */
 typedef struct cdz_told_ids {
@@ -38,6 +40,7 @@ typedef struct cdz_worker_session {
 } cdz_worker_session;
 
 typedef struct cdz_worker {
+    const cdz_caller *caller; /* first: where the host's functions find it; of the present call */
     cdz_isolate_head *head;
     unsigned char *map;
     uint32_t turn; /* which it is, counted here */
@@ -46,6 +49,7 @@ typedef struct cdz_worker {
     size_t n_bytes;
     cdz_native native;
     cdz_descriptor *plugins; /* (n_plugins) */
+    cdz_offers *offers;      /* (n_plugins) */
     uint32_t n_plugins;
     cdz_worker_session *sessions;
     cdz_scratch_mem scratch;

@@ -28,8 +28,59 @@ static cdz_status accept(const cdz_step *step, uint32_t r, int32_t token)
     return CDZ_OK;
 }
 
+/* A state that the plugin copies itself. The function FLUSHES_IN leaves the thread in another floating-point mode. */
+#ifdef OWNS
+#include <string.h>
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+#include "cadenza/ext/state.h"
+
+static void flush_in(const char *function)
+{
+#if defined(__SSE__)
+    if (strcmp(function, FLUSHES_IN) == 0) _mm_setcsr(_mm_getcsr() | 0x8040u);
+#else
+    (void)function;
+#endif
+}
+
+static cdz_status copy(const cdz_step *step, const void *from, void *to)
+{
+    (void)step;
+    memcpy(to, from, sizeof(uint32_t));
+    return CDZ_OK;
+}
+
+static cdz_status hand_over(const cdz_step *step, const cdz_step *old, const void *from, void *to)
+{
+    (void)old;
+    flush_in("hand_over");
+    return copy(step, from, to);
+}
+
+static void forget(const cdz_step *step, void *state)
+{
+    (void)step;
+    memset(state, 0, sizeof(uint32_t));
+    flush_in("free");
+}
+
+static const void *extension(const char *id)
+{
+    static const cdz_state_api api = {
+        .size = sizeof api, .clone = copy, .free = forget, .hand_over = hand_over};
+    return strcmp(id, CDZ_EXT_STATE) == 0 ? &api : NULL;
+}
+#define EXTENSION extension
+#else
+#define EXTENSION NULL
+#endif
+
 static const cdz_processor marker = {
-    .base = {CDZ_PROCESSOR_BASE, .id = "test.marker", .version = "1.0.0", .summary = "marks"},
+    .base = {CDZ_PROCESSOR_BASE, .id = "test.marker", .version = "1.0.0", .summary = "marks",
+             .extension = EXTENSION},
     .caps = CDZ_ROWWISE,
     .state_size = sizeof(uint32_t),
     .apply = apply,

@@ -91,7 +91,10 @@ typedef struct hand_plan {
 
 UNUSED static cdz_instance instance_of(const cdz_plugin_base *plugin, const void *params)
 {
-    return (cdz_instance){.name = plugin->id, .plugin = {plugin, NULL}, .params = params};
+    cdz_error err = {0};
+    cdz_instance made = {.name = plugin->id, .plugin = {plugin, NULL}, .params = params};
+    must(cdz_offers_ask(plugin, &made.offers, &err), &err);
+    return made;
 }
 
 UNUSED static void plan_add_processor(hand_plan *p, const cdz_processor *processor,

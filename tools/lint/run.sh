@@ -40,6 +40,12 @@ bad=$(code '^sdk/include/' | xargs -r grep -nHE '#include <' | grep -vE '<(stdbo
 bad=$(code '^(host|kernels|processors|strategies|drafters|plugins)/' | grep -vE '^host/base/environment\.c$' | xargs -r grep -nHE '\bgetenv\(' || true)
 [ -z "$bad" ] || offend "$bad"
 
+say "lint: one door into plugin code"
+abi=(sdk/include/cadenza/{processor,criterion,strategy,drafter,observer,loader}.h
+    sdk/include/cadenza/ext/{companion,form,phase,state}.h)
+bad=$(awk -f tools/lint/door.awk "${abi[@]}" $(code '^host/' | grep -v '^host/call/') || true)
+[ -z "$bad" ] || offend "$bad"
+
 say "lint: banned functions"
 bad=$(code '^(host|kernels|processors|strategies|drafters|plugins|sdk|examples)/' |
     xargs -r grep -nHE '\b(sprintf|vsprintf|strcpy|strcat|strncat|strtok|gets|alloca|atoi|atol|atof|system|tmpnam|mktemp)[[:space:]]*\(' |

@@ -1,5 +1,5 @@
 /* scratch.c - a bump allocator that learns its size. */
-#include "run/scratch.h"
+#include "base/scratch.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* scratch.h - memory for the length of one plugin call: taken piece by piece, forgotten at once.
  * After the largest call has been seen, no call allocates. One owner, one thread at a time. */
-#ifndef CDZ_HOST_RUN_SCRATCH_H
-#define CDZ_HOST_RUN_SCRATCH_H
+#ifndef CDZ_HOST_BASE_SCRATCH_H
+#define CDZ_HOST_BASE_SCRATCH_H
 
 #include <stddef.h>
 

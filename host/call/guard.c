@@ -1,7 +1,9 @@
-/* hygiene.c - the locale before and after a call. */
-#include "base/hygiene.h"
+/* guard.c - where a thread notes whom it calls, and the locale before and after a call. */
+#include "call/guard.h"
 
 #include <string.h>
+
+_Thread_local cdz_calling cdz_calling_now;
 
 void cdz_locale_note(locale_t *locale, char names[static CDZ_LOCALE_NAMES])
 {

@@ -1,0 +1,331 @@
+/* calls.h - one function for each function of the plugin ABI: the call itself, between entering and leaving the guard.
+ *
+ * All of them take the call (guard.h) first and the step that the plugin is shown; step->plugin is whom the thread is said to
+ * be in. A function that the plugin may lack is not entered then, and went well. Where kinds share a function, its kind is
+ * looked up here. Lint refuses these calls anywhere else in the host; tests/test_call.c has a row for each. */
+#ifndef CDZ_HOST_CALL_CALLS_H
+#define CDZ_HOST_CALL_CALLS_H
+
+#include "cadenza/criterion.h"
+#include "cadenza/drafter.h"
+#include "cadenza/ext/companion.h"
+#include "cadenza/ext/form.h"
+#include "cadenza/ext/phase.h"
+#include "cadenza/ext/state.h"
+#include "cadenza/loader.h"
+#include "cadenza/observer.h"
+#include "cadenza/processor.h"
+#include "cadenza/strategy.h"
+#include "call/guard.h"
+
+/* --- what several kinds have --- */
+
+typedef cdz_status cdz_create_fn(const cdz_step *step);
+typedef bool cdz_idle_fn(const cdz_step *step);
+typedef cdz_status cdz_begin_fn(const cdz_step *step, void **shared);
+typedef cdz_status cdz_accept_fn(const cdz_step *step, uint32_t r, int32_t token);
+typedef void cdz_end_fn(const cdz_step *step);
+
+/* The function of a descriptor, NULL where this kind or plugin has none. */
+static inline cdz_create_fn *cdz_create_of(const cdz_plugin_base *plugin)
+{
+    const void *whole = plugin;
+    switch (plugin->kind) {
+    case CDZ_KIND_PROCESSOR: return ((const cdz_processor *)whole)->create;
+    case CDZ_KIND_CRITERION: return ((const cdz_criterion *)whole)->create;
+    case CDZ_KIND_STRATEGY: return ((const cdz_strategy *)whole)->create;
+    case CDZ_KIND_DRAFTER: return ((const cdz_drafter *)whole)->create;
+    case CDZ_KIND_OBSERVER: return ((const cdz_observer *)whole)->create;
+    default: return NULL;
+    }
+}
+
+static inline cdz_idle_fn *cdz_idle_of(const cdz_plugin_base *plugin)
+{
+    const void *whole = plugin;
+    switch (plugin->kind) {
+    case CDZ_KIND_PROCESSOR: return ((const cdz_processor *)whole)->idle;
+    case CDZ_KIND_CRITERION: return ((const cdz_criterion *)whole)->idle;
+    default: return NULL;
+    }
+}
+
+/* Drafters begin with a decoder: cdz_call_draft_begin. */
+static inline cdz_begin_fn *cdz_begin_of(const cdz_plugin_base *plugin)
+{
+    const void *whole = plugin;
+    switch (plugin->kind) {
+    case CDZ_KIND_PROCESSOR: return ((const cdz_processor *)whole)->begin;
+    case CDZ_KIND_CRITERION: return ((const cdz_criterion *)whole)->begin;
+    case CDZ_KIND_OBSERVER: return ((const cdz_observer *)whole)->begin;
+    default: return NULL;
+    }
+}
+
+static inline cdz_accept_fn *cdz_accept_of(const cdz_plugin_base *plugin)
+{
+    const void *whole = plugin;
+    switch (plugin->kind) {
+    case CDZ_KIND_PROCESSOR: return ((const cdz_processor *)whole)->accept;
+    case CDZ_KIND_CRITERION: return ((const cdz_criterion *)whole)->accept;
+    default: return NULL;
+    }
+}
+
+static inline cdz_end_fn *cdz_end_of(const cdz_plugin_base *plugin)
+{
+    const void *whole = plugin;
+    switch (plugin->kind) {
+    case CDZ_KIND_PROCESSOR: return ((const cdz_processor *)whole)->end;
+    case CDZ_KIND_CRITERION: return ((const cdz_criterion *)whole)->end;
+    case CDZ_KIND_DRAFTER: return ((const cdz_drafter *)whole)->end;
+    case CDZ_KIND_OBSERVER: return ((const cdz_observer *)whole)->end;
+    default: return NULL;
+    }
+}
+
+static inline cdz_status cdz_call_create(cdz_call *c, const cdz_step *step)
+{
+    cdz_create_fn *const create = cdz_create_of(step->plugin);
+    if (!create) return CDZ_OK;
+    cdz_call_enter(c, step->plugin, "create");
+    return cdz_call_leave(c, create(step));
+}
+
+static inline bool cdz_call_idle(cdz_call *c, const cdz_step *step)
+{
+    cdz_idle_fn *const idle = cdz_idle_of(step->plugin);
+    if (!idle) return false;
+    cdz_call_enter(c, step->plugin, "idle");
+    const bool answer = idle(step);
+    (void)cdz_call_leave(c, CDZ_OK);
+    return answer;
+}
+
+static inline cdz_status cdz_call_begin(cdz_call *c, const cdz_step *step, void **shared)
+{
+    cdz_begin_fn *const begin = cdz_begin_of(step->plugin);
+    if (!begin) return CDZ_OK;
+    cdz_call_enter(c, step->plugin, "begin");
+    return cdz_call_leave(c, begin(step, shared));
+}
+
+static inline cdz_status cdz_call_accept(cdz_call *c, const cdz_step *step, uint32_t r,
+                                         int32_t token)
+{
+    cdz_accept_fn *const accept = cdz_accept_of(step->plugin);
+    if (!accept) return CDZ_OK;
+    cdz_call_enter(c, step->plugin, "accept");
+    return cdz_call_leave(c, accept(step, r, token));
+}
+
+static inline void cdz_call_end(cdz_call *c, const cdz_step *step)
+{
+    cdz_end_fn *const end = cdz_end_of(step->plugin);
+    if (!end) return;
+    cdz_call_enter(c, step->plugin, "end");
+    end(step);
+    (void)cdz_call_leave(c, CDZ_OK);
+}
+
+/* --- processors, criteria --- */
+
+static inline cdz_status cdz_call_apply(cdz_call *c, const cdz_processor *p, const cdz_step *step,
+                                        cdz_scores *scores)
+{
+    cdz_call_enter(c, step->plugin, "apply");
+    return cdz_call_leave(c, p->apply(step, scores));
+}
+
+static inline cdz_status cdz_call_test(cdz_call *c, const cdz_criterion *r, const cdz_step *step,
+                                       cdz_stop *stops)
+{
+    cdz_call_enter(c, step->plugin, "test");
+    return cdz_call_leave(c, r->test(step, stops));
+}
+
+/* --- strategies, drafters --- */
+
+static inline cdz_status cdz_call_run(cdz_call *c, const cdz_strategy *s, cdz_decoder *dec,
+                                      const cdz_step *step)
+{
+    cdz_call_enter(c, step->plugin, "run");
+    return cdz_call_leave(c, s->run(dec, step));
+}
+
+static inline cdz_status cdz_call_draft_begin(cdz_call *c, const cdz_drafter *d, cdz_decoder *dec,
+                                              const cdz_step *step, void **shared)
+{
+    if (!d->begin) return CDZ_OK;
+    cdz_call_enter(c, step->plugin, "begin");
+    return cdz_call_leave(c, d->begin(dec, step, shared));
+}
+
+static inline cdz_status cdz_call_propose(cdz_call *c, const cdz_drafter *d, cdz_decoder *dec,
+                                          const cdz_step *step, cdz_draft *draft)
+{
+    cdz_call_enter(c, step->plugin, "propose");
+    return cdz_call_leave(c, d->propose(dec, step, draft));
+}
+
+static inline cdz_status cdz_call_judged(cdz_call *c, const cdz_drafter *d, cdz_decoder *dec,
+                                         const cdz_step *step, uint32_t row, uint32_t n_proposed,
+                                         uint32_t n_accepted)
+{
+    if (!d->judged) return CDZ_OK;
+    cdz_call_enter(c, step->plugin, "judged");
+    return cdz_call_leave(c, d->judged(dec, step, row, n_proposed, n_accepted));
+}
+
+/* --- observers --- */
+
+static inline cdz_status cdz_call_stage(cdz_call *c, const cdz_observer *o, const cdz_step *step,
+                                        const cdz_plugin_base *by, const cdz_seen *seen)
+{
+    if (!o->stage) return CDZ_OK;
+    cdz_call_enter(c, step->plugin, "stage");
+    return cdz_call_leave(c, o->stage(step, by, seen));
+}
+
+static inline cdz_status cdz_call_scores(cdz_call *c, const cdz_observer *o, const cdz_step *step,
+                                         const cdz_seen *seen)
+{
+    if (!o->scores) return CDZ_OK;
+    cdz_call_enter(c, step->plugin, "scores");
+    return cdz_call_leave(c, o->scores(step, seen));
+}
+
+static inline cdz_status cdz_call_token(cdz_call *c, const cdz_observer *o, const cdz_step *step,
+                                        int32_t token)
+{
+    if (!o->token) return CDZ_OK;
+    cdz_call_enter(c, step->plugin, "token");
+    return cdz_call_leave(c, o->token(step, token));
+}
+
+static inline cdz_status cdz_call_stop(cdz_call *c, const cdz_observer *o, const cdz_step *step,
+                                       const cdz_stop *stop)
+{
+    if (!o->stop) return CDZ_OK;
+    cdz_call_enter(c, step->plugin, "stop");
+    return cdz_call_leave(c, o->stop(step, stop));
+}
+
+static inline cdz_status cdz_call_rewind(cdz_call *c, const cdz_observer *o, const cdz_step *step,
+                                         uint32_t n)
+{
+    if (!o->rewind) return CDZ_OK;
+    cdz_call_enter(c, step->plugin, "rewind");
+    return cdz_call_leave(c, o->rewind(step, n));
+}
+
+static inline cdz_status cdz_call_reorder(cdz_call *c, const cdz_observer *o, const cdz_step *step,
+                                          const uint32_t *parents)
+{
+    if (!o->reorder) return CDZ_OK;
+    cdz_call_enter(c, step->plugin, "reorder");
+    return cdz_call_leave(c, o->reorder(step, parents));
+}
+
+/* --- loaders --- */
+
+static inline cdz_status cdz_call_open(cdz_call *c, const cdz_loader *l, const cdz_step *step,
+                                       const cdz_plugin_file *file, cdz_opened *out)
+{
+    cdz_call_enter(c, step->plugin, "open");
+    return cdz_call_leave(c, l->open(step, file, out));
+}
+
+static inline void cdz_call_close(cdz_call *c, const cdz_loader *l, const cdz_step *step,
+                                  void *state)
+{
+    if (!l->close) return;
+    cdz_call_enter(c, step->plugin, "close");
+    l->close(step, state);
+    (void)cdz_call_leave(c, CDZ_OK);
+}
+
+/* --- extensions --- */
+
+static inline const void *cdz_call_extension(cdz_call *c, const cdz_plugin_base *plugin,
+                                             const char *id)
+{
+    if (!plugin->extension) return NULL;
+    cdz_call_enter(c, plugin, "extension");
+    const void *api = plugin->extension(id);
+    (void)cdz_call_leave(c, CDZ_OK);
+    return api;
+}
+
+static inline bool cdz_call_form(cdz_call *c, const cdz_form_api *api, const cdz_step *step,
+                                 cdz_form *out)
+{
+    if (!api->describe) return false;
+    cdz_call_enter(c, step->plugin, "describe");
+    const bool says = api->describe(step, out);
+    (void)cdz_call_leave(c, CDZ_OK);
+    return says;
+}
+
+/* Whether it has `edits`, which may be younger than the table that a plugin was built with. */
+static inline bool cdz_form_has_edits(const cdz_form_api *api)
+{
+    return api->size >= sizeof *api && api->edits;
+}
+
+/* What it lists lies in scratch memory: the call has none to forget. */
+static inline bool cdz_call_edits(cdz_call *c, const cdz_form_api *api, const cdz_step *step,
+                                  uint32_t r, cdz_ids *out)
+{
+    if (!cdz_form_has_edits(api)) return false;
+    cdz_call_enter(c, step->plugin, "edits");
+    const bool listed = api->edits(step, r, out);
+    (void)cdz_call_leave(c, CDZ_OK);
+    return listed;
+}
+
+static inline uint32_t cdz_call_phase(cdz_call *c, const cdz_phase_api *api, const cdz_step *step,
+                                      uint32_t r)
+{
+    cdz_call_enter(c, step->plugin, "of");
+    const uint32_t phase = api->of(step, r);
+    (void)cdz_call_leave(c, CDZ_OK);
+    return phase;
+}
+
+static inline cdz_status cdz_call_companion(cdz_call *c, const cdz_companion_api *api,
+                                            const cdz_step *step, uint32_t row, cdz_companion *out)
+{
+    cdz_call_enter(c, step->plugin, "describe");
+    return cdz_call_leave(c, api->describe(step, row, out));
+}
+
+static inline cdz_status cdz_call_clone(cdz_call *c, const cdz_state_api *api, const cdz_step *step,
+                                        const void *from, void *to)
+{
+    cdz_call_enter(c, step->plugin, "clone");
+    return cdz_call_leave(c, api->clone(step, from, to));
+}
+
+static inline void cdz_call_free(cdz_call *c, const cdz_state_api *api, const cdz_step *step,
+                                 void *state)
+{
+    cdz_call_enter(c, step->plugin, "free");
+    api->free(step, state);
+    (void)cdz_call_leave(c, CDZ_OK);
+}
+
+static inline bool cdz_state_has_hand_over(const cdz_state_api *api)
+{
+    return api->size >= sizeof *api && api->hand_over;
+}
+
+static inline cdz_status cdz_call_hand_over(cdz_call *c, const cdz_state_api *api,
+                                            const cdz_step *step, const cdz_step *old,
+                                            const void *from, void *to)
+{
+    cdz_call_enter(c, step->plugin, "hand_over");
+    return cdz_call_leave(c, api->hand_over(step, old, from, to));
+}
+
+#endif
