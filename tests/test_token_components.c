@@ -43,8 +43,10 @@ static bool same_text(const cdz_json *want, const void *text, size_t n)
 
 static bool check_normalizer(const part *p, const cdz_json *input, const cdz_json *want)
 {
-    cdz_norm_work work = {0};
+    cdz_meter meter;
+    cdz_norm_work work = {.meter = &meter};
     cdz_error err = {0};
+    cdz_meter_begin(&meter, input->len);
     const cdz_status st = cdz_normalizer_run(&p->normalizer, &work, (const uint8_t *)input->string,
                                              input->len, 0, &err);
     const bool ok = st == CDZ_OK && same_text(want, work.text.bytes, work.text.len);
@@ -73,8 +75,10 @@ static bool same_piece(const cdz_json *want, const cdz_json *input, const cdz_at
 static bool check_cutter(const part *p, const cdz_json *input, const cdz_json *want)
 {
     cdz_atext text = {0};
-    cdz_cut_work work = {0};
+    cdz_meter meter;
+    cdz_cut_work work = {.meter = &meter};
     cdz_error err = {0};
+    cdz_meter_begin(&meter, input->len);
     assert_true(cdz_atext_take(&text, (const uint8_t *)input->string, input->len, 0));
     bool ok = cdz_cutter_run(&p->cutter, &work, &text, 0, text.len, &err) == CDZ_OK;
     ok = ok && work.pieces.n == want->len;

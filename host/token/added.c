@@ -52,12 +52,22 @@ void cdz_trie_free(cdz_trie *trie)
     *trie = (cdz_trie){0};
 }
 
+/* The child, and how many nodes were looked at for it. */
+static uint32_t step_down(const cdz_trie *trie, uint32_t node, uint8_t byte, uint64_t *steps)
+{
+    uint32_t child = trie->nodes[node].child;
+    for (++*steps; child && trie->nodes[child].byte != byte; ++*steps)
+        child = trie->nodes[child].sibling;
+    return child;
+}
+
 /* The longest token that begins exactly at i: its end, or i. */
-static size_t match_at(const cdz_trie *trie, const uint8_t *t, size_t n, size_t i, int32_t *token)
+static size_t match_at(const cdz_trie *trie, const uint8_t *t, size_t n, size_t i, int32_t *token,
+                       uint64_t *steps)
 {
     size_t end = i;
     uint32_t node = trie->first[t[i]];
-    for (size_t j = i + 1; node; node = find_child(trie, node, t[j++])) {
+    for (size_t j = i + 1; node; node = step_down(trie, node, t[j++], steps)) {
         if (trie->nodes[node].token >= 0) {
             *token = trie->nodes[node].token;
             end = j;
@@ -95,13 +105,20 @@ static void widen(const cdz_added_token *token, const uint8_t *t, size_t n, size
 }
 
 bool cdz_added_next(const cdz_trie *trie, const cdz_added_token *tokens, const uint8_t *text,
-                    size_t n, bool plain, size_t *from, size_t *done, cdz_added_match *out)
+                    size_t n, bool plain, cdz_meter *meter, size_t *from, size_t *done,
+                    cdz_added_match *out)
 {
     if (trie->n == 0) return false;
     for (size_t i = *from; i < n;) {
         int32_t token = -1;
-        size_t end;
-        if (!trie->first[text[i]] || (end = match_at(trie, text, n, i, &token)) == i) {
+        uint64_t steps = 0;
+        if (!trie->first[text[i]]) {
+            i++;
+            continue;
+        }
+        const size_t end = match_at(trie, text, n, i, &token, &steps);
+        if (!cdz_meter_take(meter, steps)) return false;
+        if (end == i) {
             i++;
             continue;
         }
@@ -112,10 +129,18 @@ bool cdz_added_next(const cdz_trie *trie, const cdz_added_token *tokens, const u
             continue;
         *out = (cdz_added_match){begin, end, token};
         widen(t, text, n, *done, out);
+        /* Whitespace after a token may be gone through again from the next one: tokens may be whitespace. */
+        if (!cdz_meter_take(meter, out->end - out->begin)) return false;
         *from = i;
         *done = out->end;
         return true;
     }
     *from = n;
     return false;
+}
+
+cdz_status cdz_added_spent(size_t n, cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_LIMIT,
+                   "the search for added tokens takes too many steps on %zu bytes of text", n);
 }

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 
 #include "base/arena.h"
+#include "base/error.h"
+#include "token/meter.h"
 
 typedef struct cdz_added_token {
     const char *text;
@@ -28,7 +30,7 @@ typedef struct cdz_trie {
     uint32_t first[256]; /* node by first byte, 0: no token begins so */
 } cdz_trie;
 
-#define CDZ_ADDED_MAX_BYTES 1024 /* of one token: bounds the search at any place in the text */
+#define CDZ_ADDED_MAX_BYTES 1024 /* of one token */
 
 /* False when memory is out. Of equal texts the first one added counts. */
 bool cdz_trie_add(cdz_trie *trie, const char *text, size_t len, int32_t token);
@@ -40,8 +42,13 @@ typedef struct cdz_added_match {
 } cdz_added_match;
 
 /* The next match in valid UTF-8 of n bytes. *from is where to search, *done where the last match
- * ended: both 0 at first, moved on by the call. plain: special tokens do not count. */
+ * ended: both 0 at first, moved on by the call. plain: special tokens do not count. Also false when the meter, which
+ * counts nodes of the trie and the whitespace around tokens, is spent. */
 bool cdz_added_next(const cdz_trie *trie, const cdz_added_token *tokens, const uint8_t *text,
-                    size_t n, bool plain, size_t *from, size_t *done, cdz_added_match *out);
+                    size_t n, bool plain, cdz_meter *meter, size_t *from, size_t *done,
+                    cdz_added_match *out);
+
+/* The sentence of a meter that was spent so. */
+cdz_status cdz_added_spent(size_t n, cdz_error *err);
 
 #endif

@@ -14,18 +14,27 @@ void cdz_atext_free(cdz_atext *text)
     *text = (cdz_atext){0};
 }
 
-void cdz_atext_begin(cdz_atext *to, size_t n_input)
+void cdz_atext_begin(cdz_atext *to, size_t n_input, const cdz_meter *meter)
 {
-    const size_t most = (size_t)1 << 30;
+    const size_t most = (size_t)1 << 30, each = CDZ_METER_REWRITTEN;
     to->len = 0;
     to->over_limit = false;
-    to->limit = n_input < most / 64 ? n_input * 64 + ((size_t)1 << 20) : most;
+    to->limited = true;
+    to->limit = n_input < most / each ? n_input * each + meter->slack : most;
+}
+
+void cdz_atext_end(const cdz_atext *to, size_t n_input, cdz_meter *meter)
+{
+    const size_t own = n_input * CDZ_METER_REWRITTEN;
+    if (to->len <= own) return;
+    const size_t more = to->len - own;
+    meter->slack -= more < meter->slack ? more : meter->slack;
 }
 
 static bool reserve(cdz_atext *to, size_t more)
 {
     const size_t need = to->len + more;
-    if (to->limit && need > to->limit) {
+    if (to->limited && need > to->limit) {
         to->over_limit = true;
         return false;
     }

@@ -3,6 +3,7 @@
 #ifndef CDZ_HOST_TOKEN_ATEXT_H
 #define CDZ_HOST_TOKEN_ATEXT_H
 
+#include "token/meter.h"
 #include "token/nfc.h"
 
 /* Zeroed is ready. Appending past `limit` bytes fails as running out of memory does, with
@@ -11,15 +12,17 @@ typedef struct cdz_atext {
     uint8_t *bytes;
     cdz_align *align; /* per byte; in bytes of the original text */
     size_t len, cap;
-    size_t limit; /* 0: none */
-    bool over_limit;
+    size_t limit;
+    bool limited, over_limit;
 } cdz_atext;
 
 void cdz_atext_free(cdz_atext *text);
 
-/* Empties `to`. An output may have 64 times the bytes of the input, and a mebibyte more: a chain
- * of replacements cannot grow without end. */
-void cdz_atext_begin(cdz_atext *to, size_t n_input);
+/* Empties `to`. An output may have 64 times the bytes of the input, and what the meter has of slack: a chain of
+ * replacements cannot grow without end, nor can text be put before each of a million stretches. cdz_atext_end takes from
+ * the slack what the output used of it. */
+void cdz_atext_begin(cdz_atext *to, size_t n_input, const cdz_meter *meter);
+void cdz_atext_end(const cdz_atext *to, size_t n_input, cdz_meter *meter);
 
 /* Appends a stretch of another text, or one character; false when there is no room. */
 bool cdz_atext_copy(cdz_atext *to, const cdz_atext *from, size_t begin, size_t end);

@@ -17,6 +17,7 @@ bool cdz_bpe_init_pairs(cdz_bpe *bpe, cdz_arena *arena, size_t n)
     bpe->pairs = cdz_arena_array(arena, n_slots, sizeof *bpe->pairs);
     if (!bpe->pairs) return false;
     bpe->pair_mask = n_slots - 1;
+    bpe->pair_seed = (uint64_t)(uintptr_t)bpe->pairs * CDZ_HASH_MUL; /* differs from run to run */
     bpe->pair_shift = 64 - bits;
     for (size_t i = 0; i < n_slots; i++) bpe->pairs[i].key = CDZ_BPE_FREE;
     return true;
@@ -29,7 +30,7 @@ static inline uint64_t pair_key(int32_t left, int32_t right)
 
 static inline cdz_bpe_pair *pair_slot(const cdz_bpe *bpe, uint64_t key)
 {
-    uint64_t i = cdz_hash_mix(key) * CDZ_HASH_MUL >> bpe->pair_shift;
+    uint64_t i = cdz_hash_mix(key ^ bpe->pair_seed) * CDZ_HASH_MUL >> bpe->pair_shift;
     while (bpe->pairs[i].key != key && bpe->pairs[i].key != CDZ_BPE_FREE)
         i = (i + 1) & bpe->pair_mask;
     return &bpe->pairs[i];

@@ -20,6 +20,7 @@ typedef struct cdz_bpe {
     bool ignore_merges;   /* a piece that is a token is that token, whatever the merges say */
     cdz_bpe_pair *pairs;  /* flat hash */
     uint64_t pair_mask;
+    uint64_t pair_seed; /* of the hash: a file cannot be made whose pairs all collide */
     unsigned pair_shift;
     cdz_strmap words; /* bytes to id, for ignore_merges */
 } cdz_bpe;

@@ -3,7 +3,7 @@
 
 static uint64_t slot_of(const cdz_byte_trie *trie, uint64_t key)
 {
-    uint64_t i = cdz_hash_mix(key) >> 20 & trie->mask;
+    uint64_t i = cdz_hash_mix(key ^ trie->seed) >> 20 & trie->mask;
     while (trie->keys[i] != 0 && trie->keys[i] != key) i = (i + 1) & trie->mask;
     return i;
 }
@@ -47,6 +47,7 @@ cdz_status cdz_byte_trie_build(cdz_byte_trie *trie, const cdz_strmap *words, cdz
     if (!trie->keys || !trie->children || !trie->ids || bytes > UINT32_MAX - 2)
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for the vocabulary's trie");
     trie->mask = n_slots - 1;
+    trie->seed = (uint64_t)(uintptr_t)trie->keys * CDZ_HASH_MUL; /* differs from run to run */
     trie->n = CDZ_TRIE_ROOT + 1;
     trie->ids[CDZ_TRIE_ROOT] = -1; /* an empty token is never found in text */
     for (uint32_t i = 0; i < words->n; i++)

@@ -103,6 +103,9 @@ cdz_status cdz_char_bpe_run(const cdz_model *model, const cdz_bpe *bpe, cdz_mode
     const size_t most = most_symbols(model, t, n);
     bool ok = whole < 0 || cdz_model_put(w, whole, 0, n);
     if (whole >= 0 && ok) return CDZ_OK;
+    if (ok && most > (uint64_t)n * CDZ_METER_REWRITTEN + CDZ_METER_REWRITTEN_IN)
+        return cdz_err(err, CDZ_E_LIMIT,
+                       "the continuing_subword_prefix may make %zu symbols of %zu bytes", most, n);
     if (!ok || most > INT32_MAX || !reserve(w, model, most))
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for %zu bytes", n);
     symbols s = {.model = model, .work = w, .at = w->bpe.symbols};

@@ -104,13 +104,13 @@ static bool write_metaspace(const cdz_cut *cut, const cdz_atext *from, cdz_piece
     return cdz_atext_copy(to, from, done, piece.end);
 }
 
-static bool cut_metaspace(const cdz_cut *cut, const cdz_atext *from, cdz_piece piece, cdz_atext *to,
-                          cdz_pieces *out)
+static bool cut_metaspace(const cdz_cut *cut, const cdz_atext *from, cdz_piece piece,
+                          cdz_meter *meter, cdz_atext *to, cdz_pieces *out)
 {
     const size_t begin = to->len;
     if (!write_metaspace(cut, from, piece, to)) return false;
     if (!cut->cuts_first) return put_piece(out, begin, to->len);
-    return cdz_split_run(&cut->split, to->bytes, begin, to->len, take_piece, out);
+    return cdz_split_run(&cut->split, to->bytes, begin, to->len, meter, take_piece, out);
 }
 
 /* Writes the bytes in the printable alphabet. */
@@ -124,12 +124,12 @@ static bool write_bytes(const cdz_atext *from, cdz_piece piece, cdz_atext *to, c
 
 /* The prefixed copy of the piece lies in `spare`. */
 static bool cut_byte_level(const cdz_cut *cut, const cdz_atext *from, cdz_piece piece,
-                           cdz_atext *to, cdz_atext *spare, cdz_pieces *out)
+                           cdz_meter *meter, cdz_atext *to, cdz_atext *spare, cdz_pieces *out)
 {
     cdz_pieces parts = {0};
     bool ok = true;
     if (cut->prefix && from->bytes[piece.begin] != ' ') {
-        cdz_atext_begin(spare, piece.end - piece.begin);
+        cdz_atext_begin(spare, piece.end - piece.begin, meter);
         if (!cdz_atext_put(spare, ' ', from->align[piece.begin]) ||
             !cdz_atext_copy(spare, from, piece.begin, piece.end))
             return false;
@@ -137,7 +137,7 @@ static bool cut_byte_level(const cdz_cut *cut, const cdz_atext *from, cdz_piece 
         piece = (cdz_piece){0, spare->len};
     }
     if (!cut->cuts_first) return write_bytes(from, piece, to, out);
-    ok = cdz_split_run(&cut->split, from->bytes, piece.begin, piece.end, take_piece, &parts);
+    ok = cdz_split_run(&cut->split, from->bytes, piece.begin, piece.end, meter, take_piece, &parts);
     for (size_t i = 0; i < parts.n && ok; i++) ok = write_bytes(from, parts.items[i], to, out);
     free(parts.items);
     return ok;
@@ -145,18 +145,18 @@ static bool cut_byte_level(const cdz_cut *cut, const cdz_atext *from, cdz_piece 
 
 /* --- the chain -------------------------------------------------------------------------------- */
 
-static bool cut_piece(const cdz_cut *cut, const cdz_atext *from, cdz_piece p, cdz_atext *to,
-                      cdz_atext *spare, cdz_pieces *out)
+static bool cut_piece(const cdz_cut *cut, const cdz_atext *from, cdz_piece p, cdz_meter *meter,
+                      cdz_atext *to, cdz_atext *spare, cdz_pieces *out)
 {
     switch (cut->kind) {
     case CDZ_CUT_SPLIT:
-        return cdz_split_run(&cut->split, from->bytes, p.begin, p.end, take_piece, out);
+        return cdz_split_run(&cut->split, from->bytes, p.begin, p.end, meter, take_piece, out);
     case CDZ_CUT_SCRIPTS: return cut_scripts(out, from->bytes, p.begin, p.end);
     case CDZ_CUT_FIXED: return cut_fixed(out, from->bytes, p.begin, p.end, cut->length);
-    case CDZ_CUT_METASPACE: return cut_metaspace(cut, from, p, to, out);
+    case CDZ_CUT_METASPACE: return cut_metaspace(cut, from, p, meter, to, out);
     case CDZ_CUT_BYTE_LEVEL: break;
     }
-    return cut_byte_level(cut, from, p, to, spare, out);
+    return cut_byte_level(cut, from, p, meter, to, spare, out);
 }
 
 static cdz_status run_cut(const cdz_cut *cut, cdz_cut_work *work, cdz_error *err)
@@ -165,11 +165,13 @@ static cdz_status run_cut(const cdz_cut *cut, cdz_cut_work *work, cdz_error *err
     cdz_atext *to = work->text == &work->made[0] ? &work->made[1] : &work->made[0], spare = {0};
     bool ok = true;
     work->spare.n = 0;
-    if (rewrites) cdz_atext_begin(to, work->text->len);
+    if (rewrites) cdz_atext_begin(to, work->text->len, work->meter);
     for (size_t i = 0; i < work->pieces.n && ok; i++)
-        ok = cut_piece(cut, work->text, work->pieces.items[i], to, &spare, &work->spare);
+        ok = cut_piece(cut, work->text, work->pieces.items[i], work->meter, to, &spare,
+                       &work->spare);
+    if (rewrites) cdz_atext_end(to, work->text->len, work->meter);
     cdz_atext_free(&spare);
-    if (!ok && cut->split.pattern.regex)
+    if (!ok && work->meter->spent)
         return cdz_err(err, CDZ_E_LIMIT, "the pre_tokenizer's pattern takes too long on this text");
     if (!ok && rewrites && to->over_limit)
         return cdz_err(err, CDZ_E_LIMIT, "the pre_tokenizer makes more than %zu bytes of the text",

@@ -57,11 +57,12 @@ typedef struct cdz_cut_work {
     cdz_pieces pieces;
     cdz_atext made[2]; /* text that cuts rewrote */
     cdz_pieces spare;
+    cdz_meter *meter; /* of the call */
 } cdz_cut_work;
 
 void cdz_cut_work_free(cdz_cut_work *work);
 
-/* Cuts text[begin, end), which may be empty, into work->pieces. */
+/* Cuts text[begin, end), which may be empty, into work->pieces. work->meter is set. */
 cdz_status cdz_cutter_run(const cdz_cutter *cutter, cdz_cut_work *work, const cdz_atext *text,
                           size_t begin, size_t end, cdz_error *err);
 

@@ -106,10 +106,24 @@ static cdz_status decode_bytes(const cdz_tokenizer *tok, const int32_t *ids, siz
     return failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory for the text of %zu ids", n) : CDZ_OK;
 }
 
+/* A token may have as many bytes as its file. */
+static cdz_status check_ids(const cdz_tokenizer *tok, const int32_t *ids, size_t n, cdz_error *err)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        const cdz_token *token = cdz_vocab_token(&tok->vocab, ids[i]);
+        if (token) bytes += token->len;
+    }
+    if (bytes <= CDZ_TEXT_MAX_BYTES) return CDZ_OK;
+    return cdz_err(err, CDZ_E_LIMIT, "the tokens of %zu ids have %llu bytes, the limit is %zu", n,
+                   (unsigned long long)bytes, CDZ_TEXT_MAX_BYTES);
+}
+
 cdz_status cdz_tokenizer_decode(const cdz_tokenizer *tok, const int32_t *ids, size_t n,
                                 unsigned flags, cdz_buf *out, cdz_error *err)
 {
     const size_t from = out->len;
+    CDZ_TRY(check_ids(tok, ids, n, err));
     const cdz_status st = tok->decoder.byte_level
                               ? decode_bytes(tok, ids, n, flags, out, err)
                               : decode_chain(tok, ids, n, flags & CDZ_DECODE_SKIP_SPECIAL, out, err);
@@ -278,6 +292,13 @@ static cdz_status settle(cdz_text_stream *s, cdz_buf *text, cdz_error *err)
     return CDZ_OK;
 }
 
+enum { PATIENCE = 256 }; /* ids without text that are decoded anew with every id */
+
+static bool looks(const cdz_text_stream *s)
+{
+    return s->n_ids <= PATIENCE || s->n_ids >= s->look_at;
+}
+
 /* The reference's DecodeStream: *ready tells that there is text to give. Where a later id changes
  * text that was said, which the reference fails on, the changed end is said again. */
 static cdz_status feed_chain(cdz_text_stream *s, int32_t id, bool *ready, cdz_error *err)
@@ -286,14 +307,15 @@ static cdz_status feed_chain(cdz_text_stream *s, int32_t id, bool *ready, cdz_er
     cdz_buf text = {0};
     *ready = false;
     if (!token) return CDZ_OK;
-    const bool dead = run_is_dead(s, token);
-    cdz_status st = dead ? CDZ_OK : settle(s, &text, err);
+    const bool waits = run_is_dead(s, token) || !looks(s);
+    cdz_status st = waits ? CDZ_OK : settle(s, &text, err);
     if (st == CDZ_OK && !push_id(s, id))
         st = cdz_err(err, CDZ_E_NOMEM, "out of memory for streamed text");
-    if (st == CDZ_OK && !dead) {
+    if (st == CDZ_OK && !waits) {
         cdz_buf_clear(&text);
         st = decode_chain(s->tok, s->ids, s->n_ids, s->skip_special, &text, err);
         *ready = st == CDZ_OK && text.len > s->said.len && !ends_in_replacement(&text);
+        s->look_at = *ready ? 0 : s->n_ids + s->n_ids / 4;
     }
     if (*ready) {
         say(s, &text);
@@ -310,7 +332,7 @@ static cdz_status end_chain(cdz_text_stream *s, cdz_error *err)
     if (st == CDZ_OK) say(s, &text);
     cdz_buf_free(&text);
     cdz_buf_clear(&s->said);
-    s->n_ids = s->n_said = 0;
+    s->n_ids = s->n_said = s->look_at = 0;
     s->dead = false;
     s->n_tail = 0;
     return st;
@@ -354,7 +376,7 @@ void cdz_text_stream_free(cdz_text_stream *s)
     cdz_buf_free(&s->said);
     free(s->ids);
     s->ids = NULL;
-    s->n_ids = s->ids_cap = s->n_said = 0;
+    s->n_ids = s->ids_cap = s->n_said = s->look_at = 0;
     s->n_tail = 0;
     s->given = s->dead = false;
 }

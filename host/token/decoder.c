@@ -145,9 +145,10 @@ static void run_byte_fallback(const cdz_strings *from, cdz_strings *to)
 
 /* --- single strings --------------------------------------------------------------------------- */
 
-static bool put_pattern(const cdz_dec_step *step, span s, cdz_buf *out)
+static bool put_pattern(const cdz_dec_step *step, span s, cdz_meter *meter, cdz_buf *out)
 {
-    cdz_match_walk w = {.pattern = &step->pattern, .text = (const uint8_t *)s.text, .n = s.n};
+    cdz_match_walk w = {
+        .pattern = &step->pattern, .text = (const uint8_t *)s.text, .n = s.n, .meter = meter};
     size_t done = 0;
     while (s.n > 0 && cdz_match_next(&w)) {
         cdz_buf_add(out, s.text + done, w.begin - done);
@@ -257,13 +258,15 @@ static bool grew_too_far(size_t before, size_t after)
     return after > ((size_t)1 << 20) && (after - ((size_t)1 << 20)) / 64 > before;
 }
 
-static bool run_each(const cdz_dec_step *step, const cdz_strings *from, cdz_strings *to)
+/* n_input: of the whole run, which bounds each step too. */
+static bool run_each(const cdz_dec_step *step, const cdz_strings *from, size_t n_input,
+                     cdz_meter *meter, cdz_strings *to)
 {
     bool ok = true;
     for (size_t i = 0; i < from->n && ok; i++) {
         const span s = string_at(from, i), suffix = {step->text, step->text_len};
         switch (step->kind) {
-        case CDZ_DEC_REPLACE: ok = put_pattern(step, s, &to->bytes); break;
+        case CDZ_DEC_REPLACE: ok = put_pattern(step, s, meter, &to->bytes); break;
         case CDZ_DEC_STRIP: put_stripped(step, s, &to->bytes); break;
         case CDZ_DEC_METASPACE: put_metaspace(step, s, i == 0, &to->bytes); break;
         case CDZ_DEC_WORDPIECE: put_wordpiece(step, s, i == 0, &to->bytes); break;
@@ -275,12 +278,13 @@ static bool run_each(const cdz_dec_step *step, const cdz_strings *from, cdz_stri
             cdz_buf_add(&to->bytes, s.text, s.n);
         }
         cdz_strings_close(to);
-        if (grew_too_far(from->bytes.len + from->n, to->bytes.len)) break;
+        if (grew_too_far(n_input, to->bytes.len)) break;
     }
     return ok;
 }
 
-static bool run_step(const cdz_dec_step *step, const cdz_strings *from, cdz_strings *to)
+static bool run_step(const cdz_dec_step *step, const cdz_strings *from, size_t n_input,
+                     cdz_meter *meter, cdz_strings *to)
 {
     switch (step->kind) {
     case CDZ_DEC_BYTE_LEVEL: run_byte_level(from, to); return true;
@@ -296,7 +300,7 @@ static bool run_step(const cdz_dec_step *step, const cdz_strings *from, cdz_stri
     case CDZ_DEC_BPE:
     case CDZ_DEC_JOIN: break;
     }
-    return run_each(step, from, to);
+    return run_each(step, from, n_input, meter, to);
 }
 
 cdz_status cdz_decoder_run(const cdz_decoder *decoder, cdz_strings *list, cdz_error *err)
@@ -304,10 +308,12 @@ cdz_status cdz_decoder_run(const cdz_decoder *decoder, cdz_strings *list, cdz_er
     const size_t n_input = list->bytes.len + list->n;
     cdz_strings other = {0};
     cdz_status st = CDZ_OK;
+    cdz_meter meter;
+    cdz_meter_begin(&meter, n_input);
     for (uint32_t i = 0; i < decoder->n && st == CDZ_OK; i++) {
         cdz_buf_clear(&other.bytes);
         other.n = 0;
-        if (!run_step(&decoder->steps[i], list, &other))
+        if (!run_step(&decoder->steps[i], list, n_input, &meter, &other))
             st = cdz_err(err, CDZ_E_LIMIT, "the decoder's pattern takes too long on %zu bytes",
                          n_input);
         else if (grew_too_far(n_input, other.bytes.len))

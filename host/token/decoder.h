@@ -55,6 +55,7 @@ void cdz_strings_close(cdz_strings *list);
 void cdz_strings_add(cdz_strings *list, const char *text, size_t n);
 
 /* Turns the tokens' texts into what the chain makes of them; the text is all of them joined. */
+/* The meter is the run's own. */
 cdz_status cdz_decoder_run(const cdz_decoder *decoder, cdz_strings *list, cdz_error *err);
 
 /* The byte that a token like <0x41> stands for, or -1. */

@@ -5,9 +5,6 @@
 #include "base/utf8.h"
 #include "token/parts.h"
 
-#define MAX_TEXT_BYTES                                                                             \
-    ((size_t)1 << 30) /* offsets and places fit 32 bits with room to grow in NFC */
-
 /* --- working memory --------------------------------------------------------------------------- */
 
 cdz_token_scratch *cdz_token_scratch_new(void)
@@ -260,7 +257,7 @@ static bool next_cut(void *context, const uint8_t *text, size_t begin, size_t en
         return cut_prefixed(e, text, begin, end);
     if (e->split == pretok->n) return encode_piece(e, text, begin, end);
     const cdz_split *split = &pretok->splits[e->split++];
-    const bool ok = cdz_split_run(split, text, begin, end, next_cut, e);
+    const bool ok = cdz_split_run(split, text, begin, end, &e->scratch->meter, next_cut, e);
     e->split--;
     return ok;
 }
@@ -284,11 +281,13 @@ static bool split_added(encoder *e, const cdz_trie *trie, const uint8_t *text, s
 {
     size_t from = 0, done = 0, last = 0;
     cdz_added_match m;
-    while (cdz_added_next(trie, e->tok->vocab.added, text, n, e->plain, &from, &done, &m)) {
+    cdz_meter *meter = &e->scratch->meter;
+    while (cdz_added_next(trie, e->tok->vocab.added, text, n, e->plain, meter, &from, &done, &m)) {
         if (m.begin > last && !between(e, text, last, m.begin)) return false;
         if (!add_match(e, &m)) return false;
         last = m.end;
     }
+    if (meter->spent) return false;
     return last >= n || between(e, text, last, n);
 }
 
@@ -381,10 +380,10 @@ static bool prepare(encoder *e, const uint8_t *text, size_t len)
 
 static cdz_status check_text(const char *text, size_t len, cdz_error *err)
 {
-    if (len > MAX_TEXT_BYTES)
+    if (len > CDZ_TEXT_MAX_BYTES)
         return cdz_err(err, CDZ_E_LIMIT,
                        "the text has %zu bytes; at most %zu can be tokenized at once", len,
-                       MAX_TEXT_BYTES);
+                       CDZ_TEXT_MAX_BYTES);
     const size_t valid = cdz_utf8_valid_prefix(text, len);
     if (valid < len)
         return cdz_err(err, CDZ_E_INPUT,
@@ -398,6 +397,7 @@ static cdz_status encode(encoder *e, const uint8_t *text, size_t len, bool speci
     const cdz_postproc *post = &e->tok->postproc;
     e->out->n = 0;
     e->source = (source){.text = text};
+    cdz_meter_begin(&e->scratch->meter, len);
     bool ok = prepare(e, text, len);
     if (ok && e->tok->over_bytes) {
         ok = split_added(e, &e->tok->vocab.raw, text, len, encode_stretch);
@@ -413,7 +413,9 @@ static cdz_status encode(encoder *e, const uint8_t *text, size_t len, bool speci
                            (unsigned long long)ids, e->out->n, MOST_ADDED);
         ok = apply_template(e, post);
     }
-    return ok ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory to tokenize %zu bytes", len);
+    if (ok) return CDZ_OK;
+    if (e->scratch->meter.spent) return cdz_added_spent(len, err);
+    return cdz_err(err, CDZ_E_NOMEM, "out of memory to tokenize %zu bytes", len);
 }
 
 cdz_status cdz_tokenizer_encode(const cdz_tokenizer *tok, cdz_token_scratch *scratch,

@@ -113,11 +113,14 @@ static bool split_added(walk *w, const cdz_trie *trie, const uint8_t *text, size
 {
     size_t from = 0, done = 0, last = 0;
     cdz_added_match m;
-    while (cdz_added_next(trie, w->job->tok->vocab.added, text, n, w->job->plain, &from, &done, &m)) {
+    cdz_meter *meter = &w->job->scratch->meter;
+    while (cdz_added_next(trie, w->job->tok->vocab.added, text, n, w->job->plain, meter, &from,
+                          &done, &m)) {
         if (m.begin > last && !between(w, text, last, m.begin)) return false;
         if (!put_match(w, text, &m)) return false;
         last = m.end;
     }
+    if (meter->spent) return fail(w, cdz_added_spent(n, w->err));
     return last >= n || between(w, text, last, n);
 }
 
@@ -140,6 +143,8 @@ cdz_status cdz_encode_by_chars(const cdz_encode_job *job, const uint8_t *text, s
                                cdz_error *err)
 {
     walk w = {.job = job, .st = CDZ_OK, .err = err};
+    cdz_char_work *work = &job->scratch->by_chars;
+    work->norm.meter = work->cut.meter = work->model.meter = &job->scratch->meter;
     split_added(&w, &job->tok->vocab.raw, text, len, encode_raw);
     return w.st;
 }

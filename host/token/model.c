@@ -49,25 +49,33 @@ static bool too_long(const uint8_t *t, size_t n, uint32_t max_chars)
 
 /* The longest token that begins at i, at its node: its end, or i. */
 static size_t longest(const cdz_byte_trie *trie, uint32_t node, const uint8_t *t, size_t n,
-                      size_t i, int32_t *id)
+                      size_t i, int32_t *id, size_t *seen)
 {
-    size_t end = i;
-    for (size_t k = i; k < n && node; k++) {
+    size_t end = i, k = i;
+    for (; k < n && node; k++) {
         node = cdz_byte_trie_child(trie, node, t[k]);
         if (!node || trie->ids[node] < 0) continue;
         *id = trie->ids[node];
         end = k + 1;
     }
+    *seen = k - i;
     return end;
+}
+
+cdz_status cdz_model_spent(size_t n, cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_LIMIT, "the model takes too many steps on a piece of %zu bytes", n);
 }
 
 static cdz_status run_wordpiece(const cdz_model *model, cdz_model_work *work, const uint8_t *t,
                                 size_t n, cdz_error *err)
 {
     if (too_long(t, n, model->max_chars)) return put_unk(model, work, n, err);
-    for (size_t i = 0, end; i < n; i = end) {
+    for (size_t i = 0, end, seen; i < n; i = end) {
         int32_t id = -1;
-        end = longest(&model->trie, i == 0 ? CDZ_TRIE_ROOT : model->prefix_node, t, n, i, &id);
+        const uint32_t from = i == 0 ? CDZ_TRIE_ROOT : model->prefix_node;
+        end = longest(&model->trie, from, t, n, i, &id, &seen);
+        if (!cdz_meter_take(work->meter, seen)) return cdz_model_spent(n, err);
         if (end == i) return put_unk(model, work, n, err);
         if (!cdz_model_put(work, id, i, end)) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     }

@@ -4,6 +4,7 @@
 #define CDZ_HOST_TOKEN_MODEL_H
 
 #include "token/bpe.h"
+#include "token/meter.h"
 #include "token/vocab.h"
 
 typedef enum cdz_model_kind {
@@ -19,8 +20,9 @@ typedef struct cdz_byte_trie {
     uint64_t *keys; /* parent << 8 | byte; 0: free slot, as no parent is 0 */
     uint32_t *children;
     uint64_t mask;
-    int32_t *ids; /* by node: the token that ends there, or -1 */
-    uint32_t n;   /* nodes, the unused 0 included; 1 is the root */
+    int32_t *ids;  /* by node: the token that ends there, or -1 */
+    uint32_t n;    /* nodes, the unused 0 included; 1 is the root */
+    uint64_t seed; /* of the hash: a file cannot be made whose edges all collide */
 } cdz_byte_trie;
 
 #define CDZ_TRIE_ROOT 1u
@@ -66,6 +68,7 @@ typedef struct cdz_model_work {
     size_t ways_cap;
     char *joined; /* a character with what is put around it */
     size_t joined_cap;
+    cdz_meter *meter; /* of the call */
 } cdz_model_work;
 
 void cdz_model_work_free(cdz_model_work *work);
@@ -74,11 +77,15 @@ void cdz_model_work_free(cdz_model_work *work);
 cdz_status cdz_model_read(cdz_model *model, const cdz_json *part, const cdz_vocab *vocab,
                           cdz_arena *arena, cdz_error *err);
 
-/* Writes the tokens of a piece of 0 < n < 2^31 bytes to work->found. */
+/* Writes the tokens of a piece of 0 < n < 2^31 bytes to work->found. work->meter is set: Unigram and WordPiece take a
+ * step of it for each node of the trie that they look at. */
 cdz_status cdz_model_run(const cdz_model *model, const cdz_bpe *bpe, cdz_model_work *work,
                          const uint8_t *piece, size_t n, cdz_error *err);
 
 /* --- for the files of the models -------------------------------------------------------------- */
+
+/* The sentence of a meter that is spent. */
+cdz_status cdz_model_spent(size_t n, cdz_error *err);
 
 bool cdz_model_put(cdz_model_work *work, int32_t id, size_t begin, size_t end);
 cdz_status cdz_unigram_run(const cdz_model *model, cdz_model_work *work, const uint8_t *piece,
@@ -86,7 +93,7 @@ cdz_status cdz_unigram_run(const cdz_model *model, cdz_model_work *work, const u
 cdz_status cdz_char_bpe_run(const cdz_model *model, const cdz_bpe *bpe, cdz_model_work *work,
                             const uint8_t *piece, size_t n, cdz_error *err);
 
-#define CDZ_TRIE_MAX_BYTES 1024 /* of one token: bounds the work at any place in the text */
+#define CDZ_TRIE_MAX_BYTES 1024 /* of one token */
 
 /* Builds the trie of all words; a word that is too long is CDZ_E_LIMIT. */
 cdz_status cdz_byte_trie_build(cdz_byte_trie *trie, const cdz_strmap *words, cdz_arena *arena,

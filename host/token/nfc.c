@@ -72,15 +72,17 @@ bool cdz_nfc_is_normal(const uint8_t *text, size_t n)
 
 /* --- one stretch between boundaries ----------------------------------------------------------- */
 
-static bool reserve_chars(cdz_nfc *nfc, size_t n)
+/* Room for n characters in one of the two arrays, which grow by what is there, not by what there might be: a stretch may
+ * be a whole text of marks. */
+static bool reserve_chars(cdz_nfc_char **array, size_t *cap, size_t n)
 {
-    if (n <= nfc->chars_cap) return true;
-    cdz_nfc_char *chars = realloc(nfc->chars, n * sizeof *chars);
-    if (chars) nfc->chars = chars;
-    cdz_nfc_char *held = realloc(nfc->held, n * sizeof *held);
-    if (held) nfc->held = held;
-    if (!chars || !held) return false;
-    nfc->chars_cap = n;
+    if (n <= *cap) return true;
+    const size_t want = n + n / 2 + 64;
+    cdz_nfc_char *chars =
+        want > SIZE_MAX / sizeof *chars ? NULL : realloc(*array, want * sizeof *chars);
+    if (!chars) return false;
+    *array = chars;
+    *cap = want;
     return true;
 }
 
@@ -100,21 +102,21 @@ static size_t parts_of(uint32_t code, bool compat, utf8proc_int32_t parts[MAX_PA
     return 1;
 }
 
-/* Writes the decomposition of the n bytes to nfc->chars; returns how many. No canonical
- * decomposition is longer than four characters, none of any kind is longer than six for each
- * byte, and none of one byte is longer than one. */
+/* Writes the decomposition of the n bytes to nfc->chars, with room in nfc->held for as many; returns how many, or SIZE_MAX
+ * when memory is out. */
 static size_t decompose(cdz_nfc *nfc, const uint8_t *t, size_t n, bool compat)
 {
     size_t n_chars = 0, size;
     for (size_t i = 0; i < n; i += size) {
         utf8proc_int32_t parts[MAX_PARTS];
         const size_t n_parts = parts_of(cdz_uc_code(t + i, &size), compat, parts);
+        if (!reserve_chars(&nfc->chars, &nfc->chars_cap, n_chars + n_parts)) return SIZE_MAX;
         for (size_t k = 0; k < n_parts; k++) {
             const uint32_t part = (uint32_t)parts[k];
             nfc->chars[n_chars++] = (cdz_nfc_char){part, k > 0, combining_class(part)};
         }
     }
-    return n_chars;
+    return reserve_chars(&nfc->held, &nfc->held_cap, n_chars) ? n_chars : SIZE_MAX;
 }
 
 /* Stable sort by combining class: counting, so that a megabyte of marks takes no longer than it
@@ -245,8 +247,8 @@ static cdz_align align_char(const uint8_t *t, size_t end, size_t *at, int32_t ch
 
 static bool normalise(cdz_nfc *nfc, const uint8_t *t, size_t begin, size_t end, bool want_align)
 {
-    if (!reserve_chars(nfc, 4 * (end - begin))) return false;
     size_t n = decompose(nfc, t + begin, end - begin, false);
+    if (n == SIZE_MAX) return false;
     order_marks(nfc, n);
     n = recompose(nfc, n);
     if (!reserve_text(nfc, 4 * n, want_align)) return false;
@@ -307,8 +309,8 @@ size_t cdz_form_stretch(cdz_nfc *nfc, cdz_form form, const uint8_t *text, size_t
 {
     const bool compat = form == CDZ_NFKC || form == CDZ_NFKD;
     const size_t end = stretch_end(text, n, begin, compat);
-    if (!reserve_chars(nfc, 6 * (end - begin))) return SIZE_MAX;
     *n_chars = decompose(nfc, text + begin, end - begin, compat);
+    if (*n_chars == SIZE_MAX) return SIZE_MAX;
     order_marks(nfc, *n_chars);
     if (form == CDZ_NFC || form == CDZ_NFKC) *n_chars = recompose(nfc, *n_chars);
     return end;

@@ -27,7 +27,7 @@ typedef struct cdz_nfc {
     cdz_align *align; /* per byte of text; only when asked for */
     size_t len, cap, align_cap;
     cdz_nfc_char *chars, *held;
-    size_t chars_cap;
+    size_t chars_cap, held_cap;
 } cdz_nfc;
 
 void cdz_nfc_free(cdz_nfc *nfc);

@@ -90,10 +90,11 @@ static bool run_strip(const cdz_norm_step *step, cdz_rewrite *r)
 }
 
 /* The content stands for the last byte of the match, or of what is before a match of nothing. */
-static bool run_replace(const cdz_norm_step *step, cdz_rewrite *r, bool *gave_up)
+static bool run_replace(const cdz_norm_step *step, cdz_rewrite *r, cdz_meter *meter)
 {
     const cdz_atext *from = r->from;
-    cdz_match_walk w = {.pattern = &step->pattern, .text = from->bytes, .n = from->len};
+    cdz_match_walk w = {
+        .pattern = &step->pattern, .text = from->bytes, .n = from->len, .meter = meter};
     size_t done = 0;
     if (from->len == 0) return true;
     while (cdz_match_next(&w)) {
@@ -102,8 +103,7 @@ static bool run_replace(const cdz_norm_step *step, cdz_rewrite *r, bool *gave_up
         if (!cdz_atext_put_all(r->to, step->content, step->content_len, align)) return false;
         done = w.end;
     }
-    *gave_up = w.gave_up;
-    return cdz_atext_copy(r->to, from, done, from->len);
+    return !w.gave_up && cdz_atext_copy(r->to, from, done, from->len);
 }
 
 static bool run_prepend(const cdz_norm_step *step, cdz_rewrite *r)
@@ -197,12 +197,12 @@ static bool run_charsmap(const cdz_norm_step *step, cdz_rewrite *r)
 
 /* --- the chain -------------------------------------------------------------------------------- */
 
-static bool run_step(const cdz_norm_step *step, cdz_norm_work *work, cdz_rewrite *r, bool *gave_up)
+static bool run_step(const cdz_norm_step *step, cdz_norm_work *work, cdz_rewrite *r)
 {
     switch (step->kind) {
     case CDZ_NORM_FORM: return run_form(step, work, r);
     case CDZ_NORM_STRIP: return run_strip(step, r);
-    case CDZ_NORM_REPLACE: return run_replace(step, r, gave_up);
+    case CDZ_NORM_REPLACE: return run_replace(step, r, work->meter);
     case CDZ_NORM_PREPEND: return run_prepend(step, r);
     case CDZ_NORM_CHARSMAP: return run_charsmap(step, r);
     case CDZ_NORM_LOWER:
@@ -214,9 +214,9 @@ static bool run_step(const cdz_norm_step *step, cdz_norm_work *work, cdz_rewrite
     return run_chars(step, r);
 }
 
-static cdz_status explain(const cdz_atext *to, bool gave_up, size_t n, cdz_error *err)
+static cdz_status explain(const cdz_atext *to, const cdz_meter *meter, size_t n, cdz_error *err)
 {
-    if (gave_up)
+    if (meter->spent)
         return cdz_err(err, CDZ_E_LIMIT,
                        "the normalizer's pattern takes too long on %zu bytes of text", n);
     if (to->over_limit)
@@ -229,17 +229,17 @@ static cdz_status explain(const cdz_atext *to, bool gave_up, size_t n, cdz_error
 cdz_status cdz_normalizer_run(const cdz_normalizer *norm, cdz_norm_work *work, const uint8_t *text,
                               size_t n, size_t base, cdz_error *err)
 {
-    cdz_atext_begin(&work->text, n);
-    if (!cdz_atext_take(&work->text, text, n, base)) return explain(&work->text, false, n, err);
+    cdz_atext_begin(&work->text, n, work->meter);
+    if (!cdz_atext_take(&work->text, text, n, base))
+        return explain(&work->text, work->meter, n, err);
     for (uint32_t i = 0; i < norm->n; i++) {
         cdz_rewrite r = {.from = &work->text, .to = &work->spare, .base = (uint32_t)base};
-        bool gave_up = false;
-        cdz_atext_begin(&work->spare, n);
-        if (!run_step(&norm->steps[i], work, &r, &gave_up) || gave_up)
-            return explain(&work->spare, gave_up, n, err);
+        cdz_atext_begin(&work->spare, n, work->meter);
+        if (!run_step(&norm->steps[i], work, &r)) return explain(&work->spare, work->meter, n, err);
         const cdz_atext done = work->spare;
         work->spare = work->text;
         work->text = done;
+        cdz_atext_end(&work->text, n, work->meter);
     }
     return CDZ_OK;
 }

@@ -43,6 +43,7 @@ typedef struct cdz_normalizer {
 typedef struct cdz_norm_work {
     cdz_atext text, spare;
     cdz_nfc nfc;
+    cdz_meter *meter; /* of the call */
 } cdz_norm_work;
 
 void cdz_norm_work_free(cdz_norm_work *work);
@@ -51,7 +52,7 @@ cdz_status cdz_normalizer_read(const cdz_json *part, cdz_normalizer *out, cdz_ar
                                cdz_regex **regexes, cdz_error *err);
 
 /* Writes the normal form of valid UTF-8, whose first byte is byte `base` of the original, to
- * work->text. */
+ * work->text. work->meter is set. */
 cdz_status cdz_normalizer_run(const cdz_normalizer *norm, cdz_norm_work *work, const uint8_t *text,
                               size_t n, size_t base, cdz_error *err);
 

@@ -9,6 +9,9 @@
 #include "token/tokenizer.h"
 #include "token/vocab.h"
 
+/* Of a text to encode, and of tokens to decode: offsets and places fit 32 bits with room to grow in NFC. */
+#define CDZ_TEXT_MAX_BYTES ((size_t)1 << 30)
+
 /* One element of a template: ids of a special token, or a text. */
 typedef struct cdz_template_part {
     const int32_t *ids; /* NULL: a text goes here */
@@ -97,6 +100,7 @@ struct cdz_token_scratch {
     uint32_t *begins; /* per token of a piece, its first byte; only for offsets */
     size_t begins_cap;
     cdz_char_work by_chars;
+    cdz_meter meter; /* of the call */
 };
 
 /* --- one encoding ----------------------------------------------------------------------------- */

@@ -92,7 +92,7 @@ static bool next_regex(cdz_match_walk *w)
     size_t begin, end, size;
     while (w->from <= w->n) {
         const cdz_regex_found f =
-            cdz_regex_search(w->pattern->regex, w->text, w->n, w->from, &w->meter, &begin, &end);
+            cdz_regex_search(w->pattern->regex, w->text, w->n, w->from, w->meter, &begin, &end);
         w->gave_up = f == CDZ_REGEX_GAVE_UP;
         if (f != CDZ_REGEX_MATCH) return false;
         if (begin != end || !w->any || end != w->end) return found(w, begin, end);

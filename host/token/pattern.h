@@ -20,16 +20,16 @@ cdz_status cdz_pattern_read(const cdz_json *part, const char *what, cdz_pattern 
                             cdz_arena *arena, cdz_regex **regexes, cdz_error *err);
 
 /* A walk over the matches in valid UTF-8 of n bytes, in order and without overlap. Zeroed except
- * the first three. */
+ * the first four. */
 typedef struct cdz_match_walk {
     const cdz_pattern *pattern;
     const uint8_t *text;
     size_t n;
+    cdz_meter *meter;  /* of the call */
     size_t from;       /* where the search goes on */
     size_t begin, end; /* the match found */
     bool any;          /* one was found before */
-    cdz_regex_meter meter;
-    bool gave_up; /* the regex went past its limits; the walk is over */
+    bool gave_up;      /* the regex went past its limits; the walk is over */
 } cdz_match_walk;
 
 bool cdz_match_next(cdz_match_walk *walk); /* false: no more */

@@ -7,6 +7,7 @@
 typedef struct split_state {
     const cdz_split *split;
     const uint8_t *text;
+    cdz_meter *meter;
     cdz_piece_fn piece;
     void *context;
     size_t begin, end; /* equal: none is held */
@@ -85,7 +86,8 @@ static bool run_literal(split_state *s, size_t begin, size_t end)
 
 static bool run_regex(split_state *s, size_t begin, size_t end)
 {
-    cdz_match_walk w = {.pattern = &s->split->pattern, .text = s->text + begin, .n = end - begin};
+    cdz_match_walk w = {
+        .pattern = &s->split->pattern, .text = s->text + begin, .n = end - begin, .meter = s->meter};
     size_t done = 0;
     while (cdz_match_next(&w)) {
         if (!take_span(s, begin + done, begin + w.begin, false)) return false;
@@ -96,9 +98,10 @@ static bool run_regex(split_state *s, size_t begin, size_t end)
 }
 
 bool cdz_split_run(const cdz_split *split, const uint8_t *text, size_t begin, size_t end,
-                   cdz_piece_fn piece, void *context)
+                   cdz_meter *meter, cdz_piece_fn piece, void *context)
 {
-    split_state s = {.split = split, .text = text, .piece = piece, .context = context};
+    split_state s = {
+        .split = split, .text = text, .meter = meter, .piece = piece, .context = context};
     bool ok;
     if (split->pattern.match)
         ok = run_matcher(&s, begin, end);

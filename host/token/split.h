@@ -23,9 +23,9 @@ typedef struct cdz_split {
 /* Takes the pieces of text[begin, end) after one cut, in order. Returns false to stop. */
 typedef bool (*cdz_piece_fn)(void *context, const uint8_t *text, size_t begin, size_t end);
 
-/* Cuts text[begin, end); false when the callback said so, or a regex gave up. Empty pieces are
- * never given. */
+/* Cuts text[begin, end); false when the callback said so, or the meter was spent (by a regex, which alone takes of it).
+ * Empty pieces are never given. */
 bool cdz_split_run(const cdz_split *split, const uint8_t *text, size_t begin, size_t end,
-                   cdz_piece_fn piece, void *context);
+                   cdz_meter *meter, cdz_piece_fn piece, void *context);
 
 #endif

@@ -99,13 +99,14 @@ typedef struct cdz_text_stream {
     int32_t *ids;
     size_t n_ids, ids_cap, n_said;
     cdz_buf said;
-    bool dead; /* the <0x..> tokens that the ids end in are no text, whatever byte comes */
+    bool dead;      /* the <0x..> tokens that the ids end in are no text, whatever byte comes */
+    size_t look_at; /* how many ids there must be before text is looked for again */
 } cdz_text_stream;
 
-/* Each step costs what the ids since the last text cost to decode: constant on average, except
- * where a decoder may hold text back for ever (CTC on one token repeated). */
 /* Takes one more id. *new_text (NUL-terminated, valid until the next call) is "" while nothing
- * can be said; *len may be NULL. The pieces are those of the reference's DecodeStream. */
+ * can be said; *len may be NULL. The pieces are those of the reference's DecodeStream. Each step costs what the ids since
+ * the last text cost to decode. Where a decoder holds text back for more than 256 ids (CTC on one token repeated, a
+ * Replace by nothing), it is looked for again only when there are a quarter more: the pieces come later then. */
 cdz_status cdz_text_stream_feed(cdz_text_stream *stream, int32_t id, const char **new_text,
                                 size_t *len, cdz_error *err);
 /* The text still held, an unfinished character as U+FFFD; the stream is as new after it. */

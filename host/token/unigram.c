@@ -24,21 +24,24 @@ static void offer(cdz_way *way, double score, size_t begin, int32_t id)
     *way = (cdz_way){score, (uint32_t)begin, id};
 }
 
-/* Offers every token that begins at i; true when one of them is the one character of `size`. */
-static bool offer_tokens(const cdz_model *model, cdz_way *ways, const uint8_t *t, size_t n,
-                         size_t i, size_t size)
+/* Offers every token that begins at i; *single: one of them is the one character of `size`. False when the meter is
+ * spent. */
+static bool offer_tokens(const cdz_model *model, cdz_model_work *w, const uint8_t *t, size_t n,
+                         size_t i, size_t size, bool *single)
 {
-    bool single = false;
+    cdz_way *ways = w->ways;
     uint32_t node = CDZ_TRIE_ROOT;
-    for (size_t end = i + 1; end <= n; end++) {
+    size_t end = i + 1;
+    *single = false;
+    for (; end <= n; end++) {
         node = cdz_byte_trie_child(&model->trie, node, t[end - 1]);
         if (!node) break;
         const int32_t id = model->trie.ids[node];
         if (id < 0) continue;
         offer(&ways[end], model->scores[id] + ways[i].score, i, id);
-        if (end - i == size) single = true;
+        if (end - i == size) *single = true;
     }
-    return single;
+    return cdz_meter_take(w->meter, end - i);
 }
 
 /* The tokens' places, last first, a run of unknown characters being one. */
@@ -92,10 +95,12 @@ cdz_status cdz_unigram_run(const cdz_model *model, cdz_model_work *w, const uint
                            cdz_error *err)
 {
     size_t size;
+    bool single;
     if (!reserve_ways(w, n + 1)) return cdz_err(err, CDZ_E_NOMEM, "out of memory for %zu bytes", n);
     for (size_t i = 0; i < n; i += size) {
         cdz_uc_code(t + i, &size);
-        if (offer_tokens(model, w->ways, t, n, i, size)) continue;
+        if (!offer_tokens(model, w, t, n, i, size, &single)) return cdz_model_spent(n, err);
+        if (single) continue;
         if (model->unk_id < 0)
             return cdz_err(
                 err, CDZ_E_INPUT,

@@ -278,6 +278,11 @@ static cdz_status build_search(cdz_vocab *vocab, const cdz_normalizer *normalize
 {
     cdz_norm_work work = {0};
     cdz_status st = CDZ_OK;
+    cdz_meter meter;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < vocab->n_added; i++) bytes += vocab->added[i].len;
+    cdz_meter_begin(&meter, bytes);
+    work.meter = &meter;
     for (uint32_t i = 0; i < vocab->n_added && st == CDZ_OK; i++)
         if (vocab->added[i].searched)
             st = add_to_search(vocab, &vocab->added[i], normalizer, &work, err);

@@ -31,12 +31,13 @@ static uint32_t last_character(const char *text, size_t len)
     return c;
 }
 
-static size_t sayable(const char *text, size_t len)
+/* What was held before, text[0, held), has no space: only what is new is searched. */
+static size_t sayable(const char *text, size_t held, size_t len)
 {
     const uint32_t last = len ? last_character(text, len) : 0;
     if (last == '\n' || is_ideograph(last)) return len;
-    while (len > 0 && text[len - 1] != ' ') len--;
-    return len;
+    while (len > held && text[len - 1] != ' ') len--;
+    return len > held ? len : 0;
 }
 
 static void drop_said(cdz_word_stream *stream)
@@ -51,10 +52,11 @@ static void drop_said(cdz_word_stream *stream)
 const char *cdz_word_stream_feed(cdz_word_stream *stream, const char *text, size_t len, size_t *n)
 {
     drop_said(stream);
+    const size_t held = stream->held.len;
     cdz_buf_add(&stream->held, text, len);
     *n = 0;
     if (stream->held.failed) return NULL;
-    *n = stream->n_said = sayable(stream->held.data, stream->held.len);
+    *n = stream->n_said = sayable(stream->held.data, held, stream->held.len);
     return stream->held.data;
 }
 

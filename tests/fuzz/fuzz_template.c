@@ -1,5 +1,8 @@
 /* fuzz_template.c - a chat template and a context for it, separated by a NUL byte. The template compiles or is refused
- * with a place; rendered twice within limits it says the same, and a failure leaves the output as it was. */
+ * with a place; rendered twice within limits it says the same, and a failure leaves the output as it was.
+ *
+ * What a rendering may cost is counted, in steps and in text and lists gone through, so that an input of a few bytes that
+ * works for seconds ends in a sentence on every machine; the fuzzer's clock is there for what is not counted. */
 #include <stdint.h>
 #include <string.h>
 
@@ -9,17 +12,24 @@
 
 static const char before[] = "before";
 
+enum { MAX_STEPS = 20000, MAX_TOUCHED = 16 << 20, MAX_OUTPUT = 1 << 16 };
+
 static cdz_status render(cdz_chat_template *chat, const cdz_json *context, cdz_buf *out,
-                         cdz_error *err)
+                         uint64_t *cost, cdz_error *err)
 {
     cdz_template_span spans[4];
-    cdz_template_options options = {.max_steps = 20000,
-                                    .max_output = 1 << 16,
+    cdz_template_options options = {.max_steps = MAX_STEPS,
+                                    .max_touched = MAX_TOUCHED,
+                                    .max_output = MAX_OUTPUT,
                                     .clock = "2026-01-15T12:34:56",
                                     .span = spans,
                                     .spans_cap = sizeof spans / sizeof *spans};
     cdz_buf_puts(out, before);
     const cdz_status status = cdz_chat_template_render(chat, context, &options, out, err);
+    *cost = options.steps + options.touched;
+    if (status == CDZ_OK)
+        FUZZ_CHECK(options.steps <= MAX_STEPS && options.touched <= MAX_TOUCHED &&
+                   out->len <= MAX_OUTPUT + sizeof before);
     if (status != CDZ_OK) FUZZ_CHECK(out->len == sizeof before - 1 && err->text[0]);
     FUZZ_CHECK(memcmp(out->data, before, sizeof before - 1) == 0);
     return status;
@@ -31,10 +41,12 @@ static void check_render(cdz_chat_template *chat, const char *json, size_t len)
     cdz_json context;
     cdz_error err, again;
     cdz_buf first = {0}, second = {0};
+    uint64_t cost, same_cost;
     if (cdz_json_parse(json, len, "context", NULL, &arena, &context, &err) == CDZ_OK &&
         context.type == CDZ_JSON_OBJECT) {
-        const cdz_status status = render(chat, &context, &first, &err);
-        FUZZ_CHECK(render(chat, &context, &second, &again) == status);
+        const cdz_status status = render(chat, &context, &first, &cost, &err);
+        FUZZ_CHECK(render(chat, &context, &second, &same_cost, &again) == status);
+        FUZZ_CHECK(cost == same_cost);
         FUZZ_CHECK(first.len == second.len && memcmp(first.data, second.data, first.len) == 0);
     }
     cdz_buf_free(&first);
