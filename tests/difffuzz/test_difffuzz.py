@@ -91,7 +91,6 @@ class Judging(unittest.TestCase):
         self.assertAlmostEqual(cadenza.float_gap("scores.chosen[0][0]: expected 1.5, got 1.0") or 0, 0.2)
         self.assertIsNone(cadenza.float_gap("sequences[0][1]: expected 3, got 4"))
         self.assertIsNone(cadenza.float_gap("rounds: expected 2 items, got 3"))
-        self.assertAlmostEqual(cadenza.float_gap("scores.top_ids[1][0][2]: expected -1.0, got [-3.5, -1.5, -9.0...") or 0, 0.25)
 
     def test_a_recorded_case_with_one_parameter_changed_is_a_difference(self) -> None:
         program = os.environ["CADENZA"]
