@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 
 ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
 PATIENCE = 600  # seconds for a folder
-_LIST = re.compile(r"top_ids.*: expected (-?[0-9.]+(?:e[-+]?[0-9]+)?), got \[(.*)")
-_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?")
 _GAP = re.compile(r"expected (-?[0-9.]+(?:e[-+]?[0-9]+)?), got (-?[0-9.]+(?:e[-+]?[0-9]+)?)$")
 
 
@@ -26,10 +24,6 @@ class Verdict:
 
 def float_gap(sentence: str) -> float | None:
     """The distance of the two floats that a sentence of parity names, in parity's unit; None: others than floats differ."""
-    best = _LIST.search(sentence)
-    if best and (numbers := _NUMBER.findall(best[2])):  # the one nearest to what was expected
-        want = float(best[1])
-        return min(abs(want - float(x)) for x in numbers) / (1 + abs(want))
     found = _GAP.search(sentence)
     if not found or not ("." in found[1] or "e" in found[1]) or sentence.startswith("sequences["):
         return None

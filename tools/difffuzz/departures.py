@@ -121,8 +121,8 @@ LISTED: dict[str, Condition] = {
     "embeddings as prompt with drafts": lambda d: d.drafts and "inputs_embeds" in d.case
     and ("a prompt of embeddings with" in d.sentence or "drafts need the cache" in d.sentence),
     "a prompt of an encoder of which nothing is visible": lambda d: d.pair and "hides every token" in d.sentence and any(not any(r) for r in d.mask()),
-    "guidance on a model with an encoder": lambda d: d.pair and d.kw("guidance_scale") is not None and "guidance_scale" in d.sentence
-    and d.unsupported,
+    "guidance on a model with an encoder": lambda d: d.pair and d.kw("guidance_scale") is not None and d.unsupported
+    and "a sequence without a prompt for the encoder has no scores" in d.sentence,
     "a hole in the mask of a model with a sliding window or relative positions": lambda d: d.hole()
     and ("has a hole in its attention mask" in d.sentence and d.window or "has holes inside" in d.sentence and d.model["family"] == "t5"),
     # another shape, or another sentence of the reference's
