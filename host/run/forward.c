@@ -260,15 +260,23 @@ static void note_span(cdz_layers *f, uint32_t length, uint32_t from, uint32_t to
     f->spans[f->n_spans++] = (rope_span){from, to - from, cdz_rope_at(a, length, made)};
 }
 
-/* With dynamic rope a step by itself rotates by its own length. So that drafts change no answer, positions that are read
- * together have the lengths that they would have had one by one; a prompt is one step. */
+/* The length of the step that the pass's row, one of seq's last, would have been read in by itself; a prompt is one step. */
+static uint32_t step_length(const cdz_layers *f, const cdz_want *want, const cdz_seq *seq,
+                            uint32_t row)
+{
+    const uint32_t after = cdz_seq_visible(seq) - seq->computed + (f->m - 1 - row);
+    const uint32_t length = want->length > after ? want->length - after : 0;
+    return length > seq->begun ? length : seq->begun;
+}
+
+/* With dynamic rope a step rotates by its own length. So that drafts change no answer, positions that are read together have
+ * the lengths that they would have had one by one. */
 static void note_steps(cdz_layers *f, const cdz_want *want, const cdz_seq *seq, uint32_t from)
 {
-    const uint32_t ahead = cdz_seq_visible(seq) - seq->computed;
-    for (uint32_t row = from; row < f->m; row++) {
-        const uint32_t after = ahead + (f->m - 1 - row);
-        const uint32_t length = want->length > after ? want->length - after : 0;
-        note_span(f, length > seq->begun ? length : seq->begun, row, row + 1);
+    for (uint32_t row = from, next; row < f->m; row = next) {
+        const uint32_t length = step_length(f, want, seq, row);
+        for (next = row + 1; next < f->m && step_length(f, want, seq, next) == length;) next++;
+        note_span(f, length, row, next);
     }
 }
 
