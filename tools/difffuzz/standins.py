@@ -95,8 +95,12 @@ def _layers(model: Any) -> Any:
 def synthid_of_rows() -> Iterator[None]:
     """The history is that of the row: every call is made anew from the prompt's end on."""
     SynthId = processors.SynthIDTextWatermarkLogitsProcessor
-    begin: list[int] = []  # the prompt's length: of the request's first call
-    one_step = SynthId.__call__
+    begin: list[int] = []  # the prompt's length: of a call's first question
+    one_step, one_call = SynthId.__call__, golden.one_call
+
+    def fresh_call(*args: Any) -> Any:
+        begin.clear()
+        return one_call(*args)
 
     def call(self: Any, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         if not begin:
@@ -105,7 +109,7 @@ def synthid_of_rows() -> Iterator[None]:
         for n in range(begin[0], ids.shape[1]):
             one_step(self, ids[:, :n], torch.zeros_like(scores))
         return one_step(self, ids, scores)
-    with _in_place(SynthId, "__call__", call):
+    with _in_place(SynthId, "__call__", call), _in_place(golden, "one_call", fresh_call):
         yield
 
 
