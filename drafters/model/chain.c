@@ -3,32 +3,32 @@
 
 #include <string.h>
 
-/* The reference hands the target's processors to the draft's generate(), which adds the configuration's filters once
- * more: the draft is filtered twice (temperature 0.5 acts as 0.25). Seeds only match when that is done here too. */
-static const char *const twice[] = {
-    "temperature",
-    "top_h",
-    "top_k",
-    "top_p",
-    "min_p",
-    "typical_p",
-    "epsilon_cutoff",
-    "eta_cutoff",
-    "watermarking_config",
-    "renormalize_logits",
-};
+/* The reference hands the target's processors to the draft's generate(). There those that its configuration makes too have
+ * their usual places, and what it makes none of comes behind them: the allowed tokens, then the filters. Then it adds the
+ * configuration's filters once more: the draft is filtered twice (temperature 0.5 acts as 0.25). Seeds only match when
+ * that is done here too. */
+enum { N_FILTERS = 10, N_LATE = 1 + 2 * N_FILTERS };
+#define FILTERS                                                                                    \
+    "temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff",              \
+        "eta_cutoff", "watermarking_config", "renormalize_logits"
+static const char *const late[N_LATE] = {"prefix_allowed_tokens", FILTERS, FILTERS};
 
 static cdz_status say_length(cdz_decoder *dec, const chain *c)
 {
     return cdz_put_result(dec, "num_assistant_tokens", CDZ_RESULT_I64, 0, NULL, &c->length);
 }
 
+static bool is_set(const cdz_step *step, const char *name)
+{
+    bool value = false;
+    return step->host->config(step, name, CDZ_T_BOOL, &value) == CDZ_OK && value;
+}
+
 bool chain_rereads(cdz_decoder *dec, const cdz_step *step, const char *model)
 {
     cdz_model_facts facts = {.size = sizeof facts};
-    bool quirks = false;
-    if (step->host->config(step, "quirks", CDZ_T_BOOL, &quirks) != CDZ_OK) return false;
-    return quirks && cdz_facts(dec, model, &facts) && facts.has_encoder;
+    if (!is_set(step, "quirks") || is_set(step, "decoder_attention_mask")) return false;
+    return cdz_facts(dec, model, &facts) && facts.has_encoder;
 }
 
 cdz_status chain_begin(cdz_decoder *dec, const cdz_step *step, const char *model, chain *c)
@@ -39,7 +39,7 @@ cdz_status chain_begin(cdz_decoder *dec, const cdz_step *step, const char *model
     c->n_positions = facts.n_positions;
     c->params = step->params;
     c->length = c->params->num_assistant_tokens;
-    CDZ_TRY(cdz_pipeline_derive(dec, NULL, 0, twice, sizeof twice / sizeof twice[0], &c->pipeline));
+    CDZ_TRY(cdz_pipeline_derive(dec, late, N_LATE - N_FILTERS, late, N_LATE, &c->pipeline));
     return say_length(dec, c);
 }
 
@@ -62,6 +62,23 @@ static bool is_eos(const cdz_request_info *request, const chain_params *params, 
     for (uint32_t i = 0; request->eos.len == 0 && i < params->eos_token_id.len; i++)
         if (params->eos_token_id.at[i] == token) return true;
     return false;
+}
+
+/* How many tokens of a draft of at most n must not end it: the request's minimum counts for the draft's own end too, though
+ * not for the answer, which has none then. history: what the draft continues, counted in the draft's tokens. */
+static uint32_t endless(const cdz_request_info *request, uint32_t history, uint32_t n)
+{
+    const uint32_t left = request->min_length > history ? request->min_length - history : 0;
+    if (request->eos.len) return 0; /* the pipeline's own processors see to it */
+    return left < n ? left : n;
+}
+
+static cdz_status forbid_end(cdz_decoder *dec, const chain_params *params, cdz_scores *scores)
+{
+    for (uint32_t i = 0; i < params->eos_token_id.len; i++)
+        if (params->eos_token_id.at[i] < scores->n_vocab)
+            CDZ_TRY(cdz_ban(dec, scores, 0, (int32_t)params->eos_token_id.at[i]));
+    return CDZ_OK;
 }
 
 /* One token from the sequence's next scores; in *prob how sure the draft is of it. */
@@ -97,6 +114,8 @@ cdz_status chain_write(cdz_decoder *dec, const cdz_step *step, chain *c, uint32_
                        uint32_t *written)
 {
     const double threshold = c->params->assistant_confidence_threshold;
+    const uint32_t before = cdz_seq_length(dec, c->seq) - c->n_before;
+    const uint32_t without_end = endless(step->request, before, n);
     n = that_fit(dec, c, n);
     CDZ_TRY(make_room(dec, step, c, n));
     for (*written = 0; *written < n;) {
@@ -105,6 +124,7 @@ cdz_status chain_write(cdz_decoder *dec, const cdz_step *step, chain *c, uint32_
         CDZ_TRY(cdz_seq_forward(dec, &c->seq, 1, CDZ_POSITIONS_LAST, &scores));
         const cdz_ids all = cdz_seq_ids(dec, c->seq);
         const cdz_ids ids = {all.at + c->n_before, all.len - c->n_before};
+        if (*written < without_end) CDZ_TRY(forbid_end(dec, c->params, &scores));
         CDZ_TRY(cdz_process_ids(dec, c->pipeline, &ids, step->row_index, 1, &scores));
         CDZ_TRY(choose(dec, step, c, *written, &scores, &prob));
         const int32_t token = c->tokens[(*written)++];

@@ -52,7 +52,7 @@ cdz_status chain_write(cdz_decoder *dec, const cdz_step *step, chain *c, uint32_
                        uint32_t *written);
 /* c->seq becomes ids; what its cache can keep, it keeps. With `rereads` all ids come again after what is left of the last
  * round's, which is as long as they are, less two: transformers 5.3.0 slices a draft's ids by its decoder's mask alone,
- * and drafts of encoder-decoder models have none. */
+ * and drafts of encoder-decoder models have one only where the request gives it. */
 cdz_status chain_follow(cdz_decoder *dec, chain *c, cdz_ids ids);
 /* A whole draft: what a model of the same tokens proposes. */
 cdz_status chain_propose(cdz_decoder *dec, const cdz_step *step, chain *c, cdz_draft *draft);

@@ -243,16 +243,25 @@ static void write_bounded_scores(const cdz_result *result, cdz_buf *out)
     write_steps(result, top_logprobs, out);
 }
 
+static bool has_new_tokens(const cdz_result *result)
+{
+    for (uint32_t r = 0; r < result->outcome->n_rows; r++)
+        if (result->outcome->rows[r].len > result->prompt_len) return true;
+    return false;
+}
+
+/* An answer without new tokens has lists of no steps, as the reference's has. */
 static void recorded_scores(const cdz_result *result, cdz_buf *out)
 {
     const cdz_outcome *o = result->outcome;
-    if (o->n_steps == 0 || !o->steps[0].chosen) return;
+    const bool empty = o->n_steps == 0 && !has_new_tokens(result);
+    if (!empty && (o->n_steps == 0 || !o->steps[0].chosen)) return;
     key(out, "scores");
     cdz_buf_putc(out, '{');
     key(out, "chosen");
     step_floats(result, CDZ_TOKEN_SCORE, out);
     const bool kept = has_summaries(o);
-    if (result->record.top && kept) {
+    if (result->record.top && (kept || empty)) {
         key(out, "top_ids");
         write_steps(result, top_ids, out);
         key(out, "top_vals");

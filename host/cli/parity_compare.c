@@ -97,16 +97,19 @@ static bool same_top(const place *at, const cdz_json *ids, const cdz_json *vals,
         return true;
     }
     for (uint32_t i = 0; i < ids->len; i++) {
-        double want, last = -INFINITY, found = NAN;
+        double want, value, found = -INFINITY;
+        const cdz_json *own = NULL, *last = NULL;
         if (!as_number(&vals->items[i], &want)) continue; /* null: a row that had ended */
         for (uint32_t j = 0; j < got_ids->len; j++) {
-            if (!as_number(&got_vals->items[j], &last)) continue;
-            if (got_ids->items[j].integer == ids->items[i].integer) found = last;
+            if (!as_number(&got_vals->items[j], &value)) continue;
+            last = &got_vals->items[j];
+            if (got_ids->items[j].integer == ids->items[i].integer) own = last;
         }
-        if (isnan(found)) found = last;
+        if (!own) own = last;
+        if (own) as_number(own, &found);
         if (!cdz_parity_close(found, want)) {
             place item = {.up = at, .item = i};
-            return differ(&item, &vals->items[i], got_vals, out);
+            return differ(&item, &vals->items[i], own ? own : got_vals, out);
         }
     }
     return true;

@@ -117,6 +117,7 @@ static cdz_status read_given(const pair *p, cdz_prompt_rows *rows)
     if (rows->n != p->job->n_prompts)
         return cdz_err(p->err, CDZ_E_USAGE, "request: \"%s\" has %u rows for %u prompts",
                        fields.ids, rows->n, p->job->n_prompts);
+    p->job->gives_decoder_mask = mask != NULL;
     for (uint32_t r = 0; r < rows->n; r++)
         if (rows->lens[r] != rows->lens[0] || rows->lens[r] == 0)
             return cdz_err(p->err, CDZ_E_USAGE,

@@ -251,22 +251,50 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
     return seq->computed >= whole;
 }
 
-static void note_span(cdz_layers *f, const cdz_want *want, uint32_t row)
+/* Rows [from, to) rotate by the frequencies of a length. */
+static void note_span(cdz_layers *f, uint32_t length, uint32_t from, uint32_t to)
 {
     const cdz_arch *a = &f->weights->arch;
-    if (a->rope_limit == 0 || f->m == row) return;
+    if (a->rope_limit == 0 || to == from) return;
     float *made = f->made ? f->made + (size_t)f->n_spans * (a->rope.n_rotated / 2) : NULL;
-    f->spans[f->n_spans++] = (rope_span){row, f->m - row, cdz_rope_at(a, want->length, made)};
+    f->spans[f->n_spans++] = (rope_span){from, to - from, cdz_rope_at(a, length, made)};
+}
+
+/* The length of the step that the pass's row, one of seq's last, would have been read in by itself; a prompt is one step. */
+static uint32_t step_length(const cdz_layers *f, const cdz_want *want, const cdz_seq *seq,
+                            uint32_t row)
+{
+    const uint32_t after = cdz_seq_visible(seq) - seq->computed + (f->m - 1 - row);
+    const uint32_t length = want->length > after ? want->length - after : 0;
+    return length > seq->begun ? length : seq->begun;
+}
+
+/* With dynamic rope a step rotates by its own length. So that drafts change no answer, positions that are read together have
+ * the lengths that they would have had one by one. */
+static void note_steps(cdz_layers *f, const cdz_want *want, const cdz_seq *seq, uint32_t from)
+{
+    for (uint32_t row = from, next; row < f->m; row = next) {
+        const uint32_t length = step_length(f, want, seq, row);
+        for (next = row + 1; next < f->m && step_length(f, want, seq, next) == length;) next++;
+        note_span(f, length, row, next);
+    }
 }
 
 /* Takes rows of a want's sequences, as many as there is room for. */
 static void serve(cdz_layers *f, cdz_want *want)
 {
-    const uint32_t row = f->m;
+    uint32_t row = f->m;
     want->served = true;
-    for (uint32_t s = want->at; s < want->n_seqs && f->m < CDZ_PASS_ROWS; s++)
+    for (uint32_t s = want->at; s < want->n_seqs && f->m < CDZ_PASS_ROWS; s++) {
+        const cdz_seq *seq = want->seqs[s].seq;
+        const uint32_t first = f->m;
         if (take_rows(f, want, &want->seqs[s]) && s == want->at) want->at++;
-    note_span(f, want, row);
+        if (!f->made || !want->as_they_came || seq->begun == 0) continue;
+        note_span(f, want->length, row, first);
+        note_steps(f, want, seq, first);
+        row = f->m;
+    }
+    note_span(f, want->length, row, f->m);
 }
 
 static void gather(cdz_layers *f, cdz_want *const *wants, uint32_t n)

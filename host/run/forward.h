@@ -46,8 +46,9 @@ typedef struct cdz_want {
     size_t hidden_stride; /* floats between layers */
     uint32_t until;       /* runs positions below this alone; 0: all */
     uint32_t length; /* positions of the request's longest row, for frequencies that depend on it */
-    uint32_t chunk;  /* at most so many positions of one sequence in one pass; 0: no limit */
-    bool served;     /* has rows in the pass that is being put together */
+    bool as_they_came; /* a row's copies: positions behind its prompt have the length of the step that they belong to */
+    uint32_t chunk;     /* at most so many positions of one sequence in one pass; 0: no limit */
+    bool served;        /* has rows in the pass that is being put together */
     uint64_t rows_left; /* positions still to run */
 } cdz_want;
 

@@ -68,7 +68,12 @@ static void *scratch(const cdz_step *step, size_t bytes)
 
 static cdz_status config(const cdz_step *step, const char *name, cdz_param_type type, void *out)
 {
-    return cdz_generation_value(&scope_of(step)->loop->config, name, type, out);
+    const cdz_loop *loop = scope_of(step)->loop;
+    if (type == CDZ_T_BOOL && strcmp(name, "decoder_attention_mask") == 0) { /* was one given? */
+        *(bool *)out = loop->job && loop->job->gives_decoder_mask;
+        return CDZ_OK;
+    }
+    return cdz_generation_value(&loop->config, name, type, out);
 }
 
 static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])

@@ -179,6 +179,8 @@ static cdz_status resolve_config(cdz_loop *loop)
     g->pad_token_id = (cdz_opt_int){job->pad, job->pad >= 0};
     g->bos_token_id = (cdz_opt_int){job->bos, job->bos >= 0};
     g->seed = (cdz_opt_int){(int64_t)loop->info.seed, true};
+    g->use_cache |= !job->sources &&
+                    job->n_embeds > 0; /* the reference reads embeddings in the first pass alone */
     int64_t *eos = cdz_arena_array(&loop->arena, job->eos.len, sizeof *eos);
     if (!eos) return cdz_loop_nomem(loop);
     for (uint32_t i = 0; i < job->eos.len; i++) eos[i] = job->eos.at[i];
@@ -272,6 +274,17 @@ static cdz_status build_row(cdz_loop *loop, uint32_t r)
     return cdz_kept_share(loop->job->past, row->seq, &loop->error);
 }
 
+/* Rows begin together: each with the positions of the longest prompt. */
+static void note_prompts(cdz_loop *loop)
+{
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < loop->n_rows; r++) {
+        const uint32_t n = cdz_seq_visible(loop->rows[r].seq);
+        if (n > most) most = n;
+    }
+    for (uint32_t r = 0; r < loop->n_rows; r++) loop->rows[r].seq->begun = most;
+}
+
 /* Positions that the first row of each prompt shares with the past. */
 static uint32_t count_reused(const cdz_loop *loop)
 {
@@ -294,6 +307,7 @@ static cdz_status build(cdz_loop *loop)
     if (!loop->rows || !loop->workers) return cdz_loop_nomem(loop);
     if (!cdz_loop_view(loop, loop->n_rows)) return cdz_loop_nomem(loop);
     for (uint32_t r = 0; r < loop->n_rows; r++) CDZ_TRY(build_row(loop, r));
+    note_prompts(loop);
     loop->task->outcome->n_reused_tokens += count_reused(loop);
     return CDZ_OK;
 }

@@ -9,11 +9,22 @@
 
 /* --- selections ------------------------------------------------------------------------------------------------ */
 
-static bool among(const char *id, const char *const *ids, uint32_t n)
+/* How often ids name it. */
+static uint32_t named(const char *id, const char *const *ids, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (strcmp(ids[i], id) == 0) return true;
-    return false;
+    uint32_t times = 0;
+    for (uint32_t i = 0; i < n; i++) times += strcmp(ids[i], id) == 0;
+    return times;
+}
+
+static uint32_t most_named(const char *const *ids, uint32_t n)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t times = named(ids[i], ids, n);
+        if (times > most) most = times;
+    }
+    return most;
 }
 
 static const char *const *keep_ids(cdz_loop *loop, const char *const *ids, uint32_t n)
@@ -27,16 +38,18 @@ static const char *const *keep_ids(cdz_loop *loop, const char *const *ids, uint3
 bool cdz_derived_choose(cdz_loop *loop, uint32_t i)
 {
     cdz_derived *d = &loop->derived[i];
-    d->stages =
-        cdz_arena_array(&loop->stage_arena, 2 * (size_t)loop->n_processors, sizeof *d->stages);
+    const uint32_t rounds = most_named(d->append, d->n_append);
+    d->stages = cdz_arena_array(&loop->stage_arena, (1 + (size_t)rounds) * loop->n_processors,
+                                sizeof *d->stages);
     d->n = 0;
     if (!d->stages) return false;
     for (uint32_t p = 0; p < loop->n_processors; p++)
-        if (!among(loop->processors[p].plugin->id, d->exclude, d->n_exclude))
+        if (!named(loop->processors[p].plugin->id, d->exclude, d->n_exclude))
             d->stages[d->n++] = loop->processors[p];
-    for (uint32_t p = 0; p < loop->n_processors; p++)
-        if (among(loop->processors[p].plugin->id, d->append, d->n_append))
-            d->stages[d->n++] = loop->processors[p];
+    for (uint32_t round = 0; round < rounds; round++)
+        for (uint32_t p = 0; p < loop->n_processors; p++)
+            if (named(loop->processors[p].plugin->id, d->append, d->n_append) > round)
+                d->stages[d->n++] = loop->processors[p];
     return true;
 }
 

@@ -280,7 +280,8 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
                             .n_seqs = n_wanted,
                             .positions = positions,
                             .stride = n_vocab,
-                            .length = length};
+                            .length = length,
+                            .as_they_came = true};
     const uint64_t rows = lay_out(loop, positions);
     if (rows > UINT32_MAX) return cdz_loop_nomem(loop);
     if (rows) CDZ_TRY(cdz_matrix_fit(loop, &loop->seq_scores, (uint32_t)rows, n_vocab));

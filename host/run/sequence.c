@@ -220,6 +220,7 @@ cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err)
     to->mask = from->mask;
     to->mask_len = from->mask_len;
     to->mask_visible = from->mask_visible;
+    to->begun = from->begun;
     to->source = from->source;
     cdz_seq_check(to);
     return CDZ_OK;

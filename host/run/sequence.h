@@ -25,6 +25,7 @@ struct cdz_seq {
     uint32_t n_embeds, n_beside; /* the first n_beside ids stand beside them */
     const uint8_t *mask;         /* (mask_len) request lifetime; NULL: everything is visible */
     uint32_t mask_len, mask_visible;
+    uint32_t begun;  /* a row, or a copy of one: positions of its prompt. Else 0 */
     int32_t *blocks; /* (n_blocks) block of positions [32 i, 32 i + 32) */
     uint32_t n_blocks, blocks_cap;
     uint32_t computed;   /* positions in the KV cache */

@@ -112,17 +112,17 @@ class Judging(unittest.TestCase):
     def test_departures_hold_where_they_say_and_nowhere_else(self) -> None:
         model = draw_model(random.Random(1), ("llama",))
         plain = {"kwargs": {}, "prompt_ids": [[5, 6]], "attention_mask": [[1, 1]]}
-        self.assertIsNone(departures.explain(departures.Difference(plain, model, "sequences[0][1]: expected 3, got 4")))
+        self.assertEqual(departures.explain(departures.Difference(plain, model, "sequences[0][1]: expected 3, got 4")), [])
         ends = {**plain, "attention_mask": [[1, 0]]}
         said = "prompt row 0 ends in a masked position; pad decoder-only prompts on the left"
-        self.assertEqual(departures.explain(departures.Difference(ends, model, said)), "prompt row that ends in a masked position")
-        self.assertIsNone(departures.explain(departures.Difference(plain, model, said)))
+        self.assertEqual(departures.explain(departures.Difference(ends, model, said)), ["prompt row that ends in a masked position"])
+        self.assertEqual(departures.explain(departures.Difference(plain, model, said)), [])
 
     def test_every_listed_name_stands_in_the_page(self) -> None:
         with open(os.path.join(HERE, "..", "..", "docs", "departures.md")) as f:
             page = f.read().replace("`", "")
         for name in departures.LISTED:
-            self.assertIn("| " + name, page)
+            self.assertIn("| " + name.split(":")[0], page)
 
 
 class Progress(unittest.TestCase):

@@ -17,6 +17,7 @@ from departures import Difference, explain
 from families import draw_model
 from reference import Answer, Reference, Refused, write_folder
 from shrink import Pair, shrink
+from standins import STANDINS, compared, standing_in
 
 Json = dict[str, Any]
 CASES = 25  # of a model
@@ -107,21 +108,42 @@ class Shower:
                 continue
         sentences = _sentences(judge_folder(self.setup, folder, answered), answered) if answered else {}
         still = [int(c["id"][2:]) for c, a in answered if c["id"] in sentences
-                 and classify(description, reference, c, a, *sentences[c["id"]])[0] == "find"]
+                 and classify(self.setup, folder, description, reference, c, a, *sentences[c["id"]])[0] == "find"]
         shutil.rmtree(folder)
         return still
 
 
-def classify(description: Json, reference: Reference, case: Json, answer: Answer, sentence: str, unsupported: bool) -> tuple[str, str]:
+def classify(setup: Setup, folder: str, description: Json, reference: Reference, case: Json, answer: Answer, sentence: str,
+             unsupported: bool) -> tuple[str, str]:
     """("departures" | "close" | "find", the name of the row, the reason, or the sentence)"""
-    row = explain(Difference(case, description, sentence, unsupported, answer.expect))
-    if row:
-        return "departures", row
-    if not unsupported and not sentence.startswith("crash"):
-        why = reference.closeness(case, answer).too_close(cadenza.float_gap(sentence))
-        if why:
-            return "close", why
-    return "find", sentence
+    rows = explain(Difference(case, description, sentence, unsupported, answer.expect))
+    alone = [row for row in rows if row not in STANDINS]
+    if alone:
+        return "departures", alone[0]
+    if unsupported or sentence.startswith("crash"):
+        return "find", sentence
+    with standing_in(rows, case) as instead:
+        if rows:
+            try:
+                answer = instead_of(rows, case, reference.answer(instead), answer)
+            except Refused as why:
+                return "find", f"{sentence}; what {' and '.join(rows)} stands for is refused: {why}"
+            said = _sentences(judge_folder(setup, folder, [(case, answer)]), [(case, answer)])
+            if not said:
+                return "departures", "checked: " + " + ".join(rows)
+            sentence, unsupported = said[case["id"]]
+        why_not = None if unsupported else reference.closeness(instead, answer).too_close(cadenza.float_gap(sentence))
+    if why_not:
+        return "close", why_not
+    return "find", f"{sentence} (asked in the way of: {' + '.join(rows)})" if rows else sentence
+
+
+def instead_of(rows: list[str], case: Json, answer: Answer, was: Answer) -> Answer:
+    """The stand-in's answer in the case's own form."""
+    expect = compared(rows, answer.expect)
+    outputs = {k: t for k, t in answer.tensors.items() if not k.startswith("input:")} if "outputs" in expect else {}
+    given = {k: t for k, t in was.tensors.items() if k.startswith("input:")}
+    return Answer(expect, {**outputs, **given})
 
 
 def _keep(setup: Setup, work: str, name: str, pair: Pair) -> str:
@@ -173,14 +195,19 @@ def run_batch(setup: Setup, seed: int, number: int, n: int = CASES) -> Json:
         answered = answer_all(rng, reference, n, tally)
         verdict = judge_folder(setup, os.path.join(work, "batch"), answered)
         sentences = _sentences(verdict, answered)
+        together = _sentences(cadenza.judge(setup.program, os.path.join(work, "batch", "m"), "--batch", "all"), answered)
         for case, answer in answered:
+            name = f"{seed}-{number}-{case['id'][2:]}"
+            if together.get(case["id"]) != sentences.get(case["id"]):  # on a CPU no bit of an answer depends on the company
+                tally.finds.append(f"{name} ({description['family']}): in company: {together.get(case['id'], ('the same', False))[0]}")
+                continue
             if case["id"] not in sentences:
                 tally.same += 1
                 continue
-            what, why = classify(description, reference, case, answer, *sentences[case["id"]])
+            what, why = classify(setup, os.path.join(work, "batch"), description, reference, case, answer, *sentences[case["id"]])
             if what != "find":
                 getattr(tally, what)[why] += 1
                 continue
-            name = f"{seed}-{number}-{case['id'][2:]}"
-            tally.finds.append(f"{name} ({description['family']}): {_keep(setup, work, name, (description, case))}")
+            said = _keep(setup, work, name, (description, case))
+            tally.finds.append(f"{name} ({description['family']}): {why}" + (f"; made smaller: {said}" if said != why else ""))
     return tally.to_json()

@@ -51,9 +51,9 @@ def _parity(program: str, folder: str, *more: str) -> subprocess.CompletedProces
     return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PATIENCE, env={**os.environ, **ENVIRONMENT})
 
 
-def judge(program: str, folder: str) -> Verdict:
+def judge(program: str, folder: str, *more: str) -> Verdict:
     """Replays a folder; where the program ends by a signal, each case alone, to find which."""
-    done = _parity(program, folder)
+    done = _parity(program, folder, *more)
     verdict = parse(done.stdout)
     if done.returncode in (0, 1):
         if done.returncode == 1 and not (verdict.failed or verdict.unsupported or verdict.folder):

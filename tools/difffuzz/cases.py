@@ -21,6 +21,7 @@ class Shape:
     eos: int
     texts: tuple[str, ...]  # of the tokenizer's tokens
     encode: Callable[[str], list[int]]
+    refuses_holes: bool = False  # windows and relative positions
 
     @property
     def pair(self) -> bool:
@@ -65,12 +66,12 @@ class Draw:
         side = (lambda r, k: r + k) if shape.pair else (lambda r, k: k + r)
         self.case["prompt_ids"] = [side(self.ids(n), [pad] * (self.longest - n)) for n in lengths]
         mask = [side([1] * n, [0] * (self.longest - n)) for n in lengths]
-        if self.p(0.08):
+        if self.p(0.02 if shape.refuses_holes else 0.1):
             self._holes(mask)
         self.case["attention_mask"] = mask
         if self.p(0.08):
             self.case["attention_mask"] = None  # generate() finds the pads itself
-        if not self.drafts and self.p(0.02) and not shape.pair:
+        if not self.drafts and self.p(0.02) and shape.family != "t5":  # which has no bos_token_id
             self.case["prompt_ids"] = None
             self.case.pop("attention_mask", None)
 
@@ -166,7 +167,8 @@ class Draw:
         """A few of them: most cases have none to two, some have many, for their order and company."""
         rng = self.rng
         n = rng.choices([0, 1, 2, 3, 6], [25, 35, 22, 12, 6])[0]
-        for make in rng.sample(PROCESSORS, n):
+        makers = [m for m in PROCESSORS if m is not _guidance or not self.shape.pair or self.p(0.1)]
+        for make in rng.sample(makers, n):
             self.kwargs.update(make(self))
         if self.sampling or self.p(0.04):
             for make in rng.sample(WARPERS, rng.choices([0, 1, 2, 4], [15, 40, 30, 15])[0]):
@@ -200,7 +202,7 @@ class Draw:
 
     def embeddings(self) -> None:
         """The prompt as embeddings; with the ids beside them processors see those."""
-        if self.case["prompt_ids"] is None or not self.p(0.05):
+        if self.case["prompt_ids"] is None or not self.p(0.01 if self.drafts else 0.05):
             return
         rows, own = len(self.case["prompt_ids"]), self.rng.randrange(1 << 30)
         self.case["inputs_embeds"] = f"e{own}"
@@ -213,7 +215,7 @@ class Draw:
 
     def decoder(self) -> None:
         """What the decoder of a pair starts from."""
-        if not self.shape.pair or "inputs_embeds" in self.case or not self.p(0.12):
+        if not self.shape.pair or self.case["prompt_ids"] is None or not self.p(0.12):
             return
         start = self.shape.pad if self.shape.family != "bart" else 2
         n, rows = self.rng.randrange(0, 4), len(self.case["prompt_ids"])
@@ -342,7 +344,7 @@ def _watermark(d: Draw) -> Json:
 def _allowed(d: Draw) -> Json:
     def some() -> list[int]:
         return sorted(d.rng.sample(range(d.shape.vocab), d.rng.choice([3, 10, 30])))
-    if d.p(0.4) and d.case["prompt_ids"] is not None:
+    if d.p(0.4) and d.case["prompt_ids"] is not None and (d.beams or "num_return_sequences" not in d.kwargs):
         return {"prefix_allowed_tokens": {"batch_cycles": [[some() for _ in range(d.rng.choice([1, 2, 3]))] for _ in d.case["prompt_ids"]]}}
     return {"prefix_allowed_tokens": {"cycle": [some() for _ in range(d.rng.choice([1, 2, 3]))]}}
 

@@ -1,8 +1,9 @@
 """The rows of docs/departures.md that a case can meet, each as an exact condition.
 
-A difference that one of them explains is counted under its name and is no find. A name is the row's first column, shortened;
-`pending: ...` stands for a difference that is known and has not been decided. Conditions look at the case, at what the model
-is, and at the sentence of the difference; a condition must never hold for a case that the row does not speak of.
+A difference that one of them explains is counted under its name and is no find. A name is the row's first column, shortened,
+and behind a colon which of the row's cases.
+Conditions look at the case, at what the model is, and at the sentence of the difference; a condition must never hold for a case
+that the row does not speak of. Where standins.py has an answer for the row, that answer is what Cadenza must give.
 """
 from __future__ import annotations
 
@@ -73,6 +74,33 @@ class Difference:
     def rope(self) -> str:
         return str(self.model["config"].get("rope_parameters", {}).get("rope_type", "default"))
 
+    def longest(self) -> int:
+        """Places that the longest sequence of the request has, a second one of guidance too."""
+        kw, rows = self.case["kwargs"], self.case["prompt_ids"] or [[1]]
+        prompt = max(len(rows[0]), *self.case.get("_embeds", {}).get("shape", [0, 0])[1:2], *map(len, self.kw("negative_prompt_ids") or []))
+        whole = kw.get("max_length", prompt + self.kw("max_new_tokens", 20))
+        for call in self.case.get("calls", []):
+            whole += len((call.get("append_ids") or [[]])[0]) + call["kwargs"]["max_new_tokens"]
+        return max(whole, prompt + self.kw("max_new_tokens", 20))
+
+    def dynamic(self) -> bool:
+        """Dynamic rope, and a sequence that is long enough for it to matter."""
+        return self.rope == "dynamic" and self.longest() > self.model["config"]["max_position_embeddings"]
+
+    def crosses(self) -> bool:
+        """A phi3 request, cached, that grows past the length of its short frequencies."""
+        return self.model["family"] == "phi3" and self.rope == "longrope" and self.kw("use_cache", True) \
+            and self.longest() > self.model["config"]["original_max_position_embeddings"]
+
+    def of_states(self) -> bool:
+        return "attentions/" in self.sentence or "hidden_states/" in self.sentence
+
+    def ended(self) -> bool:
+        """A row of one of the answers ended before another."""
+        pad = self.kw("pad_token_id", self.model["config"].get("pad_token_id"))
+        answers = [self.expect, *self.expect.get("calls", [])]
+        return any(row[-1] == pad for a in answers for row in a.get("sequences", []))
+
     def mask(self) -> list[list[int]]:
         return seen(self.case, self.model)
 
@@ -86,64 +114,60 @@ class Difference:
 
 Condition = Callable[[Difference], bool]
 LISTED: dict[str, Condition] = {
+    # refused: the sentence says so, and the case is one of those
     "prompt row that ends in a masked position": lambda d: "ends in a masked position" in d.sentence
     and any(r and r[-1] == 0 for r in d.mask()),
     "prompt longer than the context": lambda d: "the model's context is" in d.sentence,
-    "attentions of a sliding window or a static cache": lambda d: "attentions/" in d.sentence and "of another shape" in d.sentence
-    and (d.window or d.kw("cache_implementation") == "static"),
-    "drafts with several prompts or sequences": lambda d: d.drafts and len(d.case["prompt_ids"] or [0]) > 1,
-    "a phi3 longrope request whose cache crosses": lambda d: d.model["family"] == "phi3"
-    and d.model["config"]["rope_parameters"]["rope_type"] == "longrope" and d.kw("use_cache", True),
-    "a filled cache with drafts": lambda d: d.drafts and any("append_ids" in c for c in d.case.get("calls", [])),
-    "prefill_chunk_size with a filled cache": lambda d: "prefill_chunk_size" in d.case["kwargs"]
-    and any("append_ids" in c for c in d.case.get("calls", [])),
     "embeddings as prompt with drafts": lambda d: d.drafts and "inputs_embeds" in d.case
     and ("a prompt of embeddings with" in d.sentence or "drafts need the cache" in d.sentence),
-    "SynthID under beams": lambda d: d.kw("num_beams", 1) > 1 and (d.kw("watermarking_config") or {}).get("type") == "synthid",
-    "token healing that changes the prompt's length": lambda d: bool(d.kw("token_healing"))
-    and len(d.expect.get("healed_ids", [[]])[0]) != len((d.case["prompt_ids"] or [[]])[0]),
-    "dynamic rope with drafts, guidance or prefill_chunk_size": lambda d: d.rope == "dynamic"
-    and (d.drafts or d.kw("guidance_scale") is not None or d.kw("prefill_chunk_size") is not None),
-    "guidance with a padded negative prompt": lambda d: d.model["family"] in ("gpt2", "bart", "marian")
-    and any(0 in r for r in d.kw("negative_prompt_attention_mask") or []),
-    "attentions and hidden states without a cache": lambda d: d.kw("use_cache") is False and "of another shape" in d.sentence,
+    "a prompt of an encoder of which nothing is visible": lambda d: d.pair and "hides every token" in d.sentence and any(not any(r) for r in d.mask()),
+    "guidance on a model with an encoder": lambda d: d.pair and d.kw("guidance_scale") is not None and d.unsupported
+    and "a sequence without a prompt for the encoder has no scores" in d.sentence,
+    "a hole in the mask of a model with a sliding window or relative positions": lambda d: d.hole()
+    and ("has a hole in its attention mask" in d.sentence and d.window or "has holes inside" in d.sentence and d.model["family"] == "t5"),
+    # another shape, or another sentence of the reference's
+    "attentions of a sliding window": lambda d: "attentions/" in d.sentence and "of another shape" in d.sentence and d.window,
+    "attentions of a static cache": lambda d: "attentions/" in d.sentence and "of another shape" in d.sentence
+    and d.kw("cache_implementation") == "static",
+    "attentions and hidden states without a cache": lambda d: d.kw("use_cache") is False and "of another shape" in d.sentence
+    and d.rope not in ("dynamic", "longrope"),
+    "attentions and hidden states without a cache: the length counts": lambda d: d.kw("use_cache") is False
+    and d.rope in ("dynamic", "longrope") and d.of_states(),
+    "attentions and hidden states with prefill_chunk_size": lambda d: "prefill_chunk_size" in d.case["kwargs"] and d.of_states(),
     "a green-list detector over several texts": lambda d: d.sentence.startswith("detector.")
     and len({s[len((d.case["prompt_ids"] or [[1]])[0])] == d.model["config"]["bos_token_id"] for s in d.expect["sequences"]}) == 2,
     "normalised scores of a row without a number": lambda d: "transition_scores_normalized" in d.sentence and d.sentence.endswith("got 0.0")
     and abs(_expected(d.sentence) + math.log(d.model["config"]["vocab_size"])) < 1e-4,
-    "scores and logits of a row after its end": lambda d: d.kw("stop_strings") is not None
-    and ("/scores/" in d.sentence or "/logits/" in d.sentence),
-    "attentions and hidden states with prefill_chunk_size": lambda d: "prefill_chunk_size" in d.case["kwargs"]
-    and ("/attentions/" in d.sentence or "hidden_states/" in d.sentence),
-    "a draft model whose own config has an end-of-sequence token": lambda d: ("assistant" in d.case or d.early_exit)
-    and (d.kw("min_length") is not None or d.kw("min_new_tokens") is not None),
+    # other numbers
+    "drafts with several prompts or sequences": lambda d: d.drafts and len(d.case["prompt_ids"] or [0]) > 1,
+    "a phi3 longrope request whose cache crosses": lambda d: d.crosses() and not d.drafts and "inputs_embeds" not in d.case,
+    "a phi3 longrope request whose cache crosses: with embeddings or drafts": lambda d: d.crosses() and (d.drafts or "inputs_embeds" in d.case),
+    "a filled cache with drafts": lambda d: d.drafts and any("append_ids" in c for c in d.case.get("calls", [])),
+    "prefill_chunk_size with a filled cache": lambda d: "prefill_chunk_size" in d.case["kwargs"]
+    and any("append_ids" in c for c in d.case.get("calls", [])) and d.sentence.startswith("calls["),
+    "SynthID under beams": lambda d: d.kw("num_beams", 1) > 1 and (d.kw("watermarking_config") or {}).get("type") == "synthid",
+    "token healing that changes the prompt's length": lambda d: bool(d.kw("token_healing"))
+    and len(d.expect.get("healed_ids", [[]])[0]) != len((d.case["prompt_ids"] or [[]])[0]),
+    "dynamic rope with guidance": lambda d: d.dynamic() and d.kw("guidance_scale") is not None,
+    "dynamic rope with drafts: greedy": lambda d: d.dynamic() and d.drafts and not d.kw("do_sample") and d.kw("guidance_scale") is None
+    and not d.of_states(),
+    "dynamic rope with drafts: drawn, or its states": lambda d: d.dynamic() and d.drafts and (bool(d.kw("do_sample")) or d.of_states()),
+    "prefill_chunk_size with dynamic rope": lambda d: d.dynamic() and d.kw("prefill_chunk_size") is not None,
+    "dynamic rope, and a call that continues a row that had ended": lambda d: d.dynamic() and d.sentence.startswith("calls[")
+    and any("append_ids" in c for c in d.case["calls"]) and d.ended(),
+    "guidance with a padded negative prompt": lambda d: d.model["family"] in ("gpt2", "bart", "marian")
+    and any(0 in r for r in d.kw("negative_prompt_attention_mask") or []),
     "encoder penalties with token healing": lambda d: bool(d.kw("token_healing"))
     and (d.kw("encoder_repetition_penalty") is not None or d.kw("encoder_no_repeat_ngram_size") is not None),
-    "a prompt of an encoder of which nothing is visible": lambda d: d.pair and "hides every token" in d.sentence and any(not any(r) for r in d.mask()),
-    "guidance on a model with an encoder": lambda d: d.pair and d.kw("guidance_scale") is not None,
     "prefill_chunk_size with drafts": lambda d: d.drafts and "prefill_chunk_size" in d.case["kwargs"],
     "prefill_chunk_size with embeddings as prompt": lambda d: "inputs_embeds" in d.case and "prefill_chunk_size" in d.case["kwargs"],
     "guidance with drafts by a model": lambda d: ("assistant" in d.case or d.early_exit) and d.kw("guidance_scale") is not None,
     "guidance with prompt lookup": lambda d: "prompt_lookup_num_tokens" in d.case["kwargs"] and d.kw("guidance_scale") is not None,
     "SynthID with drafts": lambda d: d.drafts and (d.kw("watermarking_config") or {}).get("type") == "synthid",
-    "a hole in the mask of a model with a sliding window or relative positions": lambda d: d.hole()
-    and ("has a hole in its attention mask" in d.sentence and d.window or "has holes inside" in d.sentence and d.model["family"] == "t5"),
-}
-PENDING: dict[str, Condition] = {
-    "pending: scores of an answer without new tokens": lambda d: d.sentence.startswith("scores: expected") and '"chosen": []' in d.sentence,
-    "pending: attentions and hidden states of beams with dynamic rope": lambda d: d.rope == "dynamic" and d.kw("num_beams", 1) > 1
-    and ("attentions/" in d.sentence or "hidden_states/" in d.sentence),
-}
-UNSUPPORTED: dict[str, Condition] = {
-    "unsupported: an odd number of rotated places": lambda d: "rotary positions need an even number" in d.sentence,
-    "unsupported: scores of a pair without a prompt": lambda d: "a sequence without a prompt for the encoder" in d.sentence,
+    "an odd number of rotated places": lambda d: d.unsupported and "rotary positions need an even number" in d.sentence,
 }
 
 
-def explain(d: Difference) -> str | None:
-    """The name of the first row that a difference falls under."""
-    for rows in (LISTED, UNSUPPORTED if d.unsupported else PENDING):
-        for name, holds in rows.items():
-            if holds(d):
-                return name
-    return None
+def explain(d: Difference) -> list[str]:
+    """The names of the rows that a difference falls under."""
+    return [name for name, holds in LISTED.items() if holds(d)]

@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import sys
 import time
 from typing import Any
@@ -102,15 +103,20 @@ def fuzz(a: argparse.Namespace) -> int:
     for number in batches:
         if number in done:
             tally.add(done[number])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(a.jobs, mp_context=context) as pool, open(progress, "a") as log:
         running = {pool.submit(run_batch, setup, seed, n): n for n in batches if n not in done}
-        for future in concurrent.futures.as_completed(running):
-            entry = future.result()
-            log.write(json.dumps({"batch": running[future], **entry}) + "\n")
-            log.flush()
-            tally.add(entry)
-            screen.update(tally.compared() + sum(tally.refused.values()), len(tally.finds))
+        try:
+            for future in concurrent.futures.as_completed(running):
+                entry = future.result()
+                log.write(json.dumps({"batch": running[future], **entry}) + "\n")
+                log.flush()
+                tally.add(entry)
+                screen.update(tally.compared() + sum(tally.refused.values()), len(tally.finds))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # else the batches that wait are done first
+            raise
     screen.close()
     print(summary(tally, seed))
     return 1 if tally.finds else 0

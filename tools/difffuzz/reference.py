@@ -12,6 +12,7 @@ from typing import Any, Iterator
 
 import numpy as np
 import torch
+import transformers
 from golden import golden
 from safetensors.torch import save_file
 
@@ -24,6 +25,8 @@ NEAREST = 1e-3      # a decision nearer than this may fall either way with anoth
 NOISE = 1e-4        # on all logits: what no decision may hang on
 WEIGHT_NOISE = 2.4e-7  # two units in the last place of every weight
 WOBBLE = 8          # a float may differ by so many times what that noise does to the reference's own
+
+MOST = 2e-3         # no noise excuses more: numbers at the end of the range move by all of it
 
 
 class Refused(Exception):
@@ -85,28 +88,53 @@ def _floats(a: Any, b: Any) -> float:
     return 0.0 if a == b else (float("inf") if isinstance(a, float) else 0.0)
 
 
-def _zero_masked(mask: list[list[int]], tensors: dict[str, torch.Tensor]) -> None:
-    """docs/departures.md, "attentions and hidden states at masked places": Cadenza gives zeros there, all else is compared."""
+def _is_of_positions(kind: str) -> bool:
+    """Own attentions and hidden states: a row of theirs is a place of the sequence."""
+    return kind.endswith(("attentions", "hidden_states")) and kind != "cross_attentions" and not kind.startswith("decoder")
+
+
+def _zero_masked(mask: list[list[int]], tensors: dict[str, torch.Tensor], early: int = 0) -> None:
+    """docs/departures.md, "attentions and hidden states at masked places": Cadenza gives zeros there, all else is compared.
+    early: steps that hold the first places of the prompt, one each, behind the first step."""
     if not mask or not tensors:
         return
     shown = torch.tensor(mask, dtype=torch.bool)
     for name, t in tensors.items():
         kind, step = name.split("/")[1:3]
-        if (kind.startswith("encoder") or step == "0") and kind != "cross_attentions" and not kind.startswith("decoder") \
-                and kind.endswith(("attentions", "hidden_states")) and t.shape[-2] == shown.shape[1]:
-            rows = shown.repeat_interleave(t.shape[0] // shown.shape[0], 0)
+        if not _is_of_positions(kind):
+            continue
+        rows = shown.repeat_interleave(t.shape[0] // shown.shape[0], 0)
+        place = int(step) - 1
+        if (kind.startswith("encoder") or step == "0") and t.shape[-2] == shown.shape[1]:
             t.masked_fill_(~(rows[:, None, :, None] if t.dim() == 4 else rows[:, :, None]), 0)
+        elif 0 <= place < min(early, shown.shape[1]) and not kind.startswith("encoder"):
+            t.masked_fill_(~rows[:, place].reshape(-1, *[1] * (t.dim() - 1)), 0)
 
 
-def _zero_ended(sequences: list[list[int]], eos: Any, tensors: dict[str, torch.Tensor]) -> None:
-    """docs/departures.md, "scores and logits of a row after its end": Cadenza gives zeros there, all else is compared."""
-    ids = set(eos if isinstance(eos, list) else [eos])
-    steps = 1 + max([int(n.split("/")[2]) for n in tensors if n.split("/")[1] == "scores"], default=-1)
+def _zero_ended(ends: list[int], tensors: dict[str, torch.Tensor]) -> None:
+    """docs/departures.md, "scores and logits of a row after its end": Cadenza gives zeros there, all else is compared.
+    ends: each row's last step."""
     for name, t in tensors.items():
         kind, step = name.split("/")[1:3]
-        for r, row in enumerate(sequences if kind in ("scores", "logits") else []):
-            if ids & set(row[len(row) - steps :][: int(step)]):
+        for r, end in enumerate(ends if kind in ("scores", "logits") else []):
+            if int(step) > end:
                 t[r] = 0
+
+
+@contextlib.contextmanager
+def _rounded_masses(generator: torch.Generator) -> Iterator[None]:
+    """SynthID takes a sum near 1 from 1: the sum's last place, which hangs on the order of adding, is all that rare tokens have."""
+    kind = transformers.generation.logits_process.SynthIDTextWatermarkLogitsProcessor
+    exact = kind.update_scores
+
+    def update_scores(self: Any, scores: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+        masses = 1 + WEIGHT_NOISE * (2 * torch.rand((g.shape[0], 1, g.shape[2]), generator=generator) - 1)
+        return exact(self, scores, g.float() * masses)
+    kind.update_scores = update_scores
+    try:
+        yield
+    finally:
+        kind.update_scores = exact
 
 
 def _moved(was: torch.Tensor, now: torch.Tensor) -> float:
@@ -128,7 +156,8 @@ class Reference:
         layers = own.get("num_hidden_layers") or own.get("n_layer") or own.get("decoder_layers") or own.get("num_layers")
         width = own.get("hidden_size") or own.get("n_embd") or own.get("d_model")
         return Shape(self.description["family"], cfg.vocab_size, width, layers, cfg.pad_token_id, eos,
-                     tuple(tok.decode([t]) for t in range(4, cfg.vocab_size)), lambda text: tok(text).input_ids)
+                     tuple(tok.decode([t]) for t in range(4, cfg.vocab_size)), lambda text: tok(text).input_ids,
+                     bool(own.get("sliding_window")) or self.description["family"] == "t5")
 
     def _give_embeddings(self, case: Json) -> None:
         how = case.get("_embeds")
@@ -152,9 +181,10 @@ class Reference:
             text = re.sub(r"[0-9]+", "N", str(error).strip().split("\n")[0])[:90]
             raise Refused(f"{type(error).__name__}: {text}") from None
         tensors = expect.pop("_outputs", {})
-        _zero_masked(seen(case, self.description), tensors)
+        early = expect["rounds"][0][1] if expect.get("rounds") else 0
+        _zero_masked(seen(case, self.description), tensors, early)
         if tensors and "beam_indices" not in expect:
-            _zero_ended(expect["sequences"], setting(case, self.description, "eos_token_id", self.ctx.base_gc.eos_token_id), tensors)
+            _zero_ended(self._ends(case, expect["sequences"], tensors), tensors)
         if "decoder_input_ids" in case["kwargs"]:
             expect.pop("text", None)  # recorded with the decoder's prompt in beam search alone
         if "healed_ids" in expect and case["prompt_ids"]:  # one of each prompt's copies, which are all the same
@@ -162,6 +192,15 @@ class Reference:
         if "inputs_embeds" in case:
             tensors["input:" + case["inputs_embeds"]] = self.ctx.tensors[case["inputs_embeds"]]
         return Answer(expect, tensors)
+
+    def _ends(self, case: Json, sequences: list[list[int]], tensors: dict[str, torch.Tensor]) -> list[int]:
+        """Each row's last step: what comes behind it are pads."""
+        eos = setting(case, self.description, "eos_token_id", self.ctx.base_gc.eos_token_id)
+        ids = set(eos if isinstance(eos, list) else [eos])
+        steps = 1 + max(int(n.split("/")[2]) for n in tensors if n.split("/")[1] == "scores")
+        before = len(sequences[0]) - steps
+        stops = golden.stop_lengths(self.ctx, case, torch.tensor(sequences), before) or [steps] * len(sequences)
+        return [min([stop, *(i for i, t in enumerate(row[before:]) if t in ids)]) for row, stop in zip(sequences, stops)]
 
     def closeness(self, case: Json, answer: Answer, reruns: int = 3, floats: bool = True) -> Closeness:
         """Runs the case again: with margins taken, with noise on the logits, and for floats with noise on the weights."""
@@ -203,9 +242,10 @@ class Reference:
         for p in params:
             p.data.mul_(1 + WEIGHT_NOISE * (2 * torch.rand(p.shape, generator=generator) - 1))
         try:
-            moved = self._run(case)
+            with _rounded_masses(generator):
+                moved = self._run(case)
             tensors = moved.pop("_outputs", {})
-            return max([_floats(answer.expect, moved), *(_moved(answer.tensors[k], t) for k, t in tensors.items() if k in answer.tensors)])
+            return min(MOST, max([_floats(answer.expect, moved), *(_moved(answer.tensors[k], t) for k, t in tensors.items() if k in answer.tensors)]))
         except Exception:
             return 0.0
         finally:

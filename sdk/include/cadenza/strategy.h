@@ -194,7 +194,8 @@ typedef struct cdz_decoder_api {
     cdz_status (*process_ids)(cdz_decoder *dec, uint32_t pipeline, const cdz_ids *ids,
                               const uint32_t *rows, uint32_t n, cdz_scores *scores);
     /* The user's processors without those of the first list, and once more those of the second at the end, in their
-     * order; plugin ids that are not in the pipeline are passed over. Valid until the strategy returns. */
+     * order, in as many rounds as it names each; plugin ids that are not in the pipeline are passed over. Valid until
+     * the strategy returns. */
     cdz_status (*pipeline_derive)(cdz_decoder *dec, const char *const *exclude, uint32_t n_exclude,
                                   const char *const *append, uint32_t n_append, uint32_t *out);
     /* Every later forward and seq_forward keeps hidden states of the target: of each sequence's last position, or (ALL,

@@ -1,0 +1,176 @@
+"""What the reference answers where it is asked for what a row of docs/departures.md says that Cadenza does in its place.
+
+A row that says "the tokens that no drafts change" is more than a reason to look away: the same request without drafts, or with
+the defect taken out of the reference, has an answer, and Cadenza's must be that one. A stand-in is the changed request, or a
+patch of the reference for as long as it answers, or both. Rows that no such thing can be said of have none: departures.py
+alone decides about them.
+"""
+from __future__ import annotations
+
+import contextlib
+import copy
+from dataclasses import dataclass
+from typing import Any, Callable, ContextManager, Iterator
+
+import torch
+import transformers.cache_utils as cache_utils
+from golden import golden
+from transformers.generation import logits_process as processors
+
+Json = dict[str, Any]
+Patch = Callable[[], ContextManager[None]]
+
+
+def _nothing(case: Json) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Standin:
+    change: Callable[[Json], None] = _nothing
+    patch: Patch = contextlib.nullcontext
+    tokens_only: bool = False  # the rest is not the stand-in's: rounds of drafts that are none
+
+
+def _calls(case: Json) -> list[Json]:
+    return [case, *case.get("calls", [])]
+
+
+def _without(*names: str) -> Callable[[Json], None]:
+    def change(case: Json) -> None:
+        for call in _calls(case):
+            for name in names:
+                call["kwargs"].pop(name, None)
+    return change
+
+
+def _recomputing(case: Json) -> None:
+    _without("prefill_chunk_size")(case)  # which needs the cache
+    for call in _calls(case):
+        call["kwargs"]["use_cache"] = False
+
+
+def _undrafted(case: Json) -> None:
+    _without("prompt_lookup_num_tokens", "max_matching_ngram_size", "assistant_early_exit")(case)
+    case.pop("assistant", None)
+    case["mode"] = "greedy"
+
+
+# ---------------------------------------------------------------- the reference, mended for as long as a request lasts
+@contextlib.contextmanager
+def _in_place(owner: Any, name: str, value: Any) -> Iterator[None]:
+    was = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, was)
+
+
+def guidance_of_rows() -> ContextManager[None]:
+    """The second sequence holds what the row holds, whatever was asked before; only what is visible has a position."""
+    Guidance = processors.UnbatchedClassifierFreeGuidanceLogitsProcessor
+
+    def logits(self: Any, ids: torch.Tensor) -> torch.Tensor:
+        own = self.unconditional_context
+        if own["first_pass"]:
+            own.update(first_pass=False, prompt_len=ids.shape[1], layers=max(self.model.config.num_hidden_layers, len(_layers(self.model))))
+            if own["input_ids"] is None:
+                own["input_ids"] = ids[:, -1:]
+            if own["attention_mask"] is None:
+                own["attention_mask"] = torch.ones_like(own["input_ids"], dtype=torch.long)
+        new = ids[:, own["prompt_len"]:]
+        mask = torch.cat([own["attention_mask"], torch.ones_like(new)], dim=1)
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)
+        with _in_place(self.model.config, "num_hidden_layers", own["layers"]):  # an early exit has fewer while it drafts
+            return self.model(torch.cat([own["input_ids"], new], dim=1), attention_mask=mask, position_ids=positions, use_cache=False).logits
+    return _in_place(Guidance, "get_unconditional_logits", logits)
+
+
+def _layers(model: Any) -> Any:
+    return max((m for m in model.modules() if isinstance(m, torch.nn.ModuleList)), key=len)
+
+
+@contextlib.contextmanager
+def synthid_of_rows() -> Iterator[None]:
+    """The history is that of the row: every call is made anew from the prompt's end on."""
+    SynthId = processors.SynthIDTextWatermarkLogitsProcessor
+    begin: list[int] = []  # the prompt's length: of a call's first question
+    one_step, one_call = SynthId.__call__, golden.one_call
+
+    def fresh_call(*args: Any) -> Any:
+        begin.clear()
+        return one_call(*args)
+
+    def call(self: Any, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if not begin:
+            begin.append(ids.shape[1])
+        self.state = None
+        for n in range(begin[0], ids.shape[1]):
+            one_step(self, ids[:, :n], torch.zeros_like(scores))
+        return one_step(self, ids, scores)
+    with _in_place(SynthId, "__call__", call), _in_place(golden, "one_call", fresh_call):
+        yield
+
+
+def healed_encoder_ids() -> ContextManager[None]:
+    """Processors that read the prompt see the healed one."""
+    make = transformers_mixin()._get_logits_processor
+
+    def healed(self: Any, generation_config: Any, *args: Any, **kwargs: Any) -> Any:
+        if generation_config.token_healing and golden.M.healed:
+            rows = kwargs["encoder_input_ids"].shape[0]
+            kwargs["encoder_input_ids"] = torch.tensor(golden.M.healed[:: len(golden.M.healed) // rows])
+        return make(self, generation_config, *args, **kwargs)
+    return _in_place(transformers_mixin(), "_get_logits_processor", healed)
+
+
+def transformers_mixin() -> Any:
+    from transformers.generation.utils import GenerationMixin
+    return GenerationMixin
+
+
+class WholeLayer(cache_utils.DynamicLayer):
+    """A window's keys, all of them kept: the mask hides what the window does."""
+
+    def __init__(self, sliding_window: int | None = None) -> None:
+        super().__init__()
+
+
+def whole_windows() -> ContextManager[None]:
+    return _in_place(cache_utils, "DynamicSlidingWindowLayer", WholeLayer)
+
+
+STANDINS: dict[str, Standin] = {
+    "prefill_chunk_size with drafts": Standin(_without("prefill_chunk_size")),
+    "prefill_chunk_size with a filled cache": Standin(_without("prefill_chunk_size")),
+    "prefill_chunk_size with dynamic rope": Standin(_without("prefill_chunk_size")),
+    "attentions and hidden states with prefill_chunk_size": Standin(_without("prefill_chunk_size")),
+    "attentions and hidden states without a cache": Standin(_without("use_cache")),
+    "attentions of a static cache": Standin(_without("cache_implementation")),
+    "attentions of a sliding window": Standin(patch=whole_windows),
+    "a phi3 longrope request whose cache crosses": Standin(_recomputing),
+    "encoder penalties with token healing": Standin(patch=healed_encoder_ids),
+    "SynthID under beams": Standin(patch=synthid_of_rows),
+    "SynthID with drafts": Standin(patch=synthid_of_rows),
+    "guidance with drafts by a model": Standin(patch=guidance_of_rows),
+    "guidance with prompt lookup": Standin(patch=guidance_of_rows),
+    "guidance with a padded negative prompt": Standin(patch=guidance_of_rows),
+    "dynamic rope with drafts: greedy": Standin(_undrafted, tokens_only=True),
+}
+
+
+@contextlib.contextmanager
+def standing_in(names: list[str], case: Json) -> Iterator[Json]:
+    """The changed case, with the reference mended."""
+    changed = copy.deepcopy(case)
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            STANDINS[name].change(changed)
+            stack.enter_context(STANDINS[name].patch())
+        yield changed
+
+
+def compared(names: list[str], expect: Json) -> Json:
+    """What of the stand-in's answer is expected of Cadenza."""
+    return {"sequences": expect["sequences"]} if any(STANDINS[n].tokens_only for n in names) else expect
