@@ -130,6 +130,14 @@ typedef struct cdz_attend {
     float soft_cap;      /* of the scaled and biased scores; 0: none */
     float *scores;       /* room to work in: (n_queries, score_stride) */
     size_t score_stride; /* the range of all queries together, rounded out to whole blocks */
+
+    /* Of attend_packed alone: positions below n_packed, whole spans, are read there. */
+    const cdz_kv_packing *packing;
+    size_t n_packed, span;
+    const void *packed_base;      /* of block 0 for this layer and kv head */
+    size_t packed_stride;         /* bytes from a block to the next */
+    const int32_t *packed_blocks; /* of the sequence, a span each */
+    float *room;                  /* (CDZ_KV_BLOCK, head_dim) */
 } cdz_attend;
 
 typedef struct cdz_kernel_set {
@@ -181,6 +189,7 @@ typedef struct cdz_kernel_set {
     void (*rotate_pairs)(float *x, const float *cosine, const float *sine, size_t n);
 
     void (*attend[CDZ_N_KV])(const cdz_attend *tile); /* by the store's type */
+    void (*attend_packed)(const cdz_attend *tile);    /* float32, and a packed store beside it */
 } cdz_kernel_set;
 
 extern const cdz_kernel_set cdz_scalar_set;

@@ -144,6 +144,45 @@ typedef struct cdz_kv_shape {
     cdz_dtype type;
 } cdz_kv_shape;
 
+/* How a packed store keeps what a plain one held: numbers in groups, each a whole number of `bits` bits and two float32 of its
+ * group, as optimum-quanto does it, or hqq before it looks for better zeros. q is rounded to nearest, ties to even, and kept in [0, most], most = 2^bits - 1.
+ *   plain:   scale = (max - min) / most, zero = -min;  q = (x + zero) / scale, 0 where scale is 0;  read: q * scale - zero
+ *   centred: s = 1 / (max - min) * most, 1 where max - min <= 1e-4, at most 2e4; zero = -min * s; scale = 1 / s;
+ *            q = x * s + zero;  read: (q - zero) * scale
+ * Each operation is rounded to float32. A group with a number that is none, or whose range is none, reads as NaN throughout.
+ *
+ * Groups lie within one kv head: `positions` of a sequence, from an absolute multiple of it, by `dims`, from a multiple of
+ * it. A span, cdz_kv_span positions from an absolute multiple of it, is packed as a whole when its last position has been written, from what
+ * the plain store holds. Position t reads a span packed when the span ends `residual` positions before t or earlier, t itself
+ * counting as one of these, and what follows plain; so a row's bits hang on its position, not on when what was computed. */
+typedef struct cdz_kv_grouping {
+    uint32_t positions, dims; /* dims a multiple of eight, or 1, and positions a multiple of eight */
+} cdz_kv_grouping;
+
+typedef struct cdz_kv_packing {
+    uint32_t bits; /* 1 to 4, 8 */
+    bool centred;
+    cdz_kv_grouping keys, values;
+    uint32_t residual;
+} cdz_kv_packing;
+
+enum { CDZ_KV_SPAN_MOST = 256 };
+
+/* Positions that are packed together: the least multiple of a block in which whole groups lie. */
+static inline uint32_t cdz_kv_span(const cdz_kv_packing *packing)
+{
+    uint32_t n = CDZ_KV_BLOCK;
+    while (n % packing->keys.positions || n % packing->values.positions) n += CDZ_KV_BLOCK;
+    return n;
+}
+
+/* Position t reads those before this one packed: whole spans. */
+static inline uint32_t cdz_kv_packed_before(const cdz_kv_packing *packing, uint32_t t)
+{
+    const uint32_t span = cdz_kv_span(packing);
+    return t + 1 > packing->residual ? (t + 1 - packing->residual) / span * span : 0;
+}
+
 /* One query row of an attention call: position p of a sequence sees the positions
  * [max(0, p - window + 1), p + ahead]. */
 typedef struct cdz_kv_row {
@@ -162,6 +201,10 @@ typedef struct cdz_attention {
      * bias[h * bias_stride + bias_zero + k - q]. Like weights: read until sync. NULL: none. */
     const float *bias;
     size_t bias_stride, bias_zero;
+    /* A packed store beside the plain one, and for each row of the call where its spans lie there: span s is in
+     * packed_blocks[row][s]. The plain blocks of what a row reads packed are not read. NULL: none. */
+    const cdz_kv *packed;
+    const int32_t *const *packed_blocks;
 } cdz_attention;
 
 /* The best of one row of scores. Asked: how many, and where to; told: all scores that are not below `low`, by rising index.
@@ -303,6 +346,15 @@ typedef struct cdz_backend_api {
     /* Stores keys and values (m, n_kv_heads * head_dim) of one layer at their rows' positions. */
     void (*kv_write)(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,
                      const float *v, size_t ldv, const cdz_kv_row *rows, size_t m);
+    /* A packed store beside a plain one of this shape in float32, a span a block; NULL: out of memory. kv_destroy ends it.
+     * Bytes of a block, 0: heads of that size are not packed so. The three pointers are NULL where nothing is packed. */
+    cdz_kv *(*packed_create)(cdz_backend *b, const cdz_kv_shape *shape,
+                             const cdz_kv_packing *packing, size_t n_blocks);
+    size_t (*packed_block_bytes)(cdz_backend *b, const cdz_kv_shape *shape,
+                                 const cdz_kv_packing *packing);
+    /* After kv_write of these rows: packs the spans of this layer that end with one of them. */
+    void (*kv_pack)(cdz_backend *b, cdz_kv *packed, const cdz_kv *kv, size_t layer,
+                    const cdz_kv_row *rows, const int32_t *const *packed_blocks, size_t m);
     /* out and q (m, n_heads * head_dim); grouped-query: query head h reads kv head h / (n_heads
      * / n_kv_heads). Scores are q.k * scale + bias, drawn into (-soft_cap, soft_cap) unless that is
      * 0; softmax as in ref_attention.c, by absolute position. Rows of one sequence that stand

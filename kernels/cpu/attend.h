@@ -8,6 +8,11 @@
 #ifndef CDZ_ATTEND_H
 #define CDZ_ATTEND_H
 
+/* CDZ_ATTEND_PACKED: there is a packed store beside the plain one. */
+#ifdef CDZ_ATTEND_PACKED
+#include "cpu/attend_packed.h"
+#endif
+
 enum {
     EIGHT = 8,                  /* lanes of the softmax, whatever a word has */
     AT_ONCE = KEY_WORDS * WORD, /* positions that are scored */
@@ -261,20 +266,36 @@ static const char *block_ahead(const cdz_attend *tile, size_t position, size_t f
     return value < end ? block_of(tile, value) + keys_bytes(tile) : NULL;
 }
 
+/* The keys of AT_ONCE positions, in the order of a plain block, and those to be asked for meanwhile. */
+typedef struct keys_at {
+    const char *keys, *next;
+} keys_at;
+
+static keys_at keys_of(const cdz_attend *tile, size_t position, size_t first, size_t end)
+{
+#ifdef CDZ_ATTEND_PACKED
+    if (position < tile->n_packed) {
+        unpack_keys(tile, position, AT_ONCE);
+        return (keys_at){(const char *)tile->room, (const char *)tile->room};
+    }
+#endif
+    const size_t within =
+        position % CDZ_KV_BLOCK / AT_ONCE * keys_bytes(tile) * AT_ONCE / CDZ_KV_BLOCK;
+    const char *keys = block_of(tile, position) + within;
+    const char *next = block_ahead(tile, position, first, end);
+    return (keys_at){keys, next ? next + within : keys};
+}
+
 /* Scores of every query at every position of the blocks that the tile touches; column 0 is
  * position `first`. */
 static void score_blocks(const cdz_attend *tile, size_t first, size_t end)
 {
     for (size_t position = first; position < end; position += AT_ONCE) {
-        const size_t within =
-            position % CDZ_KV_BLOCK / AT_ONCE * keys_bytes(tile) * AT_ONCE / CDZ_KV_BLOCK;
-        const char *keys = block_of(tile, position) + within;
-        const char *next = block_ahead(tile, position, first, end);
-        next = next ? next + within : keys;
+        const keys_at at = keys_of(tile, position, first, end);
         for (size_t i = 0; i < tile->n_queries; i += TILE_QUERIES) {
             const size_t nq =
                 tile->n_queries - i < TILE_QUERIES ? tile->n_queries - i : TILE_QUERIES;
-            score_any(nq, tile, &tile->query[i], keys, i == 0 ? next : keys,
+            score_any(nq, tile, &tile->query[i], at.keys, i == 0 ? at.next : at.keys,
                       tile->scores + i * tile->score_stride + position - first);
         }
     }
@@ -321,6 +342,18 @@ static float softmax(float *s, size_t first, size_t begin, size_t end)
     return 1.0f / fold8(sum);
 }
 
+/* The values of the block that holds a position, before them their factors where there are some. */
+static const char *values_of(const cdz_attend *tile, size_t position)
+{
+#ifdef CDZ_ATTEND_PACKED
+    if (position < tile->n_packed) {
+        unpack_values(tile, position / CDZ_KV_BLOCK * CDZ_KV_BLOCK);
+        return (const char *)tile->room;
+    }
+#endif
+    return block_of(tile, position) + keys_bytes(tile);
+}
+
 /* Adds the values of [begin, end) to nq queries, block by block, positions ascending. */
 static void add_span(const cdz_attend *tile, size_t i, size_t nq, size_t first, size_t begin,
                      size_t end)
@@ -330,7 +363,7 @@ static void add_span(const cdz_attend *tile, size_t i, size_t nq, size_t first, 
     for (size_t at = begin; at < end;) {
         const size_t block = at / CDZ_KV_BLOCK * CDZ_KV_BLOCK;
         const size_t to = end < block + CDZ_KV_BLOCK ? end : block + CDZ_KV_BLOCK;
-        const char *from = block_of(tile, at) + keys;
+        const char *from = values_of(tile, at);
         const size_t ahead = block + FAR;
         const char *next = i == 0 && ahead < end ? block_of(tile, ahead) + keys : from;
         const values_at values = {from + factors, from};

@@ -57,6 +57,12 @@ static size_t end_seen(const cdz_kv_row *row)
     return (size_t)row->position + 1 + row->ahead;
 }
 
+/* Positions that a row reads packed. */
+static size_t packed_of(const call *c, const cdz_kv_row *row)
+{
+    return c->how.packed ? cdz_kv_packed_before(&c->how.packed->packing, row->position) : 0;
+}
+
 /* Row and head of a tile's query. */
 static void locate(const call *c, const tile *t, size_t query, size_t *row, size_t *head)
 {
@@ -65,11 +71,15 @@ static void locate(const call *c, const tile *t, size_t query, size_t *row, size
     *head = t->kv_head * group + index % group;
 }
 
-/* Rows from `row` on that belong to the same sequence, as far as their block lists tell. */
+/* Rows from `row` on that belong to the same sequence, as far as their block lists tell, and read as much of it packed. */
 static size_t run_length(const call *c, size_t row)
 {
+    const cdz_kv_row *rows = c->rows;
+    const size_t packed = packed_of(c, &rows[row]);
     size_t n = 1;
-    while (row + n < c->m && c->rows[row + n].blocks == c->rows[row].blocks) n++;
+    while (row + n < c->m && rows[row + n].blocks == rows[row].blocks &&
+           packed_of(c, &rows[row + n]) == packed)
+        n++;
     return n;
 }
 
@@ -91,6 +101,21 @@ static size_t each_tile(const call *c, size_t height, void (*visit)(void *arg, c
             }
     }
     return count;
+}
+
+/* The packed store of a tile; its room lies before the scores. */
+static void beside(const call *c, const tile *t, cdz_attend *a)
+{
+    const cdz_kv *packed = c->how.packed;
+    a->packing = &packed->packing;
+    a->n_packed = packed_of(c, &c->rows[t->row]);
+    a->span = cdz_kv_span(&packed->packing);
+    a->packed_base = (const char *)packed->memory +
+                     (c->layer * packed->shape.n_kv_heads + t->kv_head) * packed->head_bytes;
+    a->packed_stride = packed->block_bytes;
+    a->packed_blocks = c->how.packed_blocks[t->row];
+    a->room = a->scores;
+    a->scores += CDZ_KV_BLOCK * a->head_dim;
 }
 
 /* The tile's kernel call; outputs are (n, head_dim) at `out`, or in place when that is NULL. */
@@ -126,7 +151,8 @@ static void compute(const call *c, const tile *t, float *out, float *scores)
         if (query->end > end) end = query->end;
     }
     a.score_stride = (ceil_div(end, CDZ_KV_BLOCK) - begin / CDZ_KV_BLOCK) * CDZ_KV_BLOCK;
-    c->set->attend[kv->shape.type](&a);
+    if (c->how.packed) beside(c, t, &a);
+    (c->how.packed ? c->set->attend_packed : c->set->attend[kv->shape.type])(&a);
 }
 
 /* ---- alone ---- */
@@ -199,18 +225,35 @@ static size_t blocks_of_run(const call *c, size_t row, size_t n)
     return ceil_div(last, CDZ_KV_BLOCK);
 }
 
+/* Likewise of the packed store, at most. */
+static size_t packed_of_run(const call *c, size_t row)
+{
+    return packed_of(c, &c->rows[row]) / CDZ_KV_BLOCK;
+}
+
 static size_t all_blocks(const call *c)
 {
     size_t blocks = 0;
     for (size_t row = 0, n; row < c->m; row += n) {
         n = run_length(c, row);
-        blocks += blocks_of_run(c, row, n);
+        blocks += blocks_of_run(c, row, n) + packed_of_run(c, row);
     }
     return blocks;
 }
 
+/* The list of a run in the packed store, for all its rows; returns where the next one may lie. */
+static int32_t *copy_packed(const call *c, size_t row, size_t n, const int32_t **lists,
+                            int32_t *blocks)
+{
+    if (!c->how.packed) return blocks;
+    const size_t count = packed_of(c, &c->rows[row]) / cdz_kv_span(&c->how.packed->packing);
+    if (count) memcpy(blocks, c->how.packed_blocks[row], count * sizeof *blocks);
+    for (size_t r = row; r < row + n; r++) lists[r] = blocks;
+    return blocks + count;
+}
+
 /* Copies rows and their block lists; rows that shared a list still do. */
-static void copy_rows(const call *c, cdz_kv_row *rows, int32_t *blocks)
+static void copy_rows(const call *c, cdz_kv_row *rows, const int32_t **lists, int32_t *blocks)
 {
     for (size_t row = 0, n; row < c->m; row += n) {
         n = run_length(c, row);
@@ -220,7 +263,7 @@ static void copy_rows(const call *c, cdz_kv_row *rows, int32_t *blocks)
             rows[r] = c->rows[r];
             rows[r].blocks = blocks;
         }
-        blocks += count;
+        blocks = copy_packed(c, row, n, lists, blocks + count);
     }
 }
 
@@ -246,9 +289,10 @@ static bool shared(cpu_backend *cpu, const call *c)
     const size_t rows_bytes = c->m * sizeof(cdz_kv_row),
                  blocks_bytes = all_blocks(c) * sizeof(int32_t);
     const size_t q_bytes = c->m * width * sizeof(float), tiles_bytes = n_tiles * sizeof(tile);
+    const size_t lists_bytes = c->how.packed ? c->m * sizeof(int32_t *) : 0;
     char *memory = cdz_pool_claim(cpu->pool,
                                   sizeof(operands) + rows_bytes + blocks_bytes + q_bytes +
-                                      tiles_bytes + (size_t)5 * 64,
+                                      tiles_bytes + lists_bytes + (size_t)6 * 64,
                                   n_tiles);
     if (!memory) return false;
 
@@ -257,13 +301,15 @@ static bool shared(cpu_backend *cpu, const call *c)
     int32_t *blocks = take(&memory, blocks_bytes);
     float *q = take(&memory, q_bytes);
     tile *tiles = take(&memory, tiles_bytes), *next = tiles;
-    copy_rows(c, rows, blocks);
+    const int32_t **lists = take(&memory, lists_bytes);
+    copy_rows(c, rows, lists, blocks);
     for (size_t r = 0; r < c->m; r++) memcpy(q + r * width, c->q + r * c->ldq, width * sizeof *q);
     each_tile(c, height, append_tile, &next);
     *ops = (operands){*c, tiles};
     ops->call.rows = rows;
     ops->call.q = q;
     ops->call.ldq = width;
+    ops->call.how.packed_blocks = lists;
     const cdz_job job = {compute_chunk, commit_chunk, n_tiles, c->kv->name | (c->layer + 1)};
     cdz_pool_run(cpu->pool, &job);
     return true;
@@ -275,10 +321,11 @@ void cdz_cpu_attention(cdz_backend *b, float *out, size_t ldo, const float *q, s
 {
     cpu_backend *cpu = cdz_cpu(b);
     for (size_t r = 0; r < m; r += ROWS_AT_ONCE) {
-        const call c = {cpu->set,      kv,       layer,
-                        out + r * ldo, ldo,      q + r * ldq,
-                        ldq,           rows + r, m - r < ROWS_AT_ONCE ? m - r : ROWS_AT_ONCE,
-                        *how};
+        call c = {cpu->set,      kv,       layer,
+                  out + r * ldo, ldo,      q + r * ldq,
+                  ldq,           rows + r, m - r < ROWS_AT_ONCE ? m - r : ROWS_AT_ONCE,
+                  *how};
+        if (how->packed) c.how.packed_blocks += r;
         if (is_small(&c) || !shared(cpu, &c)) alone(cpu, &c);
     }
 }

@@ -38,4 +38,5 @@ const cdz_kernel_set cdz_avx2_set = {
                [CDZ_F16] = cdz_avx2_attend_f16,
                [CDZ_BF16] = cdz_avx2_attend_bf16,
                [CDZ_Q8_0] = cdz_avx2_attend_q8_0},
+    .attend_packed = cdz_avx2_attend_packed,
 };

@@ -49,6 +49,12 @@ size_t cdz_cpu_kv_block_bytes(cdz_backend *b, const cdz_kv_shape *shape);
 void cdz_cpu_kv_copy(cdz_backend *b, cdz_kv *kv, int32_t to, int32_t from);
 void cdz_cpu_kv_write(cdz_backend *b, cdz_kv *kv, size_t layer, const float *k, size_t ldk,
                       const float *v, size_t ldv, const cdz_kv_row *rows, size_t m);
+cdz_kv *cdz_cpu_packed_create(cdz_backend *b, const cdz_kv_shape *shape,
+                              const cdz_kv_packing *packing, size_t n_blocks);
+size_t cdz_cpu_packed_block_bytes(cdz_backend *b, const cdz_kv_shape *shape,
+                                  const cdz_kv_packing *packing);
+void cdz_cpu_kv_pack(cdz_backend *b, cdz_kv *packed, const cdz_kv *kv, size_t layer,
+                     const cdz_kv_row *rows, const int32_t *const *packed_blocks, size_t m);
 void cdz_cpu_attention_weights(cdz_backend *b, float *out, size_t ldo, const float *q,
                                const cdz_kv *kv, size_t layer, const cdz_kv_row *row,
                                const cdz_attention *how);
@@ -59,13 +65,18 @@ void cdz_cpu_attention(cdz_backend *b, float *out, size_t ldo, const float *q, s
 /* The store as kv.c lays it out. */
 struct cdz_kv {
     cdz_kv_shape shape;
+    cdz_kv_packing packing; /* of a packed one; bits 0: a plain one */
     size_t n_blocks;
     size_t head_bytes;  /* keys and values of one head of one layer in a block */
     size_t block_bytes; /* all heads of all layers */
     uint64_t name;      /* for await_readers: << 32, the layer + 1 below it */
-    /* (n_blocks, n_layers, n_kv_heads), each: keys and values as ref/kv_layout.h says */
+    /* (n_blocks, n_layers, n_kv_heads), each: keys and values as ref/kv_layout.h or ref/kv_packed.h says */
     void *memory;
 };
+
+/* Memory for `bytes` in a store that is filled in otherwise, and for threads to attend to `positions` of it; NULL, and the store
+ * is freed: out of memory. */
+cdz_kv *cdz_cpu_open_store(cdz_backend *b, cdz_kv *kv, size_t bytes, size_t positions);
 
 void cdz_cpu_embed(cdz_backend *b, float *y, size_t ldy, const cdz_weight *table,
                    const int32_t *ids, size_t m);

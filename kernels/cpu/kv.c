@@ -27,25 +27,14 @@ size_t cdz_cpu_kv_block_bytes(cdz_backend *b, const cdz_kv_shape *shape)
     return n > SIZE_MAX / sizeof(float) ? 0 : cdz_row_bytes(shape->type, n);
 }
 
-cdz_kv *cdz_cpu_kv_create(cdz_backend *b, const cdz_kv_shape *shape, size_t n_blocks)
+cdz_kv *cdz_cpu_open_store(cdz_backend *b, cdz_kv *kv, size_t bytes, size_t positions)
 {
     cpu_backend *cpu = cdz_cpu(b);
-    const size_t block_bytes = cdz_cpu_kv_block_bytes(b, shape);
-    size_t bytes, scratch;
-    if (block_bytes == 0 || n_blocks == 0 || n_blocks > INT32_MAX) return NULL;
-    if (__builtin_mul_overflow(block_bytes, n_blocks, &bytes)) return NULL;
-    if (__builtin_mul_overflow(n_blocks + shape->head_dim,
-                               sizeof(float) * CDZ_KV_BLOCK * CDZ_ATTEND_QUERIES, &scratch))
-        return NULL;
-
-    cdz_kv *kv = calloc(1, sizeof *kv);
-    if (!kv) return NULL;
-    kv->shape = *shape;
-    kv->n_blocks = n_blocks;
-    kv->block_bytes = block_bytes;
-    kv->head_bytes = 2 * cdz_kv_keys_bytes(shape->type, shape->head_dim);
-    kv->name = (uint64_t)++cpu->n_kv << 32;
-    kv->memory = cdz_aligned_zeroed(bytes);
+    size_t scratch;
+    if (__builtin_mul_overflow(positions + CDZ_KV_BLOCK * kv->shape.head_dim,
+                               sizeof(float) * CDZ_ATTEND_QUERIES, &scratch))
+        scratch = 0;
+    if (scratch) kv->memory = cdz_aligned_zeroed(bytes);
     if (kv->memory) cdz_cpu_spread_pages(b, kv->memory, bytes);
     if (kv->memory && cdz_pool_reserve(cpu->pool, scratch)) return kv;
     cdz_aligned_free(kv->memory);
@@ -53,10 +42,28 @@ cdz_kv *cdz_cpu_kv_create(cdz_backend *b, const cdz_kv_shape *shape, size_t n_bl
     return NULL;
 }
 
+cdz_kv *cdz_cpu_kv_create(cdz_backend *b, const cdz_kv_shape *shape, size_t n_blocks)
+{
+    const size_t block_bytes = cdz_cpu_kv_block_bytes(b, shape);
+    size_t bytes;
+    if (block_bytes == 0 || n_blocks == 0 || n_blocks > INT32_MAX) return NULL;
+    if (__builtin_mul_overflow(block_bytes, n_blocks, &bytes)) return NULL;
+
+    cdz_kv *kv = calloc(1, sizeof *kv);
+    if (!kv) return NULL;
+    kv->shape = *shape;
+    kv->n_blocks = n_blocks;
+    kv->block_bytes = block_bytes;
+    kv->head_bytes = 2 * cdz_kv_keys_bytes(shape->type, shape->head_dim);
+    kv->name = (uint64_t)++cdz_cpu(b)->n_kv << 32;
+    return cdz_cpu_open_store(b, kv, bytes, n_blocks * CDZ_KV_BLOCK);
+}
+
 void cdz_cpu_kv_destroy(cdz_backend *b, cdz_kv *kv)
 {
     if (!kv) return;
-    cdz_pool_await_readers(cdz_cpu(b)->pool, kv->name, whole_store);
+    /* Who reads a packed one goes by the name of the plain one beside it. */
+    cdz_pool_await_readers(cdz_cpu(b)->pool, kv->name, kv->packing.bits ? 0 : whole_store);
     cdz_aligned_free(kv->memory);
     free(kv);
 }

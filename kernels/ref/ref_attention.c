@@ -7,8 +7,10 @@
  * out[d] = (sum over p ascending, by fused multiply-add from +0, of weight(p) * v[p][d]) / sum,
  *          as a product with 1 / sum
  *
- * k and v are what the store holds, widened exactly. Lanes and order hang on absolute positions only. */
+ * k and v are what the store holds, widened exactly; of positions below n_packed what the packed store says (kernels.h).
+ * Lanes and order hang on absolute positions only. */
 #include "ref/kv_layout.h"
+#include "ref/kv_packed.h"
 #include "ref/ref.h"
 #include "ref/scalar_math.h"
 
@@ -19,14 +21,39 @@ static const void *head_of(const cdz_attend *tile, size_t position)
            (size_t)tile->blocks[position / CDZ_KV_BLOCK] * tile->block_stride;
 }
 
+/* Likewise of the packed span that holds a position. */
+static const char *packed_head(const cdz_attend *tile, size_t position)
+{
+    return (const char *)tile->packed_base +
+           (size_t)tile->packed_blocks[position / tile->span] * tile->packed_stride;
+}
+
+static float key_at(const cdz_attend *tile, size_t position, size_t d)
+{
+    const size_t dim = tile->head_dim;
+    if (position >= tile->n_packed)
+        return cdz_kv_read(tile->type, head_of(tile, position),
+                           cdz_kv_key(tile->type, dim, position % CDZ_KV_BLOCK, d));
+    const cdz_packed_side side = cdz_packed_keys(tile->packing, dim);
+    return cdz_packed_read(tile->packing, &side, packed_head(tile, position),
+                           cdz_packed_key(&side, tile->span, dim, position % tile->span, d));
+}
+
+static float value_at(const cdz_attend *tile, size_t position, size_t d)
+{
+    const size_t dim = tile->head_dim;
+    if (position >= tile->n_packed)
+        return cdz_kv_read(tile->type, head_of(tile, position),
+                           cdz_kv_value(tile->type, dim, position % CDZ_KV_BLOCK, d));
+    const cdz_packed_side side = cdz_packed_values(tile->packing, dim);
+    return cdz_packed_read(tile->packing, &side, packed_head(tile, position),
+                           cdz_packed_value(&side, dim, position % tile->span, d));
+}
+
 static float score(const cdz_attend *tile, const cdz_attend_query *query, size_t position)
 {
-    const void *head = head_of(tile, position);
     float s = 0.0f;
-    for (size_t d = 0; d < tile->head_dim; d++) {
-        const cdz_kv_place key = cdz_kv_key(tile->type, tile->head_dim, position % CDZ_KV_BLOCK, d);
-        s = fmaf(cdz_kv_read(tile->type, head, key), query->q[d], s);
-    }
+    for (size_t d = 0; d < tile->head_dim; d++) s = fmaf(key_at(tile, position, d), query->q[d], s);
     s *= tile->scale;
     if (query->bias) s += query->bias[position];
     return tile->soft_cap != 0.0f ? cdz_soft_cap(s, tile->soft_cap) : s;
@@ -54,14 +81,9 @@ static void attend_one(const cdz_attend *tile, const cdz_attend_query *query)
     const float inverse = softmax(weights, query->begin, n);
 
     for (size_t d = 0; d < dim; d++) out[d] = 0.0f;
-    for (size_t i = 0; i < n; i++) {
-        const size_t position = query->begin + i;
-        const void *head = head_of(tile, position);
-        for (size_t d = 0; d < dim; d++) {
-            const cdz_kv_place value = cdz_kv_value(tile->type, dim, position % CDZ_KV_BLOCK, d);
-            out[d] = fmaf(weights[i], cdz_kv_read(tile->type, head, value), out[d]);
-        }
-    }
+    for (size_t i = 0; i < n; i++)
+        for (size_t d = 0; d < dim; d++)
+            out[d] = fmaf(weights[i], value_at(tile, query->begin + i, d), out[d]);
     for (size_t d = 0; d < dim; d++) out[d] *= inverse;
 }
 

@@ -151,4 +151,5 @@ const cdz_kernel_set cdz_scalar_set = {
     .rotate = rotate,
     .rotate_pairs = rotate_pairs,
     .attend = {cdz_ref_attend, cdz_ref_attend, cdz_ref_attend, cdz_ref_attend},
+    .attend_packed = cdz_ref_attend,
 };
