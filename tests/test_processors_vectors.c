@@ -1,6 +1,6 @@
 /* test_processors_vectors.c - every recorded call of transformers' processors and criteria that has a plugin here.
  * tests/processors/processor_vectors.json was made by make_processor_vectors.py beside it; its layout is described in
- * docs/reference (processors.md, section 6). Cases of classes without a plugin are counted by name as skipped. */
+ * docs/reference/internals/processors.md, section 6. Cases of classes without a plugin are counted by name as skipped. */
 #include "test_processors_harness.h"
 
 #include "config/generation.h"

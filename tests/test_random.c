@@ -228,7 +228,7 @@ static void test_a_close_race_is_void(void **state)
     }
 }
 
-/* Next-token probabilities by last token, and what torch samples with them (docs/reference: decoding.md 3.5, 11). */
+/* Next-token probabilities by last token, and what torch samples with them (docs/reference/internals/decoding.md, 3.5 and 11). */
 static const float table[5][5] = {
     {0.10f, 0.40f, 0.30f, 0.15f, 0.05f}, {0.05f, 0.10f, 0.45f, 0.15f, 0.25f},
     {0.10f, 0.20f, 0.05f, 0.30f, 0.35f}, {0.05f, 0.35f, 0.25f, 0.10f, 0.25f},

@@ -13,7 +13,7 @@ typedef struct cdz_instance {
     cdz_offers offers;
     const void *params;
     cdz_origin origin; /* where it was asked for */
-    uint32_t place; /* 1-27: transformers' place in the processor order (processors.md section 3) */
+    uint32_t place; /* 1-27: transformers' place in the processor order (docs/reference/internals/processors.md, section 3) */
     bool custom;    /* named by the user rather than by the profile */
     uint32_t phases; /* of a processor: bit n is set when it runs in phase n (cadenza/ext/phase.h); 0: in all */
 } cdz_instance;

@@ -1,4 +1,4 @@
-/* noise.h - the numbers that a draw divides probabilities by (reference: random.md). */
+/* noise.h - the numbers that a draw divides probabilities by (docs/reference/internals/random.md). */
 #ifndef CDZ_HOST_NOISE_H
 #define CDZ_HOST_NOISE_H
 

@@ -1,4 +1,4 @@
-/* torch_rng.c - torch's CPU draws from MT19937 words (docs/reference: random.md). */
+/* torch_rng.c - torch's CPU draws from MT19937 words (docs/reference/internals/random.md). */
 #include "random/torch_rng.h"
 
 #include "random/mt19937.h"

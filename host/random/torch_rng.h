@@ -1,4 +1,4 @@
-/* torch_rng.h - the CPU random stream of torch, bit for bit (reference: random.md; torch 2.9.1).
+/* torch_rng.h - the CPU random stream of torch, bit for bit (docs/reference/internals/random.md; torch 2.9.1).
  * MT19937, seeded by the low 32 bits; one sequential stream per request. */
 #ifndef CDZ_HOST_TORCH_RNG_H
 #define CDZ_HOST_TORCH_RNG_H

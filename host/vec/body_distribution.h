@@ -1,4 +1,4 @@
-/* body_distribution.h - softmax and its kin, in the reference's rounding (docs/reference: processors.md, section 0).
+/* body_distribution.h - softmax and its kin, in the reference's rounding (docs/reference/internals/processors.md, section 0).
  * A body: compiled once per instruction set; everything is static. */
 #ifndef CDZ_HOST_VEC_BODY_DISTRIBUTION_H
 #define CDZ_HOST_VEC_BODY_DISTRIBUTION_H

@@ -1,4 +1,4 @@
-/* body_filter.h - the filters of transformers' warpers (docs/reference: processors.md, 2.2), masking in place.
+/* body_filter.h - the filters of transformers' warpers (docs/reference/internals/processors.md, 2.2), masking in place.
  * A body: compiled once per instruction set; everything is static.
  *
  * The reference sorts the vocabulary and sums in that order. Where only the order of distinct values matters, what

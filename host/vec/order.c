@@ -1,6 +1,6 @@
 /* order.c - std::sort, std::nth_element and std::partial_sort as permutations, ties included.
  *
- * Written from docs/reference (processors.md, appendix A) alone. Ranges are half-open [f, l); "before" is a smaller
+ * Written from docs/reference/internals/processors.md, appendix A, alone. Ranges are half-open [f, l); "before" is a smaller
  * key. Quadratic inputs are cut off by a depth limit and finished by heap, as there. */
 #include "vec/order.h"
 
