@@ -11,7 +11,7 @@ static const cdz_param params[] = {
     CDZ_OPT_REAL(eta_cutoff, eta_cutoff, CDZ_GENERATION, -CDZ_NO_LIMIT, CDZ_NO_LIMIT,
                  "probability a token must reach; outside 0 to 1: off"),
     CDZ_OPT_INT(eta_cutoff, min_tokens_to_keep, 0, 1, CDZ_NO_LIMIT,
-                "tokens left whatever eta_cutoff says; unset: 1, with beams more"),
+                "least number of tokens to keep; unset: 1, with beams more"),
 };
 
 static bool idle(const cdz_step *step)

@@ -11,7 +11,7 @@ static const cdz_param params[] = {
     CDZ_OPT_REAL(min_p, min_p, CDZ_GENERATION, 0, 1,
                  "share of the best probability a token must reach"),
     CDZ_OPT_INT(min_p, min_tokens_to_keep, 0, 1, CDZ_NO_LIMIT,
-                "tokens left whatever min_p says; unset: 1, with beams more"),
+                "least number of tokens to keep; unset: 1, with beams more"),
 };
 
 static bool idle(const cdz_step *step)

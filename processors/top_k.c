@@ -10,7 +10,7 @@ typedef struct {
 static const cdz_param params[] = {
     CDZ_OPT_INT(top_k, top_k, CDZ_GENERATION, 0, CDZ_NO_LIMIT, "scores to keep; 0: all"),
     CDZ_OPT_INT(top_k, min_tokens_to_keep, 0, 1, CDZ_NO_LIMIT,
-                "tokens left whatever top_k says; unset: 1, with beams more"),
+                "least number of tokens to keep; unset: 1, with beams more"),
 };
 
 static bool idle(const cdz_step *step)

@@ -11,7 +11,7 @@ static const cdz_param params[] = {
     CDZ_OPT_REAL(typical_p, typical_p, CDZ_GENERATION | CDZ_ABOVE_MIN, 0, CDZ_NO_LIMIT,
                  "probability to keep; 1 and above: all"),
     CDZ_OPT_INT(typical_p, min_tokens_to_keep, 0, 1, CDZ_NO_LIMIT,
-                "tokens left whatever typical_p says; unset: 1, with beams more"),
+                "least number of tokens to keep; unset: 1, with beams more"),
 };
 
 static bool idle(const cdz_step *step)

@@ -21,12 +21,12 @@ typedef struct chain_params {
 /* Rows of the parameter tables. */
 #define CHAIN_PARAMS                                                                               \
     CDZ_INTS(chain_params, eos_token_id, 0, 0, 2147483647,                                         \
-             "a draft ends behind these when the request has none"),                               \
-        CDZ_INT(chain_params, num_assistant_tokens, 20, 1, 1 << 20, "tokens of a draft"),          \
+             "a draft ends after these when the request has none"),                                \
+        CDZ_INT(chain_params, num_assistant_tokens, 20, 1, 1 << 20, "tokens per draft"),           \
         CDZ_WORD(chain_params, num_assistant_tokens_schedule,                                      \
                  "constant|heuristic|heuristic_transient", 0, "how the draft length changes"),     \
         CDZ_REAL(chain_params, assistant_confidence_threshold, 0.4, 0, 1,                          \
-                 "a draft ends behind a token less probable than this")
+                 "a draft ends after a token less probable than this")
 
 typedef struct chain {
     const chain_params *params;

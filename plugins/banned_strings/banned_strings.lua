@@ -72,10 +72,10 @@ return cadenza.strategy {
   id = "banned_strings", version = "1.0.0", one_row = true, rewinds = true,
   summary = "Decode without given texts, by going back where one appears",
   params = {
-    banned      = { type = "strings", help = "texts that may not appear in what is generated" },
-    ignore_case = { true, "capital and small letters of ASCII are the same" },
+    banned      = { type = "strings", help = "texts that may not appear in the generated text" },
+    ignore_case = { true, "ASCII letters match in either case" },
     rewinds     = { 1000, 0, 1000000, "how often it may go back; then the texts may appear", integer = true },
-    longest     = { 64, 1, 4096, "tokens a banned text may reach back over", integer = true },
+    longest     = { 64, 1, 4096, "tokens that a banned text may span", integer = true },
   },
   create = function(p)
     if not p.banned or #p.banned == 0 then error("needs banned = [\"some text\"]") end

@@ -22,7 +22,7 @@ typedef struct {
 static const cdz_param params[] = {
     CDZ_REAL(dry, multiplier, 0.8, 0, CDZ_NO_LIMIT,
              "penalty of a repetition of allowed_length; 0: off"),
-    CDZ_REAL(dry, base, 1.75, 1, CDZ_NO_LIMIT, "factor of the penalty for each token more"),
+    CDZ_REAL(dry, base, 1.75, 1, CDZ_NO_LIMIT, "factor of the penalty for each further token"),
     CDZ_INT(dry, allowed_length, 2, 1, LONGEST, "shortest repetition that is penalised"),
     CDZ_INT(dry, range, 0, 0, CDZ_NO_LIMIT, "newest tokens to look at; 0: all"),
     CDZ_STRINGS(dry, sequence_breakers, 0,

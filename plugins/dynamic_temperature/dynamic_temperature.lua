@@ -7,7 +7,7 @@ return cadenza.processor {
   params = {
     low      = { 0.5, 0, 1e6, "temperature where one token is certain", above_min = true },
     high     = { 1.5, 0, 1e6, "temperature where all tokens are alike", above_min = true },
-    exponent = { 1.0, 0, 100, "bends the way between the two" },
+    exponent = { 1.0, 0, 100, "curve between the two; above 1 it stays low for longer" },
   },
   create = function(p)
     if p.low > p.high then error("low = " .. p.low .. " is above high = " .. p.high) end

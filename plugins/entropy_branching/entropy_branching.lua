@@ -64,8 +64,8 @@ return cadenza.strategy {
   summary = "Greedy decoding that branches where the entropy is high",
   params = {
     threshold      = { 2.0, 0, 100, "entropy in nats above which a branch forks" },
-    width          = { 2, 2, 64, "ways a fork has", integer = true },
-    branches       = { 6, 1, 256, "branches there may be in all", integer = true },
+    width          = { 2, 2, 64, "branches of a fork", integer = true },
+    branches       = { 6, 1, 256, "largest number of branches", integer = true },
     length_penalty = { 1.0, 0, 10, "log-probability is divided by length^this; 0: the sum, 1: the mean" },
   },
   run = run,

@@ -6,7 +6,7 @@ return cadenza.processor {
   params = {
     temperature = { 1.0, 0, 1e6, "the greatest temperature, T0", above_min = true },
     theta       = { 0.1, 0, 100, "how much the entropy matters; 0: not at all" },
-    base        = { 0.8, 0, 1, "what theta / entropy is the power of", above_min = true },
+    base        = { 0.8, 0, 1, "base of the power with exponent theta / entropy", above_min = true },
     least       = { 0.01, 0, 1e6, "the temperature never falls below this", above_min = true },
   },
   apply = function(p, _, row)

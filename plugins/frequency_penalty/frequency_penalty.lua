@@ -4,7 +4,7 @@ return cadenza.processor {
   id = "frequency_penalty", version = "1.0.0", history_sparse = true,
   summary = "Lower the scores of generated tokens by how often they came",
   params = {
-    frequency_penalty = { 0.5, -1e6, 1e6, "taken from the score for each use; below 0: repetitions are favoured" },
+    frequency_penalty = { 0.5, -1e6, 1e6, "subtracted from the score for each use; below 0: repetitions are favoured" },
   },
   idle = function(p) return p.frequency_penalty == 0 end,
   apply = function(p, ids, row, ctx)

@@ -79,7 +79,7 @@ return cadenza.processor {
   id = "keyword", version = "1.0.0",
   summary = "Make given texts appear before the end",
   params = {
-    words = { type = "strings", help = "texts that must appear; a word mostly begins with a space" },
+    words = { type = "strings", help = "texts that must appear; a word usually begins with a space" },
     boost = { 0.0, 0, 1000, "added to the scores of tokens that begin or continue a missing text" },
   },
   create = function(p)

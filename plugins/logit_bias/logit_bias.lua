@@ -23,9 +23,9 @@ return cadenza.processor {
   id = "logit_bias", version = "1.0.0",
   summary = "Make given texts more or less likely",
   params = {
-    texts  = { type = "strings", help = "texts; a word mostly begins with a space" },
+    texts  = { type = "strings", help = "texts; a word usually begins with a space" },
     biases = { type = "numbers", min = -1e6, max = 1e6, help = "what is added to the scores, one number for each text" },
-    mode   = { "tokens", "which tokens of a text it concerns", words = { "tokens", "sequence" } },
+    mode   = { "tokens", "which tokens of a text get the bias", words = { "tokens", "sequence" } },
   },
   create = function(p)
     local texts, biases = #(p.texts or {}), #(p.biases or {})

@@ -74,7 +74,7 @@ return cadenza.strategy {
   id = "multiple_choice", version = "1.0.0", one_row = true,
   summary = "Answer with one of the given texts, and report the probability of each",
   params = {
-    choices = { type = "strings", help = "the texts; after a prompt they mostly begin with a space" },
+    choices = { type = "strings", help = "the texts; after a prompt they usually begin with a space" },
     mean    = { false, "compare log-probability per token, for choices of unlike length" },
   },
   create = function(p)

@@ -4,7 +4,7 @@ return cadenza.processor {
   id = "presence_penalty", version = "1.0.0", history_sparse = true,
   summary = "Lower the scores of tokens that were generated",
   params = {
-    presence_penalty = { 0.5, -1e6, 1e6, "taken from the score once; below 0: repetitions are favoured" },
+    presence_penalty = { 0.5, -1e6, 1e6, "subtracted from the score once; below 0: repetitions are favoured" },
   },
   idle = function(p) return p.presence_penalty == 0 end,
   apply = function(p, ids, row, ctx)

@@ -6,8 +6,8 @@ return cadenza.processor {
   params = {
     last_n     = { 64, -1, 1e9, "newest tokens that count; 0: none, -1: all", integer = true },
     repetition = { 1.0, 0, 1e6, "scores of tokens in the window are divided by it, negative ones multiplied", above_min = true },
-    frequency  = { 0.0, -1e6, 1e6, "taken from the score for each use" },
-    presence   = { 0.0, -1e6, 1e6, "taken from the score once" },
+    frequency  = { 0.0, -1e6, 1e6, "subtracted from the score for each use" },
+    presence   = { 0.0, -1e6, 1e6, "subtracted from the score once" },
   },
   idle = function(p)
     return p.last_n == 0 or (p.repetition == 1 and p.frequency == 0 and p.presence == 0)

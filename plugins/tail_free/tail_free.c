@@ -15,7 +15,7 @@ typedef struct {
 
 static const cdz_param params[] = {
     CDZ_REAL(settings, tfs_z, 0.95, 0, 1, "share of the curvature to keep; 1: off"),
-    CDZ_INT(settings, min_tokens_to_keep, 1, 1, 2147483647, "tokens left whatever tfs_z says"),
+    CDZ_INT(settings, min_tokens_to_keep, 1, 1, 2147483647, "least number of tokens to keep"),
 };
 
 static bool idle(const cdz_step *step)

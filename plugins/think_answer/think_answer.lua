@@ -63,7 +63,7 @@ return cadenza.processor {
   params = {
     open   = { "<think>", "text that begins the thoughts" },
     close  = { "</think>", "text that ends them" },
-    thinking = { false, "the prompt has begun them already" },
+    thinking = { false, "whether the prompt has begun the thoughts" },
     think_budget  = { 0, 0, 1e9, "tokens of thought, then close is written; 0: no limit", integer = true },
     think_least   = { 0, 0, 1e9, "tokens of thought before close or the end may come", integer = true },
     answer_budget = { 0, 0, 1e9, "tokens of answer, then the sequence ends; 0: no limit", integer = true },

@@ -35,7 +35,7 @@ return cadenza.processor {
   id = "xtc", version = "1.0.0",
   summary = "Exclude the likeliest tokens, with a given probability",
   params = {
-    threshold   = { 0.1, 0.001, 0.5, "probability from which on a token is likely enough; of fewer than two none goes" },
+    threshold   = { 0.1, 0.001, 0.5, "probability from which a token is likely enough; fewer than two: nothing happens" },
     probability = { 0.5, 0, 1, "how often it happens; 0: never" },
     spare       = { type = "strings", help = "tokens never excluded: then the row is left alone; unset: the newline. The "
                                              .. "end of sequence always is one" },
