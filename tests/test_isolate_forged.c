@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -16,6 +17,7 @@
 #include "cadenza/processor.h"
 #include "isolate/forger.h"
 #include "isolate/mock_host.h"
+#include "test_isolate_support.h"
 
 static const char forger_path[] = CADENZA_BUILD_DIR "/tests/isolate/forger";
 
@@ -871,13 +873,107 @@ static void changed_while_read(void **state)
     }
 }
 
+/* --- through the whole program ------------------------------------------------------------------------------------------- */
+
+static const char built_in[] = CADENZA_BUILD_DIR "/lib/cadenza";
+
+/* The folder of the built-in plugins, with the forger in the worker's place; or away with it again. */
+static void dress_folder(const char *folder, bool on)
+{
+    char path[1024], target[512];
+    DIR *dir = opendir(built_in);
+    assert_non_null(dir);
+    assert_int_equal(on ? mkdir(folder, 0700) : 0, 0);
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        snprintf(target, sizeof target, "%s/%s", built_in, e->d_name);
+        if (e->d_name[0] == '.' || strcmp(e->d_name, "worker") == 0) continue;
+        assert_int_equal(on ? symlink(target, path) : unlink(path), 0);
+    }
+    closedir(dir);
+    snprintf(target, sizeof target, "%s/worker", folder);
+    snprintf(path, sizeof path, "%s/cadenza-worker", target);
+    assert_int_equal(on ? mkdir(target, 0700) : unlink(path), 0);
+    assert_int_equal(on ? symlink(forger_path, path) : rmdir(target), 0);
+    if (!on) assert_int_equal(rmdir(folder), 0);
+}
+
+typedef struct engine_case {
+    const char *key;
+    uint32_t words[5], n;
+    const char *want;
+} engine_case;
+
+/* What the readers of messages take and the engine does not, and what neither does. */
+static const engine_case engine_cases[] = {
+    {"processors", {CDZ_DOWN_DONE, 0, UINT32_MAX, 0}, 4, "gave no proper answer in apply"},
+    {"processors", {CDZ_DOWN_READY, 2, 15}, 3, "asked for what there is not in apply"},
+    {"stopping", {CDZ_DOWN_DONE, 0, UINT32_MAX, 77, UINT32_MAX}, 5, "test gave reason 77, which is"},
+    {"stopping", {CDZ_DOWN_DONE, 0, UINT32_MAX, 1}, 4, "gave no proper answer in test"},
+    {"drafter", {CDZ_DOWN_DONE, 0, UINT32_MAX, 1, 1 << 30}, 5, "named token 1073741824, which is"},
+    {"drafter", {CDZ_DOWN_DONE, 0, UINT32_MAX, 2, 1}, 5, "gave no proper answer in propose"},
+};
+
+static void write_script(const char *path, const engine_case *c)
+{
+    script s = {0};
+    message m;
+    say_ready(&s);
+    begin_message(&m, "hello");
+    cdz_put_u32(&m.out, CDZ_DOWN_HELLO);
+    cdz_put_u32(&m.out, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        put_plugin(&m, i, i == 2 ? CDZ_KIND_DRAFTER : CDZ_KIND_PROCESSOR + i, 0, 0);
+    say(&s, &m);
+    done(&s);
+    say_words(&s, (forge_step){.op = FORGE_SAY, .turns = 1}, c->n, c->words);
+    act(&s, FORGE_FROM_HERE, 0);
+    done(&s);
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(s.at, 1, s.len, out), s.len);
+    fclose(out);
+    free(s.at);
+}
+
+/* The request fails by that sentence; the next one, without the file, is served. */
+static void through_the_engine(void **state)
+{
+    static const char prompt[] = "{\"prompt_ids\": [[360,336]]}";
+    char folder[] = "/tmp/cadenza-forged-XXXXXX", plugins[128], path[128], ini[512];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(plugins, sizeof plugins, "%s/plugins", folder);
+    snprintf(path, sizeof path, "%s/forged.so", folder);
+    dress_folder(plugins, true);
+    fixture *f = fixture_open(plugins, 1);
+    for (size_t i = 0; i < sizeof engine_cases / sizeof engine_cases[0]; i++) {
+        const engine_case *c = &engine_cases[i];
+        cdz_error err = {0};
+        write_script(path, c);
+        snprintf(ini, sizeof ini,
+                 "[pipeline]\n%s = mine\n[generation]\nmax_new_tokens = 4\ndo_sample = false\n"
+                 "eos_token_id = none\n[mine]\nid = %s\nisolation = process\n"
+                 "deadline_ms = 20000\n",
+                 c->key, path);
+        assert_int_not_equal(run_ini(f, ini, prompt, &err), CDZ_OK);
+        if (!strstr(err.text, c->want))
+            fail_msg("%s: '%s', expected '%s'", c->key, err.text, c->want);
+        must(run_ini(f, "[generation]\nmax_new_tokens = 2\n", prompt, &err), &err);
+        unlink(path);
+    }
+    fixture_close(f);
+    dress_folder(plugins, false);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(honest_answers),     cmocka_unit_test(every_field),
         cmocka_unit_test(every_length),       cmocka_unit_test(every_order),
         cmocka_unit_test(turncoat),           cmocka_unit_test(never_says_what_it_is),
-        cmocka_unit_test(changed_while_read),
+        cmocka_unit_test(changed_while_read), cmocka_unit_test(through_the_engine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

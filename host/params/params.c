@@ -107,6 +107,9 @@ static bool numeric(const cdz_param *param)
            ((param->type == CDZ_T_OPT_INT || param->type == CDZ_T_OPT_REAL) && param->text);
 }
 
+/* The first number above all of 64 bits. */
+static const double past_integers = 9223372036854775808.0;
+
 static const char *why_row_is_bad(const cdz_param *param, uint32_t params_size)
 {
     const cdz_param_shape *shape = cdz_param_shape_of(param->type);
@@ -124,7 +127,7 @@ static const char *why_row_is_bad(const cdz_param *param, uint32_t params_size)
     if (numeric(param) && (param->def < param->min || param->def > param->max))
         return "its default is out of range";
     if ((param->type == CDZ_T_INT || param->type == CDZ_T_OPT_INT) &&
-        !(param->def >= -0x1p63 && param->def < 0x1p63))
+        (param->def < -past_integers || param->def >= past_integers))
         return "its default is no integer of 64 bits";
     if (words && cdz_param_word_count(param) == 0) return "it names no words";
     if (param->type == CDZ_T_WORD && param->def >= cdz_param_word_count(param))

@@ -242,6 +242,7 @@ static void at(const char *moment)
 
 /* --- code that runs unasked: when the file is mapped, and when its process ends ------------------------------------- */
 
+#ifdef __GLIBC__
 static int nothing(void)
 {
     return 0;
@@ -262,6 +263,7 @@ static int picked(void) __attribute__((ifunc("resolve")));
 static int picked_in_thread(void) __attribute__((ifunc("resolve_in_thread")));
 __attribute__((used)) static int (*volatile slot)(void) = picked;
 __attribute__((used)) static __thread int (*volatile thread_slot)(void) = picked_in_thread;
+#endif
 
 /* DT_INIT and DT_FINI: named to the linker. */
 void hostile_init(void);
@@ -288,6 +290,7 @@ static void at_end(void)
 {
     at("exit");
 }
+#ifdef __GLIBC__
 static void at_thread_end(void *unused)
 {
     (void)unused;
@@ -295,11 +298,14 @@ static void at_thread_end(void *unused)
 }
 int __cxa_thread_atexit_impl(void (*destroy)(void *), void *object, void *dso);
 extern void *__dso_handle;
+#endif
 
 /* What these wait for. */
 _Noreturn static void leave(void)
 {
+#ifdef __GLIBC__
     __cxa_thread_atexit_impl(at_thread_end, NULL, &__dso_handle);
+#endif
     atexit(at_end);
     exit(3);
 }
