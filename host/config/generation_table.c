@@ -36,7 +36,7 @@ static const cdz_param rows[] = {
     BOOL(do_sample, false, "draw tokens instead of taking the best"),
     INT(num_beams, 1, ANY, "beams of beam search; 1: no search"),
     BOOL(use_cache, true, "keep keys and values"),
-    CDZ_STRING(cdz_generation, cache_implementation, NULL, "how keys and values are kept"),
+    CDZ_STRING(cdz_generation, cache_implementation, NULL, "how keys and values are kept; quantized: in a few bits, see cache_config"),
     FILLED_REAL(temperature, 1.0,
                 "scores are divided by it: below 1 sharper, above flatter; 0: greedy"),
     FILLED_REAL(top_p, 1.0, "keep the likeliest tokens that together reach this probability"),

@@ -27,8 +27,8 @@ cdz_status cdz_companions_ready(cdz_loop *loop, const cdz_view *view);
 /* Of a stage and a view row, once ready. */
 const float *cdz_companions_logits(const cdz_loop *loop, const cdz_stage *stage, uint32_t at);
 
-/* KV blocks that a plan's companions may need for rows of len ids. */
-uint64_t cdz_companions_blocks(const cdz_plan *plan, uint32_t n_rows, uint64_t len);
+/* Sequences that a plan's companions may have. */
+uint64_t cdz_companions_most_of(const cdz_plan *plan, uint32_t n_rows);
 
 extern const struct cdz_companion_host cdz_companion_table; /* what plugins get */
 
