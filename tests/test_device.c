@@ -311,6 +311,43 @@ static char *answer_on(const char *device, const char *request, cdz_engine_stats
     return json;
 }
 
+/* Caches that a device cannot keep are refused by name. */
+static void test_caches(void **state)
+{
+    static const struct {
+        const char *cache, *says;
+    } caches[] = {
+        {"static", NULL},
+        {"quantized", "far does not quantise keys and values; cpu does"},
+        {"offloaded", "cache_implementation = offloaded: keys and values stay in the memory of far"},
+        {"offloaded_static", "cache_implementation = offloaded_static: keys and values stay"},
+    };
+    (void)state;
+    cdz_error err = {0};
+    cdz_runtime *rt;
+    cdz_model *model;
+    const cdz_options options = {.size = sizeof options, .device = "far"};
+    const cdz_model_options how = {.size = sizeof how, .no_tokenizer = true};
+    must(cdz_open(&options, &rt, &err), &err);
+    must(cdz_model_open(rt, CADENZA_TEST_DATA "/golden/qwen3", &how, &model, &err), &err);
+    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
+        char json[256];
+        cdz_result *result = NULL;
+        snprintf(json, sizeof json,
+                 "{\"prompt_ids\": [[1, 5]], \"kwargs\": {\"max_new_tokens\": 2, "
+                 "\"cache_implementation\": \"%s\"}}",
+                 caches[i].cache);
+        const cdz_request asked = {.size = sizeof asked, .model = model, .json = json};
+        const cdz_status status = cdz_generate(rt, &asked, &result, &err);
+        if (status != (caches[i].says ? CDZ_E_UNSUPPORTED : CDZ_OK) ||
+            (caches[i].says && !strstr(err.text, caches[i].says)))
+            fail_msg("%s: got %d %s", caches[i].cache, (int)status, err.text);
+        cdz_result_free(result);
+    }
+    cdz_model_close(model);
+    cdz_close(rt);
+}
+
 static void test_rows_stay_away(void **state)
 {
     (void)state;
@@ -604,19 +641,13 @@ int main(void)
     setenv("CADENZA_BACKENDS", FAR, 1);
     unsetenv("CADENZA_DEVICE");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_no_device),
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_same_tokens),
-        cmocka_unit_test(test_rows_stay_away),
-        cmocka_unit_test(test_auto_says_so),
-        cmocka_unit_test(test_refused_at_open),
-        cmocka_unit_test(test_pipelines),
-        cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_too_late),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_pools_share),
-        cmocka_unit_test(test_opened_later),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_no_device),
+        cmocka_unit_test(test_words),        cmocka_unit_test(test_same_tokens),
+        cmocka_unit_test(test_caches),       cmocka_unit_test(test_rows_stay_away),
+        cmocka_unit_test(test_auto_says_so), cmocka_unit_test(test_refused_at_open),
+        cmocka_unit_test(test_pipelines),    cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_too_late),     cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_pools_share),  cmocka_unit_test(test_opened_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

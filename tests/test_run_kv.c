@@ -326,6 +326,146 @@ static void test_broken_promises(void **state)
     assert_int_equal(signal_of(serve_nobody), SIGABRT);
 }
 
+/* ---- packed sequences ---- */
+
+static const cdz_kv_packing packing = {4, false, {1, 8}, {1, 8}, 40};
+
+typedef struct packed_store {
+    store s;
+    cdz_kv_pool *pool;
+    cdz_kv_account spans;
+} packed_store;
+
+static void open_packed(packed_store *p)
+{
+    p->s = open_store(256);
+    start_store(&p->s, 0);
+    cdz_error err = {0};
+    if (cdz_kv_pool_create_packed(p->s.backend, &shape, &packing, &p->s.budget, p->s.budget.limit,
+                                  &p->pool, &err) != CDZ_OK)
+        fail_msg("%s", err.text);
+    assert_true(cdz_kv_open(p->pool, 0, &p->spans));
+    p->s.account.spans = &p->spans;
+}
+
+static void close_packed(packed_store *p)
+{
+    assert_int_equal(cdz_kv_pool_counts(p->pool).used, 0);
+    cdz_kv_close(&p->spans);
+    p->s.account.spans = NULL;
+    cdz_kv_pool_free(p->pool);
+    close_store(&p->s);
+}
+
+/* What a pass does to the counts. */
+static void compute_packed(cdz_seq *seq)
+{
+    compute(seq);
+    if (seq->computed > seq->reached) seq->reached = seq->computed;
+}
+
+static void push(cdz_seq *seq, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(cdz_seq_push(seq, &(int32_t){(int32_t)i}, 1, NULL), CDZ_OK);
+}
+
+/* Chunks of 128, 40 newest positions and spans of 32: seven blocks. */
+static void test_ring(void **state)
+{
+    (void)state;
+    packed_store p;
+    open_packed(&p);
+    const uint32_t ring = cdz_kv_ring(&packing);
+    assert_int_equal(ring, 7);
+    cdz_seq a = new_seq(&p.s, 1000);
+    compute_packed(&a);
+    assert_int_equal(cdz_kv_pool_counts(p.s.pool).used, ring);
+    assert_int_equal(cdz_kv_pool_counts(p.pool).used, 1000 / 32);
+    assert_int_equal(a.n_blocks, 32);
+    for (uint32_t i = ring; i < a.n_blocks; i++) assert_int_equal(a.blocks[i], a.blocks[i - ring]);
+    for (uint32_t i = 1; i < ring; i++) assert_int_not_equal(a.blocks[i], a.blocks[0]);
+    cdz_seq_clear(&a);
+    close_packed(&p);
+}
+
+/* Position n reads plain from the span that ends less than 40 before it; the ring has positions from 800 on. */
+static void test_ring_truncated(void **state)
+{
+    (void)state;
+    packed_store p;
+    open_packed(&p);
+    cdz_seq a = new_seq(&p.s, 1000);
+    compute_packed(&a);
+    cdz_seq_cut(&a, 900);
+    assert_int_equal(a.computed, 900);
+    assert_int_equal(a.n_spans, 900 / 32);
+    compute_packed(&a);
+    cdz_seq_cut(&a, 839); /* reads plain from 800 on */
+    assert_int_equal(a.computed, 839);
+    cdz_seq_cut(&a, 838); /* from 768 on, which is gone */
+    assert_int_equal(a.computed, 0);
+    assert_int_equal(a.n_spans, 0);
+    assert_int_equal(cdz_kv_pool_counts(p.s.pool).used, 0);
+    compute_packed(&a); /* a fresh reading has it */
+    assert_int_equal(a.computed, 838);
+    cdz_seq_clear(&a);
+    close_packed(&p);
+}
+
+static void test_ring_shared(void **state)
+{
+    (void)state;
+    packed_store p;
+    open_packed(&p);
+    const uint32_t ring = cdz_kv_ring(&packing);
+    cdz_seq a = new_seq(&p.s, 500), b = {0}, c = {0};
+    compute_packed(&a);
+    assert_int_equal(cdz_seq_init(&b, NULL, &p.s.account, 4, NULL), CDZ_OK);
+    assert_int_equal(cdz_seq_init(&c, NULL, &p.s.account, 4, NULL), CDZ_OK);
+    assert_int_equal(cdz_seq_copy(&b, &a, NULL), CDZ_OK);
+    assert_int_equal(b.computed, 500);
+    assert_int_equal(cdz_kv_pool_counts(p.s.pool).used, ring);
+    assert_int_equal(cdz_kv_pool_counts(p.pool).used, 15);
+    push(&b, 1); /* writes into block 15, in slot 1 */
+    compute_packed(&b);
+    assert_int_equal(cdz_kv_pool_counts(p.s.pool).used, ring + 1);
+    assert_int_not_equal(b.blocks[15], a.blocks[15]);
+    assert_int_equal(b.blocks[15], b.blocks[1]);
+    assert_int_equal(b.blocks[14], a.blocks[14]);
+    assert_int_equal(cdz_kv_pool_counts(p.pool).used, 15);
+    assert_int_equal(cdz_seq_share(&c, &a, 300, NULL), CDZ_OK); /* too far back */
+    assert_int_equal(c.computed, 0);
+    cdz_seq_clear(&a);
+    assert_int_equal(cdz_kv_pool_counts(p.s.pool).used, ring);
+    cdz_seq_clear(&b);
+    cdz_seq_clear(&c);
+    close_packed(&p);
+}
+
+/* A plain sequence takes nothing over from a packed one, nor the other way. */
+static void test_ring_and_plain(void **state)
+{
+    (void)state;
+    packed_store p;
+    open_packed(&p);
+    cdz_kv_account plain;
+    assert_true(cdz_kv_open(p.s.pool, 0, &plain));
+    cdz_seq a = new_seq(&p.s, 70), b = {0};
+    compute_packed(&a);
+    assert_int_equal(cdz_seq_init(&b, NULL, &plain, 4, NULL), CDZ_OK);
+    assert_int_equal(cdz_seq_share(&b, &a, 70, NULL), CDZ_OK);
+    assert_int_equal(b.computed, 0);
+    push(&b, 70);
+    compute(&b);
+    assert_int_equal(cdz_seq_share(&a, &b, 70, NULL), CDZ_OK);
+    assert_int_equal(a.computed, 0);
+    cdz_seq_clear(&a);
+    cdz_seq_clear(&b);
+    cdz_kv_close(&plain);
+    close_packed(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +476,10 @@ int main(void)
         cmocka_unit_test(test_no_room_for_one_block),
         cmocka_unit_test(test_full_while_growing),
         cmocka_unit_test(test_broken_promises),
+        cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_ring_truncated),
+        cmocka_unit_test(test_ring_shared),
+        cmocka_unit_test(test_ring_and_plain),
     };
     return cmocka_run_group_tests_name("run kv", tests, NULL, NULL);
 }

@@ -130,14 +130,14 @@ typedef struct attention {
     size_t layers, m;
     cdz_kv_row *rows;
     float *q, *out;
+    cdz_attention how;
 } attention;
 
 static void run_attention(void *arg)
 {
     attention *a = arg;
-    const cdz_attention how = {.n_heads = 14, .scale = 0.125f};
     for (size_t l = 0; l < a->layers; l++)
-        a->b->api->attention(a->b, a->out, 896, a->q, 896, a->kv, l, a->rows, a->m, &how);
+        a->b->api->attention(a->b, a->out, 896, a->q, 896, a->kv, l, a->rows, a->m, &a->how);
 }
 
 static void bench_attention(cdz_backend *b, cdz_dtype type)
@@ -159,17 +159,64 @@ static void bench_attention(cdz_backend *b, cdz_dtype type)
     for (uint32_t context = 128; context <= 4096; context *= 2) {
         const cdz_kv_row row = {blocks, context - 1, 0};
         rows[0] = row;
-        attention a = {b, kv, LAYERS, 1, rows, q, out};
+        attention a = {b, kv, LAYERS, 1, rows, q, out, {.n_heads = 14, .scale = 0.125f}};
         const double seconds = median_seconds(run_attention, &a);
         printf("decode attention, %-4s, 24 layers, context %4u: %6.2f ms, %5.1f GB/s\n", name,
                (unsigned)context, seconds * 1e3,
                (double)(context * cdz_row_bytes(type, 256) * LAYERS) / seconds * 1e-9);
     }
     for (uint32_t p = 0; p < PROMPT; p++) rows[p] = (cdz_kv_row){blocks, p, 0};
-    attention a = {b, kv, LAYERS, PROMPT, rows, q, out};
+    attention a = {b, kv, LAYERS, PROMPT, rows, q, out, {.n_heads = 14, .scale = 0.125f}};
     const double seconds = median_seconds(run_attention, &a);
     printf("prompt attention, %-4s, 24 layers, %d rows: %.1f ms, %.1f GMAC/s\n", name, PROMPT,
            seconds * 1e3, (double)PROMPT * PROMPT / 2 * 14 * 128 * LAYERS / seconds * 1e-9);
+    b->api->kv_destroy(b, kv);
+    b->api->free(b, q);
+    b->api->free(b, out);
+}
+
+/* One row at 4,096 positions of 24 layers of two heads of 64, by bits, in one run; and what packing a position takes. */
+static void bench_packed(cdz_backend *b)
+{
+    enum { LAYERS = 24, CONTEXT = 4096, BLOCKS = CONTEXT / CDZ_KV_BLOCK };
+    static const cdz_kv_packing packings[] = {
+        {2, false, {1, 64}, {1, 64}, 128},
+        {4, false, {1, 64}, {1, 64}, 128},
+        {4, false, {64, 1}, {64, 1}, 128},
+        {8, true, {1, 64}, {1, 64}, 128},
+    };
+    const cdz_kv_shape shape = {LAYERS, 2, 64, CDZ_F32};
+    cdz_kv *kv = b->api->kv_create(b, &shape, BLOCKS);
+    int32_t blocks[BLOCKS];
+    float *q = b->api->alloc(b, 896 * sizeof *q), *out = b->api->alloc(b, 896 * sizeof *q);
+    for (size_t i = 0; i < 896; i++) q[i] = (float)(i % 13) * 0.1f;
+    for (int32_t i = 0; i < BLOCKS; i++) blocks[i] = i;
+    cdz_kv_row row = {blocks, CONTEXT - 1, 0};
+    const int32_t *packed_blocks = blocks;
+    for (row.position = 0; row.position < CONTEXT; row.position++)
+        for (size_t l = 0; l < LAYERS; l++) b->api->kv_write(b, kv, l, q, 128, q, 128, &row, 1);
+    row.position = CONTEXT - 1;
+    attention plain = {b, kv, LAYERS, 1, &row, q, out, {.n_heads = 14, .scale = 0.125f}};
+    for (size_t i = 0; i < sizeof packings / sizeof *packings; i++) {
+        const cdz_kv_packing *p = &packings[i];
+        cdz_kv *packed = b->api->packed_create(b, &shape, p, BLOCKS);
+        for (row.position = 0; row.position < CONTEXT; row.position++)
+            for (size_t l = 0; l < LAYERS; l++)
+                b->api->kv_pack(b, packed, kv, l, &row, &packed_blocks, 1);
+        row.position = CONTEXT - 1;
+        attention a = plain;
+        a.how.packed = packed;
+        a.how.packed_blocks = &packed_blocks;
+        const double before = median_seconds(run_attention, &plain),
+                     seconds = median_seconds(run_attention, &a);
+        const double bytes = (double)b->api->packed_block_bytes(b, &shape, p) / cdz_kv_span(p),
+                     whole = (double)b->api->kv_block_bytes(b, &shape) / CDZ_KV_BLOCK;
+        printf("decode attention, %u bits %s, context %d: %6.2f ms, float32 %6.2f ms, ratio %.2f; "
+               "%.0f bytes a position, float32 %.0f\n",
+               (unsigned)p->bits, p->keys.dims == 1 ? "across positions" : "along heads", CONTEXT,
+               seconds * 1e3, before * 1e3, seconds / before, bytes, whole);
+        b->api->kv_destroy(b, packed);
+    }
     b->api->kv_destroy(b, kv);
     b->api->free(b, q);
     b->api->free(b, out);
@@ -234,6 +281,7 @@ int main(int argc, char **argv)
     bench_attention(b, CDZ_F32);
     bench_attention(b, CDZ_F16);
     bench_attention(b, CDZ_Q8_0);
+    bench_packed(b);
     bench_products(b, data, bytes, most_rows, types < N_TYPES ? types : N_TYPES);
     b->api->free(b, data);
     b->api->destroy(b);

@@ -156,6 +156,19 @@ static cdz_status check_cache(const cdz_resolution *res, cdz_error *err)
     return bad(res, "cache_implementation", why, err);
 }
 
+/* Of a quantised cache its cache_config; others read none. */
+static cdz_status check_cache_config(cdz_resolution *res, cdz_error *err)
+{
+    const char *name = res->generation.cache_implementation;
+    char why[192];
+    if (!name || strcmp(name, "quantized") != 0) return CDZ_OK;
+    if (!cdz_quantized_cache_read(value_of(res, "cache_config"), &res->generation.quantized, why,
+                                  sizeof why))
+        return bad(res, "cache_config", why, err);
+    res->generation.quantized.on = res->generation.use_cache;
+    return CDZ_OK;
+}
+
 static cdz_status check_rows(const cdz_resolution *res, cdz_error *err)
 {
     const cdz_generation *g = &res->generation;
@@ -207,10 +220,11 @@ static cdz_status check_watermark(const cdz_resolution *res, cdz_error *err)
     return CDZ_OK;
 }
 
-static cdz_status check_errors(const cdz_resolution *res, cdz_error *err)
+static cdz_status check_errors(cdz_resolution *res, cdz_error *err)
 {
     const cdz_json *compile = value_of(res, "compile_config");
     CDZ_TRY(check_cache(res, err));
+    CDZ_TRY(check_cache_config(res, err));
     CDZ_TRY(check_rows(res, err));
     CDZ_TRY(check_watermark(res, err));
     if (compile) return bad(res, "compile_config", "nothing is compiled here; remove it", err);
@@ -285,14 +299,35 @@ static void check_beams(cdz_resolution *res)
         report(res, issues, sizeof issues / sizeof issues[0], "without num_beams above 1");
 }
 
+/* By the user, not by the model's files. */
+static bool asked_for(const cdz_resolution *res, const char *name)
+{
+    return res->origins[cdz_generation_slot(name)].source > CDZ_SOURCE_MODEL;
+}
+
+/* transformers warns of these, and means a static cache by them. */
+static bool old_name(const char *cache)
+{
+    return cache && (strcmp(cache, "sliding_window") == 0 || strstr(cache, "hybrid"));
+}
+
 static void check_cache_use(cdz_resolution *res)
 {
     const issue issues[] = {
         {"cache_implementation", res->generation.cache_implementation != NULL},
         {"cache_config", value_of(res, "cache_config") != NULL},
     };
-    if (!res->generation.use_cache)
+    if (!res->generation.use_cache) {
         report(res, issues, sizeof issues / sizeof issues[0], "with use_cache = false");
+        return;
+    }
+    if (issues[1].here && !res->generation.quantized.on && asked_for(res, "cache_config"))
+        cdz_warn(&res->warnings, res->arena,
+                 "cache_config does nothing without cache_implementation = quantized");
+    if (old_name(res->generation.cache_implementation) && asked_for(res, "cache_implementation"))
+        cdz_warn(&res->warnings, res->arena,
+                 "cache_implementation = %s is an old name: write static or offloaded_static",
+                 res->generation.cache_implementation);
 }
 
 /* Cadenza gives what was asked for without return_dict_in_generate: an issue there, no warning here. */

@@ -5,6 +5,13 @@
 
 #include "params/params.h"
 
+/* cache_implementation = quantized and its cache_config, as transformers names them. */
+typedef struct cdz_quantized_cache {
+    bool on;
+    bool hqq; /* the backend; else quanto */
+    int64_t nbits, axis_key, axis_value, q_group_size, residual_length;
+} cdz_quantized_cache;
+
 /* The resolved configuration of one request; what generate() fills in is filled in. Fields are spelled as there.
  * Parameters whose feature is not built yet are known by name and refused with a sentence when set to something
  * that would act (generation_modes.c). */
@@ -56,6 +63,9 @@ typedef struct cdz_generation {
     bool context,
         strict_context; /* end where the model's context is full; refuse what could go beyond */
     bool quirks;        /* the reference's own defects too (docs/departures.md) */
+
+    /* Not a parameter of its own: on where keys and values are to be quantised. */
+    cdz_quantized_cache quantized;
 
     /* Not parameters: somebody set max_length or min_length, if only to none (it is not the default). */
     bool max_length_given, min_length_given;
@@ -123,6 +133,10 @@ typedef struct cdz_warnings {
 
 /* The sentence lives in the arena; dropped when memory ran out. */
 void cdz_warn(cdz_warnings *warnings, cdz_arena *arena, const char *fmt, ...) CDZ_PRINTF(3, 4);
+
+/* Reads a cache_config, NULL: none, into out, which is on. False, with a sentence in why (of at least 160 bytes): it is none. */
+bool cdz_quantized_cache_read(const cdz_json *config, cdz_quantized_cache *out, char *why,
+                              size_t why_bytes);
 
 #define CDZ_MAX_MINOR 32
 

@@ -82,10 +82,8 @@ static cdz_status refuse_first(const cdz_resolution *res, const unsupported *lis
 cdz_status cdz_generation_unsupported(const cdz_resolution *res, cdz_error *err)
 {
     const cdz_generation *g = &res->generation;
-    const char *cache = g->cache_implementation;
     /* Parameters that no decode loop of this version could follow. */
     const unsupported always[] = {
-        {"cache_implementation", cache && strcmp(cache, "quantized") == 0},
         {"decoder_input_ids", configured(res, "decoder_input_ids")},
         {"decoder_attention_mask", configured(res, "decoder_attention_mask")},
         {"inputs_embeds", value_of(res, "inputs_embeds")},

@@ -219,6 +219,18 @@ static cdz_status choose_drafter(cdz_planner *p)
     return CDZ_OK;
 }
 
+/* As in transformers: what goes back in its cache has it whole. */
+static void drop_quantized(cdz_planner *p)
+{
+    cdz_quantized_cache *cache = &p->res.generation.quantized;
+    const cdz_mode mode = cdz_generation_mode(&p->res, p->assistant != NULL);
+    if (!cache->on || (!p->drafter && mode != CDZ_MODE_CONTRASTIVE)) return;
+    cache->on = false;
+    cdz_warn(&p->res.warnings, &p->plan->arena,
+             "cache_implementation = quantized: %s use a dynamic cache instead",
+             p->drafter ? "drafts" : "trials of contrastive search");
+}
+
 static cdz_status choose_strategy(cdz_planner *p)
 {
     const cdz_generation *g = &p->res.generation;
@@ -436,6 +448,7 @@ static cdz_status build(cdz_planner *p)
     CDZ_TRY(cdz_resolution_finish(&p->res, p->err));
     CDZ_TRY(choose_strategy(p));
     CDZ_TRY(choose_drafter(p));
+    drop_quantized(p);
     CDZ_TRY(cdz_planner_instantiate(p, p->strategy, 0, p->link->strategy_named, &p->plan->strategy));
     if (p->drafter)
         CDZ_TRY(

@@ -57,9 +57,12 @@ static void look(void *arg, size_t r)
     const size_t ld = c->n_queries * n_keys, n_visible = (size_t)row->position + 1 + row->ahead;
     float *tensor = (l->cross ? c->cross : c->attentions)[l->layer];
     float *to = tensor + (c->row * heads * c->n_queries + seen->query) * n_keys;
+    cdz_attention how = *l->how;
+    how.packed = f->any_packed ? f->packed[r] : NULL;
+    how.packed_blocks = how.packed ? f->spans_of + r : NULL;
     f->backend->api->attention_weights(f->backend, to, ld,
                                        f->q + r * heads * f->stack.arch->head_dim, f->stack.store,
-                                       l->store_layer, row, l->how);
+                                       l->store_layer, row, &how);
     for (size_t h = 0; h < heads; h++)
         if (l->cross)
             spread(to + h * ld, n_visible, source->mask, source->n, source->n);

@@ -127,12 +127,12 @@ void cdz_companions_free(cdz_loop *loop)
     loop->companions = NULL;
 }
 
-uint64_t cdz_companions_blocks(const cdz_plan *plan, uint32_t n_rows, uint64_t len)
+uint64_t cdz_companions_most_of(const cdz_plan *plan, uint32_t n_rows)
 {
     uint64_t n = 0;
     for (uint32_t i = 0; plan && i < plan->n_processors; i++)
         n += plan->processors[i].offers.companion != NULL;
-    return n * n_rows * cdz_kv_blocks_for(len);
+    return n * n_rows;
 }
 
 /* --- bringing a sequence to a row's ids ------------------------------------------------------------------------- */

@@ -31,8 +31,8 @@ const float *cdz_companions_logits(const cdz_loop *loop, const cdz_stage *stage,
 void cdz_companions_visit(const cdz_loop *loop, void (*visit)(void *user, const cdz_seq *seq),
                           void *user);
 
-/* KV blocks that a plan's companions may need for rows of len ids. */
-uint64_t cdz_companions_blocks(const cdz_plan *plan, uint32_t n_rows, uint64_t len);
+/* Sequences that a plan's companions may have. */
+uint64_t cdz_companions_most_of(const cdz_plan *plan, uint32_t n_rows);
 
 extern const struct cdz_companion_host cdz_companion_table; /* what plugins get */
 

@@ -87,6 +87,7 @@ static void orphan_kept(cdz_engine *engine)
 void cdz_run_model_rest(cdz_run_model *model)
 {
     cdz_layers_free(model->layers);
+    cdz_packed_rest(model, NULL);
     cdz_kv_pool_free(model->pool);
     model->layers = NULL;
     model->pool = NULL;
@@ -425,11 +426,20 @@ static cdz_status check_shape(const cdz_job *job, cdz_error *err)
 static cdz_status check_memory(const cdz_engine *engine, const cdz_job *job, cdz_error *err)
 {
     const uint64_t blocks = cdz_job_blocks(job), limit = kv_limit(engine);
-    uint64_t per_block = job->model->block_bytes, need;
+    uint64_t per_block = job->model->block_bytes, need, packed;
     if (job->assistant && job->assistant != job->model) per_block += job->assistant->block_bytes;
-    const bool fits = !__builtin_mul_overflow(blocks, per_block, &need) && need <= limit &&
+    const bool fits = !__builtin_mul_overflow(blocks, per_block, &need) &&
+                      cdz_packed_bytes(job, &packed) &&
+                      !__builtin_add_overflow(need, packed, &need) && need <= limit &&
                       blocks <= CDZ_KV_MOST_BLOCKS;
     if (fits) return CDZ_OK;
+    if (job->packing.bits)
+        return cdz_err(err, CDZ_E_LIMIT,
+                       "the request needs KV memory for %" PRIu32 " rows of up to %" PRIu32
+                       " tokens, the newest in float32 and the others quantised, more than the "
+                       "%" PRIu64 " bytes that are allowed; ask for fewer new tokens or allow more "
+                       "KV memory",
+                       job->n_rows, job->max_length, limit);
     return cdz_err(err, CDZ_E_LIMIT,
                    "the request needs KV memory for %" PRIu64 " positions (%" PRIu32
                    " rows of up to %" PRIu32 " tokens): %" PRIu64 " blocks of %" PRIu64
@@ -465,6 +475,7 @@ cdz_status cdz_engine_submit(cdz_engine *engine, cdz_job *job, uint64_t *id, cdz
 {
     cdz_task *task = NULL;
     cdz_status status = check_shape(job, err);
+    if (status == CDZ_OK) status = cdz_packed_choose(job, err);
     if (status == CDZ_OK) status = check_memory(engine, job, err);
     if (status == CDZ_OK && !job->prompt_logits && !job->plan)
         status = cdz_err(err, CDZ_E_USAGE, "the request has no plan to decode by");

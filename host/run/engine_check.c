@@ -14,7 +14,8 @@ static void count_seq(void *model, const cdz_seq *seq)
 {
     if (!seq || seq->model != model) return;
     cdz_seq_check(seq);
-    cdz_kv_census_blocks(seq->account, seq->blocks, seq->n_blocks);
+    cdz_kv_census_blocks(seq->account, seq->blocks, cdz_seq_own_blocks(seq));
+    if (seq->n_spans) cdz_kv_census_blocks(seq->account->spans, seq->spans, seq->n_spans);
 }
 
 static void count_sources(cdz_run_model *model, const cdz_task *task)
@@ -39,11 +40,13 @@ static void count_loop(cdz_run_model *model, const cdz_loop *loop)
 static void count_account(const cdz_run_model *model, const cdz_kv_account *account)
 {
     if (account->pool == model->pool) cdz_kv_census_account(account);
+    if (account->pool == model->pool && account->spans) cdz_kv_census_account(account->spans);
 }
 
 static void count_model(const cdz_engine *engine, cdz_run_model *model)
 {
     cdz_kv_census_begin(model->pool);
+    for (cdz_packed_pool *at = model->packed; at; at = at->next) cdz_kv_census_begin(at->pool);
     for (const cdz_task *task = engine->running; task; task = task->next) {
         count_account(model, &task->target);
         count_account(model, &task->assistant);
@@ -55,6 +58,7 @@ static void count_model(const cdz_engine *engine, cdz_run_model *model)
         for (uint32_t i = 0; i < kept->n; i++) count_seq(model, &kept->seqs[i]);
     }
     cdz_kv_census_end(model->pool);
+    for (const cdz_packed_pool *at = model->packed; at; at = at->next) cdz_kv_census_end(at->pool);
 }
 
 static void check_memory(const cdz_engine *engine)
@@ -64,6 +68,8 @@ static void check_memory(const cdz_engine *engine)
         if (!model->pool) continue;
         count_model(engine, model);
         committed += cdz_kv_pool_committed(model->pool);
+        for (const cdz_packed_pool *at = model->packed; at; at = at->next)
+            committed += cdz_kv_pool_committed(at->pool);
     }
     cdz_assert(committed == engine->budget.committed);
 }

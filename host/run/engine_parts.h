@@ -93,6 +93,17 @@ uint64_t cdz_engine_pool_bytes(cdz_engine *engine, const cdz_run_model *model);
 /* [engine] A model's activations and KV memory; the next request makes them again. */
 void cdz_run_model_rest(cdz_run_model *model);
 
+/* --- packed.c --- */
+/* [any] Sets the job's packing from what its plan asks for; an error where its model or device cannot. */
+cdz_status cdz_packed_choose(cdz_job *job, cdz_error *err);
+/* [any] KV memory for the job's spans; false: beyond any number. */
+bool cdz_packed_bytes(const cdz_job *job, uint64_t *bytes);
+/* [engine] The model's pool for a way of packing, made where there is none. */
+cdz_status cdz_packed_ready(cdz_engine *engine, cdz_run_model *model, const cdz_kv_packing *packing,
+                            cdz_kv_pool **out, cdz_error *err);
+/* [engine] Frees the pools that no request uses, but one. */
+void cdz_packed_rest(cdz_run_model *model, const cdz_kv_pool *but);
+
 /* --- scheduler.c [engine] --- */
 /* Starts what may start, runs every fibre that can go on, and one pass per model; ended requests are delivered. The
  * lock is not held. */
@@ -111,8 +122,9 @@ static inline void cdz_engine_check(cdz_engine *engine)
 /* --- task.c [engine] --- */
 cdz_status cdz_task_create(cdz_engine *engine, cdz_job *job, cdz_task **out, cdz_error *err);
 void cdz_task_free(cdz_task *task); /* with its job; the outcome has gone to on_done */
-/* Blocks of KV memory that a job can come to need. */
+/* Blocks of KV memory that a job can come to need, and spans beside them. */
 uint64_t cdz_job_blocks(const cdz_job *job);
+uint64_t cdz_job_spans(const cdz_job *job);
 /* Opens accounts and builds the loops. False: no room now, try later. A failure is in task->error. */
 bool cdz_task_start(cdz_task *task);
 void cdz_task_finish(cdz_task *task);  /* fills the outcome and gives the task's memory back */

@@ -224,6 +224,22 @@ static void want_hidden(cdz_layers *f, const cdz_want *want, const cdz_want_seq 
     f->kept[f->n_kept++] = (kept_row){f->m, want, all ? ws->hidden0 + p : ws->hidden0};
 }
 
+/* Positions of a sequence that one pass takes; 0: no limit. */
+static uint32_t most_at_once(const cdz_want *want, const cdz_seq *seq)
+{
+    if (!seq->account->spans || (want->chunk && want->chunk < CDZ_KV_CHUNK)) return want->chunk;
+    return CDZ_KV_CHUNK;
+}
+
+/* Where the pass's next row packs its positions, if anywhere. */
+static void note_packed(cdz_layers *f, const cdz_seq *seq)
+{
+    const cdz_kv_account *spans = seq->account->spans;
+    f->packed[f->m] = spans ? cdz_kv_pool_store(spans->pool) : NULL;
+    f->spans_of[f->m] = seq->spans;
+    f->any_packed |= spans != NULL;
+}
+
 /* Takes up to the pass's room of a sequence's missing positions. Its cache counts them at once: nothing reads the
  * count before the pass has run. True when none is missing any more. */
 static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
@@ -233,8 +249,9 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
     uint32_t slot = seq->computed < visible ? cdz_seq_slot(seq, seq->computed) : 0;
     const uint32_t whole = end_of(want, seq);
     uint32_t end = whole;
-    if (want->chunk && whole > seq->computed && whole - seq->computed > want->chunk)
-        end = seq->computed + want->chunk;
+    const uint32_t chunk = most_at_once(want, seq);
+    if (chunk && whole > seq->computed && whole - seq->computed > chunk)
+        end = seq->computed + chunk;
     while (seq->computed < end && f->m < CDZ_PASS_ROWS) {
         const uint32_t p = seq->computed++;
         while (slot < seq->mask_len && !seq->mask[slot]) slot++;
@@ -242,12 +259,14 @@ static bool take_rows(cdz_layers *f, cdz_want *want, const cdz_want_seq *ws)
         cdz_layers_see_row(f, ws->capture, seq, slot);
         read_slot(f, seq, slot++);
         f->rows[f->m] = (cdz_kv_row){seq->blocks, p, 0};
+        note_packed(f, seq);
         if (seq->source) f->sources[f->m] = cdz_encoded_row(seq->source);
         want_scores(f, want, ws, p, visible);
         want_hidden(f, want, ws, p, visible);
         f->m++;
         want->rows_left--;
     }
+    if (seq->computed > seq->reached) seq->reached = seq->computed;
     return seq->computed >= whole;
 }
 
@@ -300,7 +319,7 @@ static void serve(cdz_layers *f, cdz_want *want)
 static void gather(cdz_layers *f, cdz_want *const *wants, uint32_t n)
 {
     f->m = f->n_heads = f->n_kept = f->n_spans = 0;
-    f->any_embeds = f->any_seen = false;
+    f->any_embeds = f->any_seen = f->any_packed = false;
     for (uint32_t i = 0; i < n; i++) wants[i]->served = false;
     for (int turn = 0; turn < 2; turn++)
         for (uint32_t i = 0; i < n && f->m < CDZ_PASS_ROWS; i++) {
@@ -366,6 +385,24 @@ static void place_heads(cdz_layers *f, float *x, size_t heads, const cdz_norm *n
     if (rope) rotate(f, x, heads, rope);
 }
 
+/* Rows from r on whose older positions lie in the same store. */
+static uint32_t same_store(const cdz_layers *f, uint32_t r)
+{
+    uint32_t n = 1;
+    while (r + n < f->m && f->packed[r + n] == f->packed[r]) n++;
+    return n;
+}
+
+static void pack_rows(cdz_layers *f, uint32_t layer)
+{
+    for (uint32_t r = 0, n; r < f->m; r += n) {
+        n = same_store(f, r);
+        if (f->packed[r])
+            f->backend->api->kv_pack(f->backend, f->packed[r], f->stack.store, layer, f->rows + r,
+                                     f->spans_of + r, n);
+    }
+}
+
 void cdz_layers_project(cdz_layers *f, uint32_t layer, bool queries, bool keys)
 {
     const cdz_arch *a = f->stack.arch;
@@ -388,6 +425,21 @@ void cdz_layers_project(cdz_layers *f, uint32_t layer, bool queries, bool keys)
     cdz_profile_mark(f->profile, CDZ_WORK_ATTENTION);
     b->api->kv_write(b, f->stack.store, f->stack.one_layer ? 0 : layer, f->k, narrow, f->v, narrow,
                      f->rows, f->m);
+    if (f->any_packed) pack_rows(f, layer);
+}
+
+/* Attention of all rows, those of one packed store at a time. */
+static void mix(cdz_layers *f, uint32_t layer, cdz_attention how)
+{
+    const size_t wide = (size_t)f->stack.arch->n_heads * f->stack.arch->head_dim;
+    for (uint32_t r = 0, n; r < f->m; r += n) {
+        n = f->any_packed ? same_store(f, r) : f->m;
+        how.packed = f->any_packed ? f->packed[r] : NULL;
+        how.packed_blocks = how.packed ? f->spans_of + r : NULL;
+        f->backend->api->attention(f->backend, f->mixed + r * wide, wide, f->q + r * wide, wide,
+                                   f->stack.store, f->stack.one_layer ? 0 : layer, f->rows + r, n,
+                                   &how);
+    }
 }
 
 /* given = o(attention(q, k, v)) */
@@ -403,8 +455,7 @@ static void attend(cdz_layers *f, uint32_t layer, float *given)
     if (a->scale_by_layer) how.scale /= (float)(layer + 1);
     if (a->n_buckets) cdz_relative_apply(f->stack.relative, &how);
     cdz_profile_mark(f->profile, CDZ_WORK_ATTENTION);
-    b->api->attention(b, f->mixed, wide, f->q, wide, f->stack.store, f->stack.one_layer ? 0 : layer,
-                      f->rows, f->m, &how);
+    mix(f, layer, how);
     if (f->any_seen) cdz_layers_see_attention(f, layer, &how);
     const cdz_product o = cdz_layers_product(&f->stack.layers[layer].o, given);
     cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);

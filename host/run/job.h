@@ -4,6 +4,7 @@
 
 #include "cadenza/strategy.h"
 #include "config/pipeline.h"
+#include "kernels.h"
 #include "vec/fused.h"
 
 typedef struct cdz_engine cdz_engine;
@@ -50,7 +51,9 @@ typedef struct cdz_job {
     uint32_t n_heals;
     bool healed; /* token_healing was on */
     cdz_ids eos;
-    int32_t pad, bos;       /* -1: none */
+    int32_t pad, bos; /* -1: none */
+    cdz_kv_packing
+        packing; /* of the target's keys and values; bits 0: none. Made of the plan by who submits */
     uint32_t prefill_chunk; /* at most so many prompt positions of a row in one pass; 0: no limit */
     double deadline_s;      /* monotonic; 0: none */
     bool keep_scores, keep_logits, keep_logprobs; /* what record() keeps */

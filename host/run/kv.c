@@ -11,6 +11,8 @@ struct cdz_kv_pool {
     cdz_backend *backend;
     cdz_kv *store;
     cdz_kv_budget *budget;
+    cdz_kv_packing packing; /* bits 0: a plain one */
+    uint32_t positions;     /* of a block */
     uint64_t block_bytes;
     uint32_t n_blocks, committed; /* in all, and held or reserved */
     uint32_t n_fresh;             /* blocks never handed out are [n_fresh, n_blocks) */
@@ -23,27 +25,47 @@ struct cdz_kv_pool {
         promised; /* census: (n_blocks) tables that name a block, and what accounts have; checked builds */
 };
 
-cdz_status cdz_kv_pool_create(cdz_backend *backend, const cdz_kv_shape *shape, cdz_kv_budget *budget,
-                              uint64_t all_bytes, cdz_kv_pool **out, cdz_error *err)
+static uint64_t bytes_of_block(cdz_backend *backend, const cdz_kv_shape *shape,
+                               const cdz_kv_packing *packing)
 {
-    const uint64_t bytes = backend->api->kv_block_bytes(backend, shape);
+    if (!packing) return backend->api->kv_block_bytes(backend, shape);
+    if (!backend->api->packed_block_bytes) return 0;
+    return backend->api->packed_block_bytes(backend, shape, packing);
+}
+
+static cdz_kv *make_store(const cdz_kv_pool *pool, const cdz_kv_shape *shape)
+{
+    const cdz_backend_api *api = pool->backend->api;
+    return pool->packing.bits
+               ? api->packed_create(pool->backend, shape, &pool->packing, pool->n_blocks)
+               : api->kv_create(pool->backend, shape, pool->n_blocks);
+}
+
+static cdz_status create(cdz_backend *backend, const cdz_kv_shape *shape,
+                         const cdz_kv_packing *packing, cdz_kv_budget *budget, uint64_t all_bytes,
+                         cdz_kv_pool **out, cdz_error *err)
+{
+    const uint64_t bytes = bytes_of_block(backend, shape, packing);
+    const uint32_t positions = packing ? cdz_kv_span(packing) : CDZ_KV_BLOCK;
     if (bytes == 0 || all_bytes < bytes)
         return cdz_err(err, CDZ_E_LIMIT,
-                       "KV memory: %" PRIu64 " bytes allowed, one block of %d positions of this "
-                       "model takes %" PRIu64,
-                       all_bytes, CDZ_KV_BLOCK, bytes);
-    uint64_t n = all_bytes / bytes;
-    if (n > CDZ_KV_MOST_BLOCKS) n = CDZ_KV_MOST_BLOCKS;
+                       "KV memory: %" PRIu64 " bytes allowed, one block of %" PRIu32
+                       " positions of this model takes %" PRIu64,
+                       all_bytes, positions, bytes);
+    const uint64_t most = (uint64_t)CDZ_KV_MOST_BLOCKS * CDZ_KV_BLOCK / positions;
+    const uint64_t n = all_bytes / bytes < most ? all_bytes / bytes : most;
 
     cdz_kv_pool *pool = calloc(1, sizeof *pool);
     if (!pool) return cdz_err(err, CDZ_E_NOMEM, "KV memory: out of memory");
     pool->backend = backend;
     pool->budget = budget;
+    if (packing) pool->packing = *packing;
+    pool->positions = positions;
     pool->block_bytes = bytes;
     pool->n_blocks = (uint32_t)n;
     pool->holders = calloc(n, sizeof *pool->holders);
     pool->returned = calloc(n, sizeof *pool->returned);
-    pool->store = backend->api->kv_create(backend, shape, n);
+    pool->store = make_store(pool, shape);
 #ifdef CDZ_CHECKED
     pool->seen = calloc(n, sizeof *pool->seen);
 #endif
@@ -57,6 +79,31 @@ cdz_status cdz_kv_pool_create(cdz_backend *backend, const cdz_kv_shape *shape, c
     }
     *out = pool;
     return CDZ_OK;
+}
+
+cdz_status cdz_kv_pool_create(cdz_backend *backend, const cdz_kv_shape *shape, cdz_kv_budget *budget,
+                              uint64_t bytes, cdz_kv_pool **out, cdz_error *err)
+{
+    return create(backend, shape, NULL, budget, bytes, out, err);
+}
+
+cdz_status cdz_kv_pool_create_packed(cdz_backend *backend, const cdz_kv_shape *shape,
+                                     const cdz_kv_packing *packing, cdz_kv_budget *budget,
+                                     uint64_t bytes, cdz_kv_pool **out, cdz_error *err)
+{
+    return create(backend, shape, packing, budget, bytes, out, err);
+}
+
+const cdz_kv_packing *cdz_kv_pool_packing(const cdz_kv_pool *pool)
+{
+    return pool->packing.bits ? &pool->packing : NULL;
+}
+
+uint32_t cdz_kv_ring(const cdz_kv_packing *packing)
+{
+    const uint64_t positions =
+        (uint64_t)CDZ_KV_CHUNK + packing->residual + cdz_kv_span(packing) + CDZ_KV_BLOCK - 1;
+    return (uint32_t)(positions / CDZ_KV_BLOCK);
 }
 
 void cdz_kv_pool_free(cdz_kv_pool *pool)
@@ -161,10 +208,11 @@ cdz_status cdz_kv_take(cdz_kv_account *account, int32_t *block, cdz_error *err)
     cdz_kv_pool *pool = account->pool;
     if (account->used >= account->reserved && !commit(pool, 1))
         return cdz_err(err, CDZ_E_LIMIT,
-                       "KV memory is full: this request holds %" PRIu32 " blocks of %d positions "
+                       "KV memory is full: this request holds %" PRIu32 " blocks of %" PRIu32
+                       " positions "
                        "(%" PRIu32 " were reserved for it), and of %" PRIu64
                        " bytes allowed %" PRIu64 " are held or reserved",
-                       account->used, CDZ_KV_BLOCK, account->reserved, pool->budget->limit,
+                       account->used, pool->positions, account->reserved, pool->budget->limit,
                        pool->budget->committed);
     cdz_assert(pool->counts.used < pool->committed);
     *block = pool->n_returned ? pool->returned[--pool->n_returned] : (int32_t)pool->n_fresh++;

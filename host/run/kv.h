@@ -10,6 +10,11 @@
  *
  * Accounts. A request opens one account per model and reserves its worst case on admission; blocks within the
  * reservation can always be had. Beyond it a request takes what nobody has reserved, or is told that there is none.
+ *
+ * Packed pools. A model has a pool more for each way of packing that requests ask for (kernels.h, cdz_kv_packing): its
+ * blocks are spans. A sequence of such a request keeps its newest positions in a ring of plain blocks, as many as cdz_kv_ring
+ * says, and older ones in spans of the account beside its own; a pass takes at most CDZ_KV_CHUNK of its positions, so that what they
+ * read is still in the ring.
  * Thread: [engine]. */
 #ifndef CDZ_HOST_RUN_KV_H
 #define CDZ_HOST_RUN_KV_H
@@ -18,7 +23,7 @@
 #include "kernels.h"
 
 /* Of one pool: two million positions. Backends size the working memory of attention by it. */
-enum { CDZ_KV_MOST_BLOCKS = 1 << 16 };
+enum { CDZ_KV_MOST_BLOCKS = 1 << 16, CDZ_KV_CHUNK = 128 };
 
 typedef struct cdz_kv_pool cdz_kv_pool;
 
@@ -27,10 +32,12 @@ typedef struct cdz_kv_budget {
     uint64_t limit, committed;
 } cdz_kv_budget;
 
-typedef struct cdz_kv_account {
+typedef struct cdz_kv_account cdz_kv_account;
+struct cdz_kv_account {
     cdz_kv_pool *pool;
     uint32_t reserved, used; /* blocks */
-} cdz_kv_account;
+    cdz_kv_account *spans;   /* where older positions are packed; NULL: nowhere */
+};
 
 typedef struct cdz_kv_counts {
     uint32_t used, peak; /* blocks */
@@ -39,6 +46,12 @@ typedef struct cdz_kv_counts {
 /* bytes: of the store, at most the budget's limit. */
 cdz_status cdz_kv_pool_create(cdz_backend *backend, const cdz_kv_shape *shape, cdz_kv_budget *budget,
                               uint64_t bytes, cdz_kv_pool **out, cdz_error *err);
+cdz_status cdz_kv_pool_create_packed(cdz_backend *backend, const cdz_kv_shape *shape,
+                                     const cdz_kv_packing *packing, cdz_kv_budget *budget,
+                                     uint64_t bytes, cdz_kv_pool **out, cdz_error *err);
+const cdz_kv_packing *cdz_kv_pool_packing(const cdz_kv_pool *pool); /* NULL: a plain one */
+/* Plain blocks of a sequence that is packed so, at most. */
+uint32_t cdz_kv_ring(const cdz_kv_packing *packing);
 void cdz_kv_pool_free(cdz_kv_pool *pool); /* NULL is fine; no account may be open */
 cdz_kv *cdz_kv_pool_store(cdz_kv_pool *pool);
 cdz_kv_counts cdz_kv_pool_counts(const cdz_kv_pool *pool);

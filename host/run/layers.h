@@ -94,7 +94,10 @@ struct cdz_layers {
     bool any_seen;
     uint32_t positions[CDZ_PASS_ROWS];
     cdz_kv_row rows[CDZ_PASS_ROWS];
-    cdz_kv_row sources[CDZ_PASS_ROWS]; /* what the encoder made, for each row; of a pair */
+    cdz_kv *packed[CDZ_PASS_ROWS];          /* where older positions of a row lie, or NULL */
+    const int32_t *spans_of[CDZ_PASS_ROWS]; /* its spans there */
+    bool any_packed;                        /* only of a decoder alone */
+    cdz_kv_row sources[CDZ_PASS_ROWS];      /* what the encoder made, for each row; of a pair */
     head_row heads[CDZ_PASS_ROWS];
     kept_row kept[CDZ_PASS_ROWS];
     uint32_t m, n_heads, n_kept;

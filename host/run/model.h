@@ -22,6 +22,12 @@ typedef struct cdz_token_texts {
 
 typedef struct cdz_placed cdz_placed; /* a weight on a device */
 
+typedef struct cdz_packed_pool cdz_packed_pool;
+struct cdz_packed_pool {
+    cdz_kv_pool *pool;
+    cdz_packed_pool *next;
+};
+
 struct cdz_run_model {
     atomic_uint holders;
     cdz_engine *engine; /* NULL once the engine has gone; [any] under the engine's lock */
@@ -35,7 +41,8 @@ struct cdz_run_model {
     cdz_kv_shape shape;
     uint64_t block_bytes; /* of KV memory */
 
-    cdz_kv_pool *pool; /* [engine] NULL until the first request */
+    cdz_kv_pool *pool;       /* [engine] NULL until the first request */
+    cdz_packed_pool *packed; /* [engine] one for each way of packing that is in use */
     cdz_layers *layers;
     bool has_run;        /* [engine] a pass, at least */
     cdz_crew crew;       /* [engine] how many threads its passes run on */

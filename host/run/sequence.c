@@ -27,15 +27,20 @@ static cdz_status grow_ids(cdz_seq *seq, uint32_t n, cdz_error *err)
     return CDZ_OK;
 }
 
+static cdz_status grow_list(int32_t **list, uint32_t *list_cap, uint32_t n, cdz_error *err)
+{
+    if (n <= *list_cap) return CDZ_OK;
+    uint32_t cap = *list_cap * 2 > n ? *list_cap * 2 : n;
+    int32_t *grown = realloc(*list, cap * sizeof *grown);
+    if (!grown) return no_memory(err);
+    *list = grown;
+    *list_cap = cap;
+    return CDZ_OK;
+}
+
 static cdz_status grow_blocks(cdz_seq *seq, uint32_t n, cdz_error *err)
 {
-    if (n <= seq->blocks_cap) return CDZ_OK;
-    uint32_t cap = seq->blocks_cap * 2 > n ? seq->blocks_cap * 2 : n;
-    int32_t *blocks = realloc(seq->blocks, cap * sizeof *blocks);
-    if (!blocks) return no_memory(err);
-    seq->blocks = blocks;
-    seq->blocks_cap = cap;
-    return CDZ_OK;
+    return grow_list(&seq->blocks, &seq->blocks_cap, n, err);
 }
 
 cdz_status cdz_seq_init(cdz_seq *seq, cdz_run_model *model, cdz_kv_account *account, uint32_t n_ids,
@@ -47,21 +52,66 @@ cdz_status cdz_seq_init(cdz_seq *seq, cdz_run_model *model, cdz_kv_account *acco
     return grow_blocks(seq, cdz_kv_blocks_for(n_ids), err);
 }
 
+/* --- packed sequences --- */
+
+/* NULL: a plain one. */
+static const cdz_kv_packing *packing_of(const cdz_seq *seq)
+{
+    const cdz_kv_account *spans = seq->account ? seq->account->spans : NULL;
+    return spans ? cdz_kv_pool_packing(spans->pool) : NULL;
+}
+
+/* Of the first n entries of the table, those that are blocks of their own. */
+static uint32_t distinct(const cdz_seq *seq, uint32_t n)
+{
+    const cdz_kv_packing *packing = packing_of(seq);
+    const uint32_t ring = packing ? cdz_kv_ring(packing) : UINT32_MAX;
+    return n < ring ? n : ring;
+}
+
+/* Can a cache be gone on with from its first n positions? The next one reads plain what follows its spans. */
+static bool goes_on(const cdz_seq *seq, uint32_t n)
+{
+    const cdz_kv_packing *packing = packing_of(seq);
+    if (!packing) return true;
+    const uint32_t blocks = cdz_kv_blocks_for(seq->reached), ring = cdz_kv_ring(packing);
+    const uint32_t gone = blocks > ring ? blocks - ring : 0;
+    return cdz_kv_packed_before(packing, n) / CDZ_KV_BLOCK >= gone;
+}
+
+static uint32_t whole_spans(const cdz_seq *seq, uint32_t n_positions)
+{
+    const cdz_kv_packing *packing = packing_of(seq);
+    return packing ? n_positions / cdz_kv_span(packing) : 0;
+}
+
 void cdz_seq_check(const cdz_seq *seq)
 {
     cdz_assert(seq->n <= seq->cap && seq->n_blocks <= seq->blocks_cap);
     cdz_assert(cdz_kv_blocks_for(seq->computed) <= seq->n_blocks);
     cdz_assert(seq->computed <= cdz_seq_visible(seq));
     cdz_assert(seq->n_blocks == 0 || (seq->account && seq->account->pool));
+    cdz_assert(seq->n_spans <= seq->spans_cap && whole_spans(seq, seq->computed) <= seq->n_spans);
     (void)seq;
 }
 
-/* Keeps the blocks of the first `computed` positions. */
+uint32_t cdz_seq_own_blocks(const cdz_seq *seq)
+{
+    return distinct(seq, seq->n_blocks);
+}
+
+/* Keeps the blocks of the first `computed` positions, or nothing where they cannot be gone on with. */
 static void cut_cache(cdz_seq *seq, uint32_t computed)
 {
-    const uint32_t keep = cdz_kv_blocks_for(computed);
-    while (seq->n_blocks > keep) cdz_kv_drop(seq->account, seq->blocks[--seq->n_blocks]);
+    if (!goes_on(seq, computed)) computed = 0;
+    const uint32_t keep = distinct(seq, cdz_kv_blocks_for(computed)),
+                   spans = whole_spans(seq, computed);
+    uint32_t held = distinct(seq, seq->n_blocks);
+    while (held > keep) cdz_kv_drop(seq->account, seq->blocks[--held]);
+    if (seq->n_blocks > cdz_kv_blocks_for(computed)) seq->n_blocks = cdz_kv_blocks_for(computed);
+    while (seq->n_spans > spans) cdz_kv_drop(seq->account->spans, seq->spans[--seq->n_spans]);
     seq->computed = computed;
+    if (computed == 0) seq->reached = 0;
 }
 
 void cdz_seq_clear(cdz_seq *seq)
@@ -70,6 +120,7 @@ void cdz_seq_clear(cdz_seq *seq)
     cut_cache(seq, 0);
     free(seq->ids);
     free(seq->blocks);
+    free(seq->spans);
     *seq = (cdz_seq){0};
 }
 
@@ -155,30 +206,48 @@ void cdz_seq_forget(cdz_seq *seq)
 /* The first n blocks of a sequence that holds none, with the contents of another's. */
 static cdz_status copy_blocks(cdz_seq *to, const cdz_seq *from, uint32_t n, cdz_error *err)
 {
+    const uint32_t ring = distinct(from, UINT32_MAX);
     for (uint32_t i = 0; i < n; i++) {
-        CDZ_TRY(cdz_kv_take(to->account, &to->blocks[i], err));
+        if (i < ring) {
+            CDZ_TRY(cdz_kv_take(to->account, &to->blocks[i], err));
+            cdz_kv_clone(to->account->pool, to->blocks[i], from->blocks[i]);
+        } else {
+            to->blocks[i] = to->blocks[i - ring];
+        }
         to->n_blocks = i + 1;
-        cdz_kv_clone(to->account->pool, to->blocks[i], from->blocks[i]);
     }
     return CDZ_OK;
 }
 
+static cdz_kv_pool *spans_pool(const cdz_seq *seq)
+{
+    return seq->account->spans ? seq->account->spans->pool : NULL;
+}
+
 cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n_positions, cdz_error *err)
 {
-    const uint32_t n = cdz_kv_blocks_for(n_positions);
+    if (spans_pool(to) != spans_pool(from) || !goes_on(from, n_positions)) n_positions = 0;
+    const uint32_t n = cdz_kv_blocks_for(n_positions), held = distinct(from, n),
+                   n_spans = whole_spans(from, n_positions);
     CDZ_TRY(grow_blocks(to, n, err));
-    if (!cdz_kv_pool_shares(from->account->pool)) {
-        cut_cache(to, 0);
+    CDZ_TRY(grow_list(&to->spans, &to->spans_cap, n_spans, err));
+    const bool shares = cdz_kv_pool_shares(from->account->pool);
+    for (uint32_t i = 0; shares && i < held; i++)
+        cdz_kv_share(from->account->pool, from->blocks[i]);
+    for (uint32_t i = 0; i < n_spans; i++) cdz_kv_share(spans_pool(from), from->spans[i]);
+    cut_cache(to, 0);
+    if (n_spans) memcpy(to->spans, from->spans, n_spans * sizeof *to->spans);
+    to->n_spans = n_spans;
+    if (shares) {
+        if (n) memcpy(to->blocks, from->blocks, n * sizeof *to->blocks);
+        to->n_blocks = n;
+    } else {
         const cdz_status status = copy_blocks(to, from, n, err);
         if (status != CDZ_OK) cut_cache(to, 0);
         CDZ_TRY(status);
-    } else {
-        for (uint32_t i = 0; i < n; i++) cdz_kv_share(from->account->pool, from->blocks[i]);
-        cut_cache(to, 0);
-        if (n) memcpy(to->blocks, from->blocks, n * sizeof *to->blocks);
-        to->n_blocks = n;
     }
     to->computed = n_positions;
+    to->reached = n_positions ? from->reached : 0;
     to->long_rope = from->long_rope;
     return CDZ_OK;
 }
@@ -276,6 +345,41 @@ void cdz_seq_rotate_for(cdz_seq *seq, uint32_t length)
     seq->long_rope = is_long;
 }
 
+/* Block n_blocks and so on, up to `need` of them. */
+static cdz_status take_blocks(cdz_seq *seq, uint32_t need, cdz_error *err)
+{
+    while (seq->n_blocks < need) {
+        CDZ_TRY(cdz_kv_take(seq->account, &seq->blocks[seq->n_blocks], err));
+        seq->n_blocks++;
+    }
+    return CDZ_OK;
+}
+
+static cdz_status take_spans(cdz_seq *seq, uint32_t need, cdz_error *err)
+{
+    CDZ_TRY(grow_list(&seq->spans, &seq->spans_cap, need, err));
+    while (seq->n_spans < need) {
+        CDZ_TRY(cdz_kv_take(seq->account->spans, &seq->spans[seq->n_spans], err));
+        seq->n_spans++;
+    }
+    return CDZ_OK;
+}
+
+/* Likewise of a ring: what a block held before is read on, until it is written over. Spans are written once, when they are
+ * whole, and so never while others hold them. */
+static cdz_status prepare_packed(cdz_seq *seq, uint32_t first, uint32_t need, cdz_error *err)
+{
+    const uint32_t ring = distinct(seq, UINT32_MAX), held = distinct(seq, seq->n_blocks);
+    for (uint32_t i = first; i < need && i - first < ring; i++)
+        if (i % ring < held) CDZ_TRY(own_block(seq, i % ring, true, err));
+    CDZ_TRY(take_blocks(seq, distinct(seq, need), err));
+    for (uint32_t i = ring; i < need; i++) seq->blocks[i] = seq->blocks[i - ring];
+    if (seq->n_blocks < need) seq->n_blocks = need;
+    CDZ_TRY(take_spans(seq, whole_spans(seq, cdz_seq_visible(seq)), err));
+    cdz_seq_check(seq);
+    return CDZ_OK;
+}
+
 cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err)
 {
     const uint32_t visible = cdz_seq_visible(seq);
@@ -287,12 +391,10 @@ cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err)
 
     const uint32_t first = seq->computed / CDZ_KV_BLOCK, need = cdz_kv_blocks_for(visible);
     CDZ_TRY(grow_blocks(seq, need, err));
+    if (packing_of(seq)) return prepare_packed(seq, first, need, err);
     for (uint32_t i = first; i < seq->n_blocks; i++)
         CDZ_TRY(own_block(seq, i, i == first && seq->computed % CDZ_KV_BLOCK != 0, err));
-    while (seq->n_blocks < need) {
-        CDZ_TRY(cdz_kv_take(seq->account, &seq->blocks[seq->n_blocks], err));
-        seq->n_blocks++;
-    }
+    CDZ_TRY(take_blocks(seq, need, err));
     cdz_seq_check(seq);
     return CDZ_OK;
 }

@@ -28,6 +28,11 @@ struct cdz_seq {
     uint32_t begun;  /* a row, or a copy of one: positions of its prompt. Else 0 */
     int32_t *blocks; /* (n_blocks) block of positions [32 i, 32 i + 32) */
     uint32_t n_blocks, blocks_cap;
+    /* Of a packed sequence: plain blocks are a ring, so block i is block i - ring too, and holds the later of the two; spans
+     * that are whole lie in the account beside. */
+    int32_t *spans; /* (n_spans) */
+    uint32_t n_spans, spans_cap;
+    uint32_t reached;    /* positions that the ring has held since it was empty */
     uint32_t computed;   /* positions in the KV cache */
     bool long_rope;      /* the cache was made with longrope's long frequencies */
     cdz_encoded *source; /* what an encoder-decoder model reads; the task's. NULL: a decoder alone */
@@ -46,8 +51,10 @@ void cdz_seq_embed(cdz_seq *seq, const float *embeds, uint32_t n);
 void cdz_seq_set_mask(cdz_seq *seq, const uint8_t *mask, uint32_t len);
 /* The ids may be the sequence's own. */
 cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error *err);
-void cdz_seq_cut(cdz_seq *seq, uint32_t len); /* keeps the first len ids */
-void cdz_seq_forget(cdz_seq *seq);            /* the whole cache */
+/* Keeps the first len ids, and of the cache what can be gone on with: of a packed sequence all, or nothing where the plain
+ * keys that its next position reads have been written over. */
+void cdz_seq_cut(cdz_seq *seq, uint32_t len);
+void cdz_seq_forget(cdz_seq *seq); /* the whole cache */
 /* to becomes what from is: same ids, same mask, shared blocks. */
 cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err);
 /* Takes over from's cache when both hold the same ids; to has none yet. */
@@ -55,7 +62,9 @@ cdz_status cdz_seq_adopt(cdz_seq *to, const cdz_seq *from, cdz_error *err);
 
 /* Leading positions that b's cache holds and at which both have the same id. */
 uint32_t cdz_seq_common(const cdz_seq *a, const cdz_seq *b);
-/* to, which has no cache yet, shares the first n positions of from's, or copies them where its pool shares nothing. */
+/* to, which has no cache yet, shares the first n positions of from's, or copies them where its pool shares nothing (spans,
+ * which are written once, are shared all the same). None where one is packed and the other is not, or otherwise, or where n
+ * positions cannot be gone on with. */
 cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n, cdz_error *err);
 
 uint32_t cdz_seq_visible(const cdz_seq *seq);                 /* positions its ids have */
@@ -71,5 +80,6 @@ cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err);
 
 /* Checked builds: what this header promises of a sequence; every function that changes one ends with it. */
 void cdz_seq_check(const cdz_seq *seq);
+uint32_t cdz_seq_own_blocks(const cdz_seq *seq); /* entries of the table that repeat none before */
 
 #endif

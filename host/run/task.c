@@ -46,42 +46,72 @@ static uint32_t most_new(const cdz_job *job)
     return job->context && job->context < n ? job->context : n;
 }
 
+/* What one sequence of `len` positions takes: blocks, or spans. */
+typedef uint64_t taken_fn(const cdz_job *job, uint64_t len);
+
+static uint64_t blocks_of(const cdz_job *job, uint64_t len)
+{
+    const uint32_t n = cdz_kv_blocks_for(len);
+    if (job->packing.bits == 0) return n;
+    const uint32_t ring = cdz_kv_ring(&job->packing);
+    return n < ring ? n : ring;
+}
+
+static uint64_t spans_of(const cdz_job *job, uint64_t len)
+{
+    return job->packing.bits ? len / cdz_kv_span(&job->packing) : 0;
+}
+
+/* Each row by itself, with what may run beside it. */
+static uint64_t apart(const cdz_job *job, taken_fn *taken)
+{
+    if (job->prompt_logits) return job->n_prompts * taken(job, job->prompt_len);
+    const uint64_t len = (uint64_t)cdz_job_slots(job) + most_new(job);
+    const uint64_t rows = job->n_rows * taken(job, len + drafted(job)) +
+                          cdz_companions_most_of(job->plan, job->n_rows) * taken(job, len);
+    return rows * (1u + exits_early(job) + rereads(job));
+}
+
 static uint64_t row_blocks(const cdz_job *job)
 {
-    if (job->prompt_logits) return (uint64_t)job->n_prompts * cdz_kv_blocks_for(job->prompt_len);
-    const uint32_t slots = cdz_job_slots(job);
-    const uint32_t n_new = most_new(job);
-    const uint64_t len = (uint64_t)slots + n_new;
-    const uint64_t beside = cdz_companions_blocks(job->plan, job->n_rows, len);
-    const uint64_t apart = (uint64_t)job->n_rows * cdz_kv_blocks_for(len + drafted(job)) + beside;
+    const uint64_t alone = apart(job, blocks_of);
     /* A row that becomes a copy of another is made beside what it was. */
-    if (job->model->engine->shares_nothing && job->n_rows > 1) return 2 * apart;
-    if (exits_early(job) || rereads(job)) return apart * (1u + exits_early(job) + rereads(job));
-    if (!is_search(job) || job->assistant) return apart;
-    if (job->past) return apart; /* each row computes what its prompt has beyond the past */
+    if (job->model->engine->shares_nothing && !job->prompt_logits && job->n_rows > 1)
+        return 2 * alone;
+    if (job->prompt_logits || exits_early(job) || rereads(job)) return alone;
+    if (!is_search(job) || job->assistant || job->packing.bits) return alone;
+    if (job->past) return alone; /* each row computes what its prompt has beyond the past */
     /* A cache made anew when longrope's frequencies change is each row's own. */
-    if (job->model->weights->arch.long_inv_freq) return apart;
+    if (job->model->weights->arch.long_inv_freq) return alone;
     /* Rows of one prompt share its whole blocks from the first pass on. Each has those it generates into for itself,
      * and one more: the prompt's last block, begun or to be computed again. */
+    const uint32_t slots = cdz_job_slots(job), n_new = most_new(job);
     const uint64_t each = (uint64_t)cdz_kv_blocks_for(n_new) + 1;
+    const uint64_t beside =
+        cdz_companions_most_of(job->plan, job->n_rows) * blocks_of(job, (uint64_t)slots + n_new);
     const uint64_t shared =
         (uint64_t)job->n_prompts * (slots / CDZ_KV_BLOCK) + job->n_rows * each + beside;
-    return shared < apart ? shared : apart;
+    return shared < alone ? shared : alone;
 }
 
 /* Rows are computed again, to write states down. */
-static uint64_t again(const cdz_job *job)
+static uint64_t again(const cdz_job *job, taken_fn *taken)
 {
     if (!job->keep_hidden && !job->keep_attentions) return 0;
-    const uint64_t n_new = most_new(job);
-    return (uint64_t)job->n_rows * cdz_kv_blocks_for(cdz_job_slots(job) + n_new + drafted(job));
+    const uint64_t len = (uint64_t)cdz_job_slots(job) + most_new(job) + drafted(job);
+    return job->n_rows * taken(job, len);
 }
 
 uint64_t cdz_job_blocks(const cdz_job *job)
 {
     const uint64_t sources =
         job->sources ? (uint64_t)job->n_prompts * cdz_kv_blocks_for(job->source_len) : 0;
-    return row_blocks(job) + again(job) + sources;
+    return row_blocks(job) + again(job, blocks_of) + sources;
+}
+
+uint64_t cdz_job_spans(const cdz_job *job)
+{
+    return apart(job, spans_of) + again(job, spans_of);
 }
 
 cdz_kv_account *cdz_task_account(cdz_task *task, const cdz_run_model *model)
@@ -152,15 +182,30 @@ static void close_accounts(cdz_task *task)
 {
     cdz_kv_close(&task->target);
     cdz_kv_close(&task->assistant);
+    cdz_kv_close(&task->spans);
+}
+
+/* The account beside the target's. */
+static bool open_spans(cdz_task *task)
+{
+    if (task->job->packing.bits == 0) return true;
+    if (!cdz_kv_open(task->packed, (uint32_t)cdz_job_spans(task->job), &task->spans)) return false;
+    task->target.spans = &task->spans;
+    return true;
+}
+
+static bool open_all(cdz_task *task, uint32_t n)
+{
+    const cdz_job *job = task->job;
+    if (!cdz_kv_open(job->model->pool, n, &task->target) || !open_spans(task)) return false;
+    if (!job->assistant || job->assistant == job->model) return true;
+    return cdz_kv_open(job->assistant->pool, n, &task->assistant);
 }
 
 static bool open_accounts(cdz_task *task)
 {
-    const cdz_job *job = task->job;
-    const uint32_t n = (uint32_t)cdz_job_blocks(job); /* submit has seen that it fits */
-    if (!cdz_kv_open(job->model->pool, n, &task->target)) return false;
-    if (!job->assistant || job->assistant == job->model) return true;
-    if (cdz_kv_open(job->assistant->pool, n, &task->assistant)) return true;
+    const uint32_t n = (uint32_t)cdz_job_blocks(task->job); /* submit has seen that it fits */
+    if (open_all(task, n)) return true;
     close_accounts(task);
     return false;
 }
@@ -242,6 +287,8 @@ static cdz_status ready_all(cdz_task *task, cdz_error *err)
     if (room_of(job) < need) cdz_engine_free_idle(task->engine);
     CDZ_TRY(ready(task->engine, job->model, err));
     if (job->assistant) CDZ_TRY(ready(task->engine, job->assistant, err));
+    if (job->packing.bits)
+        CDZ_TRY(cdz_packed_ready(task->engine, job->model, &job->packing, &task->packed, err));
     if (room_of(job) >= need) return CDZ_OK;
     return cdz_err(err, CDZ_E_LIMIT,
                    "the request needs %" PRIu64 " blocks of KV memory, and its models have room for "
@@ -302,12 +349,12 @@ static void keep_rows_alone(cdz_loop *loop)
     for (uint32_t r = 0; r < loop->n_rows; r++) cdz_seq_clear(loop->rows[r].spare);
 }
 
-/* What the rows' caches hold goes over to the outcome; without memory for it nothing is kept. The account goes with them:
+/* What the rows' caches hold goes over to the outcome; without memory for it nothing is kept, and nothing that is packed. The account goes with them:
  * whoever else holds blocks of it has given them back before. */
 static void keep_cache(cdz_task *task)
 {
     const cdz_job *job = task->job;
-    if (!task->loops || job->prompt_logits) return;
+    if (!task->loops || job->prompt_logits || task->target.spans) return;
     cdz_seq **rows = calloc(job->n_rows, sizeof *rows);
     if (!rows) return;
     uint32_t n = 0;

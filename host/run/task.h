@@ -27,6 +27,8 @@ struct cdz_task {
     cdz_loop **loops;          /* (n_loops) */
     uint32_t n_loops, n_ended; /* */
     cdz_kv_account target, assistant;
+    cdz_kv_pool *packed;  /* NULL: nothing is packed */
+    cdz_kv_account spans; /* the target's, of a job that packs */
     /* (n_prompts) for each model; NULL: it has no encoder */
     cdz_encoded *sources, *assistant_sources;
     double submitted_s, started_s;

@@ -109,7 +109,8 @@ static void open_scene(run *t, scene *c, const setting *s, cdz_backend *b)
     const size_t stride = 2 * (size_t)s->length + 20;
     c->bias = random_floats(&r, s->heads * stride);
     c->bias_there = floats_there(b, c->bias, s->heads * stride);
-    c->how = (cdz_attention){s->heads, 0.7f, s->soft_cap, s->window, NULL, 0, 0};
+    c->how = (cdz_attention){
+        .n_heads = s->heads, .scale = 0.7f, .soft_cap = s->soft_cap, .window = s->window};
     if (s->biased) {
         c->how.bias = c->bias;
         c->how.bias_stride = stride;
