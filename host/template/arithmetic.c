@@ -136,7 +136,9 @@ static value format_operator(state *st, value format, value with)
         all.at = with.seq->at;
         all.n = with.seq->n;
     }
-    return format_percent(st, format, &all);
+    const bool maps = with.kind == V_DICT || with.kind == V_LIST || with.kind == V_RANGE ||
+                      with.kind == V_UNDEFINED;
+    return format_percent(st, format, &all, maps);
 }
 
 static value refuse(state *st, int op, value a, value b)
@@ -162,7 +164,7 @@ value arithmetic(state *st, int op, value a, value b)
     }
     if (op == OP_MUL && is_sequence(a) && is_whole(b)) return repeated(st, a, as_int(b));
     if (op == OP_MUL && is_whole(a) && is_sequence(b)) return repeated(st, b, as_int(a));
-    if (op == OP_MOD && is_string(a) && b.kind != V_UNDEFINED) return format_operator(st, a, b);
+    if (op == OP_MOD && is_string(a)) return format_operator(st, a, b);
     return refuse(st, op, a, b);
 }
 

@@ -61,7 +61,7 @@ static value f_int(state *st, value x, const value *p, const args *all)
     double d;
     if (x.kind == V_INT || x.kind == V_BOOL) return v_int(as_int(x));
     if (x.kind == V_FLOAT) return whole(x.d, otherwise);
-    if (x.kind == V_UNDEFINED && x.undef && x.undef->unsafe) return use_undefined(st, x);
+    if (x.kind == V_UNDEFINED) return use_undefined(st, x);
     if (!is_string(x)) return otherwise;
     if (parse_int(st, x, int_or(st, p[1], 10), &i)) return v_int(i);
     return parse_float(st, x, &d) ? whole(d, otherwise) : otherwise;
@@ -71,6 +71,7 @@ static value f_float(state *st, value x, const value *p, const args *all)
 {
     (void)all;
     double d;
+    if (x.kind == V_UNDEFINED) return use_undefined(st, x);
     if (is_number(x)) return v_float(as_double(x));
     if (is_string(x) && parse_float(st, x, &d)) return v_float(d);
     return p[0].kind == V_MISSING ? v_float(0) : p[0];

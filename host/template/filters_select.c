@@ -41,8 +41,11 @@ static value f_map(state *st, value x, const value *p, const args *all)
     uint32_t n;
     if (!truth(st, x)) return generator(st, 0); /* as in the reference: None and 0 are nothing */
     if (!items_of(st, x, &items, &n)) return x;
-    if (!all->n && attribute)
-        return map_attribute(st, items, n, *attribute, keyword_of(all, "default"));
+    if (!all->n && attribute) {
+        const value *otherwise = keyword_of(all, "default"); /* None is none given */
+        if (otherwise && otherwise->kind == V_NONE) otherwise = NULL;
+        return map_attribute(st, items, n, *attribute, otherwise);
+    }
     if (!all->n || !is_string(all->at[0])) return fail(st, "map requires a filter argument");
     const args rest = {.at = all->at + 1,
                        .n = all->n - 1,

@@ -18,7 +18,7 @@ bool flag_or(state *st, value v, bool otherwise)
 
 int64_t int_or(state *st, value v, int64_t otherwise)
 {
-    if (!given(v)) return otherwise;
+    if (v.kind == V_MISSING) return otherwise;
     if (v.kind == V_INT || v.kind == V_BOOL) return as_int(v);
     fail(st, "expected an integer, found %s", type_name(v));
     return otherwise;
@@ -45,6 +45,18 @@ CASE_FILTER(f_lower, TO_LOWER)
 CASE_FILTER(f_capitalize, TO_CAPITAL)
 
 /* Words begin after a dash, a space or an opening bracket, unlike those of str.title. */
+/* The first character in upper, not title case: "\u00df" becomes "SS". */
+static void put_titled(state *st, cdz_buf *out, value word)
+{
+    size_t first = 0;
+    if (word.len == 0) return;
+    next_code(word.s, word.len, &first);
+    value upper = change_case(st, sub_text(word, 0, first), TO_UPPER);
+    value lower = change_case(st, sub_text(word, first, word.len), TO_LOWER);
+    put(st, out, upper.s, upper.len);
+    put(st, out, lower.s, lower.len);
+}
+
 static value f_title(state *st, value x, const value *p, const args *all)
 {
     (void)p;
@@ -61,8 +73,7 @@ static value f_title(state *st, value x, const value *p, const args *all)
             separator = is_space(code) || (code < 0x80 && code && strchr("-({[<", (int)code));
             if (!separator) at = next;
         }
-        value word = change_case(st, sub_text(text, from, at), TO_CAPITAL);
-        put(st, &out, word.s, word.len);
+        put_titled(st, &out, sub_text(text, from, at));
         if (separator) {
             const size_t begin = at;
             next_code(text.s, text.len, &at);
@@ -75,6 +86,8 @@ static value f_title(state *st, value x, const value *p, const args *all)
 static value f_trim(state *st, value x, const value *p, const args *all)
 {
     (void)all;
+    if (given(p[0]) && !is_string(p[0]))
+        return fail(st, "trim: expected characters, found %s", type_name(p[0]));
     return strip(st, to_text(st, x), p[0], true, true);
 }
 
@@ -109,7 +122,7 @@ static value f_replace(state *st, value x, const value *p, const args *all)
     if (p[0].kind == V_MISSING || p[1].kind == V_MISSING)
         return fail(st, "replace needs an old and a new text");
     return replace_text(st, to_text(st, x), to_text(st, p[0]), to_text(st, p[1]),
-                        int_or(st, p[2], -1));
+                        given(p[2]) ? int_or(st, p[2], -1) : -1);
 }
 
 static value f_string(state *st, value x, const value *p, const args *all)
@@ -157,9 +170,17 @@ static value spaces(state *st, int64_t n)
     return v_borrow(text, (size_t)n);
 }
 
+/* What the reference's filter calls a method of strings on. */
+static value needs_string(state *st, value x, const char *filter)
+{
+    if (x.kind == V_UNDEFINED) return use_undefined(st, x);
+    return fail(st, "%s: expected a string, found %s", filter, type_name(x));
+}
+
 static value f_indent(state *st, value x, const value *p, const args *all)
 {
     (void)all;
+    if (!is_string(x)) return needs_string(st, x, "indent");
     value step = is_string(p[0]) ? p[0] : spaces(st, int_or(st, p[0], 4));
     const bool first = flag_or(st, p[1], false), blank = flag_or(st, p[2], false);
     cdz_buf out = {0};
@@ -212,6 +233,7 @@ static void wrap_line(state *st, cdz_buf *out, value line, size_t width, value n
 static value f_wordwrap(state *st, value x, const value *p, const args *all)
 {
     (void)all;
+    if (!is_string(x)) return needs_string(st, x, "wordwrap");
     const int64_t width = int_or(st, p[0], 79);
     value newline = text_or(st, p[2], "\n"), lines = lines_of(st, to_text(st, x), false);
     cdz_buf out = {0};
@@ -243,8 +265,11 @@ static value f_wordcount(state *st, value x, const value *p, const args *all)
 static value f_truncate(state *st, value x, const value *p, const args *all)
 {
     (void)all;
+    uint64_t length_of;
+    if (x.kind != V_UNDEFINED && !has_length(x, &length_of))
+        return fail(st, "object of type '%s' has no len()", type_name(x));
     value text = to_text(st, x), end = text_or(st, p[2], "...");
-    const int64_t length = int_or(st, p[0], 255), leeway = int_or(st, p[3], 5);
+    const int64_t length = int_or(st, p[0], 255), leeway = given(p[3]) ? int_or(st, p[3], 5) : 5;
     if (!touch(st, ((uint64_t)text.len + end.len) * 2 * PER_CODE)) return v_none();
     const int64_t ending = (int64_t)count_codes(end);
     if (length < ending) return fail(st, "truncate: expected length >= %lld", (long long)ending);
@@ -426,7 +451,7 @@ static value f_format(state *st, value x, const value *p, const args *all)
     (void)p;
     if (all->n && all->n_keywords)
         return fail(st, "format takes positional or keyword arguments, not both");
-    return format_percent(st, to_text(st, x), all);
+    return format_percent(st, to_text(st, x), all, false);
 }
 
 static value f_tojson(state *st, value x, const value *p, const args *all)

@@ -200,6 +200,8 @@ value get_item(state *st, value of, value key)
     if (st->failed) return v_none();
     if (of.kind == V_UNDEFINED) return use_undefined(st, of);
     value v = own_item(st, of, key);
+    if (v.kind == V_MISSING && key.kind == V_SLICE)
+        return fail(st, "'%s' object cannot be cut", type_name(of));
     if (v.kind == V_MISSING && is_string(key)) {
         value name = v_string(st, key.s, key.len); /* with a NUL behind it */
         v = own_attribute(st, of, name);

@@ -79,7 +79,8 @@ static bool window(state *st, value x, const value *p, value *out, int64_t *befo
     if (!given(p[1]) && !given(p[2])) return true;
     if (!touch(st, (uint64_t)x.len * 2 * PER_CODE)) return false;
     const int64_t n = (int64_t)count_codes(x);
-    int64_t start = int_or(st, p[1], 0), end = int_or(st, p[2], n);
+    int64_t start = given(p[1]) ? int_or(st, p[1], 0) : 0,
+            end = given(p[2]) ? int_or(st, p[2], n) : n;
     if (start < 0) start = start < -n ? 0 : start + n;
     if (end < 0) end = end < -n ? 0 : end + n;
     if (end > n) end = n;

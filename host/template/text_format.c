@@ -239,7 +239,7 @@ static void put_percent(percent *p, cdz_buf *to)
     put_spec(p->st, to, &s, v);
 }
 
-value format_percent(state *st, value format, const args *all)
+value format_percent(state *st, value format, const args *all, bool maps)
 {
     percent p = {.st = st, .format = format, .all = all};
     cdz_buf out = {0};
@@ -250,8 +250,8 @@ value format_percent(state *st, value format, const args *all)
         p.at = end + 1;
         if (mark) put_percent(&p, &out);
     }
-    if (p.used < all->n && !(all->n == 1 && all->at[0].kind == V_DICT))
-        fail(st, "not all arguments converted during string formatting");
+    /* What has items could be a mapping, whose keys need not all be used. */
+    if (p.used < all->n && !maps) fail(st, "not all arguments converted during string formatting");
     return take_text(st, &out);
 }
 
@@ -359,6 +359,11 @@ static void put_field(braces *b, cdz_buf *to, value field)
         v = take_text(b->st, &text);
     } else if (conversion) {
         v = to_text(b->st, v);
+    }
+    if (colon && colon + 1 < field.s + field.len) {
+        if (v.kind == V_BOOL) v = v_int(v.b);
+        if (!is_string(v) && !is_number(v))
+            fail(b->st, "a format such as '>4' needs a string or a number, not %s", type_name(v));
     }
     put_spec(b->st, to, &s, v);
 }

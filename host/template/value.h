@@ -276,7 +276,8 @@ bool same_text(value v, const char *word);
 /* First place of what from a byte on; SIZE_MAX: none. */
 size_t find_text(value in, value what, size_t from);
 
-value format_percent(state *st, value format, const args *all);
+/* maps: the argument could be a mapping, whose items need not all be used. */
+value format_percent(state *st, value format, const args *all, bool maps);
 value format_braces(state *st, value format, const args *all);
 value format_time(state *st, value format);
 
