@@ -40,7 +40,7 @@ typedef struct cdz_job {
     /* Encoder-decoder: what the encoder reads; rows and prompt_len are the decoder's. Else NULL. */
     cdz_job_row *sources; /* (n_prompts) source_len ids each */
     uint32_t source_len;
-    bool gives_decoder_mask; /* the request has a decoder_attention_mask */
+    bool gives_decoder_mask;         /* the request has a decoder_attention_mask */
     uint32_t max_length, min_length; /* resolved (processors.md 4.3) */
     uint32_t context;  /* positions at which a row ends, whatever its limit; 0: it does not */
     uint32_t *visible; /* (n_prompts) positions that the prompts have; with context */
