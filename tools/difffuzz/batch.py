@@ -122,7 +122,7 @@ def classify(setup: Setup, folder: str, description: Json, reference: Reference,
         return "departures", alone[0]
     if unsupported or sentence.startswith("crash"):
         return "find", sentence
-    with standing_in(rows, case) as instead:
+    with standing_in(rows, case, description) as instead:
         if rows:
             try:
                 answer = instead_of(rows, case, reference.answer(instead), answer)

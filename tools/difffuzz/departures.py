@@ -65,6 +65,9 @@ class Difference:
     def early_exit(self) -> bool:
         return "assistant_early_exit" in self.case["kwargs"]
 
+    def by_model(self) -> bool:
+        return self.early_exit or "assistant" in self.case
+
     @property
     def window(self) -> bool:
         config = self.model["config"]
@@ -91,6 +94,10 @@ class Difference:
         """A phi3 request, cached, that grows past the length of its short frequencies."""
         return self.model["family"] == "phi3" and self.rope == "longrope" and self.kw("use_cache", True) \
             and self.longest() > self.model["config"]["original_max_position_embeddings"]
+
+    def uncached_differs(self) -> bool:
+        """What the reference cannot do, or gives in another shape, without a cache."""
+        return self.drafts or "inputs_embeds" in self.case or "outputs" in self.case.get("record", {})
 
     def of_states(self) -> bool:
         return "attentions/" in self.sentence or "hidden_states/" in self.sentence
@@ -140,8 +147,8 @@ LISTED: dict[str, Condition] = {
     and abs(_expected(d.sentence) + math.log(d.model["config"]["vocab_size"])) < 1e-4,
     # other numbers
     "drafts with several prompts or sequences": lambda d: d.drafts and len(d.case["prompt_ids"] or [0]) > 1,
-    "a phi3 longrope request whose cache crosses": lambda d: d.crosses() and not d.drafts and "inputs_embeds" not in d.case,
-    "a phi3 longrope request whose cache crosses: with embeddings or drafts": lambda d: d.crosses() and (d.drafts or "inputs_embeds" in d.case),
+    "a phi3 longrope request whose cache crosses": lambda d: d.crosses() and not d.uncached_differs(),
+    "a phi3 longrope request whose cache crosses: with embeddings, drafts or states": lambda d: d.crosses() and d.uncached_differs(),
     "a filled cache with drafts": lambda d: d.drafts and any("append_ids" in c for c in d.case.get("calls", [])),
     "prefill_chunk_size with a filled cache": lambda d: "prefill_chunk_size" in d.case["kwargs"]
     and any("append_ids" in c for c in d.case.get("calls", [])) and d.sentence.startswith("calls["),
@@ -149,9 +156,12 @@ LISTED: dict[str, Condition] = {
     "token healing that changes the prompt's length": lambda d: bool(d.kw("token_healing"))
     and len(d.expect.get("healed_ids", [[]])[0]) != len((d.case["prompt_ids"] or [[]])[0]),
     "dynamic rope with guidance": lambda d: d.dynamic() and d.kw("guidance_scale") is not None,
-    "dynamic rope with drafts: greedy": lambda d: d.dynamic() and d.drafts and not d.kw("do_sample") and d.kw("guidance_scale") is None
+    "dynamic rope with drafts: prompt lookup": lambda d: d.dynamic() and "prompt_lookup_num_tokens" in d.case["kwargs"] and not d.of_states()
+    and d.kw("guidance_scale") is None,
+    "dynamic rope with drafts: greedy": lambda d: d.dynamic() and d.by_model() and not d.kw("do_sample") and d.kw("guidance_scale") is None
     and not d.of_states(),
-    "dynamic rope with drafts: drawn, or its states": lambda d: d.dynamic() and d.drafts and (bool(d.kw("do_sample")) or d.of_states()),
+    "dynamic rope with drafts: drawn, or its states": lambda d: d.dynamic() and d.drafts and (d.by_model() and bool(d.kw("do_sample"))
+                                                                                         or d.of_states()),
     "prefill_chunk_size with dynamic rope": lambda d: d.dynamic() and d.kw("prefill_chunk_size") is not None,
     "dynamic rope, and a call that continues a row that had ended": lambda d: d.dynamic() and d.sentence.startswith("calls[")
     and any("append_ids" in c for c in d.case["calls"]) and d.ended(),

@@ -194,11 +194,13 @@ class Reference:
         return Answer(expect, tensors)
 
     def _ends(self, case: Json, sequences: list[list[int]], tensors: dict[str, torch.Tensor]) -> list[int]:
-        """Each row's last step: what comes behind it are pads."""
+        """Each row's last step: what comes behind it are pads, where there is an end-of-sequence token; else all rows run on."""
         eos = setting(case, self.description, "eos_token_id", self.ctx.base_gc.eos_token_id)
         ids = set(eos if isinstance(eos, list) else [eos])
         steps = 1 + max(int(n.split("/")[2]) for n in tensors if n.split("/")[1] == "scores")
         before = len(sequences[0]) - steps
+        if eos is None:
+            return [steps] * len(sequences)
         stops = golden.stop_lengths(self.ctx, case, torch.tensor(sequences), before) or [steps] * len(sequences)
         return [min([stop, *(i for i, t in enumerate(row[before:]) if t in ids)]) for row, stop in zip(sequences, stops)]
 

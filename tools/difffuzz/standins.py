@@ -9,26 +9,34 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
+import types
 from dataclasses import dataclass
 from typing import Any, Callable, ContextManager, Iterator
 
 import torch
 import transformers.cache_utils as cache_utils
+from departures import seen
 from golden import golden
 from transformers.generation import logits_process as processors
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 Json = dict[str, Any]
-Patch = Callable[[], ContextManager[None]]
+Patch = Callable[[Json, Json], ContextManager[None]]  # for a case, with its model's description
 
 
 def _nothing(case: Json) -> None:
     pass
 
 
+def _whole(case: Json, model: Json) -> ContextManager[None]:
+    return contextlib.nullcontext()
+
+
 @dataclass(frozen=True)
 class Standin:
     change: Callable[[Json], None] = _nothing
-    patch: Patch = contextlib.nullcontext
+    patch: Patch = _whole
     tokens_only: bool = False  # the rest is not the stand-in's: rounds of drafts that are none
 
 
@@ -67,7 +75,7 @@ def _in_place(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, was)
 
 
-def guidance_of_rows() -> ContextManager[None]:
+def guidance_of_rows(case: Json, model: Json) -> ContextManager[None]:
     """The second sequence holds what the row holds, whatever was asked before; only what is visible has a position."""
     Guidance = processors.UnbatchedClassifierFreeGuidanceLogitsProcessor
 
@@ -92,7 +100,7 @@ def _layers(model: Any) -> Any:
 
 
 @contextlib.contextmanager
-def synthid_of_rows() -> Iterator[None]:
+def synthid_of_rows(case: Json, model: Json) -> Iterator[None]:
     """The history is that of the row: every call is made anew from the prompt's end on."""
     SynthId = processors.SynthIDTextWatermarkLogitsProcessor
     begin: list[int] = []  # the prompt's length: of a call's first question
@@ -113,7 +121,7 @@ def synthid_of_rows() -> Iterator[None]:
         yield
 
 
-def healed_encoder_ids() -> ContextManager[None]:
+def healed_encoder_ids(case: Json, model: Json) -> ContextManager[None]:
     """Processors that read the prompt see the healed one."""
     make = transformers_mixin()._get_logits_processor
 
@@ -130,6 +138,27 @@ def transformers_mixin() -> Any:
     return GenerationMixin
 
 
+@contextlib.contextmanager
+def rope_of_steps(case: Json, model: Json) -> Iterator[None]:
+    """Dynamic rope by the length of the step that a position belongs to; the prompt, of one row, is a step."""
+    prompt, load = sum(seen(case, model)[0]), golden.load
+
+    def forward(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        make = ROPE_INIT_FUNCTIONS["dynamic"]
+        angles = [p * make(self.config, x.device, seq_len=max(p + 1, prompt))[0].float() for p in position_ids[0].tolist()]
+        turned = torch.stack(angles)[None].repeat(1, 1, 2)
+        return turned.cos().to(x.dtype), turned.sin().to(x.dtype)
+
+    def loaded(path: str) -> Any:
+        whole = load(path)
+        for part in whole.modules():
+            if os.path.basename(path) == "m" and getattr(part, "rope_type", None) == "dynamic":
+                part.forward = types.MethodType(forward, part)
+        return whole
+    with _in_place(golden, "load", loaded):
+        yield
+
+
 class WholeLayer(cache_utils.DynamicLayer):
     """A window's keys, all of them kept: the mask hides what the window does."""
 
@@ -137,7 +166,7 @@ class WholeLayer(cache_utils.DynamicLayer):
         super().__init__()
 
 
-def whole_windows() -> ContextManager[None]:
+def whole_windows(case: Json, model: Json) -> ContextManager[None]:
     return _in_place(cache_utils, "DynamicSlidingWindowLayer", WholeLayer)
 
 
@@ -157,17 +186,18 @@ STANDINS: dict[str, Standin] = {
     "guidance with prompt lookup": Standin(patch=guidance_of_rows),
     "guidance with a padded negative prompt": Standin(patch=guidance_of_rows),
     "dynamic rope with drafts: greedy": Standin(_undrafted, tokens_only=True),
+    "dynamic rope with drafts: prompt lookup": Standin(patch=rope_of_steps),
 }
 
 
 @contextlib.contextmanager
-def standing_in(names: list[str], case: Json) -> Iterator[Json]:
+def standing_in(names: list[str], case: Json, model: Json) -> Iterator[Json]:
     """The changed case, with the reference mended."""
     changed = copy.deepcopy(case)
     with contextlib.ExitStack() as stack:
         for name in names:
             STANDINS[name].change(changed)
-            stack.enter_context(STANDINS[name].patch())
+            stack.enter_context(STANDINS[name].patch(case, model))
         yield changed
 
 
