@@ -29,6 +29,11 @@ cdz_status cdz_stages_judge(cdz_loop *loop, const cdz_plugin_base *plugin, const
     if (said->code == CDZ_OK)
         return cdz_err(&loop->error, CDZ_E_PLUGIN, "%s: %s failed (%s) without saying why",
                        plugin->id, call, cdz_status_text(returned));
+    /* That a request was cancelled or is late is the host's to say: it ends without a sentence, as if all were well. */
+    if ((returned == CDZ_E_CANCELLED || returned == CDZ_E_DEADLINE) &&
+        cdz_loop_alive(loop) == CDZ_OK)
+        return cdz_err(&loop->error, CDZ_E_PLUGIN, "%s: %s failed (%s): %s", plugin->id, call,
+                       cdz_status_text(returned), said->text);
     return cdz_err(&loop->error, returned, "%s: %s", plugin->id, said->text);
 }
 
