@@ -117,6 +117,9 @@ cdz_status cdz_call_fault(const cdz_call *c, cdz_status returned, const cdz_erro
 /* How the call went, as everybody is told: "ID: SENTENCE". */
 cdz_status cdz_call_failed(const cdz_call *c, cdz_status returned, const cdz_error *said,
                            cdz_error *err);
+/* The same of a status that was not the plugin's to return: CDZ_E_PLUGIN, and the sentence names it. */
+cdz_status cdz_call_overstepped(const cdz_call *c, cdz_status returned, const cdz_error *said,
+                                cdz_error *err);
 static inline cdz_status cdz_call_judge(const cdz_call *c, cdz_status returned,
                                         const cdz_error *said, cdz_error *err)
 {

@@ -15,6 +15,16 @@ cdz_status cdz_call_fault(const cdz_call *c, cdz_status returned, const cdz_erro
     return CDZ_OK;
 }
 
+cdz_status cdz_call_overstepped(const cdz_call *c, cdz_status returned, const cdz_error *said,
+                                cdz_error *err)
+{
+    cdz_error fault;
+    if (cdz_call_fault(c, returned, said, &fault) != CDZ_OK)
+        return cdz_err(err, CDZ_E_PLUGIN, "%s: %s", c->plugin->id, fault.text);
+    return cdz_err(err, CDZ_E_PLUGIN, "%s: %s failed (%s): %s", c->plugin->id, c->function,
+                   cdz_status_text(returned), said->text);
+}
+
 cdz_status cdz_call_failed(const cdz_call *c, cdz_status returned, const cdz_error *said,
                            cdz_error *err)
 {

@@ -39,11 +39,11 @@ struct cdz_isolate {
     cdz_peer process;
     uint64_t incarnation; /* of the process; 0: none was started yet */
     uint64_t next_session;
-    uint32_t guards;      /* CDZ_GUARD_*, as the first process said before the file was opened */
-    bool told;            /* that some are missing */
-    uint32_t crashes;     /* since a request last ended well */
-    double not_before;    /* a new request does not start the process earlier */
-    unsigned char *reply; /* (reply_cap) the newest message of the process, copied */
+    _Atomic uint32_t guards; /* CDZ_GUARD_*, of the newest process; read without the lock, too */
+    bool told;               /* that some are missing */
+    uint32_t crashes;        /* since a request last ended well */
+    double not_before;       /* a new request does not start the process earlier */
+    unsigned char *reply;    /* (reply_cap) the newest message of the process, copied */
     size_t reply_cap;
 };
 

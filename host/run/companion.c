@@ -67,7 +67,7 @@ static cdz_status describe(cdz_loop *loop, cdz_stage *stage, uint32_t row, cdz_c
     *out = (cdz_companion){.size = sizeof *out};
     const cdz_status status =
         cdz_call_companion(&call, stage->instance->offers.companion, &step, row, out);
-    CDZ_TRY(cdz_call_judge(&call, status, scope.error, &loop->error));
+    CDZ_TRY(cdz_loop_judge(loop, &call, status, scope.error));
     return out->none ? CDZ_OK : check(loop, stage, row, out);
 }
 

@@ -106,6 +106,17 @@ void cdz_loop_say(cdz_loop *loop, cdz_status code, const char *fmt, ...)
     cdz_err(&loop->error, code, "%s: %s", loop->strategy.plugin.base->id, text);
 }
 
+cdz_status cdz_loop_judge(cdz_loop *loop, const cdz_call *call, cdz_status returned,
+                          const cdz_error *said)
+{
+    if (returned == CDZ_OK && !call->broken) return CDZ_OK;
+    /* That a request was cancelled or is late is the host's to say: it ends without a sentence, as if all were well. */
+    const bool ends = returned == CDZ_E_CANCELLED || returned == CDZ_E_DEADLINE;
+    if (ends && cdz_loop_alive(loop) == CDZ_OK)
+        return cdz_call_overstepped(call, returned, said, &loop->error);
+    return cdz_call_failed(call, returned, said, &loop->error);
+}
+
 cdz_status cdz_loop_await(cdz_loop *loop)
 {
     if (loop->prefill_s == 0) loop->want.chunk = loop->job->prefill_chunk;

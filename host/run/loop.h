@@ -270,6 +270,9 @@ static inline cdz_status cdz_loop_nomem(cdz_loop *loop)
 {
     return cdz_err(&loop->error, CDZ_E_NOMEM, "out of memory for the request");
 }
+/* How a call of a plugin went; the sentence lands in loop->error. */
+cdz_status cdz_loop_judge(cdz_loop *loop, const cdz_call *call, cdz_status returned,
+                          const cdz_error *said);
 /* Suspends until the want is satisfied. */
 cdz_status cdz_loop_await(cdz_loop *loop);
 bool cdz_loop_want(cdz_loop *loop, uint32_t n_seqs); /* room in want_seqs */

@@ -30,7 +30,7 @@ static cdz_status judge(cdz_loop *loop, const cdz_call *call, cdz_status returne
         if (returned == cdz_loop_alive(loop)) return returned;
         if (said->code != returned && loop->error.code == returned) return returned;
     }
-    return cdz_call_judge(call, returned, said, &loop->error);
+    return cdz_loop_judge(loop, call, returned, said);
 }
 
 /* --- begin and end ---------------------------------------------------------------------------------------------- */

@@ -203,7 +203,7 @@ static cdz_status carry_one(cdz_loop *loop, const cdz_stage *stage, const cdz_st
     cdz_stages_drop_state(loop, stage, &step, to);
     cdz_call call = {.scratch = own.scratch};
     const cdz_status status = cdz_call_hand_over(&call, stage->state_api, &step, &before, old, to);
-    return cdz_call_judge(&call, status, &said, &loop->error);
+    return cdz_loop_judge(loop, &call, status, &said);
 }
 
 /* One state of a row, to where every stage that goes on with its old ones has them. */

@@ -68,7 +68,7 @@ static cdz_status apply(cdz_loop *loop, const cdz_stage *stage, const cdz_view *
 /* What came of the worker's last apply. */
 static cdz_status judge_apply(cdz_loop *loop, const cdz_worker *worker, cdz_status returned)
 {
-    return cdz_call_judge(&worker->call, returned, &worker->error, &loop->error);
+    return cdz_loop_judge(loop, &worker->call, returned, &worker->error);
 }
 
 static cdz_status accept(cdz_loop *loop, const cdz_stage *stage, cdz_ids ids, uint32_t row,
@@ -84,7 +84,7 @@ static cdz_status accept(cdz_loop *loop, const cdz_stage *stage, cdz_ids ids, ui
     step.row_state = stage->state_size ? &own : NULL;
     cdz_call call = {.scratch = scope.scratch};
     const cdz_status status = cdz_call_accept(&call, &step, 0, token);
-    return cdz_call_judge(&call, status, scope.error, &loop->error);
+    return cdz_loop_judge(loop, &call, status, scope.error);
 }
 
 static cdz_status test(cdz_loop *loop, const cdz_stage *stage, const cdz_view *view, cdz_stop *stops)
@@ -97,7 +97,7 @@ static cdz_status test(cdz_loop *loop, const cdz_stage *stage, const cdz_view *v
     step.row_state = states_of(stage, view, 0, view->n, loop->state_view);
     cdz_call call = {.scratch = scope.scratch};
     const cdz_status status = cdz_call_test(&call, criterion_of(stage), &step, stops);
-    return cdz_call_judge(&call, status, scope.error, &loop->error);
+    return cdz_loop_judge(loop, &call, status, scope.error);
 }
 
 /* --- processors -------------------------------------------------------------------------------------------- */
@@ -364,7 +364,7 @@ static cdz_status clone_stage_state(cdz_loop *loop, const cdz_stage *stage, unsi
     if (!from) return CDZ_OK;
     cdz_call call = {.scratch = scope.scratch};
     const cdz_status status = cdz_call_clone(&call, stage->state_api, &step, from, to);
-    return cdz_call_judge(&call, status, scope.error, &loop->error);
+    return cdz_loop_judge(loop, &call, status, scope.error);
 }
 
 static cdz_status copy_stage_state(cdz_loop *loop, const cdz_stage *stage, unsigned char *to,
@@ -456,7 +456,7 @@ static cdz_status begin(cdz_loop *loop, cdz_stage *stage)
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, NULL);
     cdz_call call = {.scratch = scope.scratch};
     const cdz_status status = cdz_call_begin(&call, &step, &stage->shared);
-    CDZ_TRY(cdz_call_judge(&call, status, scope.error, &loop->error));
+    CDZ_TRY(cdz_loop_judge(loop, &call, status, scope.error));
     stage->begun = true;
     return CDZ_OK;
 }
