@@ -36,6 +36,14 @@ static void favour(const cdz_vec *vec, float *row, uint32_t n_vocab, cdz_ids eos
     vec->add_v(row, penalties, n_vocab);
 }
 
+/* How far n is past `first`, which may be any integer. */
+static int64_t past(int64_t n, int64_t first)
+{
+    int64_t far;
+    if (!__builtin_sub_overflow(n, first, &far)) return far;
+    return first < 0 ? INT64_MAX : INT64_MIN;
+}
+
 static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 {
     const cdz_int_real *p =
@@ -45,7 +53,8 @@ static cdz_status apply(const cdz_step *step, cdz_scores *scores)
 
     if (!scratch) return CDZ_E_NOMEM;
     for (uint32_t r = 0; r < scores->n_rows; r++) {
-        const int64_t n = (int64_t)step->input_ids[r].len - step->request->prompt_len - p->first;
+        const int64_t n =
+            past((int64_t)step->input_ids[r].len - step->request->prompt_len, p->first);
         const float growth = (float)(pow(p->second, (double)n) - 1.0);
         if (n > 0)
             favour(vec, cdz_row(scores, r), scores->n_vocab, step->request->eos, growth, scratch);

@@ -165,6 +165,20 @@ static void buffer_remembers_a_failure(void **state)
     cdz_buf_free(&buf);
 }
 
+static void buffer_stays_within_its_limit(void **state)
+{
+    (void)state;
+    cdz_buf buf = {.limit = 100};
+    for (int i = 0; i < 99; i++) cdz_buf_putc(&buf, 'x');
+    assert_false(buf.failed);
+    assert_int_equal(buf.len, 99);
+    assert_true(buf.cap <= 100);
+    cdz_buf_putc(&buf, 'x');
+    assert_true(buf.failed);
+    assert_int_equal(buf.len, 99);
+    cdz_buf_free(&buf);
+}
+
 /* --- errors ---------------------------------------------------------------------------------- */
 
 static void errors_are_code_and_sentence(void **state)
@@ -313,6 +327,7 @@ int main(void)
         cmocka_unit_test(arena_strings),
         cmocka_unit_test(buffer_grows),
         cmocka_unit_test(buffer_remembers_a_failure),
+        cmocka_unit_test(buffer_stays_within_its_limit),
         cmocka_unit_test(errors_are_code_and_sentence),
         cmocka_unit_test(long_sentences_end_at_a_character),
         cmocka_unit_test(every_status_has_words),

@@ -465,6 +465,9 @@ static const struct {
      LLAMA(",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":2,"
            "\"high_freq_factor\":2}"),
      "rope_scaling.high_freq_factor 2 must be larger than low_freq_factor 2", CDZ_E_INPUT},
+    {"yarn with theta 1, whose logarithm divides",
+     LLAMA(",\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,\"rope_theta\":1}"),
+     "rope_theta 1 gives rope_parameters.rope_type yarn the frequency ", CDZ_E_INPUT},
     {"theta 0", LLAMA(",\"rope_theta\":0"), "rope_theta is 0, expected a number from", CDZ_E_INPUT},
     {"theta a string", LLAMA(",\"rope_theta\":\"1e4\""), "rope_theta is a string", CDZ_E_INPUT},
     {"part of a head, scaled",

@@ -395,6 +395,22 @@ static void typed_params(void **state)
     fake_free(f);
 }
 
+/* A request's [[ids, 9223372036854775807]]: as a double it is one more than 64 bits hold. */
+static void the_largest_weight_is_a_number(void **state)
+{
+    fake *f = fake_new(1, FAKE_VOCAB);
+    float row[FAKE_VOCAB] = {0};
+
+    (void)state;
+    fake_use(f, "return cadenza.processor { params = { w = { type = 'weighted', 'h' } },\n"
+                "apply = function(p, ids, row) row[0] = p.w[1][2] == 2.0 ^ 63 and 1 or 2 end }");
+    fake_set_json(f, "w", "[[[5], 9223372036854775807]]");
+    fake_begin(f);
+    if (fake_apply(f, row) != CDZ_OK) fail_msg("%s", f->err.text);
+    assert_true(row[0] == 1);
+    fake_free(f);
+}
+
 static void create_refuses(void **state)
 {
     fake *f = fake_new(1, FAKE_VOCAB);
@@ -644,6 +660,7 @@ int main(void)
         cmocka_unit_test(a_large_file_is_refused),
         cmocka_unit_test(self_judging),
         cmocka_unit_test(typed_params),
+        cmocka_unit_test(the_largest_weight_is_a_number),
         cmocka_unit_test(create_refuses),
         cmocka_unit_test(kept_views_expire),
         cmocka_unit_test(batched_once),

@@ -180,8 +180,13 @@ static int close_all(void **state)
     return 0;
 }
 
-/* A script of that file in a request of two rows. */
-static void run_case(fixture *f, uint32_t number, const char *role, const char *id)
+/* A role of that file's scripts in a pipeline, and the decoding it is asked under. */
+typedef struct role {
+    const char *key, *id, *decoding;
+} role;
+
+/* In a request of two rows. */
+static void run_case(fixture *f, uint32_t number, const role *as)
 {
     char ini[1024];
     cdz_error err = {0};
@@ -189,8 +194,8 @@ static void run_case(fixture *f, uint32_t number, const char *role, const char *
     cdz_result *result = NULL;
     snprintf(ini, sizeof ini,
              "[pipeline]\n%s = x\n[x]\nid = %s\nseed = %u\ntrace = %s\nbudget_ms = 100000\n"
-             "[generation]\nmax_new_tokens = 4\ndo_sample = no\nnum_return_sequences = 1\n",
-             role, id, number, f->shown ? "yes" : "no");
+             "[generation]\nmax_new_tokens = 4\n%snum_return_sequences = 1\n",
+             as->key, as->id, number, f->shown ? "yes" : "no", as->decoding);
     must(cdz_pipeline_parse(f->rt, ini, strlen(ini), "extremes.ini", &pipeline, &err), &err);
     const cdz_request request = {.size = sizeof request,
                                  .model = f->model,
@@ -202,38 +207,75 @@ static void run_case(fixture *f, uint32_t number, const char *role, const char *
                                      "\"record\": {\"top\": 2}}"};
     const cdz_status status = cdz_generate(f->rt, &request, &result, &err);
     if (f->shown) fprintf(stderr, "%s\n", status == CDZ_OK ? "ended well" : err.text);
-    if (status != CDZ_OK && !err.text[0]) fail_msg("%s %u failed in silence", role, number);
+    if (status != CDZ_OK && !err.text[0]) fail_msg("%s %u failed in silence", as->id, number);
     if (result) assert_int_equal(cdz_result_json(result)[0], '{');
     cdz_result_free(result);
     cdz_pipeline_free(pipeline);
 }
 
-static void run_cases(fixture *f, const char *role, const char *id)
+/* share: of the numbers, where a role calls as much as several others do. */
+static void run_cases(fixture *f, const role *as, uint32_t share)
 {
     const char *one = getenv("CADENZA_LUA_CASE"), *many = getenv("CADENZA_LUA_CASES");
-    const uint32_t n = many ? (uint32_t)strtoul(many, NULL, 10) : 250;
+    const uint32_t n = (many ? (uint32_t)strtoul(many, NULL, 10) : 250) / share;
     f->shown = one != NULL;
-    if (one) run_case(f, (uint32_t)strtoul(one, NULL, 10), role, id);
+    if (one) run_case(f, (uint32_t)strtoul(one, NULL, 10), as);
     for (uint32_t i = 0; !one && i < n; i++) {
-        printf("%s %u\n", role, i); /* what a sanitizer stops says where */
+        printf("%s %u\n", as->id, i); /* what a sanitizer stops says where */
         fflush(stdout);
-        run_case(f, i, role, id);
+        run_case(f, i, as);
     }
 }
 
+#define GREEDY "do_sample = no\n"
+#define BEAMS  "do_sample = no\nnum_beams = 2\n"
+
 static void a_strategy_may_call_anything(void **state)
 {
-    run_cases(*state, "strategy", "org.example.extremes");
+    run_cases(*state, &(role){"strategy", "org.example.extremes", GREEDY}, 1);
 }
 
 static void a_processor_may_call_anything(void **state)
 {
-    run_cases(*state, "processors", "org.example.extremes-row");
+    run_cases(*state, &(role){"processors", "org.example.extremes-row", GREEDY}, 1);
+}
+
+static void a_batched_processor_may_call_anything(void **state)
+{
+    run_cases(*state, &(role){"processors", "org.example.extremes-batch", GREEDY}, 2);
+    run_cases(*state, &(role){"processors", "org.example.extremes-batch", BEAMS}, 8);
+}
+
+static void a_companion_may_be_anything(void **state)
+{
+    run_cases(*state, &(role){"processors", "org.example.extremes-companion", GREEDY}, 2);
+    run_cases(*state, &(role){"processors", "org.example.extremes-companion", BEAMS}, 8);
+}
+
+static void a_criterion_may_call_anything(void **state)
+{
+    run_cases(*state, &(role){"stopping", "org.example.extremes-stop", GREEDY}, 2);
+}
+
+static void a_drafter_may_call_anything(void **state)
+{
+    run_cases(*state, &(role){"drafter", "org.example.extremes-draft", GREEDY}, 2);
+}
+
+static void an_observer_may_call_anything(void **state)
+{
+    run_cases(*state, &(role){"observers", "org.example.extremes-watch", GREEDY}, 4);
+    run_cases(*state, &(role){"observers", "org.example.extremes-watch", BEAMS}, 8);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_strategy_may_call_anything),
-                                       cmocka_unit_test(a_processor_may_call_anything)};
+                                       cmocka_unit_test(a_processor_may_call_anything),
+                                       cmocka_unit_test(a_batched_processor_may_call_anything),
+                                       cmocka_unit_test(a_companion_may_be_anything),
+                                       cmocka_unit_test(a_criterion_may_call_anything),
+                                       cmocka_unit_test(a_drafter_may_call_anything),
+                                       cmocka_unit_test(an_observer_may_call_anything)};
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

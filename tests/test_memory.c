@@ -73,6 +73,14 @@ static cdz_status read_weights(const char *path, cdz_error *err)
     return st;
 }
 
+static cdz_status read_gguf_model(const char *path, cdz_error *err)
+{
+    cdz_weights *weights;
+    const cdz_status st = cdz_weights_open(path, &weights, err);
+    if (st == CDZ_OK) cdz_weights_close(weights);
+    return st;
+}
+
 static cdz_status read_tensors(const char *path, cdz_error *err)
 {
     cdz_tensors tensors;
@@ -449,6 +457,54 @@ static void gguf_template(cdz_buf *out)
     for (size_t i = 0; i < BYTES; i++) cdz_buf_putc(out, '\x01');
 }
 
+/* Each of these is halved in as many ways as it has letters, and each way spells it anew. */
+static void gguf_halves(cdz_buf *out)
+{
+    enum { N = 1020 };
+    put_head(out, 0, 3);
+    put_key(out, "tokenizer.ggml.model", GGUF_STRING);
+    put_text(out, "llama", 5);
+    put_array(out, "tokenizer.ggml.tokens", GGUF_STRING, N);
+    for (size_t i = 1; i <= N; i++) {
+        put_number(out, i, 8);
+        for (size_t k = 0; k < i; k++) cdz_buf_putc(out, 'a');
+    }
+    put_array(out, "tokenizer.ggml.scores", GGUF_F32, N);
+    for (size_t i = 0; i < N; i++) put_number(out, 0, 4);
+}
+
+static void put_u32(cdz_buf *out, const char *key, uint32_t value)
+{
+    put_key(out, key, 4);
+    put_number(out, value, 4);
+}
+
+/* A byte says of a layer whether it slides, which are twenty of a config.json. */
+static void gguf_sliding(cdz_buf *out)
+{
+    enum { N = 20 << 20 };
+    put_head(out, 1, 9);
+    put_key(out, "general.architecture", GGUF_STRING);
+    put_text(out, "gemma2", 6);
+    put_u32(out, "gemma2.context_length", 64);
+    put_u32(out, "gemma2.embedding_length", 64);
+    put_u32(out, "gemma2.block_count", 2);
+    put_u32(out, "gemma2.feed_forward_length", 64);
+    put_u32(out, "gemma2.attention.head_count", 4);
+    put_u32(out, "gemma2.attention.head_count_kv", 4);
+    put_u32(out, "gemma2.attention.sliding_window", 4);
+    put_array(out, "gemma2.attention.sliding_window_pattern", 7, N);
+    for (size_t i = 0; i < N; i++) cdz_buf_putc(out, 1);
+    put_text(out, "token_embd.weight", 17);
+    put_number(out, 2, 4);
+    put_number(out, 64, 8);
+    put_number(out, 8, 8);
+    put_number(out, 0, 4);
+    put_number(out, 0, 8);
+    while (out->len % 32) cdz_buf_putc(out, 0);
+    for (size_t i = 0; i < (size_t)64 * 8; i++) put_number(out, 0, 4);
+}
+
 static void put_header(cdz_buf *out, const many *m)
 {
     cdz_buf text = {0};
@@ -486,6 +542,8 @@ static const struct {
     {"gguf: tokens", "m.gguf", read_tokenizer, gguf_tokens},
     {"gguf: tokens with scores", "m.gguf", read_tokenizer, gguf_scored},
     {"gguf: merges", "m.gguf", read_tokenizer, gguf_merges},
+    {"gguf: halves of long tokens", "h.gguf", read_tokenizer, gguf_halves},
+    {"gguf: layers that slide", "l.gguf", read_gguf_model, gguf_sliding},
     {"gguf: a long template", "m.gguf", read_templates, gguf_template},
     {"safetensors: one range", "m.safetensors", read_tensors, tensors_of_one_range},
     {"safetensors: little values", "m.safetensors", read_tensors, tensors_of_nothing},

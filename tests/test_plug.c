@@ -145,6 +145,7 @@ static const struct {
     {"huge_state", "wants 1073741824 bytes of state per row; the limit is 1048576"},
     {"min_above_max", "parameter strength: its minimum is above its maximum"},
     {"default_out_of_range", "parameter strength: its default is out of range"},
+    {"default_no_integer", "parameter strength: its default is no integer of 64 bits"},
     {"duplicate_parameter", "parameter strength is declared twice"},
     {"offset_outside", "parameter strength: its field lies outside the parameter struct"},
     {"wild_descriptor", "lists a plugin that lies outside the file"},

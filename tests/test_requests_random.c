@@ -398,11 +398,11 @@ static void ask(fixture *f, const cdz_buf *document)
 static void every_parameter_takes_any_number(void **state)
 {
     fixture *f = *state;
-    static const char *const forms[] = {"%s", "[%s]", "[[%s, 1]]"};
+    static const char *const forms[] = {"%s", "[%s]", "[[%s, 1]]", "[%s, 1.5]", "[[[1, 2], %s]]"};
     const cdz_param_table *table = cdz_generation_table();
     for (uint32_t i = 0; i < table->n; i++)
         for (uint32_t k = 0; k < N_EXTREMES; k++)
-            for (size_t form = 0; form < 3; form++) {
+            for (size_t form = 0; form < sizeof forms / sizeof *forms; form++) {
                 cdz_buf document = {0};
                 if (form && cdz_param_at(table, i)->type < CDZ_T_INTS) continue;
                 cdz_buf_printf(&document,

@@ -18,7 +18,8 @@ static bool reserve(cdz_buf *buf, size_t extra)
     if (need <= buf->cap) return true;
     size_t cap = buf->cap ? buf->cap : 64;
     while (cap < need) cap *= 2;
-    char *data = realloc(buf->data, cap);
+    if (buf->limit && cap > buf->limit) cap = buf->limit;
+    char *data = cap < need ? NULL : realloc(buf->data, cap);
     if (!data) {
         buf->failed = true;
         return false;

@@ -9,7 +9,8 @@
 typedef struct cdz_buf {
     char *data; /* NUL-terminated once anything was added */
     size_t len, cap;
-    bool failed; /* memory ran out */
+    size_t limit; /* bytes it may take in memory; 0: any */
+    bool failed;  /* memory ran out, or the limit */
 } cdz_buf;
 
 void cdz_buf_add(cdz_buf *buf, const void *bytes, size_t len);

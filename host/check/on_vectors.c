@@ -9,7 +9,7 @@
 #include "check/checks.h"
 #include "check/setups.h"
 
-enum { FILE_BYTES = 4 << 20, MOST_FILES = 64 };
+enum { FILE_BYTES = 4 << 20, MOST_FILES = 64, MOST_VOCAB = 1 << 24 };
 
 /* Where a sentence is about. */
 typedef struct place {
@@ -91,26 +91,52 @@ static cdz_check_state read_params(cdz_child *c, const place *at, const cdz_json
 
 /* --- one case --------------------------------------------------------------------------------------------------- */
 
-static uint32_t number_or(const cdz_json *v, uint32_t otherwise)
+/* A number of the case, or what it is without one. */
+typedef struct count {
+    const char *name;
+    uint32_t least, most;
+    uint32_t *to;
+} count;
+
+static cdz_check_state read_count(cdz_child *c, const place *at, const cdz_json *test, count one)
 {
-    const bool fits = cdz_json_is(v, CDZ_JSON_INT) && v->integer >= 0 && v->integer <= 1 << 24;
-    return fits ? (uint32_t)v->integer : otherwise;
+    char what[120];
+    const cdz_json *v = cdz_json_get(test, one.name);
+    if (!v) return CDZ_CHECK_OK;
+    snprintf(what, sizeof what, "%s: expected a whole number from %u to %u", one.name, one.least,
+             one.most);
+    if (v->type != CDZ_JSON_INT || v->integer < one.least || v->integer > one.most)
+        return wrong(c, at, what);
+    *one.to = (uint32_t)v->integer;
+    return CDZ_CHECK_OK;
 }
 
-static cdz_made_up facts_of(const cdz_json *test, const cdz_ids *ids, uint32_t n)
+/* The host makes sure of this before it calls a plugin. */
+static bool in_vocabulary(const cdz_ids *ids, uint32_t n, uint32_t n_vocab)
+{
+    for (uint32_t r = 0; r < n; r++)
+        for (uint32_t i = 0; i < ids[r].len; i++)
+            if ((uint32_t)ids[r].at[i] >= n_vocab) return false;
+    return true;
+}
+
+static cdz_check_state read_facts(cdz_child *c, const place *at, const cdz_json *test,
+                                  const cdz_ids *ids, uint32_t n, cdz_made_up *out)
 {
     const cdz_json *in = cdz_json_get(test, "scores_in");
     const bool scored = cdz_json_is(in, CDZ_JSON_ARRAY) && in->len > 0;
-    uint32_t shortest = ids[0].len;
+    uint32_t shortest = ids[0].len, n_vocab = scored ? in->items[0].len : 1000, seed = 0;
     for (uint32_t r = 1; r < n; r++)
         if (ids[r].len < shortest) shortest = ids[r].len;
-    uint32_t prompt_len = number_or(cdz_json_get(test, "prompt_len"), shortest);
-    if (prompt_len == 0 || prompt_len > shortest) prompt_len = shortest;
-    return (cdz_made_up){.n_vocab = scored ? in->items[0].len
-                                           : number_or(cdz_json_get(test, "n_vocab"), 1000),
-                         .n_rows = n,
-                         .prompt_len = prompt_len,
-                         .seed = number_or(cdz_json_get(test, "seed"), 0)};
+    uint32_t prompt_len = shortest;
+    CDZ_CHECK_TRY(read_count(c, at, test, (count){"prompt_len", 1, shortest, &prompt_len}));
+    CDZ_CHECK_TRY(read_count(c, at, test, (count){"seed", 0, UINT32_MAX, &seed}));
+    if (!scored)
+        CDZ_CHECK_TRY(read_count(c, at, test, (count){"n_vocab", 1, MOST_VOCAB, &n_vocab}));
+    if (!in_vocabulary(ids, n, n_vocab))
+        return wrong(c, at, "input_ids: an id is outside the vocabulary");
+    *out = (cdz_made_up){.n_vocab = n_vocab, .n_rows = n, .prompt_len = prompt_len, .seed = seed};
+    return CDZ_CHECK_OK;
 }
 
 /* Every row's state takes what follows the prompt. */
@@ -172,11 +198,13 @@ static cdz_check_state compare_stops(cdz_child *c, const place *at, const cdz_pr
         return wrong(c, at, "stops: expected a word for each row");
     for (uint32_t r = 0; r < stops->len; r++) {
         const cdz_json *word = &stops->items[r];
-        const uint32_t reason = (uint32_t)got[r * cdz_answer_len(&t->facts)];
+        const float reason = got[r * cdz_answer_len(&t->facts)];
+        const bool known = reason >= 0 && reason < (float)(sizeof names / sizeof *names);
+        const char *found = known ? names[(size_t)reason] : "no reason there is";
         if (word->type != CDZ_JSON_STRING) return wrong(c, at, "stops: expected words");
-        if (strcmp(word->string, names[reason]) == 0) continue;
-        snprintf(what, sizeof what, "row %u: the reason is '%s', expected '%.60s'", r,
-                 names[reason], word->string);
+        if (strcmp(word->string, found) == 0) continue;
+        snprintf(what, sizeof what, "row %u: the reason is '%s', expected '%.60s'", r, found,
+                 word->string);
         return wrong(c, at, what);
     }
     return CDZ_CHECK_OK;
@@ -215,7 +243,8 @@ static cdz_check_state run_case(cdz_child *c, const place *at, const cdz_json *t
     for (uint32_t r = 0; r < rows->len; r++)
         if (!read_ids(c, &rows->items[r], &ids[r])) return wrong(c, at, "input_ids: expected ids");
     CDZ_CHECK_TRY(read_params(c, at, cdz_json_get(test, "params"), &params));
-    const cdz_made_up facts = facts_of(test, ids, rows->len);
+    cdz_made_up facts;
+    CDZ_CHECK_TRY(read_facts(c, at, test, ids, rows->len, &facts));
     if (facts.n_vocab == 0 || !cdz_probe_make(&t, c->ref.base, params, &facts))
         return wrong(c, at, "out of memory");
     for (uint32_t r = 0; r < rows->len; r++) t.prompts[r] = (cdz_ids){ids[r].at, facts.prompt_len};

@@ -182,6 +182,14 @@ static bool mode_is_known(const cdz_json *c)
     return false;
 }
 
+static bool is_list_of_lists(const cdz_json *value)
+{
+    bool lists = cdz_json_is(value, CDZ_JSON_ARRAY);
+    for (uint32_t i = 0; lists && i < value->len; i++)
+        lists = value->items[i].type == CDZ_JSON_ARRAY;
+    return lists;
+}
+
 /* Cycles of several prompts lie one after the other in a request. */
 static void write_cycles(const cdz_json *cycles, cdz_buf *out)
 {
@@ -225,7 +233,7 @@ static void write_members(const cdz_json *object, cdz_buf *out)
         if (i) cdz_buf_puts(out, ", ");
         cdz_json_write_string(out, m->key, m->key_len);
         cdz_buf_puts(out, ": ");
-        if (cdz_json_is(cycles, CDZ_JSON_ARRAY))
+        if (is_list_of_lists(cycles))
             write_cycles(cycles, out);
         else if (strcmp(m->key, "calls") == 0 && m->value.type == CDZ_JSON_ARRAY)
             write_calls(&m->value, out);

@@ -80,14 +80,21 @@ static bool same_items(const place *at, const cdz_json *want, const cdz_json *go
     return true;
 }
 
+/* A list of ids with a list of as many scores. */
+static bool is_top(const cdz_json *ids, const cdz_json *vals)
+{
+    return cdz_json_is(ids, CDZ_JSON_ARRAY) && cdz_json_is(vals, CDZ_JSON_ARRAY) &&
+           ids->len == vals->len;
+}
+
 /* Two lists [step][row][k] in each document: the score found at each expected id must agree. An id that is absent may
  * only be one that ties with the last place. */
 static bool same_top(const place *at, const cdz_json *ids, const cdz_json *vals,
                      const cdz_json *got_ids, const cdz_json *got_vals, cdz_buf *out)
 {
+    if (!is_top(ids, vals) || !is_top(got_ids, got_vals)) return differ(at, ids, got_ids, out);
     if (ids->len && ids->items[0].type == CDZ_JSON_ARRAY) {
-        if (!cdz_json_is(got_ids, CDZ_JSON_ARRAY) || got_ids->len != ids->len)
-            return differ(at, ids, got_ids, out);
+        if (got_ids->len != ids->len) return differ(at, ids, got_ids, out);
         for (uint32_t i = 0; i < ids->len; i++) {
             place item = {.up = at, .item = i};
             if (!same_top(&item, &ids->items[i], &vals->items[i], &got_ids->items[i],
@@ -101,9 +108,12 @@ static bool same_top(const place *at, const cdz_json *ids, const cdz_json *vals,
         const cdz_json *own = NULL, *last = NULL;
         if (!as_number(&vals->items[i], &want)) continue; /* null: a row that had ended */
         for (uint32_t j = 0; j < got_ids->len; j++) {
+            const cdz_json *id = &got_ids->items[j];
             if (!as_number(&got_vals->items[j], &value)) continue;
             last = &got_vals->items[j];
-            if (got_ids->items[j].integer == ids->items[i].integer) own = last;
+            if (ids->items[i].type == CDZ_JSON_INT && id->type == CDZ_JSON_INT &&
+                id->integer == ids->items[i].integer)
+                own = last;
         }
         if (!own) own = last;
         if (own) as_number(own, &found);

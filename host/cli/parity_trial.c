@@ -209,9 +209,34 @@ bool cdz_trial_idle(cdz_trial *t)
     return cdz_call_idle(&call, &t->step);
 }
 
+static bool in_vocabulary(const cdz_ids *rows, uint32_t n, uint32_t n_vocab)
+{
+    for (uint32_t r = 0; rows && r < n; r++)
+        for (uint32_t i = 0; i < rows[r].len; i++)
+            if (rows[r].at[i] < 0 || (uint32_t)rows[r].at[i] >= n_vocab) return false;
+    return true;
+}
+
+/* What the engine makes sure of before it calls a processor: scores are looked up by these. A watermark hashes them, and has
+ * cases with others. */
+static cdz_status check_ids(cdz_trial *t)
+{
+    const cdz_request_info *r = &t->request;
+    const cdz_processor *p = cdz_trial_processor(t);
+    const bool hashes = strcmp(t->plugin.base->id, "watermarking_config") == 0;
+    const uint32_t most = hashes ? INT32_MAX : r->n_vocab;
+    const bool reads_rows = p && p->caps & CDZ_NEEDS_IDS;
+    if (!p || ((!reads_rows || in_vocabulary(t->ids, r->n_rows, most)) &&
+               in_vocabulary(r->prompts, r->n_prompts, most)))
+        return CDZ_OK;
+    snprintf(t->sentence, sizeof t->sentence, "an id is outside the %u tokens of the scores", most);
+    return CDZ_E_INPUT;
+}
+
 cdz_status cdz_trial_begin(cdz_trial *t)
 {
     cdz_call call = {0};
+    CDZ_TRY(check_ids(t));
     const cdz_status status = cdz_call_begin(&call, &t->step, &t->step.shared);
     return judge(t, &call, status);
 }
@@ -222,6 +247,7 @@ cdz_status cdz_trial_apply(cdz_trial *t, float *scores, uint32_t n)
     cdz_scores matrix = {
         .data = scores, .n_rows = n, .n_vocab = t->request.n_vocab, .stride = t->request.n_vocab};
     cdz_call call = {0};
+    CDZ_TRY(check_ids(t));
     t->step.n_rows = n;
     t->step.input_ids = p->caps & CDZ_NEEDS_IDS ? t->ids : NULL;
     const cdz_status status = cdz_call_apply(&call, p, &t->step, &matrix);
@@ -263,7 +289,8 @@ static cdz_status read_ids(cdz_trial *t, const cdz_json *value, cdz_ids *out, cd
     if (!at) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < n; i++) {
         const cdz_json *item = one ? value : &value->items[i];
-        if (item->type != CDZ_JSON_INT) return cdz_trial_malformed("expected integer ids", err);
+        if (item->type != CDZ_JSON_INT || item->integer < INT32_MIN || item->integer > INT32_MAX)
+            return cdz_trial_malformed("expected integer ids of 32 bits", err);
         at[i] = (int32_t)item->integer;
     }
     *out = (cdz_ids){at, n};
@@ -333,6 +360,8 @@ static cdz_status set_eos(cdz_trial *t, const cdz_json *value, cdz_error *err)
 static cdz_status take_allowed(cdz_trial *t, const cdz_json *lists, cdz_error *err)
 {
     static const cdz_json one = {.type = CDZ_JSON_INT, .integer = 1};
+    if (!cdz_json_is(lists, CDZ_JSON_ARRAY) || lists->len == 0 || lists->len > CDZ_PARITY_ROWS)
+        return cdz_trial_malformed("expected 1 to 64 lists of allowed ids", err);
     cdz_json *ones = cdz_arena_array(&t->memory, lists->len, sizeof *ones);
     cdz_ids *prompts = cdz_arena_array(&t->memory, lists->len, sizeof *prompts);
     if (!ones || !prompts) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
@@ -342,6 +371,15 @@ static cdz_status take_allowed(cdz_trial *t, const cdz_json *lists, cdz_error *e
     t->request.prompts = prompts;
     CDZ_TRY(set_param(t, "cycle_lengths", &lengths, err));
     return set_param(t, "cycle", lists, err);
+}
+
+/* Rows of scores are as wide as the vocabulary. */
+static cdz_status set_n_vocab(cdz_trial *t, uint32_t n_vocab, cdz_error *err)
+{
+    if (t->width && t->width != n_vocab)
+        return cdz_trial_malformed("vocab_size is not the width of its scores", err);
+    t->request.n_vocab = n_vocab;
+    return CDZ_OK;
 }
 
 /* What the reference gives its constructor is here a parameter of the plugin or a fact of the request. */
@@ -366,7 +404,7 @@ static cdz_status take_param(cdz_trial *t, const char *key, const cdz_json *valu
     else if (strcmp(key, "elapsed") == 0)
         t->now = (double)cdz_parity_float(value);
     else if (count && strcmp(key, "vocab_size") == 0)
-        t->request.n_vocab = (uint32_t)value->integer;
+        return set_n_vocab(t, (uint32_t)value->integer, err);
     else if (strcmp(key, "token_strings") == 0)
         t->token_texts = value->type == CDZ_JSON_ARRAY ? value : NULL;
     else
@@ -423,8 +461,11 @@ cdz_status cdz_trial_open(cdz_trial *t, cdz_registry *registry, const cdz_json *
                          .host = &cdz_trial_host,
                          .scope = t};
     const cdz_json *prompt_len = cdz_json_get(c, "prompt_len");
-    if (cdz_json_is(prompt_len, CDZ_JSON_INT))
-        t->request.prompt_len = (uint32_t)prompt_len->integer;
+    if (!prompt_len) return CDZ_OK;
+    if (prompt_len->type != CDZ_JSON_INT || prompt_len->integer < 0 ||
+        prompt_len->integer > INT32_MAX)
+        return cdz_trial_malformed("prompt_len is no count", err);
+    t->request.prompt_len = (uint32_t)prompt_len->integer;
     return CDZ_OK;
 }
 

@@ -61,6 +61,7 @@ static cdz_status replay_step(cdz_trial *t, const cdz_json *step, cdz_error *err
         return cdz_trial_malformed("scores_in and scores_out differ", err);
     CDZ_TRY(cdz_trial_matrix(t, cdz_json_get(step, "model_call"), "uncond_logits", &t->other,
                              &n_want, err));
+    if (n != n_want) return cdz_trial_malformed("uncond_logits and scores_in differ", err);
     CDZ_TRY(cdz_trial_ids(t, step, n, err));
     if (!t->begun) {
         t->begun = true;

@@ -168,6 +168,9 @@ static cdz_status read_saved(saved_job *job, cdz_error *err)
     const cdz_tensor *t;
     CDZ_TRY(cdz_tensors_open(job->path, &job->tensors, err));
     CDZ_TRY(need(job, "sequences", "I64", &t, err));
+    if (t->shape[1] == 0) /* then any number of rows takes no byte of the file */
+        return cdz_err(err, CDZ_E_INPUT, "%s: \"sequences\" holds %llu sequences of no tokens",
+                       job->path, (unsigned long long)t->shape[0]);
     in->n_rows = (uint32_t)t->shape[0];
     in->len = (uint32_t)t->shape[1];
     in->sequences = copied(job, t);
@@ -220,8 +223,9 @@ int cdz_score_saved(const cdz_score_options *options)
     job.in = (cdz_transition){.size = sizeof job.in, .normalize = options->normalize};
     cdz_status status = read_saved(&job, &err);
     float *values = NULL;
+    const size_t most = job.in.n_steps < job.in.len ? job.in.n_steps : job.in.len;
     if (status == CDZ_OK)
-        values = cdz_arena_array(&job.arena, job.in.n_rows, job.in.n_steps * sizeof *values);
+        values = cdz_arena_array(&job.arena, job.in.n_rows, most * sizeof *values);
     if (status == CDZ_OK && !values) status = cdz_err(&err, CDZ_E_NOMEM, "out of memory");
     if (status == CDZ_OK) status = cdz_transition_scores(&job.in, values, &n, &err);
     if (status == CDZ_OK) print_saved(options, &job.in, values, n);

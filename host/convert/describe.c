@@ -190,10 +190,7 @@ static cdz_status put_scaling(const writer *w)
                   yarn ? "yarn" : "linear");
     put_f32(w, "rope.scaling.factor", a->rope_factor);
     if (!yarn) return CDZ_OK;
-    const char *old = "original_max_position_embeddings";
-    const double inside = number_in(rope_object(w), old, (double)a->context);
-    put_u32(w, "rope.scaling.original_context_length",
-            (uint64_t)number_in(&w->w->config, old, inside));
+    put_u32(w, "rope.scaling.original_context_length", a->rope_old_context);
     return CDZ_OK;
 }
 

@@ -120,11 +120,12 @@ typedef struct cdz_arch {
 
     cdz_rope_type rope_type;
     double rope_theta, rope_factor; /* factor 1 for the default type */
-    cdz_rope rope;                  /* frequencies in the arena; n_rotated 0: no rotation */
-    cdz_rope local_rope;            /* of layers with a window, where they have their own */
-    uint32_t rope_limit;            /* longer rows rotate otherwise; 0: no length matters */
-    const float *long_inv_freq;     /* theirs; NULL: made for each length (dynamic) */
-    const bool *no_rope;            /* (n_layers) layers without positions; NULL: none is */
+    uint32_t rope_old_context;  /* positions before they were stretched (llama3, yarn, longrope) */
+    cdz_rope rope;              /* frequencies in the arena; n_rotated 0: no rotation */
+    cdz_rope local_rope;        /* of layers with a window, where they have their own */
+    uint32_t rope_limit;        /* longer rows rotate otherwise; 0: no length matters */
+    const float *long_inv_freq; /* theirs; NULL: made for each length (dynamic) */
+    const bool *no_rope;        /* (n_layers) layers without positions; NULL: none is */
 
     uint32_t position_offset; /* row of position 0 in the table of positions */
     bool hidden_count;        /* hidden tokens have positions too */

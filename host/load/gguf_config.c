@@ -3,6 +3,7 @@
  * that it does not know (windows of qwen2, mistral) are read when they are there. */
 #include "load/gguf_config.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -120,9 +121,9 @@ static cdz_status get_real(const writer *w, const char *rest, double *out)
 {
     char key[CDZ_GGUF_KEY_BYTES];
     CDZ_TRY(cdz_gguf_real(w->g, cdz_gguf_arch_key(w->arch, rest, key), out, w->err));
-    if (isfinite(*out)) return CDZ_OK;
-    return cdz_err(w->err, CDZ_E_INPUT, "%s: %s is %g, expected a finite number", w->g->path, key,
-                   *out);
+    if (fabs(*out) <= (double)FLT_MAX) return CDZ_OK;
+    return cdz_err(w->err, CDZ_E_INPUT, "%s: %s is %g, expected a finite number in float32",
+                   w->g->path, key, *out);
 }
 
 /* Stored in float32, written so that the decimal it came from comes back. */
@@ -206,7 +207,7 @@ static cdz_status write_pattern(writer *w)
     char key[CDZ_GGUF_KEY_BYTES];
     const char *rest = "attention.sliding_window_pattern";
     const cdz_gguf_value *v = cdz_gguf_find(w->g, cdz_gguf_arch_key(w->arch, rest, key));
-    uint64_t pattern = 0;
+    uint64_t pattern = 0, n_layers = 0;
     if (!v) return CDZ_OK;
     if (!v->is_array) {
         CDZ_TRY(get_uint(w, rest, &pattern));
@@ -214,6 +215,10 @@ static cdz_status write_pattern(writer *w)
         return CDZ_OK;
     }
     CDZ_TRY(cdz_gguf_array(w->g, key, CDZ_GGUF_BOOL, &v, w->err));
+    CDZ_TRY(get_uint(w, "block_count", &n_layers));
+    if (v->n != n_layers) /* a byte of the file would be twenty of the text */
+        return cdz_err(w->err, CDZ_E_INPUT, "%s: %s has %llu entries, there are %llu layers",
+                       w->g->path, key, (unsigned long long)v->n, (unsigned long long)n_layers);
     put_key(w, "layer_types");
     for (uint64_t i = 0; i < v->n; i++)
         cdz_buf_printf(w->out, "%s\"%s\"", i ? "," : "[",
@@ -264,6 +269,7 @@ static cdz_status write_factors(writer *w, const char *key, const char *tensor)
 
 static cdz_status write_scaling(writer *w)
 {
+    enum { MOST_NAME = 64 };
     char key[CDZ_GGUF_KEY_BYTES];
     const char *type = "none";
     size_t len = 4;
@@ -279,6 +285,10 @@ static cdz_status write_scaling(writer *w)
         len = strlen(type);
     }
     if (len == 4 && memcmp(type, "none", 4) == 0) return CDZ_OK;
+    if (len > MOST_NAME)
+        return cdz_err(w->err, CDZ_E_INPUT,
+                       "%s: %s.rope.scaling.type has %zu bytes, expected a name of up to %d",
+                       w->g->path, w->arch->name, len, MOST_NAME);
     put_key(w, "rope_scaling");
     cdz_buf_puts(w->out, "{\"rope_type\":");
     cdz_json_write_string(w->out, type, len);

@@ -154,14 +154,14 @@ static cdz_status read_scale(const cdz_gguf *g, const cdz_gguf_arch *ga, cdz_arc
     const bool gemma2 = strcmp(ga->name, "gemma2") == 0, gemma3 = strcmp(ga->name, "gemma3") == 0;
     const bool by_width = (gemma2 && a->n_layers == GEMMA2_27B_LAYERS) ||
                           (gemma3 && a->n_layers == GEMMA3_27B_LAYERS);
-    const uint32_t share = a->hidden / a->n_heads, divisor = by_width ? share : a->head_dim;
+    const double share = (double)a->hidden / a->n_heads, divisor = by_width ? share : a->head_dim;
     CDZ_TRY(cdz_gguf_real(g, cdz_gguf_arch_key(ga, "attention.scale", key), &scale, err));
     if (!(scale >= 0 && scale < 1e9))
         return cdz_err(err, CDZ_E_INPUT, "%s: %s is %g", g->path, key, scale);
     if (scale > 0)
         a->attention_scale = (float)scale;
     else if (gemma2 || gemma3)
-        a->attention_scale = (float)(1.0 / sqrt((double)divisor));
+        a->attention_scale = (float)(1.0 / sqrt(divisor));
     return CDZ_OK;
 }
 

@@ -146,10 +146,12 @@ cdz_status cdz_gguf_uint(const cdz_gguf *g, const char *key, uint64_t max, uint6
     if (!v) return CDZ_OK;
     if (v->is_array || !cdz_gguf_is_integer(v->type)) return wrong_type(g, v, "an integer", err);
     const int64_t value = cdz_gguf_int_at(v, 0);
-    if (value < 0 || (uint64_t)value > max)
-        return cdz_err(err, CDZ_E_INPUT, "%s: %s is %" PRId64 ", expected 0 to %" PRIu64, g->path,
-                       key, value, max);
-    *out = (uint64_t)value;
+    const uint64_t size = v->type == CDZ_GGUF_U64 ? bits_at(v, 0, 8) : (uint64_t)value;
+    const bool minus = v->type != CDZ_GGUF_U64 && value < 0;
+    if (minus || size > max)
+        return cdz_err(err, CDZ_E_INPUT, "%s: %s is %s%" PRIu64 ", expected 0 to %" PRIu64, g->path,
+                       key, minus ? "-" : "", minus ? 0 - size : size, max);
+    *out = size;
     return CDZ_OK;
 }
 

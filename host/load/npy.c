@@ -1,6 +1,7 @@
 /* npy.c - the .npy header: magic, version, length, and a Python dictionary of three known keys. */
 #include "load/npy.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +47,9 @@ static bool read_shape(const char *at, cdz_npy *out)
         if (*at == ')') return true;
         if (*at < '0' || *at > '9' || out->n_dims == CDZ_NPY_MAX_DIMS) return false;
         char *end;
+        errno = 0;
         out->shape[out->n_dims++] = strtoull(at, &end, 10);
+        if (errno == ERANGE) return false;
         at = end + strspn(end, " ");
         if (*at == ',') at++;
     }

@@ -28,7 +28,8 @@ void cdz_rope_frequencies(float *inv_freq, size_t n_rotated, double theta)
 }
 
 typedef struct llama3 {
-    double factor, low_factor, high_factor, old_context;
+    double factor, low_factor, high_factor;
+    uint32_t old_context;
 } llama3;
 
 /* _compute_llama3_parameters: long waves are stretched by factor, short ones kept, those between
@@ -61,6 +62,7 @@ static cdz_status read_old_context(const cdz_keys *k, const cdz_keys *config, co
 typedef struct yarn {
     double low, high; /* dims between which the two frequencies are blended */
     double attention_factor;
+    uint32_t old_context;
 } yarn;
 
 /* The dim that turns n_turns times over the old context. */
@@ -90,16 +92,15 @@ static cdz_status read_attention_factor(const cdz_keys *k, double factor, yarn *
 static cdz_status read_yarn(const cdz_keys *k, const cdz_keys *config, const cdz_arch *arch,
                             double theta, double dim, double factor, yarn *y)
 {
-    uint32_t old_context;
     double fast, slow;
     bool truncate;
     CDZ_TRY(read_attention_factor(k, factor, y));
     CDZ_TRY(cdz_key_real(k, "beta_fast", 32, 1e-6, 1e6, &fast));
     CDZ_TRY(cdz_key_real(k, "beta_slow", 1, 1e-6, 1e6, &slow));
     CDZ_TRY(cdz_key_bool(k, "truncate", true, &truncate));
-    CDZ_TRY(read_old_context(k, config, arch, &old_context));
-    const double low = correction_dim(fast, dim, theta, old_context);
-    const double high = correction_dim(slow, dim, theta, old_context);
+    CDZ_TRY(read_old_context(k, config, arch, &y->old_context));
+    const double low = correction_dim(fast, dim, theta, y->old_context);
+    const double high = correction_dim(slow, dim, theta, y->old_context);
     y->low = fmax(truncate ? floor(low) : low, 0);
     y->high = fmin(truncate ? ceil(high) : high, dim - 1);
     if (y->low == y->high) y->high += 0.001;
@@ -163,12 +164,10 @@ static cdz_status stretched(const cdz_keys *k, const char *key, size_t n_rotated
 static cdz_status read_llama3(const cdz_keys *k, const cdz_keys *config, const cdz_arch *arch,
                               double factor, llama3 *p)
 {
-    uint32_t old_context;
     p->factor = factor;
     CDZ_TRY(cdz_key_real(k, "low_freq_factor", NAN, 1e-6, 1e6, &p->low_factor));
     CDZ_TRY(cdz_key_real(k, "high_freq_factor", NAN, 1e-6, 1e6, &p->high_factor));
-    CDZ_TRY(read_old_context(k, config, arch, &old_context));
-    p->old_context = old_context;
+    CDZ_TRY(read_old_context(k, config, arch, &p->old_context));
     if (p->high_factor <= p->low_factor)
         return cdz_err(k->err, CDZ_E_INPUT,
                        "%s: %shigh_freq_factor %g must be larger than low_freq_factor %g", k->path,
@@ -176,11 +175,14 @@ static cdz_status read_llama3(const cdz_keys *k, const cdz_keys *config, const c
     return CDZ_OK;
 }
 
+static const char *const type_names[] = {
+    [CDZ_ROPE_DEFAULT] = "default", [CDZ_ROPE_LINEAR] = "linear",
+    [CDZ_ROPE_LLAMA3] = "llama3",   [CDZ_ROPE_YARN] = "yarn",
+    [CDZ_ROPE_DYNAMIC] = "dynamic", [CDZ_ROPE_LONGROPE] = "longrope"};
+
 /* rope_type, or type in older files; "default" when neither is there. */
 static cdz_status read_type(const cdz_keys *k, bool only_longrope, cdz_rope_type *out)
 {
-    static const char *const names[] = {"default", "linear",  "llama3",
-                                        "yarn",    "dynamic", "longrope"};
     const char *key = cdz_key(k, "rope_type") ? "rope_type" : "type";
     const cdz_json *type = cdz_key(k, key);
     *out = CDZ_ROPE_DEFAULT;
@@ -189,8 +191,8 @@ static cdz_status read_type(const cdz_keys *k, bool only_longrope, cdz_rope_type
         *out = CDZ_ROPE_LONGROPE;
         return CDZ_OK;
     }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!cdz_json_eq(type, names[i])) continue;
+    for (size_t i = 0; i < sizeof type_names / sizeof *type_names; i++) {
+        if (!cdz_json_eq(type, type_names[i])) continue;
         *out = (cdz_rope_type)i;
         return CDZ_OK;
     }
@@ -244,7 +246,7 @@ typedef struct rotation {
     cdz_rope_type type;
     double theta, factor;
     cdz_rope rope;
-    uint32_t limit; /* as cdz_arch.rope_limit */
+    uint32_t limit, old_context; /* as cdz_arch.rope_limit and its rope_old_context */
     const float *long_inv_freq;
 } rotation;
 
@@ -257,6 +259,7 @@ static cdz_status read_longrope(const cdz_keys *k, const cdz_keys *config, cdz_a
         return cdz_err(k->err, CDZ_E_INPUT,
                        "%s: original_max_position_embeddings 1 leaves no room for longrope",
                        k->path);
+    r->old_context = r->limit;
     CDZ_TRY(cdz_key_real(k, "factor", (double)arch->context / r->limit, 1e-6, 1e6, &r->factor));
     const double usual = r->factor <= 1 ? 1 : sqrt(1 + log(r->factor) / log(r->limit));
     CDZ_TRY(cdz_key_real(k, "attention_factor", usual, 1e-6, 1e6, &scale));
@@ -275,11 +278,12 @@ static cdz_status make_frequencies(const cdz_keys *k, const cdz_keys *config, cd
         return cdz_err(k->err, CDZ_E_UNSUPPORTED,
                        "%s: %zu dims of a head rotate; the dynamic type needs more than 2", k->path,
                        n);
-    llama3 p;
+    llama3 p = {0};
     yarn y = {.attention_factor = 1};
     if (r->type == CDZ_ROPE_LLAMA3) CDZ_TRY(read_llama3(k, config, arch, r->factor, &p));
     if (r->type == CDZ_ROPE_YARN)
         CDZ_TRY(read_yarn(k, config, arch, r->theta, (double)n, r->factor, &y));
+    r->old_context = r->type == CDZ_ROPE_YARN ? y.old_context : p.old_context;
     float *inv_freq = cdz_arena_array(arena, n / 2 + 1, sizeof *inv_freq);
     if (!inv_freq) return cdz_err(config->err, CDZ_E_NOMEM, "%s: out of memory", config->path);
     cdz_rope_frequencies(inv_freq, n, r->theta);
@@ -287,6 +291,11 @@ static cdz_status make_frequencies(const cdz_keys *k, const cdz_keys *config, cd
         if (r->type == CDZ_ROPE_LINEAR) inv_freq[i] /= (float)r->factor;
         if (r->type == CDZ_ROPE_LLAMA3) inv_freq[i] = llama3_frequency(inv_freq[i], &p);
         if (r->type == CDZ_ROPE_YARN) inv_freq[i] = yarn_frequency(inv_freq[i], i, r->factor, &y);
+        if (!isfinite(inv_freq[i]))
+            return cdz_err(k->err, CDZ_E_INPUT,
+                           "%s: rope_theta %g gives %srope_type %s the frequency %g, expected "
+                           "finite ones",
+                           k->path, r->theta, k->prefix, type_names[r->type], (double)inv_freq[i]);
     }
     r->rope.inv_freq = inv_freq;
     r->rope.scale = (float)y.attention_factor;
@@ -361,6 +370,7 @@ cdz_status cdz_rope_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arc
     arch->rope_factor = r.factor;
     arch->rope = r.rope;
     arch->rope_limit = r.limit;
+    arch->rope_old_context = r.old_context;
     if (r.type == CDZ_ROPE_DYNAMIC && r.factor > 1)
         arch->context = (uint32_t)fmin((double)r.limit * r.factor, INT32_MAX);
     arch->long_inv_freq = r.long_inv_freq;

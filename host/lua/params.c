@@ -302,6 +302,16 @@ static void push_int_lists(lua_State *L, const cdz_int_lists *lists)
     }
 }
 
+/* A weight written as an integer stays one where 64 bits hold it: it comes as a double, which rounds the largest up. */
+static void push_weight(lua_State *L, const cdz_weighted *pair)
+{
+    lua_Integer whole;
+    if (pair->weight_is_int && lua_numbertointeger(pair->weight, &whole))
+        lua_pushinteger(L, whole);
+    else
+        lua_pushnumber(L, pair->weight);
+}
+
 /* {{ids, weight}, ...}: what sequence_bias takes. A weight written as an integer stays one; is_map: see plugin.h. */
 static void push_weighted(lua_State *L, const cdz_weighted_list *list)
 {
@@ -310,10 +320,7 @@ static void push_weighted(lua_State *L, const cdz_weighted_list *list)
         lua_createtable(L, 2, 0);
         push_int_list(L, &list->at[i].ids);
         lua_rawseti(L, -2, 1);
-        if (list->at[i].weight_is_int)
-            lua_pushinteger(L, (lua_Integer)list->at[i].weight);
-        else
-            lua_pushnumber(L, list->at[i].weight);
+        push_weight(L, &list->at[i]);
         lua_rawseti(L, -2, 2);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }

@@ -107,14 +107,18 @@ static bool numeric(const cdz_param *param)
            ((param->type == CDZ_T_OPT_INT || param->type == CDZ_T_OPT_REAL) && param->text);
 }
 
-/* The first number above all of 64 bits. */
-static const double past_integers = 9223372036854775808.0;
+/* Whether 64 bits hold the number, and it is whole. */
+static bool is_int64(double value)
+{
+    return value >= -0x1p63 && value < 0x1p63 && value == floor(value);
+}
 
 static const char *why_row_is_bad(const cdz_param *param, uint32_t params_size)
 {
     const cdz_param_shape *shape = cdz_param_shape_of(param->type);
     bool words = param->type == CDZ_T_WORD || param->type == CDZ_T_BOOL_OR_WORD ||
                  param->type == CDZ_T_WORD_OR_INTS;
+    bool integer = param->type == CDZ_T_INT || param->type == CDZ_T_OPT_INT;
 
     if (!shape) return "its type is unknown";
     if (!param->help) return "it has no help text";
@@ -126,8 +130,7 @@ static const char *why_row_is_bad(const cdz_param *param, uint32_t params_size)
     if (param->min > param->max) return "its minimum is above its maximum";
     if (numeric(param) && (param->def < param->min || param->def > param->max))
         return "its default is out of range";
-    if ((param->type == CDZ_T_INT || param->type == CDZ_T_OPT_INT) &&
-        (param->def < -past_integers || param->def >= past_integers))
+    if (integer && numeric(param) && !is_int64(param->def))
         return "its default is no integer of 64 bits";
     if (words && cdz_param_word_count(param) == 0) return "it names no words";
     if (param->type == CDZ_T_WORD && param->def >= cdz_param_word_count(param))

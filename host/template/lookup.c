@@ -143,6 +143,15 @@ static value slice_list(state *st, value list, value slice)
     return out;
 }
 
+/* Item i of a range, or what would come before the first or after the last; false: that has more than 64 bits. */
+static bool end_at(const range *r, int64_t i, int64_t *out)
+{
+    if (i < 0) return !__builtin_sub_overflow(r->start, r->step, out);
+    if (i > 0 && i == r->n) return !__builtin_add_overflow(range_at(r, i - 1), r->step, out);
+    *out = range_at(r, i);
+    return true;
+}
+
 static value slice_of(state *st, value of, value slice)
 {
     if (of.kind == V_STRING) return slice_string(st, of, slice);
@@ -151,8 +160,10 @@ static value slice_of(state *st, value of, value slice)
     const range in = *of.range, r = slice_range(st, slice, in.n);
     range *out = take(st, 1, sizeof *out);
     if (!out) return v_missing();
-    *out = (range){.start = range_at(&in, r.start), .stop = range_at(&in, r.stop), .n = r.n};
-    if (__builtin_mul_overflow(in.step, r.step, &out->step)) out->step = 1; /* one item at most */
+    *out = (range){.n = r.n};
+    if (!end_at(&in, r.start, &out->start) || !end_at(&in, r.stop, &out->stop) ||
+        __builtin_mul_overflow(in.step, r.step, &out->step))
+        return fail(st, "a slice of a range whose ends or step have more than 64 bits");
     return (value){.kind = V_RANGE, .range = out};
 }
 

@@ -134,12 +134,12 @@ static void put_spec(state *st, cdz_buf *to, const spec *s, value v)
         put_string_spec(st, to, s, v);
 }
 
-/* Decimal digits; -1: none there. Stops growing where a limit will refuse it. */
+/* Decimal digits; -1: none there. Stops growing at the end of its range, where a limit will refuse it. */
 static int64_t read_number(value text, size_t *at)
 {
     int64_t n = -1;
     for (; *at < text.len && text.s[*at] >= '0' && text.s[*at] <= '9'; ++*at)
-        if (n < INT32_MAX) n = (n < 0 ? 0 : n) * 10 + (text.s[*at] - '0');
+        n = n > (INT64_MAX - 9) / 10 ? INT64_MAX : (n < 0 ? 0 : n) * 10 + (text.s[*at] - '0');
     return n;
 }
 

@@ -48,6 +48,10 @@ typedef struct writer {
 
 static cdz_status no_memory(const writer *w)
 {
+    if (w->out->failed && w->out->limit)
+        return cdz_err(w->err, CDZ_E_LIMIT,
+                       "%s: its tokenizer takes more than the %zu bytes it may have as JSON",
+                       w->g->path, w->out->limit);
     return cdz_err(w->err, CDZ_E_NOMEM, "%s: out of memory", w->g->path);
 }
 
@@ -464,9 +468,17 @@ static cdz_status write_tokenizer(writer *w)
     return w->out->failed ? no_memory(w) : CDZ_OK;
 }
 
+/* Halves of long tokens and control characters make far more of a file than it has. */
+static void bound(cdz_buf *out, const cdz_gguf *g)
+{
+    const uint64_t size = g->tensors.files[0].size;
+    out->limit = cdz_json_allowance(size < SIZE_MAX / 8 ? (size_t)size : SIZE_MAX / 8, 0) / 2;
+}
+
 cdz_status cdz_gguf_write_tokenizer(const cdz_gguf *g, cdz_buf *out, cdz_error *err)
 {
     writer w = {.g = g, .out = out, .err = err};
+    bound(out, g);
     const cdz_status st = write_tokenizer(&w);
     cdz_arena_free(&w.arena);
     return st;
@@ -529,6 +541,7 @@ static cdz_status write_templates(writer *w)
 cdz_status cdz_gguf_write_tokenizer_config(const cdz_gguf *g, cdz_buf *out, cdz_error *err)
 {
     writer w = {.g = g, .out = out, .err = err};
+    bound(out, g);
     cdz_buf_putc(out, '{');
     cdz_status st = read_tokens(&w);
     if (st == CDZ_OK) st = write_roles(&w);

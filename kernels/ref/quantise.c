@@ -41,7 +41,7 @@ static void to_plain(cdz_dtype dtype, void *y, const float *x, size_t n)
 static uint8_t level(float v, int most)
 {
     if (!(v > 0.0f)) return 0;
-    return v >= (float)most ? (uint8_t)most : (uint8_t)v;
+    return (uint8_t)(v >= (float)most ? most : (int)v);
 }
 
 static float inverse(float d)

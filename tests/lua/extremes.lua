@@ -173,9 +173,30 @@ end
 local params = { seed = { 1, 0, 1e9, "the calls of which number", integer = true },
                  calls = { 40, 0, 1e6, "how many", integer = true }, trace = { false, "print them" } }
 
+-- What a function may return: anything. Of what it draws from, what it was given too.
+local function anything(given)
+  local values = plain_values()
+  for _, x in ipairs(given) do values[#values + 1] = x end
+  return pick(values)
+end
+
+local function in_row(p, ctx, more, given)
+  play(p.seed + more, p.calls // 2, p.trace, { ctx = ctx, type = "cadenza.context" }, given)
+end
+
+local function without_row(p, more) play(p.seed + more, p.calls // 4, p.trace, {}, {}) end
+
+local function a_state() return { n = 1, v = vec.new(5, 1), b = bitset.new(9), t = { 1, { 2 } } } end
+
+local function accept(p, state, token, ctx)
+  in_row(p, ctx, 1, { state, state.v, state.b })
+  state.n = state.n + 1
+end
+
 return {
   cadenza.strategy {
     id = "org.example.extremes", version = "1.0.0", params = params, rewinds = true,
+    create = function(p) without_row(p, 2) end,
     run = function(ctx)
       local p = ctx.params
       local scores = ctx:forward()
@@ -185,13 +206,68 @@ return {
   },
   cadenza.processor {
     id = "org.example.extremes-row", version = "1.0.0", params = params, needs_ids = true,
-    begin = function(ctx) return { n = 1, v = vec.new(5, 1), b = bitset.new(9), t = { 1, { 2 } } } end,
-    accept = function(p, state, token, ctx)
-      play(p.seed + 1, p.calls // 4, p.trace, { ctx = ctx, type = "cadenza.context" }, { state, state.v, state.b })
-      state.n = state.n + 1
-    end,
+    begin = a_state, accept = accept,
     apply = function(p, ids, row, ctx)
       play(p.seed, p.calls, p.trace, { ctx = ctx, type = "cadenza.context" }, { row, ids, ctx.state, ctx.state.v, ctx.state.b })
     end,
+  },
+  cadenza.processor {
+    id = "org.example.extremes-batch", version = "1.0.0", params = params, batched = true,
+    create = function(p) without_row(p, 2) end,
+    idle = function(p) without_row(p, 3) return false end,
+    begin = a_state, accept = accept,
+    apply = function(p, ids, rows, ctx)
+      in_row(p, ctx, 0, { rows, rows, rows:row(1), rows:row(#rows), ids[1], ids[#ids], ids })
+      return anything { rows, ids }
+    end,
+  },
+  cadenza.processor {
+    id = "org.example.extremes-companion", version = "1.0.0", params = params,
+    companion = function(p, row, ctx)
+      in_row(p, ctx, 4, {})
+      if draw(8) == 1 then return anything {} end
+      return { from = draw(3) == 1 and anything {} or draw(4) - 1, prefix = draw(2) == 1 and anything {} or nil,
+               mask = draw(4) == 1 and anything {} or nil, stays = anything {} }
+    end,
+    apply = function(p, ids, row, ctx)
+      local good, other = pcall(function() return ctx:companion_logits() end)
+      in_row(p, ctx, 0, { row, ids, good and other or row })
+      pcall(function() return ctx:companion_logits(anything {}) end)
+    end,
+  },
+  cadenza.criterion {
+    id = "org.example.extremes-stop", version = "1.0.0", params = params,
+    create = function(p) without_row(p, 2) end,
+    idle = function(p) without_row(p, 3) return false end,
+    begin = a_state, accept = accept,
+    test = function(p, ids, ctx)
+      in_row(p, ctx, 0, { ids, ctx.state.v, ctx.state.b })
+      return draw(3) == 1 and anything {}
+    end,
+  },
+  cadenza.drafter {
+    id = "org.example.extremes-draft", version = "1.0.0", params = params,
+    create = function(p) without_row(p, 2) end,
+    begin = function(ctx) in_row(ctx.params, ctx, 5, {}) end,
+    propose = function(p, ids, room, ctx)
+      in_row(p, ctx, 0, { ids })
+      if draw(3) == 1 then return anything { ids, room } end
+      local tokens = {}
+      for i = 1, draw(9) do tokens[i] = draw(3) == 1 and anything {} or draw(900) end
+      return tokens
+    end,
+    judged = function(p, n_proposed, n_accepted, ctx) in_row(p, ctx, 6, { n_proposed, n_accepted }) end,
+  },
+  cadenza.observer {
+    id = "org.example.extremes-watch", version = "1.0.0", params = params,
+    create = function(p) without_row(p, 2) end,
+    begin = function(ctx) in_row(ctx.params, ctx, 5, {}) end,
+    stage = function(p, by, before, after, ctx) in_row(p, ctx, 0, { before, after }) end,
+    scores = function(p, before, after, ctx) in_row(p, ctx, 1, { before, after }) end,
+    token = function(p, token, ctx) in_row(p, ctx, 2, { token }) end,
+    stop = function(p, reason, text, ctx) in_row(p, ctx, 3, { reason, text }) end,
+    rewind = function(p, n, ctx) in_row(p, ctx, 4, { n }) end,
+    reorder = function(p, parents, ctx) in_row(p, ctx, 5, { parents }) end,
+    finish = function(p, ctx) in_row(p, ctx, 6, {}) end,
   },
 }
