@@ -21,7 +21,7 @@
 #include "api/api.h"
 #include "base/file.h"
 #include "config/generation.h"
-#include "config/params.h"
+#include "params/params.h"
 #include "load/gguf.h"
 #include "load/model_files.h"
 #include "load/npy.h"

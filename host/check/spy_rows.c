@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "check/child.h"
+#include "check/probe.h"
 
 enum { MATRICES = 24, STATES = 4, GAP = 5 }; /* GAP: floats between rows */
 
@@ -137,7 +137,7 @@ static void look_between(const matrix *m)
 {
     for (uint32_t r = 0; r + 1 < m->seen.n_rows; r++)
         for (uint32_t g = 0; g < GAP; g++)
-            if (memcmp(&cdz_row(&m->seen, r)[m->seen.n_vocab + g], &mark, sizeof mark) != 0 &&
+            if (!cdz_same_bits(&cdz_row(&m->seen, r)[m->seen.n_vocab + g], &mark, 1) &&
                 !shown.complaint[0])
                 snprintf(shown.complaint, sizeof shown.complaint,
                          "wrote between two rows of scores, element %" PRIu32 " of row %" PRIu32

@@ -391,7 +391,7 @@ local Scores = {}
 ---@param r integer from 1
 ---@return cadenza.Vec
 function Scores:row(r) end
----In strategies and drafters: scores of its own, that stay and that every verb takes. Of an assistant with another vocabulary
+---In strategies: scores of its own, that stay and that every verb takes. Of an assistant with another vocabulary
 ---keep rows: scores:row(r):copy().
 ---@return cadenza.Scores
 function Scores:copy() end
