@@ -534,8 +534,8 @@ static const char *const tokenizers[] = {
     "{\"added_tokens\": [{\"id\": 9, \"content\": \"<s>\", \"special\": false}], \"pre_tokenizer\": {\"type\": "
     "\"WhitespaceSplit\"}, \"post_processor\": {\"type\": \"RobertaProcessing\", \"sep\": [\"</s>\", 2], \"cls\": [\"<s>\", 9]}, "
     "\"model\": {\"type\": \"WordLevel\", \"unk_token\": \"<unk>\", \"vocab\": {\"<unk>\": 0, \"ab\": 1, \"</s>\": 2}}}",
-    "{\"decoder\": {\"type\": \"CTC\", \"pad_token\": \"a\", \"cleanup\": true}, \"model\": {\"type\": \"BPE\", \"unk_token\": \"a\", "
-    "\"byte_fallback\": true, \"end_of_word_suffix\": \"b\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}}",
+    ("{\"decoder\": {\"type\": \"CTC\", \"pad_token\": \"a\", \"cleanup\": true}, \"model\": {\"type\": \"BPE\", \"unk_token\": \"a\", "
+     "\"byte_fallback\": true, \"end_of_word_suffix\": \"b\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}}"),
 };
 
 static void tokenizers_take_or_refuse_any_number(void **state)

@@ -94,9 +94,8 @@ static void each_extreme(const char *pattern)
     cdz_buf_free(&text);
 }
 
-static const char *const subjects[] = {"'ab\xc3\xa9"
-                                       "ab c'",
-                                       "[3, 1, 2]", "{'a': 1, 'b': 2}", "@", "range(7)"};
+static const char *const subjects[] = {"'ab \xc3\xa9 c ab'", "[3, 1, 2]", "{'a': 1, 'b': 2}", "@",
+                                       "range(7)"};
 static const char *const arguments[] = {
     "",
     "(@)",

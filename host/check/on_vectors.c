@@ -192,14 +192,15 @@ static cdz_check_state compare_scores(cdz_child *c, const place *at, const cdz_p
 static cdz_check_state compare_stops(cdz_child *c, const place *at, const cdz_probe *t,
                                      const float *got, const cdz_json *stops)
 {
-    static const char *const names[] = {"", "eos", "length", "time", "string", "custom"};
+    enum { N_REASONS = 6 };
+    static const char *const names[N_REASONS] = {"", "eos", "length", "time", "string", "custom"};
     char what[160];
     if (!cdz_json_is(stops, CDZ_JSON_ARRAY) || stops->len != t->facts.n_rows)
         return wrong(c, at, "stops: expected a word for each row");
     for (uint32_t r = 0; r < stops->len; r++) {
         const cdz_json *word = &stops->items[r];
         const float reason = got[r * cdz_answer_len(&t->facts)];
-        const bool known = reason >= 0 && reason < (float)(sizeof names / sizeof *names);
+        const bool known = reason >= 0 && reason < (float)N_REASONS;
         const char *found = known ? names[(size_t)reason] : "no reason there is";
         if (word->type != CDZ_JSON_STRING) return wrong(c, at, "stops: expected words");
         if (strcmp(word->string, found) == 0) continue;
@@ -243,7 +244,7 @@ static cdz_check_state run_case(cdz_child *c, const place *at, const cdz_json *t
     for (uint32_t r = 0; r < rows->len; r++)
         if (!read_ids(c, &rows->items[r], &ids[r])) return wrong(c, at, "input_ids: expected ids");
     CDZ_CHECK_TRY(read_params(c, at, cdz_json_get(test, "params"), &params));
-    cdz_made_up facts;
+    cdz_made_up facts = {0};
     CDZ_CHECK_TRY(read_facts(c, at, test, ids, rows->len, &facts));
     if (facts.n_vocab == 0 || !cdz_probe_make(&t, c->ref.base, params, &facts))
         return wrong(c, at, "out of memory");

@@ -184,10 +184,10 @@ static bool mode_is_known(const cdz_json *c)
 
 static bool is_list_of_lists(const cdz_json *value)
 {
-    bool lists = cdz_json_is(value, CDZ_JSON_ARRAY);
-    for (uint32_t i = 0; lists && i < value->len; i++)
-        lists = value->items[i].type == CDZ_JSON_ARRAY;
-    return lists;
+    if (!value || value->type != CDZ_JSON_ARRAY) return false;
+    for (uint32_t i = 0; i < value->len; i++)
+        if (value->items[i].type != CDZ_JSON_ARRAY) return false;
+    return true;
 }
 
 /* Cycles of several prompts lie one after the other in a request. */

@@ -110,7 +110,8 @@ static bool numeric(const cdz_param *param)
 /* Whether 64 bits hold the number, and it is whole. */
 static bool is_int64(double value)
 {
-    return value >= -0x1p63 && value < 0x1p63 && value == floor(value);
+    const double end = 9223372036854775808.0;
+    return value >= -end && value < end && value == floor(value);
 }
 
 static const char *why_row_is_bad(const cdz_param *param, uint32_t params_size)
