@@ -356,6 +356,55 @@ static void rows_and_beams(void **state)
     cdz_result_free(rows);
 }
 
+/* A sequence that reads ahead and goes back, by little and by more than its newest positions, is the row's again. */
+static void going_back_changes_nothing(void **state)
+{
+    static const char ini[] =
+        "[pipeline]\nstrategy = lua:" CADENZA_TEST_DATA "/composition/goes_back.lua\n";
+    const fixture *f = *state;
+    cdz_error err = {0};
+    cdz_pipeline *pipeline = NULL;
+    must(cdz_pipeline_parse(f->rt, ini, strlen(ini), "back.ini", &pipeline, &err), &err);
+    for (size_t m = 0; m < N_MODELS; m++) {
+        char *json = document(PROMPT, SMALL);
+        const cdz_request request = {
+            .size = sizeof request, .model = f->models[m], .pipeline = pipeline, .json = json};
+        cdz_result *whole = run(f, f->models[m], PROMPT, SMALL), *back = NULL;
+        must(cdz_generate(f->rt, &request, &back, &err), &err);
+        same_answers(whole, back, subjects[m].folder);
+        cdz_result_free(whole);
+        cdz_result_free(back);
+        free(json);
+    }
+    cdz_pipeline_free(pipeline);
+}
+
+/* Nothing that is packed is kept, and a prompt begins with nothing that was kept: the answers are those without. */
+static void kept_states_are_left_alone(void **state)
+{
+    const fixture *f = *state;
+    cdz_error err = {0};
+    char *packed = document(PROMPT, SMALL), *plain = document(PROMPT, ", \"max_new_tokens\": 40");
+    const char *const first[] = {packed, plain, packed}, *const then[] = {plain, packed, packed};
+    for (size_t i = 0; i < 3; i++) {
+        cdz_request request = {
+            .size = sizeof request, .model = f->models[0], .json = first[i], .keep_cache = true};
+        cdz_result *past = NULL, *with = NULL, *without = NULL;
+        must(cdz_generate(f->rt, &request, &past, &err), &err);
+        request.json = then[i];
+        request.keep_cache = false;
+        must(cdz_generate(f->rt, &request, &without, &err), &err);
+        request.past = past;
+        must(cdz_generate(f->rt, &request, &with, &err), &err);
+        same_logits(without, with, "after another");
+        cdz_result_free(past);
+        cdz_result_free(with);
+        cdz_result_free(without);
+    }
+    free(packed);
+    free(plain);
+}
+
 /* Drafts, and trials of contrastive search, have a cache as it is: the answer of one, and a warning. */
 static void drafts_have_it_whole(void **state)
 {
@@ -442,6 +491,8 @@ int main(void)
         cmocka_unit_test(chunks_change_nothing),
         cmocka_unit_test(a_fresh_reading_has_the_same_bits),
         cmocka_unit_test(rows_and_beams),
+        cmocka_unit_test(going_back_changes_nothing),
+        cmocka_unit_test(kept_states_are_left_alone),
         cmocka_unit_test(drafts_have_it_whole),
         cmocka_unit_test(company_changes_nothing),
         cmocka_unit_test(it_takes_less_memory),

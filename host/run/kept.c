@@ -99,8 +99,8 @@ static cdz_kept *new_kept(cdz_seq *const *rows, uint32_t n)
     if (!kept) return NULL;
     atomic_init(&kept->holders, 1);
     kept->n = n;
-    kept->seqs = calloc(n, sizeof *kept->seqs);
-    kept->masks = calloc(n, sizeof *kept->masks);
+    kept->seqs = calloc(n ? n : 1, sizeof *kept->seqs);
+    kept->masks = calloc(n ? n : 1, sizeof *kept->masks);
     bool ok = kept->seqs && kept->masks;
     for (uint32_t i = 0; ok && i < n; i++) ok = copy_mask(kept, i, rows[i]);
     if (ok) return kept;

@@ -349,12 +349,16 @@ static void keep_rows_alone(cdz_loop *loop)
     for (uint32_t r = 0; r < loop->n_rows; r++) cdz_seq_clear(loop->rows[r].spare);
 }
 
-/* What the rows' caches hold goes over to the outcome; without memory for it nothing is kept, and nothing that is packed. The account goes with them:
- * whoever else holds blocks of it has given them back before. */
+/* What the rows' caches hold goes over to the outcome; without memory for it nothing is kept, and of what is packed nothing
+ * at all. The account goes with them: whoever else holds blocks of it has given them back before. */
 static void keep_cache(cdz_task *task)
 {
     const cdz_job *job = task->job;
-    if (!task->loops || job->prompt_logits || task->target.spans) return;
+    if (!task->loops || job->prompt_logits) return;
+    if (task->target.spans) { /* whoever continues it finds nothing in it */
+        task->outcome->kept = cdz_kept_create(job->model, NULL, 0, &(cdz_kv_account){0}, NULL);
+        return;
+    }
     cdz_seq **rows = calloc(job->n_rows, sizeof *rows);
     if (!rows) return;
     uint32_t n = 0;

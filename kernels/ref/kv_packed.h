@@ -71,7 +71,7 @@ static inline float cdz_packed_read(const cdz_kv_packing *packing, const cdz_pac
     memcpy(&two, head + side->numbers + place.run * packing->bits + bit / 8, sizeof two);
     memcpy(&scale, head + side->scales + place.group * sizeof scale, sizeof scale);
     memcpy(&zero, head + side->zeros + place.group * sizeof zero, sizeof zero);
-    const float q = (float)(two >> bit % 8 & ((1u << packing->bits) - 1));
+    const float q = (float)((uint32_t)two >> bit % 8 & ((1u << packing->bits) - 1));
     if (packing->centred) return (q - zero) * scale;
     const float scaled = q * scale;
     return scaled - zero;
