@@ -126,8 +126,8 @@ def classify(setup: Setup, folder: str, description: Json, reference: Reference,
         if rows:
             try:
                 answer = instead_of(rows, case, reference.answer(instead), answer)
-            except Refused as why:
-                return "find", f"{sentence}; what {' and '.join(rows)} stands for is refused: {why}"
+            except Refused:  # as a lookup without an end-of-sequence token, which raises once something is found
+                return "departures", "refused when asked: " + " + ".join(rows)
             said = _sentences(judge_folder(setup, folder, [(case, answer)]), [(case, answer)])
             if not said:
                 return "departures", "checked: " + " + ".join(rows)

@@ -294,7 +294,7 @@ struct cdz_host {
      * adds to what this call already took. */
     void *(*scratch)(const cdz_step *step, size_t bytes);
     /* [any; from begin on] A resolved generation parameter by transformers' name; out has the C type of `type`.
-     * CDZ_E_NOT_FOUND: no such parameter or it has another type. */
+     * CDZ_E_NOT_FOUND: none, or of another type. decoder_attention_mask is a BOOL: was one given? */
     cdz_status (*config)(const cdz_step *step, const char *name, cdz_param_type type, void *out);
     /* [any] Four random words for (request seed, this plugin, row, position). They do not depend on other draws. */
     void (*noise)(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4]);
