@@ -62,7 +62,7 @@ typedef struct field {
 typedef struct message {
     const char *name;
     unsigned char bytes[ROOM];
-    cdz_out out;
+    cdz_wire_out out;
     field fields[32];
     size_t n_fields;
 } message;
@@ -71,7 +71,7 @@ static void begin_message(message *m, const char *name)
 {
     m->name = name;
     m->n_fields = 0;
-    m->out = (cdz_out){.at = m->bytes, .cap = sizeof m->bytes};
+    m->out = (cdz_wire_out){.at = m->bytes, .cap = sizeof m->bytes};
 }
 
 /* The next word of the message is this field. */
@@ -590,7 +590,7 @@ static void ready_twice(script *s)
 }
 static void refuse(script *s)
 {
-    cdz_out out = {.at = (unsigned char[64]){0}, .cap = 64};
+    cdz_wire_out out = {.at = (unsigned char[64]){0}, .cap = 64};
     cdz_put_u32(&out, CDZ_DOWN_REFUSED);
     cdz_put_u32(&out, CDZ_E_INPUT);
     cdz_put_text(&out, "not \033this\n");

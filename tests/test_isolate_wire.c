@@ -89,7 +89,7 @@ static const everything full = {
 /* As bytes again: the same bytes mean the same values, whatever pointers they stand behind. */
 static size_t put_all(const everything *values, unsigned char *to)
 {
-    cdz_out out = {.at = to, .cap = ROOM};
+    cdz_wire_out out = {.at = to, .cap = ROOM};
     cdz_put_params(&out, &table, N_ROWS, values);
     assert_false(out.full);
     return out.len;
@@ -101,7 +101,7 @@ static void come_back(const everything *values)
     const size_t len = put_all(values, there);
     cdz_arena arena = {0};
     everything got = {0};
-    cdz_in in = {.at = there, .len = len};
+    cdz_wire_in in = {.at = there, .len = len};
     cdz_take_params(&in, &table, &arena, &got);
     assert_false(in.bad);
     assert_int_equal(in.pos, len);
@@ -119,7 +119,7 @@ static void values_come_back(void **state)
     unsigned char bytes[ROOM];
     cdz_arena arena = {0};
     everything got = {0};
-    cdz_in in = {.at = bytes, .len = put_all(&full, bytes)};
+    cdz_wire_in in = {.at = bytes, .len = put_all(&full, bytes)};
     cdz_take_params(&in, &table, &arena, &got);
     assert_string_equal(got.text, full.text);
     assert_int_equal(got.whole, INT64_MIN);
@@ -140,7 +140,7 @@ static void cut_short(void **state)
         everything got = {0};
         assert_non_null(some);
         memcpy(some, bytes, n);
-        cdz_in in = {.at = some, .len = n};
+        cdz_wire_in in = {.at = some, .len = n};
         cdz_take_params(&in, &table, &arena, &got);
         assert_true(in.bad);
         cdz_arena_free(&arena);
@@ -154,7 +154,7 @@ static void does_not_fit(void **state)
     const size_t len = put_all(&full, bytes);
     (void)state;
     for (size_t n = 0; n < len; n++) {
-        cdz_out out = {.at = bytes, .cap = n};
+        cdz_wire_out out = {.at = bytes, .cap = n};
         cdz_put_params(&out, &table, N_ROWS, &full);
         assert_true(out.full);
         assert_true(out.len <= n);
@@ -165,7 +165,7 @@ static void does_not_fit(void **state)
 
 static size_t put_hello(unsigned char *to)
 {
-    cdz_out out = {.at = to, .cap = ROOM};
+    cdz_wire_out out = {.at = to, .cap = ROOM};
     cdz_put_u32(&out, 1);
     cdz_put_u32(&out, 0);
     cdz_put_u32(&out, CDZ_KIND_PROCESSOR);
@@ -197,7 +197,7 @@ static cdz_status describe(const unsigned char *bytes, size_t len, uint32_t *n_p
 {
     char path[] = "it";
     cdz_isolate isolate = {.path = path};
-    cdz_in in = {.at = bytes, .len = len};
+    cdz_wire_in in = {.at = bytes, .len = len};
     cdz_error err;
     cdz_status st = cdz_isolate_describe(&isolate, &in, &err);
     for (uint32_t i = 0; st == CDZ_OK && i < isolate.n; i++) {
@@ -289,7 +289,7 @@ static void copied_once(void **state)
 {
     unsigned char *map = mock_map();
     cdz_isolate isolate = {.process.map = map};
-    cdz_in in;
+    cdz_wire_in in;
     (void)state;
     memcpy(map + CDZ_ISOLATE_DOWN, "message", 8);
     cdz_peer_head(&isolate.process)->down_bytes = 8;
@@ -312,7 +312,7 @@ static size_t put_question(uint32_t kind, unsigned char *to)
 {
     static const int32_t three_ids[] = {1, 2, 3};
     const cdz_ids ids = {three_ids, 3};
-    cdz_out out = {.at = to, .cap = ROOM};
+    cdz_wire_out out = {.at = to, .cap = ROOM};
     cdz_put_u32(&out, kind);
     if (kind == CDZ_DOWN_LOG) cdz_put_u32(&out, CDZ_LOG_INFO);
     if (kind == CDZ_DOWN_FILTER) cdz_put_u32(&out, 2);
@@ -335,7 +335,7 @@ static size_t put_question(uint32_t kind, unsigned char *to)
 
 static bool ask(const unsigned char *bytes, size_t len, unsigned char *map)
 {
-    cdz_session session = {0};
+    cdz_isolate_session session = {0};
     return mock_ask(bytes, len, map, &session);
 }
 
@@ -379,7 +379,7 @@ static void long_questions(void **state)
             const uint32_t n =
                 (uint32_t)(kind == CDZ_DOWN_ENCODE ? CDZ_ASK_TEXT_BYTES : CDZ_ASK_IDS);
             const uint32_t count = n + (uint32_t)more;
-            cdz_out out = {.at = bytes, .cap = sizeof bytes};
+            cdz_wire_out out = {.at = bytes, .cap = sizeof bytes};
             cdz_put_u32(&out, kind);
             cdz_put_u32(&out, count);
             out.len += kind == CDZ_DOWN_ENCODE ? count : count * sizeof(int32_t);
@@ -397,12 +397,12 @@ static void lent_rows(void **state)
 {
     static unsigned char bytes[ROOM];
     unsigned char *map = mock_map();
-    cdz_session session = {0};
+    cdz_isolate_session session = {0};
     const int32_t id = 1;
     (void)state;
     mock_rows_lent = 0;
     for (uint32_t n = 1; n <= 64; n++) {
-        cdz_out out = {.at = bytes, .cap = sizeof bytes};
+        cdz_wire_out out = {.at = bytes, .cap = sizeof bytes};
         cdz_put_u32(&out, CDZ_DOWN_FILTER);
         cdz_put_u32(&out, n);
         for (uint32_t i = 0; i < n; i++) {

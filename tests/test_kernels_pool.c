@@ -43,7 +43,7 @@ static void run_counting(cdz_pool *pool, uint32_t seed, size_t n)
     counting *c = cdz_pool_claim(pool, sizeof *c, n);
     assert_non_null(c);
     *c = (counting){seed, results, commits};
-    const cdz_job job = {count_compute, count_commit, n, 0};
+    const cdz_pool_job job = {count_compute, count_commit, n, 0};
     cdz_pool_run(pool, &job);
     const counting local = {seed, NULL, NULL};
     for (size_t i = 0; i < n; i++) {
@@ -132,7 +132,7 @@ static void run_held(cdz_pool *pool, const held_up *held)
     held_up *h = cdz_pool_claim(pool, sizeof *h, 200);
     assert_true((uintptr_t)h != atomic_load(held->operands)); /* never those that are being read */
     *h = *held;
-    const cdz_job job = {held_compute, held_commit, 200, 0x500000001};
+    const cdz_pool_job job = {held_compute, held_commit, 200, 0x500000001};
     cdz_pool_run(pool, &job);
     for (uint32_t i = 0; i < 200; i++) assert_int_equal(held->results[i], held->seed + i);
 }
@@ -198,7 +198,7 @@ static uint32_t call_the_roll(cdz_pool *pool)
     uint32_t different = 0;
     roll *r = cdz_pool_claim(pool, sizeof *r, N);
     r->by = by;
-    const cdz_job job = {roll_compute, roll_commit, N, 0};
+    const cdz_pool_job job = {roll_compute, roll_commit, N, 0};
     cdz_pool_run(pool, &job);
     for (size_t i = 0, j; i < N; i++) {
         for (j = 0; j < i && !pthread_equal(by[i], by[j]);) j++;
@@ -266,7 +266,7 @@ static void workers_take_nobodys_core(void **state)
         int policies[N];
         int **operands = cdz_pool_claim(pool, sizeof *operands, N);
         *operands = policies;
-        cdz_pool_run(pool, &(cdz_job){policy_compute, policy_commit, N, 0});
+        cdz_pool_run(pool, &(cdz_pool_job){policy_compute, policy_commit, N, 0});
         for (size_t i = 0; i < N; i++) {
             assert_true(policies[i] == own || policies[i] == SCHED_BATCH);
             seen |= policies[i] == SCHED_BATCH;

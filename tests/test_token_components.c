@@ -23,7 +23,7 @@ typedef struct part {
     cdz_regex *regexes;
     cdz_normalizer normalizer;
     cdz_cutter cutter;
-    cdz_decoder decoder;
+    cdz_tok_decoder decoder;
 } part;
 
 static void free_part(part *p)

@@ -1,6 +1,6 @@
 /* api.h - what the parts of the embedding interface share. */
-#ifndef CDZ_HOST_API_H
-#define CDZ_HOST_API_H
+#ifndef CDZ_HOST_API_API_H
+#define CDZ_HOST_API_API_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* plugins.h - a registry as every part of the program opens it: with the loaders of the host. */
-#ifndef CDZ_HOST_PLUGINS_H
-#define CDZ_HOST_PLUGINS_H
+#ifndef CDZ_HOST_API_PLUGINS_H
+#define CDZ_HOST_API_PLUGINS_H
 
 #include "plug/registry.h"
 

@@ -1,6 +1,6 @@
 /* arena.h - memory of one lifetime: taken piece by piece, given back whole. */
-#ifndef CDZ_HOST_ARENA_H
-#define CDZ_HOST_ARENA_H
+#ifndef CDZ_HOST_BASE_ARENA_H
+#define CDZ_HOST_BASE_ARENA_H
 
 #include <stdbool.h>
 #include <stddef.h>

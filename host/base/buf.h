@@ -1,7 +1,7 @@
 /* buf.h - a growing byte buffer. A failed growth is remembered and makes every later call a no-op, so a
  * writer checks once, at the end. */
-#ifndef CDZ_HOST_BUF_H
-#define CDZ_HOST_BUF_H
+#ifndef CDZ_HOST_BASE_BUF_H
+#define CDZ_HOST_BASE_BUF_H
 
 #include <stdbool.h>
 #include <stddef.h>

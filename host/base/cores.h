@@ -1,6 +1,6 @@
 /* cores.h - the same function on every core, for work at load that no pool serves yet. */
-#ifndef CDZ_HOST_CORES_H
-#define CDZ_HOST_CORES_H
+#ifndef CDZ_HOST_BASE_CORES_H
+#define CDZ_HOST_BASE_CORES_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* error.h - one failure: a code and the sentence a person reads. */
-#ifndef CDZ_HOST_ERROR_H
-#define CDZ_HOST_ERROR_H
+#ifndef CDZ_HOST_BASE_ERROR_H
+#define CDZ_HOST_BASE_ERROR_H
 
 #include "cadenza/cadenza.h"
 

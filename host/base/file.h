@@ -8,8 +8,8 @@
  * which fails in words, and cdz_file_check tells, before and after a pass over the mapping, whether
  * the file is still as it was. What touches a page past the new end all the same gets SIGBUS, which
  * ends the process unless the guard is up (guard.h). */
-#ifndef CDZ_HOST_FILE_H
-#define CDZ_HOST_FILE_H
+#ifndef CDZ_HOST_BASE_FILE_H
+#define CDZ_HOST_BASE_FILE_H
 
 #include <stddef.h>
 #include <stdint.h>

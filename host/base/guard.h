@@ -6,8 +6,8 @@
  * count. Any other SIGBUS goes to the handler that was there before, or has its default effect.
  *
  * A handler is the process's, so this one thing is global, and only a runtime that was asked to puts it up. */
-#ifndef CDZ_HOST_GUARD_H
-#define CDZ_HOST_GUARD_H
+#ifndef CDZ_HOST_BASE_GUARD_H
+#define CDZ_HOST_BASE_GUARD_H
 
 #include <stdbool.h>
 #include <stddef.h>

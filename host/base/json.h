@@ -3,8 +3,8 @@
  * Accepts exactly RFC 8259 in UTF-8: no comments, no trailing commas, no NaN, no byte order mark, no
  * invalid or overlong UTF-8, no lone surrogates, nothing after the document. Errors name line and column.
  * Integers that fit int64 stay exact; 1 and 1.0 stay different. */
-#ifndef CDZ_HOST_JSON_H
-#define CDZ_HOST_JSON_H
+#ifndef CDZ_HOST_BASE_JSON_H
+#define CDZ_HOST_BASE_JSON_H
 
 #include "base/arena.h"
 #include "base/buf.h"

@@ -3,8 +3,8 @@
  *
  * The table lies in the arena directly before the members, which are found by their address alone. It
  * is hashed with random bytes, so that nobody can choose names that collide. */
-#ifndef CDZ_HOST_JSON_TABLE_H
-#define CDZ_HOST_JSON_TABLE_H
+#ifndef CDZ_HOST_BASE_JSON_TABLE_H
+#define CDZ_HOST_BASE_JSON_TABLE_H
 
 #include "base/json.h"
 

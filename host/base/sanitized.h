@@ -1,6 +1,6 @@
 /* sanitized.h - which sanitizer this file is compiled with; gcc and clang say it in ways of their own. */
-#ifndef CDZ_HOST_SANITIZED_H
-#define CDZ_HOST_SANITIZED_H
+#ifndef CDZ_HOST_BASE_SANITIZED_H
+#define CDZ_HOST_BASE_SANITIZED_H
 
 #if defined(__has_feature)
 #define CDZ_HAS_FEATURE(name) __has_feature(name)

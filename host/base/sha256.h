@@ -1,7 +1,7 @@
 /* sha256.h - SHA-256 (FIPS 180-4) of bytes, at once or piece by piece, for the hashes that packages, lock files and
  * model files are pinned by. */
-#ifndef CDZ_HOST_SHA256_H
-#define CDZ_HOST_SHA256_H
+#ifndef CDZ_HOST_BASE_SHA256_H
+#define CDZ_HOST_BASE_SHA256_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* size_text.h - a number of bytes as people read it: "15.0 GiB". */
-#ifndef CDZ_HOST_SIZE_TEXT_H
-#define CDZ_HOST_SIZE_TEXT_H
+#ifndef CDZ_HOST_BASE_SIZE_TEXT_H
+#define CDZ_HOST_BASE_SIZE_TEXT_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* spread.h - what repeated measurements of one thing come to. */
-#ifndef CDZ_HOST_SPREAD_H
-#define CDZ_HOST_SPREAD_H
+#ifndef CDZ_HOST_BASE_SPREAD_H
+#define CDZ_HOST_BASE_SPREAD_H
 
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
  * overflows its stack dies of a fault below it, and the handler that says so cannot run on the full one.
  *
  * As with whom a thread calls (call/guard.h): a handler has its thread and nothing else. */
-#ifndef CDZ_HOST_STACK_H
-#define CDZ_HOST_STACK_H
+#ifndef CDZ_HOST_BASE_STACK_H
+#define CDZ_HOST_BASE_STACK_H
 
 #include <stdbool.h>
 #include <stddef.h>

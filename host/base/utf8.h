@@ -1,7 +1,7 @@
 /* utf8.h - strict UTF-8: what RFC 3629 allows and nothing else (no overlong forms, surrogates,
  * or code points past U+10FFFF). Works on bytes with a length; text may hold NUL bytes. */
-#ifndef CDZ_HOST_UTF8_H
-#define CDZ_HOST_UTF8_H
+#ifndef CDZ_HOST_BASE_UTF8_H
+#define CDZ_HOST_BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * new one; given up, it is gone, and so it is when the program is killed (with a name that nobody can guess: then it stays).
  * No link is followed: a path that is a symbolic link, a folder, a device, a pipe or a socket is refused, and so is a file
  * that this user may not write. What is replaced hands on its mode and, where that is permitted, its owner. */
-#ifndef CDZ_HOST_WRITE_H
-#define CDZ_HOST_WRITE_H
+#ifndef CDZ_HOST_BASE_WRITE_H
+#define CDZ_HOST_BASE_WRITE_H
 
 #include <stdbool.h>
 #include <stddef.h>

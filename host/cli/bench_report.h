@@ -1,6 +1,6 @@
 /* bench_report.h - what `cadenza bench` found: as a table, and as the JSON document of docs/performance.md. */
-#ifndef CDZ_HOST_BENCH_REPORT_H
-#define CDZ_HOST_BENCH_REPORT_H
+#ifndef CDZ_HOST_CLI_BENCH_REPORT_H
+#define CDZ_HOST_CLI_BENCH_REPORT_H
 
 #include "base/buf.h"
 #include "base/spread.h"

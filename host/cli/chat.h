@@ -1,6 +1,6 @@
 /* chat.h - the parts of `cadenza chat`: reading lines, laying out a conversation. */
-#ifndef CDZ_HOST_CHAT_H
-#define CDZ_HOST_CHAT_H
+#ifndef CDZ_HOST_CLI_CHAT_H
+#define CDZ_HOST_CLI_CHAT_H
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -27,10 +27,10 @@ cdz_status cdz_line_reader_status(const cdz_line_reader *reader, cdz_error *err)
 
 /* --- the conversation (chat_turns.c) -------------------------------------------------------------------- */
 
-typedef enum cdz_role { CDZ_ROLE_SYSTEM, CDZ_ROLE_USER, CDZ_ROLE_ASSISTANT } cdz_role;
+typedef enum cdz_chat_role { CDZ_ROLE_SYSTEM, CDZ_ROLE_USER, CDZ_ROLE_ASSISTANT } cdz_chat_role;
 
 typedef struct cdz_turn {
-    cdz_role role;
+    cdz_chat_role role;
     char *text;               /* owned */
     struct cdz_result *state; /* owned: the KV state of all up to this answer; NULL: none is kept */
 } cdz_turn;
@@ -40,7 +40,7 @@ typedef struct cdz_turns {
     size_t n, cap;
 } cdz_turns;
 
-bool cdz_turns_add(cdz_turns *turns, cdz_role role, const char *text);
+bool cdz_turns_add(cdz_turns *turns, cdz_chat_role role, const char *text);
 void cdz_turns_cut(cdz_turns *turns, size_t n); /* keeps the first n */
 /* Drops the oldest question with what answers it; a system message stays. False: there is no question but the last. */
 bool cdz_turns_drop_oldest(cdz_turns *turns);
@@ -48,7 +48,7 @@ bool cdz_turns_drop_oldest(cdz_turns *turns);
 const struct cdz_result *cdz_turns_state(const cdz_turns *turns);
 bool cdz_turns_free_states(cdz_turns *turns); /* false: there was none */
 void cdz_turns_free(cdz_turns *turns);
-const char *cdz_role_name(cdz_role role);
+const char *cdz_role_name(cdz_chat_role role);
 /* The conversation as a JSON list of messages, and from a file of one. */
 void cdz_turns_write(const cdz_turns *turns, cdz_buf *out);
 cdz_status cdz_turns_read(cdz_turns *turns, const char *path, cdz_error *err);

@@ -6,7 +6,7 @@
 #include "cli/chat.h"
 #include "prepare/conversation.h"
 
-bool cdz_turns_add(cdz_turns *turns, cdz_role role, const char *text)
+bool cdz_turns_add(cdz_turns *turns, cdz_chat_role role, const char *text)
 {
     if (turns->n == turns->cap) {
         size_t cap = turns->cap ? turns->cap * 2 : 16;
@@ -69,7 +69,7 @@ void cdz_turns_free(cdz_turns *turns)
     *turns = (cdz_turns){0};
 }
 
-const char *cdz_role_name(cdz_role role)
+const char *cdz_role_name(cdz_chat_role role)
 {
     static const char *const names[] = {"system", "user", "assistant"};
     return names[role];
@@ -90,12 +90,12 @@ void cdz_turns_write(const cdz_turns *turns, cdz_buf *out)
     cdz_buf_puts(out, "\n]\n");
 }
 
-static bool role_named(const cdz_json *name, cdz_role *out)
+static bool role_named(const cdz_json *name, cdz_chat_role *out)
 {
     for (int r = CDZ_ROLE_SYSTEM; r <= CDZ_ROLE_ASSISTANT; r++)
         if (cdz_json_is(name, CDZ_JSON_STRING) &&
-            strcmp(name->string, cdz_role_name((cdz_role)r)) == 0) {
-            *out = (cdz_role)r;
+            strcmp(name->string, cdz_role_name((cdz_chat_role)r)) == 0) {
+            *out = (cdz_chat_role)r;
             return true;
         }
     return false;
@@ -106,7 +106,7 @@ static cdz_status read_turn(cdz_turns *turns, const cdz_json *message, const cha
 {
     const bool object = message->type == CDZ_JSON_OBJECT;
     const cdz_json *text = object ? cdz_json_get(message, "content") : NULL;
-    cdz_role role;
+    cdz_chat_role role;
     if (!object || !role_named(cdz_json_get(message, "role"), &role))
         return cdz_err(err, CDZ_E_INPUT,
                        "%s: message %u: expected an object with \"role\": \"system\", \"user\" or "

@@ -1,6 +1,6 @@
 /* cli.h - what the commands of the program share: options, the session, signals, sentences. */
-#ifndef CDZ_HOST_CLI_H
-#define CDZ_HOST_CLI_H
+#ifndef CDZ_HOST_CLI_CLI_H
+#define CDZ_HOST_CLI_CLI_H
 
 #include <stdatomic.h>
 #include <stdio.h>

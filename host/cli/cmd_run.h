@@ -1,6 +1,6 @@
 /* cmd_run.h - the two halves of `cadenza run`: one request (cmd_run.c), a file of them (batch.c). */
-#ifndef CDZ_HOST_CMD_RUN_H
-#define CDZ_HOST_CMD_RUN_H
+#ifndef CDZ_HOST_CLI_CMD_RUN_H
+#define CDZ_HOST_CLI_CMD_RUN_H
 
 #include "cli/cli.h"
 

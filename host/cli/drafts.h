@@ -1,6 +1,6 @@
 /* drafts.h - draft models that request documents name, opened once each. */
-#ifndef CDZ_HOST_DRAFTS_H
-#define CDZ_HOST_DRAFTS_H
+#ifndef CDZ_HOST_CLI_DRAFTS_H
+#define CDZ_HOST_CLI_DRAFTS_H
 
 #include "base/json.h"
 #include "cadenza/cadenza.h"

@@ -1,6 +1,6 @@
 /* parity.h - the parts of `cadenza parity`: comparing answers, replaying processor vectors. */
-#ifndef CDZ_HOST_PARITY_H
-#define CDZ_HOST_PARITY_H
+#ifndef CDZ_HOST_CLI_PARITY_H
+#define CDZ_HOST_CLI_PARITY_H
 
 #include "base/json.h"
 #include "cli/cli.h"

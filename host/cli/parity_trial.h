@@ -2,8 +2,8 @@
  * case's numbers as the plugin takes them.
  *
  * A case names a class of the reference; the plugin of the parameter's name is found in the registry, like any other. */
-#ifndef CDZ_HOST_PARITY_TRIAL_H
-#define CDZ_HOST_PARITY_TRIAL_H
+#ifndef CDZ_HOST_CLI_PARITY_TRIAL_H
+#define CDZ_HOST_CLI_PARITY_TRIAL_H
 
 #include "cadenza/criterion.h"
 #include "cadenza/processor.h"

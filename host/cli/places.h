@@ -1,6 +1,6 @@
 /* places.h - where a command writes: not over what it reads. */
-#ifndef CDZ_CLI_PLACES_H
-#define CDZ_CLI_PLACES_H
+#ifndef CDZ_HOST_CLI_PLACES_H
+#define CDZ_HOST_CLI_PLACES_H
 
 #include "cli/cli.h"
 

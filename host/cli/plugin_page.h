@@ -1,6 +1,6 @@
 /* plugin_page.h - what a plugin says of itself, in words. */
-#ifndef CDZ_HOST_PLUGIN_PAGE_H
-#define CDZ_HOST_PLUGIN_PAGE_H
+#ifndef CDZ_HOST_CLI_PLUGIN_PAGE_H
+#define CDZ_HOST_CLI_PLUGIN_PAGE_H
 
 #include "base/buf.h"
 #include "cadenza/plugin.h"

@@ -1,6 +1,6 @@
 /* streams.h - standard input, output and error of the program: there at its beginning, told of at its end. */
-#ifndef CDZ_CLI_STREAMS_H
-#define CDZ_CLI_STREAMS_H
+#ifndef CDZ_HOST_CLI_STREAMS_H
+#define CDZ_HOST_CLI_STREAMS_H
 
 /* Call first. A stream that was closed is taken up by what fails when it is used, so that no file that is opened later
  * gets its number; and a reader that goes away ends the program by SIGPIPE, whatever the program that started it did. */

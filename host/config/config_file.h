@@ -1,7 +1,7 @@
 /* config_file.h - one generation config as a file has it: read, changed, checked, written (GenerationConfig alone, without
  * a model or a pipeline round it). Thread: [any], one config never from two. */
-#ifndef CDZ_HOST_CONFIG_FILE_H
-#define CDZ_HOST_CONFIG_FILE_H
+#ifndef CDZ_HOST_CONFIG_CONFIG_FILE_H
+#define CDZ_HOST_CONFIG_CONFIG_FILE_H
 
 #include "config/generation.h"
 

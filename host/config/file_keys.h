@@ -1,6 +1,6 @@
 /* file_keys.h - the keys that sections of a pipeline file have which are no plugin's: names, what they say, their words. */
-#ifndef CDZ_HOST_FILE_KEYS_H
-#define CDZ_HOST_FILE_KEYS_H
+#ifndef CDZ_HOST_CONFIG_FILE_KEYS_H
+#define CDZ_HOST_CONFIG_FILE_KEYS_H
 
 #include <stddef.h>
 

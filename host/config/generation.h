@@ -1,7 +1,7 @@
 /* generation.h - transformers' GenerationConfig: every parameter, its sources and its resolution.
  * Names, defaults and rules are those of transformers 5.3.0, generation/configuration_utils.py and generation/utils.py. */
-#ifndef CDZ_HOST_GENERATION_H
-#define CDZ_HOST_GENERATION_H
+#ifndef CDZ_HOST_CONFIG_GENERATION_H
+#define CDZ_HOST_CONFIG_GENERATION_H
 
 #include "params/params.h"
 

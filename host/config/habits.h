@@ -1,6 +1,6 @@
 /* habits.h - what llama-cli, Ollama, transformers' command line and OpenAI's clients call things that have another name here. */
-#ifndef CDZ_HOST_HABITS_H
-#define CDZ_HOST_HABITS_H
+#ifndef CDZ_HOST_CONFIG_HABITS_H
+#define CDZ_HOST_CONFIG_HABITS_H
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* link.h - a pipeline's settings joined with its plugins: everything about it that no single request changes.
  * Built once, read by every plan, so that a plan is cheap. Private to config/. */
-#ifndef CDZ_HOST_LINK_H
-#define CDZ_HOST_LINK_H
+#ifndef CDZ_HOST_CONFIG_LINK_H
+#define CDZ_HOST_CONFIG_LINK_H
 
 #include "config/profile.h"
 #include "config/sources.h"

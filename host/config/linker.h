@@ -1,7 +1,7 @@
 /* linker.h - what the files that build a link share: link.c, link_phases.c and
  * link_settings.c. */
-#ifndef CDZ_HOST_LINKER_H
-#define CDZ_HOST_LINKER_H
+#ifndef CDZ_HOST_CONFIG_LINKER_H
+#define CDZ_HOST_CONFIG_LINKER_H
 
 #include "config/link.h"
 

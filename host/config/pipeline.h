@@ -1,6 +1,6 @@
 /* pipeline.h - from ini, command line and request to the plan of one request. */
-#ifndef CDZ_HOST_PIPELINE_H
-#define CDZ_HOST_PIPELINE_H
+#ifndef CDZ_HOST_CONFIG_PIPELINE_H
+#define CDZ_HOST_CONFIG_PIPELINE_H
 
 #include "call/offers.h"
 #include "config/sources.h"

@@ -2,8 +2,8 @@
  *
  * A pipeline is read from its files more than once: each reading is an edition (a generation, as the manual calls it),
  * which nothing changes once a plan was made from it. Plans hold their edition; the pipeline holds the newest. */
-#ifndef CDZ_HOST_PIPELINE_STATE_H
-#define CDZ_HOST_PIPELINE_STATE_H
+#ifndef CDZ_HOST_CONFIG_PIPELINE_STATE_H
+#define CDZ_HOST_CONFIG_PIPELINE_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

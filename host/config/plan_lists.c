@@ -49,9 +49,9 @@ static bool idles(const cdz_planner *p, const cdz_part *part, const cdz_part *st
 
 /* Transformers' _merge_criteria_processor_list: a custom one of the same kind takes the place of an active default,
  * only the first such; all others come after `last_replaceable`. A later stage that is named runs there, and there alone. */
-static cdz_status merge(cdz_planner *p, const cdz_stage *stages, const cdz_part *parts, uint32_t n,
-                        const cdz_parts *custom, uint32_t last_replaceable, cdz_place *out,
-                        uint32_t *n_out)
+static cdz_status merge(cdz_planner *p, const cdz_profile_stage *stages, const cdz_part *parts,
+                        uint32_t n, const cdz_parts *custom, uint32_t last_replaceable,
+                        cdz_place *out, uint32_t *n_out)
 {
     bool *placed = cdz_arena_array(&p->plan->arena, custom->n, sizeof *placed);
     uint32_t at = 0, i = 0;

@@ -1,6 +1,6 @@
 /* planner.h - what the files that make a plan share: plan.c, plan_lists.c and plan_phases.c. */
-#ifndef CDZ_HOST_PLANNER_H
-#define CDZ_HOST_PLANNER_H
+#ifndef CDZ_HOST_CONFIG_PLANNER_H
+#define CDZ_HOST_CONFIG_PLANNER_H
 
 #include "config/link.h"
 #include "config/pipeline.h"

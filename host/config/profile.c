@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const cdz_stage cdz_profile_processors[] = {
+const cdz_profile_stage cdz_profile_processors[] = {
     {"guidance_scale", 1, false},
     {"sequence_bias", 2, false},
     {"encoder_repetition_penalty", 3, false},
@@ -34,7 +34,7 @@ const cdz_stage cdz_profile_processors[] = {
 const uint32_t cdz_profile_n_processors =
     sizeof cdz_profile_processors / sizeof cdz_profile_processors[0];
 
-const cdz_stage cdz_profile_criteria[] = {
+const cdz_profile_stage cdz_profile_criteria[] = {
     {"max_length", 1, false},
     {"max_time", 2, false},
     {"stop_strings", 3, false},
@@ -42,7 +42,7 @@ const cdz_stage cdz_profile_criteria[] = {
 };
 const uint32_t cdz_profile_n_criteria = sizeof cdz_profile_criteria / sizeof cdz_profile_criteria[0];
 
-static const cdz_stage *find(const char *id)
+static const cdz_profile_stage *find(const char *id)
 {
     for (uint32_t i = 0; i < cdz_profile_n_processors; i++)
         if (strcmp(cdz_profile_processors[i].id, id) == 0) return &cdz_profile_processors[i];
@@ -51,7 +51,7 @@ static const cdz_stage *find(const char *id)
 
 uint32_t cdz_profile_place(const char *id)
 {
-    const cdz_stage *stage = find(id);
+    const cdz_profile_stage *stage = find(id);
     return stage ? stage->place : CDZ_PLACE_CUSTOM;
 }
 
@@ -125,7 +125,7 @@ static bool criterion_acts(const cdz_generation *g, const char *id)
 
 bool cdz_profile_acts(const cdz_resolution *res, const char *id)
 {
-    const cdz_stage *stage = find(id);
+    const cdz_profile_stage *stage = find(id);
     const cdz_generation *g = &res->generation;
     if (!stage) return criterion_acts(g, id);
     if (stage->place == 10 || stage->place == 26) return slot_is_set(res, id);
@@ -134,7 +134,7 @@ bool cdz_profile_acts(const cdz_resolution *res, const char *id)
 
 bool cdz_profile_active(const cdz_resolution *res, const char *id)
 {
-    const cdz_stage *stage = find(id);
+    const cdz_profile_stage *stage = find(id);
     if (stage && stage->sampling && !res->generation.do_sample) return false;
     return cdz_profile_acts(res, id);
 }

@@ -1,6 +1,6 @@
 /* sources.h - what was written: the settings of a pipeline file, of the files it uses, and of `-s`, lowest first. */
-#ifndef CDZ_HOST_SOURCES_H
-#define CDZ_HOST_SOURCES_H
+#ifndef CDZ_HOST_CONFIG_SOURCES_H
+#define CDZ_HOST_CONFIG_SOURCES_H
 
 #include "config/file_keys.h"
 #include "config/generation.h"

@@ -35,7 +35,7 @@ static cdz_linear as_linear(const cdz_norm *norm)
     return (cdz_linear){norm->w, norm->bias};
 }
 
-static cdz_linear end_part(const cdz_weights *w, cdz_part part)
+static cdz_linear end_part(const cdz_weights *w, cdz_arch_part part)
 {
     cdz_linear out;
     memset(&out, 0, sizeof out);
@@ -47,7 +47,7 @@ static cdz_linear end_part(const cdz_weights *w, cdz_part part)
 }
 
 /* Without data: the layer does not have it. */
-static cdz_linear layer_part(const cdz_layer_weights *l, cdz_part part)
+static cdz_linear layer_part(const cdz_layer_weights *l, cdz_arch_part part)
 {
     cdz_linear none;
     memset(&none, 0, sizeof none);
@@ -72,19 +72,19 @@ static cdz_linear layer_part(const cdz_layer_weights *l, cdz_part part)
     }
 }
 
-static bool of_experts(cdz_part part)
+static bool of_experts(cdz_arch_part part)
 {
     return part == CDZ_PART_EXPERT_GATE || part == CDZ_PART_EXPERT_UP ||
            part == CDZ_PART_EXPERT_DOWN;
 }
 
-static cdz_weight expert_part(const cdz_feed_forward *f, cdz_part part)
+static cdz_weight expert_part(const cdz_feed_forward *f, cdz_arch_part part)
 {
     if (part == CDZ_PART_EXPERT_GATE) return f->gate.w;
     return part == CDZ_PART_EXPERT_UP ? f->up.w : f->down.w;
 }
 
-static bool is_norm(cdz_part part)
+static bool is_norm(cdz_arch_part part)
 {
     switch (part) {
     case CDZ_PART_FINAL_NORM:
@@ -98,7 +98,7 @@ static bool is_norm(cdz_part part)
     }
 }
 
-static cdz_role role_of(const collector *c, cdz_part part)
+static cdz_role role_of(const collector *c, cdz_arch_part part)
 {
     if (is_norm(part) || part == CDZ_PART_POSITIONS || part == CDZ_PART_ROUTER)
         return CDZ_ROLE_KEPT;
@@ -107,7 +107,7 @@ static cdz_role role_of(const collector *c, cdz_part part)
     return CDZ_ROLE_MATRIX;
 }
 
-static cdz_row_order order_of(const collector *c, cdz_part part, cdz_role role)
+static cdz_row_order order_of(const collector *c, cdz_arch_part part, cdz_role role)
 {
     const cdz_naming *how = c->how;
     if ((part == CDZ_PART_Q || part == CDZ_PART_K) && (how->to_pairs || how->from_pairs))
@@ -133,7 +133,7 @@ static cdz_dtype type_of(const collector *c, cdz_role role, const cdz_weight *w,
 }
 
 /* A part's stem with the numbers put in; experts that lie together are "_exps" in place of ".@". */
-static const char *name_of(const collector *c, cdz_part part, uint32_t layer, uint32_t expert,
+static const char *name_of(const collector *c, cdz_arch_part part, uint32_t layer, uint32_t expert,
                            const char *suffix)
 {
     char stem[192];
@@ -160,7 +160,7 @@ static cdz_status add(const collector *c, cdz_out_tensor *t, const cdz_weight *p
     return cdz_out_tensors_add(c->out, t) ? CDZ_OK : no_memory(c);
 }
 
-static cdz_status add_matrix(const collector *c, cdz_part part, const char *name,
+static cdz_status add_matrix(const collector *c, cdz_arch_part part, const char *name,
                              const cdz_weight *parts, size_t n_parts, bool stacked)
 {
     const cdz_weight *w = parts;
@@ -183,7 +183,7 @@ static cdz_status add_matrix(const collector *c, cdz_part part, const char *name
 }
 
 /* Norms and biases. In rows of one number where rows are put in another order. */
-static cdz_status add_vector(const collector *c, cdz_part part, const char *name,
+static cdz_status add_vector(const collector *c, cdz_arch_part part, const char *name,
                              const cdz_weight *w, bool bias)
 {
     cdz_weight rows = *w;
@@ -199,7 +199,8 @@ static cdz_status add_vector(const collector *c, cdz_part part, const char *name
     return add(c, &t, &rows);
 }
 
-static cdz_status add_part(const collector *c, cdz_part part, uint32_t layer, const cdz_linear *l)
+static cdz_status add_part(const collector *c, cdz_arch_part part, uint32_t layer,
+                           const cdz_linear *l)
 {
     if (!l->w.data) return CDZ_OK;
     const char *name = name_of(c, part, layer, 0, ".weight");
@@ -211,7 +212,7 @@ static cdz_status add_part(const collector *c, cdz_part part, uint32_t layer, co
     return add_vector(c, part, name_of(c, part, layer, 0, ".bias"), &l->bias, true);
 }
 
-static cdz_status add_experts(const collector *c, cdz_part part, uint32_t layer,
+static cdz_status add_experts(const collector *c, cdz_arch_part part, uint32_t layer,
                               const cdz_layer_weights *l)
 {
     const uint32_t n = c->w->arch.n_experts;
@@ -229,7 +230,7 @@ static cdz_status add_experts(const collector *c, cdz_part part, uint32_t layer,
 static cdz_status add_layer(const collector *c, uint32_t layer)
 {
     const cdz_layer_weights *l = &c->w->layers[layer];
-    for (cdz_part part = CDZ_PART_ATTN_NORM; part < CDZ_N_PARTS; part++) {
+    for (cdz_arch_part part = CDZ_PART_ATTN_NORM; part < CDZ_N_PARTS; part++) {
         if (!cdz_arch_has(&c->w->arch, part) || !c->how->names[part]) continue;
         const cdz_linear linear = layer_part(l, part);
         CDZ_TRY(of_experts(part) ? add_experts(c, part, layer, l)
@@ -242,7 +243,7 @@ cdz_status cdz_out_tensors_of(const cdz_weights *weights, const cdz_naming *nami
                               cdz_out_tensors *out, cdz_convert_report *report, cdz_error *err)
 {
     const collector c = {weights, naming, out, report, err};
-    for (cdz_part part = 0; part < CDZ_PART_ATTN_NORM; part++) {
+    for (cdz_arch_part part = 0; part < CDZ_PART_ATTN_NORM; part++) {
         if (!cdz_arch_has(&weights->arch, part) || !naming->names[part]) continue;
         const cdz_linear linear = end_part(weights, part);
         CDZ_TRY(add_part(&c, part, 0, &linear));

@@ -2,8 +2,8 @@
  *
  * What comes out is opened and compared with what went in before it gets its name: what the other
  * format cannot say is a sentence, not another model. OUT appears whole or not at all. */
-#ifndef CDZ_HOST_CONVERT_H
-#define CDZ_HOST_CONVERT_H
+#ifndef CDZ_HOST_CONVERT_CONVERT_H
+#define CDZ_HOST_CONVERT_CONVERT_H
 
 #include "base/error.h"
 #include "kernels.h"

@@ -1,6 +1,6 @@
 /* describe.h - a model as GGUF's keys. Inside convert/ only. */
-#ifndef CDZ_CONVERT_DESCRIBE_H
-#define CDZ_CONVERT_DESCRIBE_H
+#ifndef CDZ_HOST_CONVERT_DESCRIBE_H
+#define CDZ_HOST_CONVERT_DESCRIBE_H
 
 #include "convert/gguf_out.h"
 #include "load/gguf_config.h"

@@ -1,6 +1,6 @@
 /* folder_out.h - a GGUF file's model as the files of a folder. Inside convert/ only. */
-#ifndef CDZ_CONVERT_FOLDER_OUT_H
-#define CDZ_CONVERT_FOLDER_OUT_H
+#ifndef CDZ_HOST_CONVERT_FOLDER_OUT_H
+#define CDZ_HOST_CONVERT_FOLDER_OUT_H
 
 #include "convert/tensors.h"
 #include "load/gguf.h"

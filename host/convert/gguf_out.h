@@ -1,6 +1,6 @@
 /* gguf_out.h - a GGUF file of version 3 being put together: metadata first, then tensors. */
-#ifndef CDZ_CONVERT_GGUF_OUT_H
-#define CDZ_CONVERT_GGUF_OUT_H
+#ifndef CDZ_HOST_CONVERT_GGUF_OUT_H
+#define CDZ_HOST_CONVERT_GGUF_OUT_H
 
 #include "base/buf.h"
 #include "convert/tensors.h"

@@ -1,6 +1,6 @@
 /* out.h - files on their way: written under another name, which they lose when they are whole. */
-#ifndef CDZ_CONVERT_OUT_H
-#define CDZ_CONVERT_OUT_H
+#ifndef CDZ_HOST_CONVERT_OUT_H
+#define CDZ_HOST_CONVERT_OUT_H
 
 #include "base/write.h"
 #include "convert/convert.h"

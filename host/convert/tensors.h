@@ -1,7 +1,7 @@
 /* tensors.h - the tensors of a model under the names of another format, and how their bytes come
  * about. */
-#ifndef CDZ_CONVERT_TENSORS_H
-#define CDZ_CONVERT_TENSORS_H
+#ifndef CDZ_HOST_CONVERT_TENSORS_H
+#define CDZ_HOST_CONVERT_TENSORS_H
 
 #include "base/arena.h"
 #include "convert/out.h"

@@ -3,8 +3,8 @@
  * The reverse of processors/watermarking_config.c, from the same settings (cadenza/watermark.h). Statistics are those of
  * transformers' WatermarkDetector, SynthIDTextWatermarkLogitsProcessor and BayesianDetectorModel.
  * Thread: [any]; nothing is shared. */
-#ifndef CDZ_HOST_DETECT_H
-#define CDZ_HOST_DETECT_H
+#ifndef CDZ_HOST_DETECT_DETECT_H
+#define CDZ_HOST_DETECT_DETECT_H
 
 #include "base/arena.h"
 #include "base/json.h"

@@ -3,8 +3,8 @@
  *
  * A device is called "cpu", "auto" (the first backend's first device there is, else the CPU), or after its backend:
  * "cuda" is the first one of cuda.so in the folder of backends, "cuda:1" the second. */
-#ifndef CDZ_HOST_DEVICE_H
-#define CDZ_HOST_DEVICE_H
+#ifndef CDZ_HOST_DEVICE_DEVICE_H
+#define CDZ_HOST_DEVICE_DEVICE_H
 
 #include "backend_abi.h"
 #include "base/error.h"

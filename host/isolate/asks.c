@@ -15,11 +15,11 @@ typedef struct question {
     const cdz_isolate *isolate;
     const cdz_step *step;
     cdz_decoder *dec;                   /* of drafters, else NULL */
-    cdz_session *session;               /* NULL without a request */
+    cdz_isolate_session *session;       /* NULL without a request */
     uint32_t *lines;                    /* logged by this call so far */
     const cdz_tokenizer_api *tokenizer; /* NULL in create */
-    cdz_in *in;
-    cdz_out *out;
+    cdz_wire_in *in;
+    cdz_wire_out *out;
     cdz_arena arena; /* until it is answered */
 } question;
 
@@ -216,7 +216,7 @@ static bool answer(question *q, uint32_t kind)
     }
 }
 
-bool cdz_isolate_answer(cdz_exchange *x, uint32_t kind, cdz_out *out)
+bool cdz_isolate_answer(cdz_exchange *x, uint32_t kind, cdz_wire_out *out)
 {
     question q = {.isolate = x->proxy->of,
                   .step = x->step,

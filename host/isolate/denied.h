@@ -1,6 +1,6 @@
 /* denied.h - system calls by name, for the sentence about one that was refused. */
-#ifndef CDZ_HOST_DENIED_H
-#define CDZ_HOST_DENIED_H
+#ifndef CDZ_HOST_ISOLATE_DENIED_H
+#define CDZ_HOST_ISOLATE_DENIED_H
 
 #include <stddef.h>
 #include <stdint.h>

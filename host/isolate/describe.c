@@ -28,7 +28,7 @@ static bool place(cdz_param *param, size_t *bytes)
 }
 
 /* A text that is shown to people. */
-static const char *take_words(cdz_in *in, cdz_arena *arena)
+static const char *take_words(cdz_wire_in *in, cdz_arena *arena)
 {
     char text[CDZ_ERROR_TEXT];
     const cdz_string words = cdz_take_string(in, arena);
@@ -50,7 +50,7 @@ static bool words_are_shown(const cdz_param *param)
     return true;
 }
 
-static bool take_param(cdz_in *in, cdz_arena *arena, cdz_param *out, size_t *bytes)
+static bool take_param(cdz_wire_in *in, cdz_arena *arena, cdz_param *out, size_t *bytes)
 {
     *out = (cdz_param){.name = cdz_take_text(in, arena)};
     out->help = take_words(in, arena);
@@ -73,7 +73,7 @@ static bool has_name(const cdz_param *params, uint32_t n, const char *name)
 }
 
 /* The plugin's own parameters and, behind them, the deadline of its calls. */
-static bool take_params(cdz_in *in, cdz_arena *arena, cdz_proxy *proxy)
+static bool take_params(cdz_wire_in *in, cdz_arena *arena, cdz_proxy *proxy)
 {
     static const cdz_param deadline = {
         .name = CDZ_DEADLINE_PARAM,
@@ -104,7 +104,7 @@ static bool take_params(cdz_in *in, cdz_arena *arena, cdz_proxy *proxy)
     return true;
 }
 
-static bool take_plugin(cdz_in *in, cdz_arena *arena, cdz_proxy *proxy)
+static bool take_plugin(cdz_wire_in *in, cdz_arena *arena, cdz_proxy *proxy)
 {
     cdz_plugin_base *base = &proxy->descriptor.base;
     proxy->index = cdz_take_u32(in);
@@ -140,7 +140,7 @@ static bool take_plugin(cdz_in *in, cdz_arena *arena, cdz_proxy *proxy)
     return !in->bad;
 }
 
-cdz_status cdz_isolate_describe(cdz_isolate *isolate, cdz_in *hello, cdz_error *err)
+cdz_status cdz_isolate_describe(cdz_isolate *isolate, cdz_wire_in *hello, cdz_error *err)
 {
     const uint32_t n = cdz_take_u32(hello);
     if (hello->bad || n > CDZ_MAX_PLUGINS)

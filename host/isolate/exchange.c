@@ -54,13 +54,13 @@ static cdz_status late(cdz_exchange *x)
 
 /* --- talking ---------------------------------------------------------------------------------------------------- */
 
-static cdz_out up_of(const cdz_isolate *isolate)
+static cdz_wire_out up_of(const cdz_isolate *isolate)
 {
-    return (cdz_out){.at = isolate->process.map + CDZ_ISOLATE_UP, .cap = CDZ_ISOLATE_UP_BYTES};
+    return (cdz_wire_out){.at = isolate->process.map + CDZ_ISOLATE_UP, .cap = CDZ_ISOLATE_UP_BYTES};
 }
 
 /* CDZ_OK, or the process is lost. */
-static cdz_status give_turn(cdz_exchange *x, const cdz_out *out)
+static cdz_status give_turn(cdz_exchange *x, const cdz_wire_out *out)
 {
     cdz_peer *process = &x->proxy->of->process;
     atomic_store_explicit(&cdz_peer_head(process)->up_bytes, (uint32_t)out->len,
@@ -69,7 +69,7 @@ static cdz_status give_turn(cdz_exchange *x, const cdz_out *out)
 }
 
 /* What a plugin's function returned, with its sentence. */
-static cdz_status outcome(const cdz_exchange *x, const cdz_verdict *done)
+static cdz_status outcome(const cdz_exchange *x, const cdz_isolate_verdict *done)
 {
     char text[CDZ_ERROR_TEXT];
     if (done->code > CDZ_E_INTERNAL)
@@ -84,7 +84,7 @@ static cdz_status outcome(const cdz_exchange *x, const cdz_verdict *done)
 static cdz_status take_done(cdz_exchange *x)
 {
     cdz_arena arena = {0};
-    cdz_verdict done;
+    cdz_isolate_verdict done;
     cdz_status status;
     if (!cdz_take_done(&x->in, &arena, &done)) {
         status = lose(x, "gave no proper answer");
@@ -99,7 +99,7 @@ static cdz_status take_done(cdz_exchange *x)
 /* Answers one question and gives the turn away again. The answer is work of the host's: it counts in the call's time. */
 static cdz_status answer(cdz_exchange *x, uint32_t kind)
 {
-    cdz_out out = up_of(x->proxy->of);
+    cdz_wire_out out = up_of(x->proxy->of);
     if (cdz_now_s() >= x->until) return late(x);
     if (++x->questions > CDZ_ASK_QUESTIONS) return lose(x, "asked questions without end");
     cdz_put_u32(&out, CDZ_UP_ANSWER);
@@ -147,7 +147,7 @@ cdz_status cdz_exchange_close(cdz_exchange *x, bool well)
 
 /* --- sessions --------------------------------------------------------------------------------------------------- */
 
-void cdz_session_free(cdz_session *session)
+void cdz_session_free(cdz_isolate_session *session)
 {
     for (uint32_t i = 0; i < session->n_told; i++) free(session->told[i].ids);
     free(session->told);
@@ -166,7 +166,7 @@ static void put_plugin(cdz_exchange *x)
 /* Also when a request goes on in a new process: the plugin's begin builds there what it built in the old one. */
 static cdz_status begin(cdz_exchange *x)
 {
-    cdz_session *session = x->session;
+    cdz_isolate_session *session = x->session;
     const char *call = x->call;
     for (uint32_t i = 0; i < session->n_told; i++) session->told[i].len = 0;
     x->out = up_of(x->proxy->of);
@@ -196,7 +196,7 @@ static cdz_status lock(cdz_exchange *x)
 cdz_status cdz_exchange_open(cdz_exchange *x, cdz_isolate_up kind, bool fresh)
 {
     cdz_isolate *isolate = x->proxy->of;
-    cdz_session *session = x->session;
+    cdz_isolate_session *session = x->session;
     cdz_error err = {0};
     CDZ_TRY(lock(x));
     const cdz_status st = cdz_isolate_ensure(isolate, fresh, &err);
@@ -223,7 +223,7 @@ static uint32_t slot_of(const cdz_step *step, uint32_t i)
     return step->row_index[i] + before * step->request->n_rows;
 }
 
-static struct cdz_told *told_of(cdz_session *session, uint32_t slot)
+static struct cdz_told *told_of(cdz_isolate_session *session, uint32_t slot)
 {
     if (slot >= MOST_SLOTS) return NULL;
     if (slot >= session->n_told) {

@@ -1,6 +1,6 @@
 /* futex.h - waiting for the turn: a short spin, for answers that come at once, then the kernel's sleep. */
-#ifndef CDZ_HOST_FUTEX_H
-#define CDZ_HOST_FUTEX_H
+#ifndef CDZ_HOST_ISOLATE_FUTEX_H
+#define CDZ_HOST_ISOLATE_FUTEX_H
 
 #include <errno.h>
 #include <linux/futex.h>

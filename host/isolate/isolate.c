@@ -24,7 +24,7 @@ static cdz_status no_memory(const cdz_isolate *isolate, cdz_error *err)
 
 /* --- what the process says ----------------------------------------------------------------------------------- */
 
-bool cdz_isolate_read(cdz_isolate *isolate, cdz_in *out)
+bool cdz_isolate_read(cdz_isolate *isolate, cdz_wire_in *out)
 {
     const size_t len =
         atomic_load_explicit(&cdz_peer_head(&isolate->process)->down_bytes, memory_order_relaxed);
@@ -36,7 +36,7 @@ bool cdz_isolate_read(cdz_isolate *isolate, cdz_in *out)
         isolate->reply_cap = len;
     }
     if (len) memcpy(isolate->reply, isolate->process.map + CDZ_ISOLATE_DOWN, len);
-    *out = (cdz_in){.at = isolate->reply, .len = len};
+    *out = (cdz_wire_in){.at = isolate->reply, .len = len};
     return true;
 }
 
@@ -59,7 +59,7 @@ const char *cdz_isolate_clean(cdz_string text, char *out, size_t out_bytes)
 /* --- the process ----------------------------------------------------------------------------------------------- */
 
 /* The sentence of a file that the worker could not open. */
-static cdz_status refused(cdz_in *in, const cdz_isolate *isolate, cdz_error *err)
+static cdz_status refused(cdz_wire_in *in, const cdz_isolate *isolate, cdz_error *err)
 {
     cdz_arena arena = {0};
     char text[CDZ_ERROR_TEXT];
@@ -82,11 +82,11 @@ static cdz_status out_of_turn(const cdz_isolate *isolate, cdz_error *err)
 }
 
 /* A message of a process that is starting, and its first word. */
-static cdz_status hear(cdz_isolate *isolate, cdz_in *in, uint32_t *kind, cdz_error *err)
+static cdz_status hear(cdz_isolate *isolate, cdz_wire_in *in, uint32_t *kind, cdz_error *err)
 {
     const cdz_peer_state state = cdz_peer_wait(&isolate->process, cdz_now_s() + OPEN_SECONDS);
     char fate[128];
-    *in = (cdz_in){.bad = true};
+    *in = (cdz_wire_in){.bad = true};
     *kind = 0;
     if (state == CDZ_PEER_LATE)
         return cdz_err(err, CDZ_E_PLUGIN, "%s: opening it took longer than %d s", isolate->path,
@@ -104,7 +104,7 @@ static cdz_status hear(cdz_isolate *isolate, cdz_in *in, uint32_t *kind, cdz_err
 
 cdz_status cdz_isolate_hear_ready(cdz_isolate *isolate, cdz_error *err)
 {
-    cdz_in in;
+    cdz_wire_in in;
     uint32_t kind;
     CDZ_TRY(hear(isolate, &in, &kind, err));
     uint32_t guards;
@@ -116,7 +116,7 @@ cdz_status cdz_isolate_hear_ready(cdz_isolate *isolate, cdz_error *err)
     return CDZ_OK;
 }
 
-static cdz_status hear_hello(cdz_isolate *isolate, cdz_in *in, cdz_error *err)
+static cdz_status hear_hello(cdz_isolate *isolate, cdz_wire_in *in, cdz_error *err)
 {
     uint32_t kind;
     CDZ_TRY(hear(isolate, in, &kind, err));
@@ -126,7 +126,7 @@ static cdz_status hear_hello(cdz_isolate *isolate, cdz_in *in, cdz_error *err)
 }
 
 /* The first process says what the file is; later ones have to say the same. */
-static cdz_status remember(cdz_isolate *isolate, cdz_in *hello, cdz_error *err)
+static cdz_status remember(cdz_isolate *isolate, cdz_wire_in *hello, cdz_error *err)
 {
     if (isolate->hello) {
         if (hello->len == isolate->hello_bytes && memcmp(hello->at, isolate->hello, hello->len) == 0)
@@ -143,7 +143,7 @@ static cdz_status remember(cdz_isolate *isolate, cdz_in *hello, cdz_error *err)
 
 static cdz_status start(cdz_isolate *isolate, cdz_error *err)
 {
-    cdz_in hello;
+    cdz_wire_in hello;
     cdz_peer_stop(&isolate->process);
     isolate->incarnation++;
     CDZ_TRY(cdz_peer_start(isolate->worker, isolate->plugin_fd, &isolate->process, err));

@@ -4,8 +4,8 @@
  * over (protocol.h) and give back what comes. Nothing of the file runs in this process. The process serves all requests
  * of the file one after the other; when it dies, the request that was being served fails and the others begin anew in the
  * next one, before their next call. */
-#ifndef CDZ_HOST_ISOLATE_H
-#define CDZ_HOST_ISOLATE_H
+#ifndef CDZ_HOST_ISOLATE_ISOLATE_H
+#define CDZ_HOST_ISOLATE_ISOLATE_H
 
 #include "base/error.h"
 #include "cadenza/plugin.h"

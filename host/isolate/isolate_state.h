@@ -1,8 +1,8 @@
 /* isolate_state.h - what the sources of an isolated plugin share. Private to isolate/.
  *
  * Lock: of the process, its books and every session; held during a whole call. */
-#ifndef CDZ_HOST_ISOLATE_STATE_H
-#define CDZ_HOST_ISOLATE_STATE_H
+#ifndef CDZ_HOST_ISOLATE_ISOLATE_STATE_H
+#define CDZ_HOST_ISOLATE_ISOLATE_STATE_H
 
 #include <pthread.h>
 
@@ -55,10 +55,10 @@ cdz_status cdz_isolate_ensure(cdz_isolate *isolate, bool fresh, cdz_error *err);
 /* Ends it; what it did is the book's. */
 void cdz_isolate_crashed(cdz_isolate *isolate);
 /* Copies the newest message, once; false: it is longer than can be, or there is no memory. */
-bool cdz_isolate_read(cdz_isolate *isolate, cdz_in *out);
+bool cdz_isolate_read(cdz_isolate *isolate, cdz_wire_in *out);
 
 /* Descriptors of what HELLO lists. hello: behind its version. */
-cdz_status cdz_isolate_describe(cdz_isolate *isolate, cdz_in *hello, cdz_error *err);
+cdz_status cdz_isolate_describe(cdz_isolate *isolate, cdz_wire_in *hello, cdz_error *err);
 /* proxies.c: the functions of a descriptor. */
 void cdz_proxy_fill(cdz_proxy *proxy);
 

@@ -1,6 +1,6 @@
 /* peer.h - the process that a plugin runs in: started, waited for, ended. It says nothing of what is talked about. */
-#ifndef CDZ_HOST_PEER_H
-#define CDZ_HOST_PEER_H
+#ifndef CDZ_HOST_ISOLATE_PEER_H
+#define CDZ_HOST_ISOLATE_PEER_H
 
 #include <sys/types.h>
 

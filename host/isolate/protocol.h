@@ -13,8 +13,8 @@
  * The host believes nothing it finds there: what it reads it copies once, then checks to the last byte, of which none may
  * be left over; which turn it is it knows by a count of its own, and a turn taken unasked is a fault; the scores are only
  * numbers. Nothing that it writes there is an address. */
-#ifndef CDZ_HOST_PROTOCOL_H
-#define CDZ_HOST_PROTOCOL_H
+#ifndef CDZ_HOST_ISOLATE_PROTOCOL_H
+#define CDZ_HOST_ISOLATE_PROTOCOL_H
 
 #include <stdatomic.h>
 #include <stddef.h>

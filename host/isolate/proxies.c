@@ -79,7 +79,7 @@ static void tell_missing(const cdz_step *step)
 
 static cdz_status begin_with(cdz_decoder *dec, const cdz_step *step, void **shared)
 {
-    cdz_session *session = calloc(1, sizeof *session);
+    cdz_isolate_session *session = calloc(1, sizeof *session);
     if (!session) return cdz_fail(step, CDZ_E_NOMEM, "begin: out of memory");
     cdz_exchange x = exchange_of(step, "begin");
     x.session = session;

@@ -6,40 +6,40 @@
 
 /* --- lists -------------------------------------------------------------------------------------------------- */
 
-static void put_list(cdz_out *out, const void *at, uint32_t len, bool set, size_t item_bytes)
+static void put_list(cdz_wire_out *out, const void *at, uint32_t len, bool set, size_t item_bytes)
 {
     cdz_put_u32(out, set);
     cdz_put_u32(out, len);
     cdz_put(out, at, (size_t)len * item_bytes);
 }
 
-static void put_ints(cdz_out *out, const cdz_int_list *list)
+static void put_ints(cdz_wire_out *out, const cdz_int_list *list)
 {
     put_list(out, list->at, list->len, list->set, sizeof *list->at);
 }
 
-static void put_int_lists(cdz_out *out, const cdz_int_lists *lists)
+static void put_int_lists(cdz_wire_out *out, const cdz_int_lists *lists)
 {
     cdz_put_u32(out, lists->set);
     cdz_put_u32(out, lists->len);
     for (uint32_t i = 0; i < lists->len; i++) put_ints(out, &lists->at[i]);
 }
 
-static void put_choices(cdz_out *out, const cdz_int_choices *choices)
+static void put_choices(cdz_wire_out *out, const cdz_int_choices *choices)
 {
     cdz_put_u32(out, choices->set);
     cdz_put_u32(out, choices->len);
     for (uint32_t i = 0; i < choices->len; i++) put_int_lists(out, &choices->at[i]);
 }
 
-static void put_strings(cdz_out *out, const cdz_string_list *list)
+static void put_strings(cdz_wire_out *out, const cdz_string_list *list)
 {
     cdz_put_u32(out, list->set);
     cdz_put_u32(out, list->len);
     for (uint32_t i = 0; i < list->len; i++) cdz_put_string(out, list->at[i]);
 }
 
-static void put_weighted(cdz_out *out, const cdz_weighted_list *list)
+static void put_weighted(cdz_wire_out *out, const cdz_weighted_list *list)
 {
     cdz_put_u32(out, list->set);
     cdz_put_u32(out, list->is_map);
@@ -52,7 +52,7 @@ static void put_weighted(cdz_out *out, const cdz_weighted_list *list)
 }
 
 /* Room for len items of which each takes at least a word on the wire: so many there cannot be more. */
-static void *room(cdz_in *in, cdz_arena *arena, uint32_t len, size_t item_bytes)
+static void *room(cdz_wire_in *in, cdz_arena *arena, uint32_t len, size_t item_bytes)
 {
     void *at = len <= (in->len - in->pos) / sizeof(uint32_t)
                    ? cdz_arena_array(arena, len, item_bytes)
@@ -61,7 +61,8 @@ static void *room(cdz_in *in, cdz_arena *arena, uint32_t len, size_t item_bytes)
     return at;
 }
 
-static void *take_list(cdz_in *in, cdz_arena *arena, uint32_t *len, bool *set, size_t item_bytes)
+static void *take_list(cdz_wire_in *in, cdz_arena *arena, uint32_t *len, bool *set,
+                       size_t item_bytes)
 {
     *set = cdz_take_u32(in) != 0;
     *len = cdz_take_u32(in);
@@ -74,12 +75,12 @@ static void *take_list(cdz_in *in, cdz_arena *arena, uint32_t *len, bool *set, s
     return NULL;
 }
 
-static void take_ints(cdz_in *in, cdz_arena *arena, cdz_int_list *list)
+static void take_ints(cdz_wire_in *in, cdz_arena *arena, cdz_int_list *list)
 {
     list->at = take_list(in, arena, &list->len, &list->set, sizeof *list->at);
 }
 
-static void take_int_lists(cdz_in *in, cdz_arena *arena, cdz_int_lists *lists)
+static void take_int_lists(cdz_wire_in *in, cdz_arena *arena, cdz_int_lists *lists)
 {
     lists->set = cdz_take_u32(in) != 0;
     const uint32_t len = cdz_take_u32(in);
@@ -89,7 +90,7 @@ static void take_int_lists(cdz_in *in, cdz_arena *arena, cdz_int_lists *lists)
     lists->len = at ? len : 0;
 }
 
-static void take_choices(cdz_in *in, cdz_arena *arena, cdz_int_choices *choices)
+static void take_choices(cdz_wire_in *in, cdz_arena *arena, cdz_int_choices *choices)
 {
     choices->set = cdz_take_u32(in) != 0;
     const uint32_t len = cdz_take_u32(in);
@@ -99,7 +100,7 @@ static void take_choices(cdz_in *in, cdz_arena *arena, cdz_int_choices *choices)
     choices->len = at ? len : 0;
 }
 
-static void take_strings(cdz_in *in, cdz_arena *arena, cdz_string_list *list)
+static void take_strings(cdz_wire_in *in, cdz_arena *arena, cdz_string_list *list)
 {
     list->set = cdz_take_u32(in) != 0;
     const uint32_t len = cdz_take_u32(in);
@@ -109,7 +110,7 @@ static void take_strings(cdz_in *in, cdz_arena *arena, cdz_string_list *list)
     list->len = at ? len : 0;
 }
 
-static void take_weighted(cdz_in *in, cdz_arena *arena, cdz_weighted_list *list)
+static void take_weighted(cdz_wire_in *in, cdz_arena *arena, cdz_weighted_list *list)
 {
     list->set = cdz_take_u32(in) != 0;
     list->is_map = cdz_take_u32(in) != 0;
@@ -133,7 +134,7 @@ typedef struct flagged {
     uint32_t a, b;
 } flagged;
 
-static void put_flagged(cdz_out *out, flagged v)
+static void put_flagged(cdz_wire_out *out, flagged v)
 {
     cdz_put_real(out, v.number);
     cdz_put_u64(out, (uint64_t)v.integer);
@@ -141,7 +142,7 @@ static void put_flagged(cdz_out *out, flagged v)
     cdz_put_u32(out, v.b);
 }
 
-static flagged take_flagged(cdz_in *in)
+static flagged take_flagged(cdz_wire_in *in)
 {
     flagged v;
     v.number = cdz_take_real(in);
@@ -151,12 +152,12 @@ static flagged take_flagged(cdz_in *in)
     return v;
 }
 
-static void put_word(cdz_out *out, const cdz_word *word)
+static void put_word(cdz_wire_out *out, const cdz_word *word)
 {
     put_flagged(out, (flagged){.integer = word->value, .a = word->set});
 }
 
-void cdz_put_value(cdz_out *out, cdz_param_type type, const void *field)
+void cdz_put_value(cdz_wire_out *out, cdz_param_type type, const void *field)
 {
     switch (type) {
     case CDZ_T_BOOL: cdz_put_u32(out, *(const bool *)field); break;
@@ -202,13 +203,13 @@ void cdz_put_value(cdz_out *out, cdz_param_type type, const void *field)
     }
 }
 
-static void take_word(cdz_in *in, cdz_word *word)
+static void take_word(cdz_wire_in *in, cdz_word *word)
 {
     const flagged v = take_flagged(in);
     *word = (cdz_word){.value = (int32_t)v.integer, .set = v.a != 0};
 }
 
-void cdz_take_value(cdz_in *in, cdz_param_type type, cdz_arena *arena, void *field)
+void cdz_take_value(cdz_wire_in *in, cdz_param_type type, cdz_arena *arena, void *field)
 {
     flagged v;
     switch (type) {
@@ -256,7 +257,7 @@ void cdz_take_value(cdz_in *in, cdz_param_type type, cdz_arena *arena, void *fie
 
 /* --- structs ------------------------------------------------------------------------------------------------ */
 
-void cdz_put_params(cdz_out *out, const cdz_param_table *table, uint32_t n, const void *params)
+void cdz_put_params(cdz_wire_out *out, const cdz_param_table *table, uint32_t n, const void *params)
 {
     for (uint32_t i = 0; i < n; i++) {
         const cdz_param *param = cdz_param_at(table, i);
@@ -264,7 +265,7 @@ void cdz_put_params(cdz_out *out, const cdz_param_table *table, uint32_t n, cons
     }
 }
 
-void cdz_take_params(cdz_in *in, const cdz_param_table *table, cdz_arena *arena, void *params)
+void cdz_take_params(cdz_wire_in *in, const cdz_param_table *table, cdz_arena *arena, void *params)
 {
     for (uint32_t i = 0; i < table->n && !in->bad; i++) {
         const cdz_param *param = cdz_param_at(table, i);
@@ -273,7 +274,7 @@ void cdz_take_params(cdz_in *in, const cdz_param_table *table, cdz_arena *arena,
 }
 
 /* The facts that are plain numbers, one way and the other. */
-void cdz_put_request(cdz_out *out, const cdz_request_info *request)
+void cdz_put_request(cdz_wire_out *out, const cdz_request_info *request)
 {
     const uint32_t words[] = {request->n_prompts,     request->n_rows,       request->prompt_len,
                               request->n_vocab,       request->max_length,   request->min_length,
@@ -286,7 +287,7 @@ void cdz_put_request(cdz_out *out, const cdz_request_info *request)
     for (uint32_t i = 0; i < request->n_prompts; i++) cdz_put_ids(out, request->prompts[i]);
 }
 
-void cdz_take_request(cdz_in *in, cdz_arena *arena, cdz_request_info *request)
+void cdz_take_request(cdz_wire_in *in, cdz_arena *arena, cdz_request_info *request)
 {
     *request = (cdz_request_info){.size = sizeof *request};
     request->n_prompts = cdz_take_u32(in);

@@ -8,7 +8,7 @@
 
 /* --- writing ------------------------------------------------------------------------------------------------ */
 
-void cdz_put(cdz_out *out, const void *bytes, size_t len)
+void cdz_put(cdz_wire_out *out, const void *bytes, size_t len)
 {
     if (out->full || len > out->cap - out->len) {
         out->full = true;
@@ -18,22 +18,22 @@ void cdz_put(cdz_out *out, const void *bytes, size_t len)
     out->len += len;
 }
 
-void cdz_put_u32(cdz_out *out, uint32_t value)
+void cdz_put_u32(cdz_wire_out *out, uint32_t value)
 {
     cdz_put(out, &value, sizeof value);
 }
 
-void cdz_put_u64(cdz_out *out, uint64_t value)
+void cdz_put_u64(cdz_wire_out *out, uint64_t value)
 {
     cdz_put(out, &value, sizeof value);
 }
 
-void cdz_put_real(cdz_out *out, double value)
+void cdz_put_real(cdz_wire_out *out, double value)
 {
     cdz_put(out, &value, sizeof value);
 }
 
-void cdz_put_text(cdz_out *out, const char *text)
+void cdz_put_text(cdz_wire_out *out, const char *text)
 {
     const size_t len = text ? strlen(text) : 0;
     if (len >= NO_TEXT) out->full = true;
@@ -41,13 +41,13 @@ void cdz_put_text(cdz_out *out, const char *text)
     cdz_put(out, text, len);
 }
 
-void cdz_put_string(cdz_out *out, cdz_string text)
+void cdz_put_string(cdz_wire_out *out, cdz_string text)
 {
     cdz_put_u32(out, text.at ? text.len : NO_TEXT);
     if (text.at) cdz_put(out, text.at, text.len);
 }
 
-void cdz_put_ids(cdz_out *out, cdz_ids ids)
+void cdz_put_ids(cdz_wire_out *out, cdz_ids ids)
 {
     cdz_put_u32(out, ids.len);
     cdz_put(out, ids.at, (size_t)ids.len * sizeof *ids.at);
@@ -55,7 +55,7 @@ void cdz_put_ids(cdz_out *out, cdz_ids ids)
 
 /* --- reading ------------------------------------------------------------------------------------------------ */
 
-const void *cdz_take(cdz_in *in, size_t len)
+const void *cdz_take(cdz_wire_in *in, size_t len)
 {
     if (in->bad || len > in->len - in->pos) {
         in->bad = true;
@@ -66,7 +66,7 @@ const void *cdz_take(cdz_in *in, size_t len)
     return at;
 }
 
-const void *cdz_take_items(cdz_in *in, uint32_t n, size_t item_bytes)
+const void *cdz_take_items(cdz_wire_in *in, uint32_t n, size_t item_bytes)
 {
     size_t bytes;
     if (!__builtin_mul_overflow((size_t)n, item_bytes, &bytes)) return cdz_take(in, bytes);
@@ -74,7 +74,7 @@ const void *cdz_take_items(cdz_in *in, uint32_t n, size_t item_bytes)
     return NULL;
 }
 
-static void take_copy(cdz_in *in, void *to, size_t len)
+static void take_copy(cdz_wire_in *in, void *to, size_t len)
 {
     const void *at = cdz_take(in, len);
     if (at)
@@ -83,28 +83,28 @@ static void take_copy(cdz_in *in, void *to, size_t len)
         memset(to, 0, len);
 }
 
-uint32_t cdz_take_u32(cdz_in *in)
+uint32_t cdz_take_u32(cdz_wire_in *in)
 {
     uint32_t value;
     take_copy(in, &value, sizeof value);
     return value;
 }
 
-uint64_t cdz_take_u64(cdz_in *in)
+uint64_t cdz_take_u64(cdz_wire_in *in)
 {
     uint64_t value;
     take_copy(in, &value, sizeof value);
     return value;
 }
 
-double cdz_take_real(cdz_in *in)
+double cdz_take_real(cdz_wire_in *in)
 {
     double value;
     take_copy(in, &value, sizeof value);
     return value;
 }
 
-cdz_string cdz_take_string(cdz_in *in, cdz_arena *arena)
+cdz_string cdz_take_string(cdz_wire_in *in, cdz_arena *arena)
 {
     const uint32_t len = cdz_take_u32(in);
     if (in->bad || len == NO_TEXT) return (cdz_string){0};
@@ -118,12 +118,12 @@ cdz_string cdz_take_string(cdz_in *in, cdz_arena *arena)
     return (cdz_string){copy, len};
 }
 
-const char *cdz_take_text(cdz_in *in, cdz_arena *arena)
+const char *cdz_take_text(cdz_wire_in *in, cdz_arena *arena)
 {
     return cdz_take_string(in, arena).at;
 }
 
-cdz_ids cdz_take_ids(cdz_in *in, cdz_arena *arena)
+cdz_ids cdz_take_ids(cdz_wire_in *in, cdz_arena *arena)
 {
     const uint32_t len = cdz_take_u32(in);
     const void *at = cdz_take_items(in, len, sizeof(int32_t));

@@ -441,7 +441,7 @@ cdz_status cdz_arch_read(const cdz_json *config, const char *path, cdz_arena *ar
 
 /* --- names --------------------------------------------------------------------------------- */
 
-bool cdz_arch_has(const cdz_arch *arch, cdz_part part)
+bool cdz_arch_has(const cdz_arch *arch, cdz_arch_part part)
 {
     return arch->names[part] != NULL;
 }
@@ -479,7 +479,7 @@ size_t cdz_arch_prefix(const cdz_arch *arch, const char **prefix)
     return (*prefix)[length] ? length + 1 : 0;
 }
 
-const char *cdz_arch_tensor_name(const cdz_arch *arch, cdz_part part, uint32_t layer,
+const char *cdz_arch_tensor_name(const cdz_arch *arch, cdz_arch_part part, uint32_t layer,
                                  uint32_t expert, const char *suffix, char *buf, size_t size)
 {
     size_t at = 0;

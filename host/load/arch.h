@@ -5,8 +5,8 @@
  * keys are read, how its tensors are called). The name map says the block's structure too: a
  * part without a name is not there. What transformers would take as a default is taken here
  * too, except for the sizes, which must be given. */
-#ifndef CDZ_HOST_ARCH_H
-#define CDZ_HOST_ARCH_H
+#ifndef CDZ_HOST_LOAD_ARCH_H
+#define CDZ_HOST_LOAD_ARCH_H
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -15,7 +15,7 @@
 
 /* The tensors of a model by role. A family's name map gives the stem; ".weight" and ".bias"
  * follow it. */
-typedef enum cdz_part {
+typedef enum cdz_arch_part {
     CDZ_PART_EMBED,
     CDZ_PART_POSITIONS,  /* learned positions */
     CDZ_PART_EMBED_NORM, /* of what is embedded */
@@ -49,7 +49,7 @@ typedef enum cdz_part {
     CDZ_PART_EXPERT_UP,
     CDZ_PART_EXPERT_DOWN,
     CDZ_N_PARTS,
-} cdz_part;
+} cdz_arch_part;
 
 typedef struct cdz_family cdz_family; /* a row of the table */
 
@@ -139,7 +139,7 @@ cdz_status cdz_arch_read(const cdz_json *config, const char *path, cdz_arena *ar
                          cdz_error *err);
 
 /* Does the family have this part? */
-bool cdz_arch_has(const cdz_arch *arch, cdz_part part);
+bool cdz_arch_has(const cdz_arch *arch, cdz_arch_part part);
 
 /* The rotation of a layer, or NULL. */
 const cdz_rope *cdz_arch_rope(const cdz_arch *arch, uint32_t layer);
@@ -157,7 +157,7 @@ size_t cdz_arch_prefix(const cdz_arch *arch, const char **prefix);
 
 /* A part's stem with '#' replaced by the layer, '@' by the expert, and suffix after it:
  * "model.layers.3.mlp.up_proj.weight". Returns buf. */
-const char *cdz_arch_tensor_name(const cdz_arch *arch, cdz_part part, uint32_t layer,
+const char *cdz_arch_tensor_name(const cdz_arch *arch, cdz_arch_part part, uint32_t layer,
                                  uint32_t expert, const char *suffix, char *buf, size_t size);
 
 /* True for tensors that some releases stored but no one reads, such as rotary frequencies. */

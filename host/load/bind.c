@@ -180,7 +180,7 @@ static cdz_status bind_name(binder *b, const char *name, size_t n, size_t k, cdz
 
 /* Which tensor: a part, of a layer, of an expert. */
 typedef struct place {
-    cdz_part part;
+    cdz_arch_part part;
     uint32_t layer, expert;
 } place;
 
@@ -190,7 +190,8 @@ static const char *name_of(const binder *b, place at, const char *suffix, char *
 }
 
 /* A norm that the family does not have stays without data. */
-static cdz_status bind_norm(binder *b, cdz_part part, uint32_t layer, size_t width, cdz_norm *out)
+static cdz_status bind_norm(binder *b, cdz_arch_part part, uint32_t layer, size_t width,
+                            cdz_norm *out)
 {
     char name[NAME_BYTES];
     const place at = {part, layer, 0};

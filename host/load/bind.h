@@ -1,6 +1,6 @@
 /* bind.h - ties every weight of an architecture to a tensor of the opened files. */
-#ifndef CDZ_HOST_BIND_H
-#define CDZ_HOST_BIND_H
+#ifndef CDZ_HOST_LOAD_BIND_H
+#define CDZ_HOST_LOAD_BIND_H
 
 #include "load/model_files.h"
 

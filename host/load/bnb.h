@@ -1,7 +1,7 @@
 /* bnb.h - weights as bitsandbytes stores them in a safetensors file: 4 bits (nf4, fp4) with their
  * factors beside them, perhaps quantised again, and 8 bits with a factor a row. */
-#ifndef CDZ_HOST_BNB_H
-#define CDZ_HOST_BNB_H
+#ifndef CDZ_HOST_LOAD_BNB_H
+#define CDZ_HOST_LOAD_BNB_H
 
 #include "kernels.h"
 #include "load/safetensors.h"

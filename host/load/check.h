@@ -1,7 +1,7 @@
 /* check.h - looking into a model's files before trusting them: their hashes against what is recorded of them, and
  * values that are no numbers. Both read the file, not its mapping, so that one which is cut meanwhile is a sentence. */
-#ifndef CDZ_HOST_CHECK_H
-#define CDZ_HOST_CHECK_H
+#ifndef CDZ_HOST_LOAD_CHECK_H
+#define CDZ_HOST_LOAD_CHECK_H
 
 #include "base/sha256.h"
 #include "kernels.h"

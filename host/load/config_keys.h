@@ -1,7 +1,7 @@
 /* config_keys.h - reading keys of a JSON object with a range and a sentence. null counts as
  * absent. */
-#ifndef CDZ_HOST_CONFIG_KEYS_H
-#define CDZ_HOST_CONFIG_KEYS_H
+#ifndef CDZ_HOST_LOAD_CONFIG_KEYS_H
+#define CDZ_HOST_LOAD_CONFIG_KEYS_H
 
 #include "load/arch.h"
 

@@ -1,7 +1,7 @@
 /* families.h - what a row of the table of families says: how a family's config.json is read and
  * how its tensors are called. */
-#ifndef CDZ_HOST_FAMILIES_H
-#define CDZ_HOST_FAMILIES_H
+#ifndef CDZ_HOST_LOAD_FAMILIES_H
+#define CDZ_HOST_LOAD_FAMILIES_H
 
 #include "load/arch.h"
 

@@ -5,8 +5,8 @@
  * Everything before the data is read, not mapped, into a copy whose size the bytes that are there
  * bound, whatever the counts claim; a tensor is a view of the mapping, checked to lie inside it
  * and to overlap no other. */
-#ifndef CDZ_HOST_GGUF_H
-#define CDZ_HOST_GGUF_H
+#ifndef CDZ_HOST_LOAD_GGUF_H
+#define CDZ_HOST_LOAD_GGUF_H
 
 #include "load/safetensors.h"
 

@@ -1,6 +1,6 @@
 /* gguf_config.h - GGUF's keys as those of config.json. Inside load/ only. */
-#ifndef CDZ_HOST_GGUF_CONFIG_H
-#define CDZ_HOST_GGUF_CONFIG_H
+#ifndef CDZ_HOST_LOAD_GGUF_CONFIG_H
+#define CDZ_HOST_LOAD_GGUF_CONFIG_H
 
 #include "base/buf.h"
 #include "load/gguf.h"

@@ -1,7 +1,7 @@
 /* gguf_model.h - a GGUF file's metadata as the config.json it was made from, and its tensors as
  * the weights of that architecture. */
-#ifndef CDZ_HOST_GGUF_MODEL_H
-#define CDZ_HOST_GGUF_MODEL_H
+#ifndef CDZ_HOST_LOAD_GGUF_MODEL_H
+#define CDZ_HOST_LOAD_GGUF_MODEL_H
 
 #include "load/gguf.h"
 #include "load/model_files.h"

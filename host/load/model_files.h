@@ -1,7 +1,7 @@
 /* model_files.h - a Hugging Face model folder (config.json, generation_config.json and the
  * weights) or a GGUF file: checked against each other and ready to run in place. */
-#ifndef CDZ_HOST_MODEL_FILES_H
-#define CDZ_HOST_MODEL_FILES_H
+#ifndef CDZ_HOST_LOAD_MODEL_FILES_H
+#define CDZ_HOST_LOAD_MODEL_FILES_H
 
 #include "load/arch.h"
 #include "load/safetensors.h"

@@ -1,6 +1,6 @@
 /* npy.h - arrays in NumPy's .npy format, float32 of version 1.0 to 3.0 in, 1.0 out; little-endian, C order. */
-#ifndef CDZ_HOST_NPY_H
-#define CDZ_HOST_NPY_H
+#ifndef CDZ_HOST_LOAD_NPY_H
+#define CDZ_HOST_LOAD_NPY_H
 
 #include "base/buf.h"
 #include "base/error.h"

@@ -1,7 +1,7 @@
 /* quant_types.h - the types that weights can be quantised to: their names, and which matrix gets
  * which. */
-#ifndef CDZ_HOST_QUANT_TYPES_H
-#define CDZ_HOST_QUANT_TYPES_H
+#ifndef CDZ_HOST_LOAD_QUANT_TYPES_H
+#define CDZ_HOST_LOAD_QUANT_TYPES_H
 
 #include "base/error.h"
 #include "kernels.h"

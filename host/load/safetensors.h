@@ -6,8 +6,8 @@
  * no name twice, and every tensor's shape times its type must give its extent, the extents
  * following each other from 0 to the end without gap or overlap. Nothing of the caller's is
  * touched on failure beyond leaving the set empty. */
-#ifndef CDZ_HOST_SAFETENSORS_H
-#define CDZ_HOST_SAFETENSORS_H
+#ifndef CDZ_HOST_LOAD_SAFETENSORS_H
+#define CDZ_HOST_LOAD_SAFETENSORS_H
 
 #include "base/arena.h"
 #include "base/error.h"

@@ -1,6 +1,6 @@
 /* lua_loader.h - the Lua host: a loader (sdk loader.h) that is linked in. */
-#ifndef CDZ_HOST_LUA_LOADER_H
-#define CDZ_HOST_LUA_LOADER_H
+#ifndef CDZ_HOST_LUA_LUA_LOADER_H
+#define CDZ_HOST_LUA_LUA_LOADER_H
 
 #include "cadenza/loader.h"
 

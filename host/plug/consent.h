@@ -4,8 +4,8 @@
  * A model's folder is one that holds a GGUF file, or a config.json beside a tokenizer or weights, or what a model cache
  * keeps them in ("blobs" beside "snapshots"); and everything below it. Folders above the user's home, that home itself and
  * folders that anyone may write to are nobody's model, but for what lies directly in them or in their custom_generate. */
-#ifndef CDZ_HOST_CONSENT_H
-#define CDZ_HOST_CONSENT_H
+#ifndef CDZ_HOST_PLUG_CONSENT_H
+#define CDZ_HOST_PLUG_CONSENT_H
 
 #include <stdbool.h>
 

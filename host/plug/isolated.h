@@ -1,7 +1,7 @@
 /* isolated.h - the modules of a registry that run in processes of their own, one for a file, apart from those that run
  * here: a file may be both. Under the registry's lock. */
-#ifndef CDZ_HOST_ISOLATED_H
-#define CDZ_HOST_ISOLATED_H
+#ifndef CDZ_HOST_PLUG_ISOLATED_H
+#define CDZ_HOST_PLUG_ISOLATED_H
 
 #include "plug/module.h"
 

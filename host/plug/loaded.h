@@ -2,8 +2,8 @@
  *
  * Whichever loader it is, the host reads: the bytes that are compared with a plugin.ini or a lock are those that are
  * opened. What a package's plugin.ini lists is read with its entry, however the entry was named. */
-#ifndef CDZ_HOST_LOADED_H
-#define CDZ_HOST_LOADED_H
+#ifndef CDZ_HOST_PLUG_LOADED_H
+#define CDZ_HOST_PLUG_LOADED_H
 
 #include "base/arena.h"
 #include "describe/descriptor.h"

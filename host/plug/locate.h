@@ -1,7 +1,7 @@
 /* locate.h - where the built-in plugins are, seen from the running code: the same in a build tree, an installed prefix,
  * and a prefix that was moved. */
-#ifndef CDZ_HOST_LOCATE_H
-#define CDZ_HOST_LOCATE_H
+#ifndef CDZ_HOST_PLUG_LOCATE_H
+#define CDZ_HOST_PLUG_LOCATE_H
 
 #include "base/arena.h"
 

@@ -8,8 +8,8 @@
  *
  * One "plugin ID VERSION KIND" line for each package, below it "  SHA256  FILE" for each of its files; '#' begins a
  * comment line, which a rewrite drops. Nothing else is accepted: a lock that cannot be read pins nothing. */
-#ifndef CDZ_HOST_LOCK_H
-#define CDZ_HOST_LOCK_H
+#ifndef CDZ_HOST_PLUG_LOCK_H
+#define CDZ_HOST_PLUG_LOCK_H
 
 #include "base/arena.h"
 #include "base/error.h"

@@ -1,6 +1,6 @@
 /* lock_write.h - changing a cadenza.lock: read, change, write, as one step that no other process comes between. */
-#ifndef CDZ_HOST_LOCK_WRITE_H
-#define CDZ_HOST_LOCK_WRITE_H
+#ifndef CDZ_HOST_PLUG_LOCK_WRITE_H
+#define CDZ_HOST_PLUG_LOCK_WRITE_H
 
 #include "plug/lock.h"
 

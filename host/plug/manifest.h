@@ -1,6 +1,6 @@
 /* manifest.h - plugin.ini: what a package folder says about itself, read without running anything of it. */
-#ifndef CDZ_HOST_MANIFEST_H
-#define CDZ_HOST_MANIFEST_H
+#ifndef CDZ_HOST_PLUG_MANIFEST_H
+#define CDZ_HOST_PLUG_MANIFEST_H
 
 #include "base/arena.h"
 #include "base/error.h"

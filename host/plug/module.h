@@ -1,6 +1,6 @@
 /* module.h - one loaded file, whatever loaded it: its plugins' descriptors and who still uses them. */
-#ifndef CDZ_HOST_MODULE_H
-#define CDZ_HOST_MODULE_H
+#ifndef CDZ_HOST_PLUG_MODULE_H
+#define CDZ_HOST_PLUG_MODULE_H
 
 #include <sys/stat.h>
 

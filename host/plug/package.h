@@ -1,6 +1,6 @@
 /* package.h - a package folder as bytes: what is shown to the user, pinned, and copied is one and the same. */
-#ifndef CDZ_HOST_PACKAGE_H
-#define CDZ_HOST_PACKAGE_H
+#ifndef CDZ_HOST_PLUG_PACKAGE_H
+#define CDZ_HOST_PLUG_PACKAGE_H
 
 #include "plug/lock.h"
 #include "plug/manifest.h"

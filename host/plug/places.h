@@ -1,6 +1,6 @@
 /* places.h - where this user's packages and lock files are. */
-#ifndef CDZ_HOST_PLACES_H
-#define CDZ_HOST_PLACES_H
+#ifndef CDZ_HOST_PLUG_PLACES_H
+#define CDZ_HOST_PLUG_PLACES_H
 
 #include "base/arena.h"
 #include "plug/registry.h"

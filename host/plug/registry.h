@@ -7,8 +7,8 @@
  * search path, the user's own directory, the built-in directory. What may run is plug/consent.h's; directories that anyone
  * may write to are not looked into.
  * Thread: every function may be called from any thread; the registry's lock serialises them. */
-#ifndef CDZ_HOST_REGISTRY_H
-#define CDZ_HOST_REGISTRY_H
+#ifndef CDZ_HOST_PLUG_REGISTRY_H
+#define CDZ_HOST_PLUG_REGISTRY_H
 
 #include "base/error.h"
 #include "cadenza/plugin.h"

@@ -2,8 +2,8 @@
  * (from a path to a module), registry_scan.c (directories), registry_isolate.c, registry_again.c. Private to them.
  *
  * All functions here are called under the registry's lock. */
-#ifndef CDZ_HOST_REGISTRY_STATE_H
-#define CDZ_HOST_REGISTRY_STATE_H
+#ifndef CDZ_HOST_PLUG_REGISTRY_STATE_H
+#define CDZ_HOST_PLUG_REGISTRY_STATE_H
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /* trust.h - what the locks say of a package that was found in a directory, before any code: whether it is pinned, and then
  * that its files are the pinned ones. Whether it may run is plug/consent.h's. */
-#ifndef CDZ_HOST_TRUST_H
-#define CDZ_HOST_TRUST_H
+#ifndef CDZ_HOST_PLUG_TRUST_H
+#define CDZ_HOST_PLUG_TRUST_H
 
 #include "plug/lock.h"
 #include "plug/manifest.h"

@@ -2,8 +2,8 @@
  *
  * The template's own special tokens count; those that messages, tools and documents spell out are ordinary text, so that
  * nothing a message says can end its turn or begin another, unless the caller trusts them. */
-#ifndef CDZ_HOST_CONVERSATION_H
-#define CDZ_HOST_CONVERSATION_H
+#ifndef CDZ_HOST_PREPARE_CONVERSATION_H
+#define CDZ_HOST_PREPARE_CONVERSATION_H
 
 #include <pthread.h>
 

@@ -20,8 +20,8 @@
  *                     it), values set on its generation config, and the word that its tokenizer is another one
  *   id, expect, ...   for the caller; listed in request_fields below, anything else is refused by name
  * Order of events and rules: docs/design.md "A request"; reference: transformers 5.3.0 generation/utils.py. */
-#ifndef CDZ_HOST_PREPARE_H
-#define CDZ_HOST_PREPARE_H
+#ifndef CDZ_HOST_PREPARE_PREPARE_H
+#define CDZ_HOST_PREPARE_PREPARE_H
 
 #include "prepare/conversation.h"
 #include "run/encoded.h"

@@ -1,7 +1,7 @@
 /* body_wide.h - the loops of wide.h, written so that the compiler makes vectors of them. Included once per instruction
  * set; everything is static. */
-#ifndef CDZ_HOST_BODY_WIDE_H
-#define CDZ_HOST_BODY_WIDE_H
+#ifndef CDZ_HOST_RANDOM_BODY_WIDE_H
+#define CDZ_HOST_RANDOM_BODY_WIDE_H
 
 #include "random/mt19937.h"
 #include "random/wide.h"

@@ -1,6 +1,6 @@
 /* mt19937.h - the Mersenne Twister's state, 624 words at a time (Matsumoto and Nishimura, 1998). */
-#ifndef CDZ_HOST_MT19937_H
-#define CDZ_HOST_MT19937_H
+#ifndef CDZ_HOST_RANDOM_MT19937_H
+#define CDZ_HOST_RANDOM_MT19937_H
 
 #include <stdint.h>
 

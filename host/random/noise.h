@@ -1,6 +1,6 @@
 /* noise.h - the numbers that a draw divides probabilities by (docs/reference/internals/random.md). */
-#ifndef CDZ_HOST_NOISE_H
-#define CDZ_HOST_NOISE_H
+#ifndef CDZ_HOST_RANDOM_NOISE_H
+#define CDZ_HOST_RANDOM_NOISE_H
 
 #include <math.h>
 

@@ -4,8 +4,8 @@
  * leaders' last has a chance only where q is far below 1, which the upper bits of its noise tell; so of a row of 150,000 a few
  * hundred leaders and some dozens of others run, and no softmax is made. Who wins does not hang on the sum that
  * probabilities are divided by, but for roundings: where the two best come so close that these could tell, the race is void. */
-#ifndef CDZ_HOST_OPEN_RACE_H
-#define CDZ_HOST_OPEN_RACE_H
+#ifndef CDZ_HOST_RANDOM_OPEN_RACE_H
+#define CDZ_HOST_RANDOM_OPEN_RACE_H
 
 #include "random/torch_rng.h"
 #include "vec/fused.h"

@@ -1,7 +1,7 @@
 /* torch_rng.h - the CPU random stream of torch, bit for bit (docs/reference/internals/random.md; torch 2.9.1).
  * MT19937, seeded by the low 32 bits; one sequential stream per request. */
-#ifndef CDZ_HOST_TORCH_RNG_H
-#define CDZ_HOST_TORCH_RNG_H
+#ifndef CDZ_HOST_RANDOM_TORCH_RNG_H
+#define CDZ_HOST_RANDOM_TORCH_RNG_H
 
 #include <stddef.h>
 #include <stdint.h>

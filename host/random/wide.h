@@ -1,6 +1,6 @@
 /* wide.h - the two loops that a draw spends its time in, compiled plainly and for AVX2: the same words either way. */
-#ifndef CDZ_HOST_WIDE_H
-#define CDZ_HOST_WIDE_H
+#ifndef CDZ_HOST_RANDOM_WIDE_H
+#define CDZ_HOST_RANDOM_WIDE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,7 +14,7 @@
 enum { LEAST_BLOCKS = CDZ_PASS_ROWS / CDZ_KV_BLOCK };
 
 struct cdz_encoder {
-    cdz_stack stack;
+    cdz_layer_stack stack;
     cdz_relative relative;
     uint32_t cap; /* blocks; the arrays have room for as many positions */
 
@@ -34,10 +34,10 @@ cdz_status cdz_encoder_create(cdz_layers *f, cdz_error *err)
 {
     cdz_encoder *e = calloc(1, sizeof *e);
     if (!e) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the encoder");
-    e->stack = (cdz_stack){.arch = f->own.arch->encoder,
-                           .layers = f->weights->encoder.layers,
-                           .one_layer = true,
-                           .relative = &e->relative};
+    e->stack = (cdz_layer_stack){.arch = f->own.arch->encoder,
+                                 .layers = f->weights->encoder.layers,
+                                 .one_layer = true,
+                                 .relative = &e->relative};
     f->encoder = e;
     return CDZ_OK;
 }

@@ -1,6 +1,6 @@
 /* engine.h - one thread that runs every request's fibre and batches their forward passes. */
-#ifndef CDZ_HOST_ENGINE_H
-#define CDZ_HOST_ENGINE_H
+#ifndef CDZ_HOST_RUN_ENGINE_H
+#define CDZ_HOST_RUN_ENGINE_H
 
 #include "device/device.h"
 #include "load/model_files.h"

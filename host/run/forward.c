@@ -119,10 +119,10 @@ cdz_status cdz_layers_create(cdz_backend *backend, const cdz_weights *weights, c
     f->backend = backend;
     f->profile = profile;
     f->weights = weights;
-    f->own = f->stack = (cdz_stack){.arch = &weights->arch,
-                                    .layers = weights->layers,
-                                    .store = cdz_kv_pool_store(pool),
-                                    .relative = &f->relative};
+    f->own = f->stack = (cdz_layer_stack){.arch = &weights->arch,
+                                          .layers = weights->layers,
+                                          .store = cdz_kv_pool_store(pool),
+                                          .relative = &f->relative};
     cdz_status status = CDZ_OK;
     if (!allocate_all(f))
         status =

@@ -69,7 +69,7 @@ static void put_list(const cdz_survivors *s, float *row, cdz_drawn *drawn)
 }
 
 /* Rows with thousands of survivors come in a row: after one, the walk is not tried for a while, longer each time. */
-static bool rests(cdz_worker *worker)
+static bool rests(cdz_row_worker *worker)
 {
     if (worker->resting == 0) return false;
     worker->resting--;
@@ -77,7 +77,7 @@ static bool rests(cdz_worker *worker)
     return true;
 }
 
-static void note(cdz_worker *worker, cdz_fusing verdict)
+static void note(cdz_row_worker *worker, cdz_fusing verdict)
 {
     worker->fusings[verdict]++;
     if (verdict == CDZ_FUSE_MANY)
@@ -89,7 +89,7 @@ static void note(cdz_worker *worker, cdz_fusing verdict)
 }
 
 bool cdz_fuse_row(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t phase, float *row,
-                  uint32_t n_vocab, cdz_worker *worker, cdz_drawn *drawn)
+                  uint32_t n_vocab, cdz_row_worker *worker, cdz_drawn *drawn)
 {
     const cdz_fuser *fuser = cdz_fuser_here();
     cdz_form forms[MOST_FORMS];
@@ -192,7 +192,7 @@ static bool run_leaders(const cdz_loop *loop, const cdz_leading *known, uint32_t
 bool cdz_fuse_leaders(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t r,
                       cdz_drawn *drawn)
 {
-    cdz_worker *worker = &loop->workers[0];
+    cdz_row_worker *worker = &loop->workers[0];
     const uint32_t V = scores->n_vocab;
     cdz_leading known;
     cdz_survivors s;
@@ -246,7 +246,7 @@ int32_t cdz_fuse_draw_open(cdz_loop *loop, const cdz_scores *scores, uint32_t fi
     return cdz_torch_open_race(&loop->rng, &field, scores->n_vocab);
 }
 
-int32_t cdz_fuse_draw_row(cdz_torch_rng *rng, float *row, uint32_t n_vocab, cdz_worker *worker)
+int32_t cdz_fuse_draw_row(cdz_torch_rng *rng, float *row, uint32_t n_vocab, cdz_row_worker *worker)
 {
     void *scratch = cdz_scratch_take(&worker->scratch, cdz_vec_scratch(n_vocab));
     const int32_t token = scratch ? cdz_torch_draw_scores(rng, row, n_vocab, scratch) : -1;

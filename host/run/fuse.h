@@ -21,7 +21,7 @@ uint32_t cdz_fuse_end(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t
 /* Stages [from, to) on one row. False: the row is as it was, do them one by one. drawn: NULL, or what the row may become
  * instead. [row] */
 bool cdz_fuse_row(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t phase, float *row,
-                  uint32_t n_vocab, cdz_worker *worker, cdz_drawn *drawn);
+                  uint32_t n_vocab, cdz_row_worker *worker, cdz_drawn *drawn);
 /* Can all processors together be run on a row whose best tokens alone, and those that are edited (edits.h), are known? */
 typedef struct cdz_fuse_wishes {
     uint32_t least; /* how many of the best */
@@ -42,6 +42,6 @@ int32_t cdz_fuse_draw(cdz_torch_rng *rng, const float *row, uint32_t n_vocab,
 int32_t cdz_fuse_draw_open(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t r,
                            const cdz_drawn *drawn);
 /* And from a row of processed scores, which becomes its softmax if need be. -1: there is nothing to draw. */
-int32_t cdz_fuse_draw_row(cdz_torch_rng *rng, float *row, uint32_t n_vocab, cdz_worker *worker);
+int32_t cdz_fuse_draw_row(cdz_torch_rng *rng, float *row, uint32_t n_vocab, cdz_row_worker *worker);
 
 #endif

@@ -1,6 +1,6 @@
 /* job.h - what the engine is given and what it gives back. Prepared by prepare/, run by run/, shown by api/. */
-#ifndef CDZ_HOST_JOB_H
-#define CDZ_HOST_JOB_H
+#ifndef CDZ_HOST_RUN_JOB_H
+#define CDZ_HOST_RUN_JOB_H
 
 #include "cadenza/strategy.h"
 #include "config/pipeline.h"

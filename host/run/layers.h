@@ -11,13 +11,13 @@
 typedef struct cdz_encoder cdz_encoder;
 
 /* A stack of layers and where it keeps keys and values. */
-typedef struct cdz_stack {
+typedef struct cdz_layer_stack {
     const cdz_arch *arch;
     const cdz_layer_weights *layers;
     cdz_kv *store;
     bool one_layer; /* the store holds one layer at a time */
     const cdz_relative *relative;
-} cdz_stack;
+} cdz_layer_stack;
 
 /* Where one row's scores go. */
 typedef struct head_row {
@@ -54,8 +54,8 @@ struct cdz_layers {
     cdz_backend *backend;
     cdz_profile *profile; /* or NULL */
     const cdz_weights *weights;
-    cdz_stack own;   /* the model's, of its decoder if it has two */
-    cdz_stack stack; /* the one that runs; x is where its rows are */
+    cdz_layer_stack own;   /* the model's, of its decoder if it has two */
+    cdz_layer_stack stack; /* the one that runs; x is where its rows are */
     cdz_relative relative;
     cdz_encoder *encoder; /* encode.c; NULL: a decoder alone */
     bool prompts_first;   /* of the wants of a pass, not those with few rows left */

@@ -65,14 +65,14 @@ typedef struct cdz_watcher cdz_watcher;       /* watch.c */
 enum { CDZ_LOOP_WORKERS = 16 }; /* at most; row-wise stages run on as many threads */
 
 /* What one thread of a row-wise stage needs for itself. */
-typedef struct cdz_worker {
+typedef struct cdz_row_worker {
     cdz_scratch_mem scratch;
     cdz_error error;
     cdz_call call;                    /* its newest apply */
     uint64_t fusings[CDZ_FUSE_KINDS]; /* rows that could be fused, by how that went */
     uint32_t rest,
         resting; /* after a row with too many survivors: how many to leave, and are left */
-} cdz_worker;
+} cdz_row_worker;
 
 /* Rows that plugins look at: the request's own, or made-up continuations of them. */
 typedef struct cdz_view {
@@ -198,7 +198,7 @@ struct cdz_loop {
     uint64_t next_matrix;
     cdz_seq *seqs; /* sequences beyond the rows */
 
-    cdz_worker *workers;
+    cdz_row_worker *workers;
     uint32_t n_workers;
     cdz_scratch_mem strategy_scratch, verb_scratch;
     cdz_view view; /* room for view_cap rows */

@@ -26,7 +26,7 @@ static const cdz_criterion *criterion_of(const cdz_stage *stage)
     return (const cdz_criterion *)(const void *)stage->plugin;
 }
 
-static cdz_scope scope_for(cdz_loop *loop, const cdz_plugin_base *plugin, cdz_worker *worker,
+static cdz_scope scope_for(cdz_loop *loop, const cdz_plugin_base *plugin, cdz_row_worker *worker,
                            bool may_alloc)
 {
     return (cdz_scope){.loop = loop,
@@ -47,8 +47,9 @@ static void *const *states_of(const cdz_stage *stage, const cdz_view *view, uint
 }
 
 /* apply on view rows [first, first + n), score row first + i of scores being view row first + i. The call is the worker's. */
-static cdz_status apply(cdz_loop *loop, const cdz_stage *stage, const cdz_view *view, uint32_t first,
-                        uint32_t n, const cdz_scores *scores, void **state_room, cdz_worker *worker)
+static cdz_status apply(cdz_loop *loop, const cdz_stage *stage, const cdz_view *view,
+                        uint32_t first, uint32_t n, const cdz_scores *scores, void **state_room,
+                        cdz_row_worker *worker)
 {
     cdz_scope scope = scope_for(loop, stage->plugin, worker, false);
     scope.stage = stage;
@@ -66,7 +67,7 @@ static cdz_status apply(cdz_loop *loop, const cdz_stage *stage, const cdz_view *
 }
 
 /* What came of the worker's last apply. */
-static cdz_status judge_apply(cdz_loop *loop, const cdz_worker *worker, cdz_status returned)
+static cdz_status judge_apply(cdz_loop *loop, const cdz_row_worker *worker, cdz_status returned)
 {
     return cdz_loop_judge(loop, &worker->call, returned, &worker->error);
 }
@@ -123,7 +124,7 @@ bool cdz_view_skips(const cdz_loop *loop, const cdz_view *view, uint32_t i)
 
 /* Stages [from, to) one by one. */
 static void one_by_one(row_work *w, struct row_verdict *verdict, uint32_t row, uint32_t from,
-                       uint32_t to, cdz_worker *worker)
+                       uint32_t to, cdz_row_worker *worker)
 {
     for (uint32_t s = from; s < to && verdict->status == CDZ_OK; s++) {
         void *state;
@@ -146,7 +147,7 @@ bool cdz_stages_try(cdz_loop *loop, const cdz_view *view, const cdz_scores *scor
 }
 
 /* A row through the stages, runs of known form in one walk where that can be. */
-static void one_row(row_work *w, struct row_verdict *verdict, uint32_t row, cdz_worker *worker)
+static void one_row(row_work *w, struct row_verdict *verdict, uint32_t row, cdz_row_worker *worker)
 {
     cdz_loop *loop = w->loop;
     const uint32_t phase = cdz_phase_bit(loop, row);
@@ -205,7 +206,7 @@ static uint32_t run_of_rows(const cdz_loop *loop, const cdz_stage *stage, const 
 static cdz_status process_all(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores,
                               const cdz_stage *stage)
 {
-    cdz_worker *worker = &loop->workers[0];
+    cdz_row_worker *worker = &loop->workers[0];
     for (uint32_t first = 0, end; first < view->n; first = end + 1) {
         end = run_of_rows(loop, stage, view, first);
         if (end == first) continue;

@@ -1,7 +1,7 @@
 /* watch.h - the request's observers: told of what the loop does, unable to change it, dropped when they fail.
  * All [engine], on the loop's fibre. */
-#ifndef CDZ_HOST_WATCH_H
-#define CDZ_HOST_WATCH_H
+#ifndef CDZ_HOST_RUN_WATCH_H
+#define CDZ_HOST_RUN_WATCH_H
 
 #include "cadenza/observer.h"
 #include "run/loop.h"

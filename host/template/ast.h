@@ -1,6 +1,6 @@
 /* ast.h - a template as a tree. Inside template/ only: the parser builds it, the evaluator walks it. */
-#ifndef CDZ_TEMPLATE_AST_H
-#define CDZ_TEMPLATE_AST_H
+#ifndef CDZ_HOST_TEMPLATE_AST_H
+#define CDZ_HOST_TEMPLATE_AST_H
 
 #include "template/template.h"
 #include "template/value.h"

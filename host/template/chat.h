@@ -1,6 +1,6 @@
 /* chat.h - chat templates as models ship them: which one is used, and what it is given. */
-#ifndef CDZ_HOST_CHAT_TEMPLATE_H
-#define CDZ_HOST_CHAT_TEMPLATE_H
+#ifndef CDZ_HOST_TEMPLATE_CHAT_H
+#define CDZ_HOST_TEMPLATE_CHAT_H
 
 #include "template/template.h"
 

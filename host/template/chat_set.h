@@ -1,6 +1,6 @@
 /* chat_set.h - what a set of chat templates holds. Inside template/ only. */
-#ifndef CDZ_TEMPLATE_CHAT_SET_H
-#define CDZ_TEMPLATE_CHAT_SET_H
+#ifndef CDZ_HOST_TEMPLATE_CHAT_SET_H
+#define CDZ_HOST_TEMPLATE_CHAT_SET_H
 
 #include "template/chat.h"
 

@@ -1,6 +1,6 @@
 /* lex.h - a template's source as tokens, whitespace control applied. Inside template/ only. */
-#ifndef CDZ_TEMPLATE_LEX_H
-#define CDZ_TEMPLATE_LEX_H
+#ifndef CDZ_HOST_TEMPLATE_LEX_H
+#define CDZ_HOST_TEMPLATE_LEX_H
 
 #include "base/arena.h"
 #include "base/error.h"

@@ -1,6 +1,6 @@
 /* methods.h - small tools that filters and methods share. Inside template/ only. */
-#ifndef CDZ_TEMPLATE_METHODS_H
-#define CDZ_TEMPLATE_METHODS_H
+#ifndef CDZ_HOST_TEMPLATE_METHODS_H
+#define CDZ_HOST_TEMPLATE_METHODS_H
 
 #include "template/value.h"
 

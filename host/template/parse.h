@@ -1,7 +1,7 @@
 /* parse.h - what the parts of the parser share: tools (parse.c), statements
  * (parse_statement.c), expressions (parse_expr.c). Inside template/ only. */
-#ifndef CDZ_TEMPLATE_PARSE_H
-#define CDZ_TEMPLATE_PARSE_H
+#ifndef CDZ_HOST_TEMPLATE_PARSE_H
+#define CDZ_HOST_TEMPLATE_PARSE_H
 
 #include "template/ast.h"
 #include "template/lex.h"

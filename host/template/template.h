@@ -6,8 +6,8 @@
  * As the reference: trim_blocks and lstrip_blocks, the plain kind of undefined, loop controls,
  * generation blocks, its own tojson, no loader, nothing that mutates. Integers have 64 bits: an
  * operation that leaves them is an error, a longer literal can be printed and nothing else. */
-#ifndef CDZ_HOST_TEMPLATE_H
-#define CDZ_HOST_TEMPLATE_H
+#ifndef CDZ_HOST_TEMPLATE_TEMPLATE_H
+#define CDZ_HOST_TEMPLATE_TEMPLATE_H
 
 #include "base/buf.h"
 #include "base/error.h"

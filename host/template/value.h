@@ -3,8 +3,8 @@
  * Values live in the arena of the rendering and die with it. A failure is remembered in the state
  * and makes what follows harmless: every function still returns a value (undefined), nothing is
  * written any more, and loops stop. So only loops and calls that need a result look at failed. */
-#ifndef CDZ_TEMPLATE_VALUE_H
-#define CDZ_TEMPLATE_VALUE_H
+#ifndef CDZ_HOST_TEMPLATE_VALUE_H
+#define CDZ_HOST_TEMPLATE_VALUE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include "token/unicode.h"
 
 typedef struct symbols {
-    const cdz_model *model;
+    const cdz_tok_model *model;
     cdz_model_work *work;
     cdz_bpe_symbol *at;
     uint32_t n;
@@ -31,7 +31,7 @@ static void flush_unknown(symbols *s)
 static const char *dress(const symbols *s, const uint8_t *at, size_t size, bool first, bool last,
                          size_t *len)
 {
-    const cdz_model *m = s->model;
+    const cdz_tok_model *m = s->model;
     char *out = s->work->joined;
     size_t n = 0;
     if (!first && m->prefix_len) memcpy(out, m->prefix, n = m->prefix_len);
@@ -44,7 +44,7 @@ static const char *dress(const symbols *s, const uint8_t *at, size_t size, bool 
 
 static bool put_bytes(symbols *s, const char *text, size_t n)
 {
-    const cdz_model *m = s->model;
+    const cdz_tok_model *m = s->model;
     if (!m->byte_fallback) return false;
     for (size_t i = 0; i < n; i++)
         if (m->byte_id[(uint8_t)text[i]] < 0) return false;
@@ -66,7 +66,7 @@ static void put_char(symbols *s, const cdz_bpe *bpe, const char *text, size_t le
     s->unk_bytes += size;
 }
 
-static bool reserve(cdz_model_work *w, const cdz_model *model, size_t n)
+static bool reserve(cdz_model_work *w, const cdz_tok_model *model, size_t n)
 {
     const size_t around = (size_t)model->prefix_len + model->suffix_len + 4, most = n + around;
     if (around > w->joined_cap) {
@@ -87,7 +87,7 @@ static bool reserve(cdz_model_work *w, const cdz_model *model, size_t n)
 }
 
 /* How many symbols n bytes can make: each character's bytes, and what is put around it. */
-static size_t most_symbols(const cdz_model *model, const uint8_t *t, size_t n)
+static size_t most_symbols(const cdz_tok_model *model, const uint8_t *t, size_t n)
 {
     size_t most = n + model->suffix_len;
     if (model->byte_fallback && model->prefix_len)
@@ -96,7 +96,7 @@ static size_t most_symbols(const cdz_model *model, const uint8_t *t, size_t n)
     return most;
 }
 
-cdz_status cdz_char_bpe_run(const cdz_model *model, const cdz_bpe *bpe, cdz_model_work *w,
+cdz_status cdz_char_bpe_run(const cdz_tok_model *model, const cdz_bpe *bpe, cdz_model_work *w,
                             const uint8_t *t, size_t n, cdz_error *err)
 {
     const int32_t whole = bpe->ignore_merges ? cdz_strmap_get(model->words, (const char *)t, n) : -1;

@@ -303,7 +303,7 @@ static bool run_step(const cdz_dec_step *step, const cdz_strings *from, size_t n
     return run_each(step, from, n_input, meter, to);
 }
 
-cdz_status cdz_decoder_run(const cdz_decoder *decoder, cdz_strings *list, cdz_error *err)
+cdz_status cdz_decoder_run(const cdz_tok_decoder *decoder, cdz_strings *list, cdz_error *err)
 {
     const size_t n_input = list->bytes.len + list->n;
     cdz_strings other = {0};

@@ -32,14 +32,14 @@ typedef struct cdz_dec_step {
 
 #define CDZ_DECODER_MAX 16
 
-typedef struct cdz_decoder {
+typedef struct cdz_tok_decoder {
     cdz_dec_step steps[CDZ_DECODER_MAX];
     uint32_t n;
     bool byte_level;    /* a ByteLevel and nothing else */
     bool byte_fallback; /* some step is */
-} cdz_decoder;
+} cdz_tok_decoder;
 
-cdz_status cdz_decoder_read(const cdz_json *part, cdz_decoder *out, cdz_arena *arena,
+cdz_status cdz_decoder_read(const cdz_json *part, cdz_tok_decoder *out, cdz_arena *arena,
                             cdz_regex **regexes, cdz_error *err);
 
 /* Strings one after another. Zeroed: none. */
@@ -56,7 +56,7 @@ void cdz_strings_add(cdz_strings *list, const char *text, size_t n);
 
 /* Turns the tokens' texts into what the chain makes of them; the text is all of them joined. */
 /* The meter is the run's own. */
-cdz_status cdz_decoder_run(const cdz_decoder *decoder, cdz_strings *list, cdz_error *err);
+cdz_status cdz_decoder_run(const cdz_tok_decoder *decoder, cdz_strings *list, cdz_error *err);
 
 /* The byte that a token like <0x41> stands for, or -1. */
 int cdz_fallback_byte(const char *text, size_t n);

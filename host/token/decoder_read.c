@@ -7,7 +7,7 @@
 
 #define MAX_CONTENT 1024 /* bytes put for one match: bounds what a step can make of a token */
 
-static cdz_status add(cdz_decoder *out, cdz_dec_step step, cdz_error *err)
+static cdz_status add(cdz_tok_decoder *out, cdz_dec_step step, cdz_error *err)
 {
     if (out->n == CDZ_DECODER_MAX)
         return cdz_err(err, CDZ_E_UNSUPPORTED, "decoder: more than %d steps in a row",
@@ -43,7 +43,7 @@ static cdz_status read_count(const cdz_json *part, const char *key, size_t *out,
     return CDZ_OK;
 }
 
-static cdz_status read_replace(const cdz_json *part, cdz_decoder *out, cdz_arena *arena,
+static cdz_status read_replace(const cdz_json *part, cdz_tok_decoder *out, cdz_arena *arena,
                                cdz_regex **regexes, cdz_error *err)
 {
     cdz_dec_step step = {.kind = CDZ_DEC_REPLACE};
@@ -56,7 +56,7 @@ static cdz_status read_replace(const cdz_json *part, cdz_decoder *out, cdz_arena
     return add(out, step, err);
 }
 
-static cdz_status read_strip(const cdz_json *part, cdz_decoder *out, cdz_arena *arena,
+static cdz_status read_strip(const cdz_json *part, cdz_tok_decoder *out, cdz_arena *arena,
                              cdz_error *err)
 {
     cdz_dec_step step = {.kind = CDZ_DEC_STRIP};
@@ -71,7 +71,7 @@ static cdz_status read_strip(const cdz_json *part, cdz_decoder *out, cdz_arena *
     return add(out, step, err);
 }
 
-static cdz_status read_metaspace(const cdz_json *part, cdz_decoder *out, cdz_arena *arena,
+static cdz_status read_metaspace(const cdz_json *part, cdz_tok_decoder *out, cdz_arena *arena,
                                  cdz_error *err)
 {
     cdz_cut cut;
@@ -83,7 +83,7 @@ static cdz_status read_metaspace(const cdz_json *part, cdz_decoder *out, cdz_are
                err);
 }
 
-static cdz_status read_wordpiece(const cdz_json *part, cdz_decoder *out, cdz_arena *arena,
+static cdz_status read_wordpiece(const cdz_json *part, cdz_tok_decoder *out, cdz_arena *arena,
                                  cdz_error *err)
 {
     cdz_dec_step step = {.kind = CDZ_DEC_WORDPIECE};
@@ -92,7 +92,8 @@ static cdz_status read_wordpiece(const cdz_json *part, cdz_decoder *out, cdz_are
     return add(out, step, err);
 }
 
-static cdz_status read_bpe(const cdz_json *part, cdz_decoder *out, cdz_arena *arena, cdz_error *err)
+static cdz_status read_bpe(const cdz_json *part, cdz_tok_decoder *out, cdz_arena *arena,
+                           cdz_error *err)
 {
     cdz_dec_step step = {.kind = CDZ_DEC_BPE};
     CDZ_TRY(read_text(part, "suffix", "</w>", &step.text, &step.text_len, arena, err));
@@ -102,7 +103,8 @@ static cdz_status read_bpe(const cdz_json *part, cdz_decoder *out, cdz_arena *ar
     return add(out, step, err);
 }
 
-static cdz_status read_ctc(const cdz_json *part, cdz_decoder *out, cdz_arena *arena, cdz_error *err)
+static cdz_status read_ctc(const cdz_json *part, cdz_tok_decoder *out, cdz_arena *arena,
+                           cdz_error *err)
 {
     cdz_dec_step step = {.kind = CDZ_DEC_CTC};
     CDZ_TRY(read_text(part, "pad_token", "<pad>", &step.text, &step.text_len, arena, err));
@@ -112,10 +114,10 @@ static cdz_status read_ctc(const cdz_json *part, cdz_decoder *out, cdz_arena *ar
     return add(out, step, err);
 }
 
-static cdz_status read_part(const cdz_json *part, cdz_decoder *out, cdz_arena *arena,
+static cdz_status read_part(const cdz_json *part, cdz_tok_decoder *out, cdz_arena *arena,
                             cdz_regex **regexes, cdz_error *err);
 
-static cdz_status read_sequence(const cdz_json *part, cdz_decoder *out, cdz_arena *arena,
+static cdz_status read_sequence(const cdz_json *part, cdz_tok_decoder *out, cdz_arena *arena,
                                 cdz_regex **regexes, cdz_error *err)
 {
     const cdz_json *list = cdz_json_get(part, "decoders");
@@ -127,7 +129,7 @@ static cdz_status read_sequence(const cdz_json *part, cdz_decoder *out, cdz_aren
     return CDZ_OK;
 }
 
-static cdz_status read_part(const cdz_json *part, cdz_decoder *out, cdz_arena *arena,
+static cdz_status read_part(const cdz_json *part, cdz_tok_decoder *out, cdz_arena *arena,
                             cdz_regex **regexes, cdz_error *err)
 {
     const cdz_json *type = cdz_json_get(part, "type");
@@ -155,7 +157,7 @@ static cdz_status read_part(const cdz_json *part, cdz_decoder *out, cdz_arena *a
     return add(out, (cdz_dec_step){.kind = CDZ_DEC_BYTE_FALLBACK}, err);
 }
 
-cdz_status cdz_decoder_read(const cdz_json *part, cdz_decoder *out, cdz_arena *arena,
+cdz_status cdz_decoder_read(const cdz_json *part, cdz_tok_decoder *out, cdz_arena *arena,
                             cdz_regex **regexes, cdz_error *err)
 {
     if (!part || cdz_json_is(part, CDZ_JSON_NULL))

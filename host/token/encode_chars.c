@@ -54,7 +54,7 @@ static bool put(walk *w, int32_t id, size_t begin, size_t end, const uint8_t *te
 
 /* A token of the piece that begins at byte `at` of the text. Unigram's unk is spelt as the text it
  * stands for, others as the vocabulary has them. */
-static bool put_found(walk *w, const cdz_atext *text, cdz_piece piece, cdz_found f)
+static bool put_found(walk *w, const cdz_atext *text, cdz_piece piece, cdz_tok_found f)
 {
     const cdz_tokenizer *tok = w->job->tok;
     const size_t n = piece.end - piece.begin, end = f.end < n ? f.end : n,

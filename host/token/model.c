@@ -19,17 +19,17 @@ bool cdz_model_put(cdz_model_work *work, int32_t id, size_t begin, size_t end)
 {
     if (work->n == work->cap) {
         const size_t cap = work->cap ? work->cap * 2 : 64;
-        cdz_found *found =
+        cdz_tok_found *found =
             cap > SIZE_MAX / sizeof *found ? NULL : realloc(work->found, cap * sizeof *found);
         if (!found) return false;
         work->found = found;
         work->cap = cap;
     }
-    work->found[work->n++] = (cdz_found){id, begin, end};
+    work->found[work->n++] = (cdz_tok_found){id, begin, end};
     return true;
 }
 
-static cdz_status put_unk(const cdz_model *model, cdz_model_work *work, size_t n, cdz_error *err)
+static cdz_status put_unk(const cdz_tok_model *model, cdz_model_work *work, size_t n, cdz_error *err)
 {
     work->n = 0;
     if (model->unk_id < 0)
@@ -67,7 +67,7 @@ cdz_status cdz_model_spent(size_t n, cdz_error *err)
     return cdz_err(err, CDZ_E_LIMIT, "the model takes too many steps on a piece of %zu bytes", n);
 }
 
-static cdz_status run_wordpiece(const cdz_model *model, cdz_model_work *work, const uint8_t *t,
+static cdz_status run_wordpiece(const cdz_tok_model *model, cdz_model_work *work, const uint8_t *t,
                                 size_t n, cdz_error *err)
 {
     if (too_long(t, n, model->max_chars)) return put_unk(model, work, n, err);
@@ -82,7 +82,7 @@ static cdz_status run_wordpiece(const cdz_model *model, cdz_model_work *work, co
     return CDZ_OK;
 }
 
-static cdz_status run_wordlevel(const cdz_model *model, cdz_model_work *work, const uint8_t *t,
+static cdz_status run_wordlevel(const cdz_tok_model *model, cdz_model_work *work, const uint8_t *t,
                                 size_t n, cdz_error *err)
 {
     const int32_t id = cdz_strmap_get(model->words, (const char *)t, n);
@@ -90,7 +90,7 @@ static cdz_status run_wordlevel(const cdz_model *model, cdz_model_work *work, co
     return cdz_model_put(work, id, 0, n) ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory");
 }
 
-cdz_status cdz_model_run(const cdz_model *model, const cdz_bpe *bpe, cdz_model_work *work,
+cdz_status cdz_model_run(const cdz_tok_model *model, const cdz_bpe *bpe, cdz_model_work *work,
                          const uint8_t *piece, size_t n, cdz_error *err)
 {
     work->n = 0;

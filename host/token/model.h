@@ -27,7 +27,7 @@ typedef struct cdz_byte_trie {
 
 #define CDZ_TRIE_ROOT 1u
 
-typedef struct cdz_model {
+typedef struct cdz_tok_model {
     cdz_model_kind kind;
     const cdz_strmap *words; /* the vocabulary; tokenizer lifetime */
     int32_t unk_id;          /* -1: none */
@@ -42,13 +42,13 @@ typedef struct cdz_model {
     uint32_t max_chars;   /* WordPiece: of a word that is not unk as a whole */
     cdz_byte_trie trie;   /* Unigram, WordPiece */
     uint32_t prefix_node; /* WordPiece: where the tokens inside a word begin; 0: there are none */
-} cdz_model;
+} cdz_tok_model;
 
 /* A token of a piece. */
-typedef struct cdz_found {
+typedef struct cdz_tok_found {
     int32_t id;
     size_t begin, end; /* bytes of the piece */
-} cdz_found;
+} cdz_tok_found;
 
 /* The best way to a place of a piece: its last token and where that begins. */
 typedef struct cdz_way {
@@ -59,7 +59,7 @@ typedef struct cdz_way {
 
 /* Zeroed is ready. */
 typedef struct cdz_model_work {
-    cdz_found *found;
+    cdz_tok_found *found;
     size_t n, cap;
     cdz_bpe_work bpe;
     uint32_t *ends; /* of BPE symbols, by symbol */
@@ -74,12 +74,12 @@ typedef struct cdz_model_work {
 void cdz_model_work_free(cdz_model_work *work);
 
 /* Reads the "model" part, after its vocabulary. BPE's merges are read into bpe. */
-cdz_status cdz_model_read(cdz_model *model, const cdz_json *part, const cdz_vocab *vocab,
+cdz_status cdz_model_read(cdz_tok_model *model, const cdz_json *part, const cdz_vocab *vocab,
                           cdz_arena *arena, cdz_error *err);
 
 /* Writes the tokens of a piece of 0 < n < 2^31 bytes to work->found. work->meter is set: Unigram and WordPiece take a
  * step of it for each node of the trie that they look at. */
-cdz_status cdz_model_run(const cdz_model *model, const cdz_bpe *bpe, cdz_model_work *work,
+cdz_status cdz_model_run(const cdz_tok_model *model, const cdz_bpe *bpe, cdz_model_work *work,
                          const uint8_t *piece, size_t n, cdz_error *err);
 
 /* --- for the files of the models -------------------------------------------------------------- */
@@ -88,9 +88,9 @@ cdz_status cdz_model_run(const cdz_model *model, const cdz_bpe *bpe, cdz_model_w
 cdz_status cdz_model_spent(size_t n, cdz_error *err);
 
 bool cdz_model_put(cdz_model_work *work, int32_t id, size_t begin, size_t end);
-cdz_status cdz_unigram_run(const cdz_model *model, cdz_model_work *work, const uint8_t *piece,
+cdz_status cdz_unigram_run(const cdz_tok_model *model, cdz_model_work *work, const uint8_t *piece,
                            size_t n, cdz_error *err);
-cdz_status cdz_char_bpe_run(const cdz_model *model, const cdz_bpe *bpe, cdz_model_work *work,
+cdz_status cdz_char_bpe_run(const cdz_tok_model *model, const cdz_bpe *bpe, cdz_model_work *work,
                             const uint8_t *piece, size_t n, cdz_error *err);
 
 #define CDZ_TRIE_MAX_BYTES 1024 /* of one token */

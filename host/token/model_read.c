@@ -18,7 +18,7 @@ static cdz_status read_text(const cdz_json *part, const char *key, const char *a
     return *out ? CDZ_OK : cdz_err(err, CDZ_E_NOMEM, "out of memory");
 }
 
-static void find_bytes(cdz_model *model)
+static void find_bytes(cdz_tok_model *model)
 {
     static const char digits[] = "0123456789ABCDEF";
     for (unsigned b = 0; b < 256; b++) {
@@ -29,7 +29,7 @@ static void find_bytes(cdz_model *model)
 
 /* The unk of a model that names it by its text; absent from the vocabulary it matters only where
  * it is needed. */
-static cdz_status read_unk_text(cdz_model *model, const cdz_json *part, cdz_arena *arena,
+static cdz_status read_unk_text(cdz_tok_model *model, const cdz_json *part, cdz_arena *arena,
                                 cdz_error *err)
 {
     const char *text;
@@ -39,7 +39,7 @@ static cdz_status read_unk_text(cdz_model *model, const cdz_json *part, cdz_aren
     return CDZ_OK;
 }
 
-static cdz_status read_wordpiece(cdz_model *model, const cdz_json *part, cdz_arena *arena,
+static cdz_status read_wordpiece(cdz_tok_model *model, const cdz_json *part, cdz_arena *arena,
                                  cdz_error *err)
 {
     const cdz_json *max = cdz_json_get(part, "max_input_chars_per_word");
@@ -60,7 +60,7 @@ static cdz_status read_wordpiece(cdz_model *model, const cdz_json *part, cdz_are
     return CDZ_OK;
 }
 
-static cdz_status read_unigram(cdz_model *model, const cdz_json *part, const cdz_vocab *vocab,
+static cdz_status read_unigram(cdz_tok_model *model, const cdz_json *part, const cdz_vocab *vocab,
                                cdz_arena *arena, cdz_error *err)
 {
     const cdz_json *unk = cdz_json_get(part, "unk_id");
@@ -82,7 +82,8 @@ static cdz_status read_unigram(cdz_model *model, const cdz_json *part, const cdz
     return cdz_byte_trie_build(&model->trie, model->words, arena, err);
 }
 
-static cdz_status read_bpe(cdz_model *model, const cdz_json *part, cdz_arena *arena, cdz_error *err)
+static cdz_status read_bpe(cdz_tok_model *model, const cdz_json *part, cdz_arena *arena,
+                           cdz_error *err)
 {
     const cdz_json *unk = cdz_json_get(part, "unk_token");
     CDZ_TRY(cdz_json_flag(part, "model", "byte_fallback", false, &model->byte_fallback, err));
@@ -105,7 +106,7 @@ static cdz_status read_bpe(cdz_model *model, const cdz_json *part, cdz_arena *ar
                    unk->line, unk->string);
 }
 
-cdz_status cdz_model_read(cdz_model *model, const cdz_json *part, const cdz_vocab *vocab,
+cdz_status cdz_model_read(cdz_tok_model *model, const cdz_json *part, const cdz_vocab *vocab,
                           cdz_arena *arena, cdz_error *err)
 {
     model->words = &vocab->model;

@@ -8,7 +8,7 @@
 #include "token/pattern.h"
 #include "token/text_class.h"
 
-typedef enum cdz_norm_kind {
+typedef enum cdz_tok_norm_kind {
     CDZ_NORM_FORM,     /* a Unicode normalisation form */
     CDZ_NORM_LOWER,    /* character by character: no final sigma */
     CDZ_NORM_DROP,     /* characters of a class go */
@@ -19,11 +19,11 @@ typedef enum cdz_norm_kind {
     CDZ_NORM_PREPEND,  /* the content goes before text that is not empty */
     CDZ_NORM_CHARSMAP, /* Precompiled */
     CDZ_NORM_BYTES,    /* bytes in their printable alphabet */
-} cdz_norm_kind;
+} cdz_tok_norm_kind;
 
 typedef struct cdz_norm_step {
-    cdz_norm_kind kind;
-    cdz_form form;
+    cdz_tok_norm_kind kind;
+    cdz_tok_form form;
     cdz_text_class text_class;
     bool left, right; /* of STRIP */
     cdz_pattern pattern;

@@ -28,7 +28,7 @@ static cdz_status add(cdz_normalizer *out, cdz_norm_step step, cdz_error *err)
     return CDZ_OK;
 }
 
-static cdz_status add_class(cdz_normalizer *out, cdz_norm_kind kind, cdz_text_class text_class,
+static cdz_status add_class(cdz_normalizer *out, cdz_tok_norm_kind kind, cdz_text_class text_class,
                             cdz_error *err)
 {
     return add(out, (cdz_norm_step){.kind = kind, .text_class = text_class}, err);

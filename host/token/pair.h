@@ -1,8 +1,8 @@
 /* pair.h - one text or two to the ids that a model reads together: the post-processor's template round them, what is
  * too long cut off, what is too short filled up. The reference's encode with truncation and padding set; what a
  * tokenizer.json says of these two is left to the caller, as with the reference's model classes. */
-#ifndef CDZ_HOST_PAIR_H
-#define CDZ_HOST_PAIR_H
+#ifndef CDZ_HOST_TOKEN_PAIR_H
+#define CDZ_HOST_TOKEN_PAIR_H
 
 #include "base/arena.h"
 #include "token/tokenizer.h"

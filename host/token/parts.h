@@ -40,9 +40,9 @@ struct cdz_tokenizer {
     cdz_vocab vocab;
     cdz_normalizer normalizer;
     cdz_cutter cutter;
-    cdz_model model;
+    cdz_tok_model model;
     cdz_bpe bpe;
-    cdz_decoder decoder;
+    cdz_tok_decoder decoder;
     bool over_bytes;    /* byte-level BPE: normalizer, cutter and model have a faster way */
     bool nfc;           /* the normalizer of that way */
     cdz_pretok pretok;  /* the cuts of that way */

@@ -14,8 +14,8 @@
  * older Unicode than the reference's: characters newer than that may be cut otherwise. There are
  * added tokens of every kind. Anything else is refused by name. As the reference's model classes
  * do, truncation and padding of the file are left to the caller. */
-#ifndef CDZ_HOST_TOKENIZER_H
-#define CDZ_HOST_TOKENIZER_H
+#ifndef CDZ_HOST_TOKEN_TOKENIZER_H
+#define CDZ_HOST_TOKEN_TOKENIZER_H
 
 #include "base/buf.h"
 #include "base/error.h"

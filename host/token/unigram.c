@@ -26,7 +26,7 @@ static void offer(cdz_way *way, double score, size_t begin, int32_t id)
 
 /* Offers every token that begins at i; *single: one of them is the one character of `size`. False when the meter is
  * spent. */
-static bool offer_tokens(const cdz_model *model, cdz_model_work *w, const uint8_t *t, size_t n,
+static bool offer_tokens(const cdz_tok_model *model, cdz_model_work *w, const uint8_t *t, size_t n,
                          size_t i, size_t size, bool *single)
 {
     cdz_way *ways = w->ways;
@@ -45,7 +45,7 @@ static bool offer_tokens(const cdz_model *model, cdz_model_work *w, const uint8_
 }
 
 /* The tokens' places, last first, a run of unknown characters being one. */
-static bool walk_back(const cdz_model *model, cdz_model_work *w, size_t n)
+static bool walk_back(const cdz_tok_model *model, cdz_model_work *w, size_t n)
 {
     size_t unk_end = 0; /* 0: no run of unknowns is open */
     for (size_t end = n, begin; end > 0; end = begin) {
@@ -64,7 +64,8 @@ static bool walk_back(const cdz_model *model, cdz_model_work *w, size_t n)
 }
 
 /* The ids of an unknown run: a token that is spelt so, the bytes' tokens, or unk. */
-static bool put_unknown(const cdz_model *model, cdz_model_work *w, const uint8_t *t, cdz_found f)
+static bool put_unknown(const cdz_tok_model *model, cdz_model_work *w, const uint8_t *t,
+                        cdz_tok_found f)
 {
     const int32_t known = cdz_strmap_get(model->words, (const char *)t + f.begin, f.end - f.begin);
     if (known >= 0) return cdz_model_put(w, known, f.begin, f.end);
@@ -77,11 +78,11 @@ static bool put_unknown(const cdz_model *model, cdz_model_work *w, const uint8_t
 }
 
 /* Writes the tokens in order after the places, and moves them to the front. */
-static bool resolve(const cdz_model *model, cdz_model_work *w, const uint8_t *t)
+static bool resolve(const cdz_tok_model *model, cdz_model_work *w, const uint8_t *t)
 {
     const size_t n_places = w->n;
     for (size_t i = n_places; i-- > 0;) {
-        const cdz_found f = w->found[i];
+        const cdz_tok_found f = w->found[i];
         if (f.id == model->unk_id ? !put_unknown(model, w, t, f)
                                   : !cdz_model_put(w, f.id, f.begin, f.end))
             return false;
@@ -91,8 +92,8 @@ static bool resolve(const cdz_model *model, cdz_model_work *w, const uint8_t *t)
     return true;
 }
 
-cdz_status cdz_unigram_run(const cdz_model *model, cdz_model_work *w, const uint8_t *t, size_t n,
-                           cdz_error *err)
+cdz_status cdz_unigram_run(const cdz_tok_model *model, cdz_model_work *w, const uint8_t *t,
+                           size_t n, cdz_error *err)
 {
     size_t size;
     bool single;

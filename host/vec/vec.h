@@ -1,6 +1,6 @@
 /* vec.h - the host's own door to the vector operations behind "cadenza.vec/1". */
-#ifndef CDZ_HOST_VEC_H
-#define CDZ_HOST_VEC_H
+#ifndef CDZ_HOST_VEC_VEC_H
+#define CDZ_HOST_VEC_VEC_H
 
 #include "cadenza/ext/vec.h"
 

@@ -18,7 +18,7 @@ typedef struct rows {
 /* One call being made. */
 typedef struct call {
     cdz_worker *w;
-    cdz_in *in;
+    cdz_wire_in *in;
     cdz_worker_session *session;
     cdz_step step;
     cdz_arena arena; /* of the call */
@@ -50,7 +50,7 @@ static cdz_worker_session *find_session(cdz_worker *w, uint64_t id, bool take)
 }
 
 /* The plugin, its parameters and, unless it is only created, the request. */
-static cdz_worker_session *read_session(cdz_worker *w, cdz_in *in, bool has_request)
+static cdz_worker_session *read_session(cdz_worker *w, cdz_wire_in *in, bool has_request)
 {
     cdz_worker_session *session = calloc(1, sizeof *session);
     const uint32_t index = cdz_take_u32(in);
@@ -85,7 +85,7 @@ static cdz_told_ids *told_of(cdz_worker_session *session, uint32_t slot)
     return &session->told[slot];
 }
 
-static bool take_told(cdz_in *in, cdz_worker_session *session, uint32_t *slot)
+static bool take_told(cdz_wire_in *in, cdz_worker_session *session, uint32_t *slot)
 {
     *slot = cdz_take_u32(in);
     const uint32_t same = cdz_take_u32(in), n = cdz_take_u32(in);
@@ -161,7 +161,7 @@ static void create(call *c)
     judge(c, cdz_call_create(&c->made, &c->step));
 }
 
-static void idle(call *c, cdz_out *out)
+static void idle(call *c, cdz_wire_out *out)
 {
     const bool answer = cdz_call_idle(&c->made, &c->step);
     judge(c, CDZ_OK);
@@ -196,7 +196,7 @@ static void apply(call *c)
     judge(c, cdz_call_apply(&c->made, &c->session->plugin->processor, &c->step, &scores));
 }
 
-static void accept(call *c, cdz_out *out)
+static void accept(call *c, cdz_wire_out *out)
 {
     const uint32_t r = cdz_take_u32(c->in);
     const int32_t token = (int32_t)cdz_take_u32(c->in);
@@ -205,7 +205,7 @@ static void accept(call *c, cdz_out *out)
     if (c->status == CDZ_OK) cdz_put(out, c->rows.states[r], c->rows.state_size);
 }
 
-static void test(call *c, cdz_out *out)
+static void test(call *c, cdz_wire_out *out)
 {
     cdz_stop *stops = cdz_arena_array(&c->arena, c->rows.n, sizeof *stops);
     if (!stops) return;
@@ -216,7 +216,7 @@ static void test(call *c, cdz_out *out)
     }
 }
 
-static void propose(call *c, cdz_out *out)
+static void propose(call *c, cdz_wire_out *out)
 {
     cdz_worker_decoder dec = cdz_worker_decoder_for(c->w, &c->step);
     cdz_draft draft = {.size = sizeof draft, .row = cdz_take_u32(c->in)};
@@ -253,7 +253,7 @@ static const char *name_of(uint32_t kind)
 }
 
 /* Calls that no request stands behind, or that begin one. */
-static void call_alone(call *c, uint32_t kind, cdz_out *gives)
+static void call_alone(call *c, uint32_t kind, cdz_wire_out *gives)
 {
     const uint64_t id = kind == CDZ_UP_BEGIN ? cdz_take_u64(c->in) : 0;
     c->session = read_session(c->w, c->in, kind != CDZ_UP_CREATE);
@@ -272,7 +272,7 @@ static void call_alone(call *c, uint32_t kind, cdz_out *gives)
     c->w->sessions = c->session;
 }
 
-static void call_session(call *c, uint32_t kind, cdz_out *gives)
+static void call_session(call *c, uint32_t kind, cdz_wire_out *gives)
 {
     c->session = find_session(c->w, cdz_take_u64(c->in), kind == CDZ_UP_END);
     if (!c->session) return;
@@ -292,12 +292,12 @@ static void call_session(call *c, uint32_t kind, cdz_out *gives)
 }
 
 /* What a call gives is written behind the answer's head, and moved up to it when that is known. */
-void cdz_worker_call(cdz_worker *w, cdz_in *in, cdz_out *out)
+void cdz_worker_call(cdz_worker *w, cdz_wire_in *in, cdz_wire_out *out)
 {
     const uint32_t kind = cdz_take_u32(in);
     call c = {.w = w, .in = in, .status = CDZ_E_INTERNAL, .name = name_of(kind)};
-    cdz_out gives = {.at = w->map + CDZ_ISOLATE_DOWN + CDZ_ERROR_TEXT + 64,
-                     .cap = CDZ_ISOLATE_DOWN_BYTES - CDZ_ERROR_TEXT - 64};
+    cdz_wire_out gives = {.at = w->map + CDZ_ISOLATE_DOWN + CDZ_ERROR_TEXT + 64,
+                          .cap = CDZ_ISOLATE_DOWN_BYTES - CDZ_ERROR_TEXT - 64};
     if (c.name && kind != CDZ_UP_ANSWER) {
         if (kind == CDZ_UP_CREATE || kind == CDZ_UP_IDLE || kind == CDZ_UP_BEGIN)
             call_alone(&c, kind, &gives);

@@ -161,14 +161,14 @@ static cdz_status process_ids(cdz_decoder *dec, uint32_t pipeline, const cdz_ids
     CDZ_TRY(check_size(d, ids, n, bytes));
     float *shared = (float *)(void *)(d->worker->map + cdz_isolate_rows_at((size_t)bytes));
     copy_rows(scores, n, shared, true);
-    cdz_out out = cdz_worker_down(d->worker);
+    cdz_wire_out out = cdz_worker_down(d->worker);
     cdz_put_u32(&out, CDZ_DOWN_FILTER);
     cdz_put_u32(&out, n);
     for (uint32_t i = 0; i < n; i++) {
         cdz_put_u32(&out, rows[i]);
         cdz_put_ids(&out, ids[i]);
     }
-    cdz_in in = cdz_worker_turn(d->worker, &out);
+    cdz_wire_in in = cdz_worker_turn(d->worker, &out);
     (void)cdz_take_u32(&in);
     const cdz_status status = (cdz_status)cdz_take_u32(&in);
     if (in.bad) return CDZ_E_INTERNAL;

@@ -20,9 +20,9 @@ enum { MAX_FILE_BYTES = 256 << 20, LOOK_EVERY_MS = 1000 };
 
 /* --- talking ---------------------------------------------------------------------------------------------------- */
 
-cdz_out cdz_worker_down(cdz_worker *w)
+cdz_wire_out cdz_worker_down(cdz_worker *w)
 {
-    return (cdz_out){.at = w->map + CDZ_ISOLATE_DOWN, .cap = CDZ_ISOLATE_DOWN_BYTES};
+    return (cdz_wire_out){.at = w->map + CDZ_ISOLATE_DOWN, .cap = CDZ_ISOLATE_DOWN_BYTES};
 }
 
 /* A host that is gone gives no turn: then nobody needs this process. (Nearly always the kernel ends it before:
@@ -33,13 +33,13 @@ static void wait_for_turn(cdz_worker *w)
         if (getppid() != w->host) _exit(0);
 }
 
-cdz_in cdz_worker_turn(cdz_worker *w, const cdz_out *out)
+cdz_wire_in cdz_worker_turn(cdz_worker *w, const cdz_wire_out *out)
 {
     w->head->down_bytes = out->full ? 0 : (uint32_t)out->len;
     cdz_turn_give(&w->head->turn, ++w->turn);
     w->turn++;
     wait_for_turn(w);
-    return (cdz_in){.at = w->map + CDZ_ISOLATE_UP, .len = w->head->up_bytes};
+    return (cdz_wire_in){.at = w->map + CDZ_ISOLATE_UP, .len = w->head->up_bytes};
 }
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
@@ -70,8 +70,7 @@ static cdz_status adopt(cdz_worker *w, const cdz_entry *entry, cdz_error *err)
     if (!w->plugins || !w->offers) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     for (; w->n_plugins < entry->n_plugins; w->n_plugins++) {
         cdz_descriptor *d = &w->plugins[w->n_plugins];
-        CDZ_TRY(
-            cdz_descriptor_adopt("the plugin", entry->plugins[w->n_plugins], &within, d, err));
+        CDZ_TRY(cdz_descriptor_adopt("the plugin", entry->plugins[w->n_plugins], &within, d, err));
         CDZ_TRY(cdz_offers_ask(&d->base, &w->offers[w->n_plugins], err));
     }
     return CDZ_OK;
@@ -128,7 +127,7 @@ static bool is_covered(const cdz_descriptor *d)
            d->base.kind == CDZ_KIND_DRAFTER;
 }
 
-static void put_params(cdz_out *out, const cdz_plugin_base *base)
+static void put_params(cdz_wire_out *out, const cdz_plugin_base *base)
 {
     const cdz_param_table table = cdz_params_of(base);
     cdz_put_u32(out, table.n);
@@ -176,9 +175,9 @@ static facts facts_of(const cdz_descriptor *d, const cdz_offers *offers)
     return f;
 }
 
-static cdz_out hello(cdz_worker *w)
+static cdz_wire_out hello(cdz_worker *w)
 {
-    cdz_out out = cdz_worker_down(w);
+    cdz_wire_out out = cdz_worker_down(w);
     uint32_t n = 0;
     for (uint32_t i = 0; i < w->n_plugins; i++) n += is_covered(&w->plugins[i]);
     cdz_put_u32(&out, CDZ_DOWN_HELLO);
@@ -201,18 +200,18 @@ static cdz_out hello(cdz_worker *w)
     return out;
 }
 
-static cdz_out refusal(cdz_worker *w, const cdz_error *err)
+static cdz_wire_out refusal(cdz_worker *w, const cdz_error *err)
 {
-    cdz_out out = cdz_worker_down(w);
+    cdz_wire_out out = cdz_worker_down(w);
     cdz_put_u32(&out, CDZ_DOWN_REFUSED);
     cdz_put_u32(&out, err->code);
     cdz_put_text(&out, err->text);
     return out;
 }
 
-static cdz_out ready(cdz_worker *w, uint32_t guards)
+static cdz_wire_out ready(cdz_worker *w, uint32_t guards)
 {
-    cdz_out out = cdz_worker_down(w);
+    cdz_wire_out out = cdz_worker_down(w);
     cdz_put_u32(&out, CDZ_DOWN_READY);
     cdz_put_u32(&out, CDZ_ISOLATE_VERSION);
     cdz_put_u32(&out, guards);
@@ -235,14 +234,14 @@ int main(void)
     if (!limited)
         st = cdz_err(&err, CDZ_E_UNSUPPORTED, "its process cannot be limited (setrlimit)");
     guards &= cdz_confine_for_good();
-    cdz_out out = ready(&w, guards);
+    cdz_wire_out out = ready(&w, guards);
     (void)cdz_worker_turn(&w, &out);
     if (st == CDZ_OK) st = open_plugin(&w, &err);
     cdz_confine_opened(guards);
     close(CDZ_ISOLATE_PLUGIN_FD);
     out = st == CDZ_OK ? hello(&w) : refusal(&w, &err);
     for (;;) {
-        cdz_in in = cdz_worker_turn(&w, &out);
+        cdz_wire_in in = cdz_worker_turn(&w, &out);
         cdz_worker_call(&w, &in, &out);
     }
 }

@@ -24,16 +24,16 @@ static cdz_arena *arena_of(const cdz_step *step)
 
 /* --- asking --------------------------------------------------------------------------------------------------- */
 
-static cdz_out question(const cdz_step *step, cdz_isolate_down kind)
+static cdz_wire_out question(const cdz_step *step, cdz_isolate_down kind)
 {
-    cdz_out out = cdz_worker_down(worker_of(step));
+    cdz_wire_out out = cdz_worker_down(worker_of(step));
     cdz_put_u32(&out, kind);
     return out;
 }
 
-static cdz_in ask(const cdz_step *step, const cdz_out *out)
+static cdz_wire_in ask(const cdz_step *step, const cdz_wire_out *out)
 {
-    cdz_in in = cdz_worker_turn(worker_of(step), out);
+    cdz_wire_in in = cdz_worker_turn(worker_of(step), out);
     (void)cdz_take_u32(&in); /* CDZ_UP_ANSWER */
     return in;
 }
@@ -47,7 +47,7 @@ static cdz_status fail(const cdz_step *step, cdz_status code, const char *text)
 
 static void log_line(const cdz_step *step, cdz_log_level level, const char *text)
 {
-    cdz_out out = question(step, CDZ_DOWN_LOG);
+    cdz_wire_out out = question(step, CDZ_DOWN_LOG);
     cdz_put_u32(&out, level);
     cdz_put_text(&out, text);
     (void)ask(step, &out);
@@ -74,10 +74,10 @@ static void *scratch(const cdz_step *step, size_t bytes)
 
 static cdz_status config(const cdz_step *step, const char *name, cdz_param_type type, void *value)
 {
-    cdz_out out = question(step, CDZ_DOWN_CONFIG);
+    cdz_wire_out out = question(step, CDZ_DOWN_CONFIG);
     cdz_put_text(&out, name);
     cdz_put_u32(&out, type);
-    cdz_in in = ask(step, &out);
+    cdz_wire_in in = ask(step, &out);
     const cdz_status status = (cdz_status)cdz_take_u32(&in);
     if (status == CDZ_OK) cdz_take_value(&in, type, arena_of(step), value);
     return in.bad ? CDZ_E_NOMEM : status;
@@ -92,15 +92,15 @@ static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_
 
 static bool present(const cdz_step *step)
 {
-    const cdz_out out = question(step, CDZ_DOWN_PRESENT);
-    cdz_in in = ask(step, &out);
+    const cdz_wire_out out = question(step, CDZ_DOWN_PRESENT);
+    cdz_wire_in in = ask(step, &out);
     return cdz_take_u32(&in) != 0;
 }
 
 static uint32_t n_tokens(const cdz_step *step)
 {
-    const cdz_out out = question(step, CDZ_DOWN_N_TOKENS);
-    cdz_in in = ask(step, &out);
+    const cdz_wire_out out = question(step, CDZ_DOWN_N_TOKENS);
+    cdz_wire_in in = ask(step, &out);
     return cdz_take_u32(&in);
 }
 
@@ -126,10 +126,10 @@ static cdz_string token_text(const cdz_step *step, int32_t id)
     if (text->at || text->len != not_asked.len) return *text;
     const uint32_t rest = session->n_texts - (uint32_t)id;
     const uint32_t n = rest < TEXTS_AT_ONCE ? rest : TEXTS_AT_ONCE;
-    cdz_out out = question(step, CDZ_DOWN_TEXTS);
+    cdz_wire_out out = question(step, CDZ_DOWN_TEXTS);
     cdz_put_u32(&out, (uint32_t)id);
     cdz_put_u32(&out, n);
-    cdz_in in = ask(step, &out);
+    cdz_wire_in in = ask(step, &out);
     for (uint32_t i = 0; i < n && in.pos < in.len && !in.bad; i++)
         session->texts[(uint32_t)id + i] = cdz_take_string(&in, &session->arena);
     if (!text->at && text->len == not_asked.len) session->texts[id] = (cdz_string){0};
@@ -145,10 +145,10 @@ static cdz_status encode(const cdz_step *step, const char *text, size_t len, boo
                         "encode: a text of %zu bytes; at most %d go to the host at once (isolation = "
                         "process)",
                         len, (int)CDZ_ASK_TEXT_BYTES);
-    cdz_out out = question(step, CDZ_DOWN_ENCODE);
+    cdz_wire_out out = question(step, CDZ_DOWN_ENCODE);
     cdz_put_string(&out, (cdz_string){text, (uint32_t)len});
     cdz_put_u32(&out, special);
-    cdz_in in = ask(step, &out);
+    cdz_wire_in in = ask(step, &out);
     const cdz_status status = (cdz_status)cdz_take_u32(&in);
     if (status == CDZ_OK) *ids = cdz_take_ids(&in, arena_of(step));
     return in.bad ? CDZ_E_NOMEM : status;
@@ -165,10 +165,10 @@ static cdz_status check_ids(const cdz_step *step, const char *call, cdz_ids ids)
 static cdz_status decode(const cdz_step *step, cdz_ids ids, bool skip_special, cdz_string *text)
 {
     CDZ_TRY(check_ids(step, "decode", ids));
-    cdz_out out = question(step, CDZ_DOWN_DECODE);
+    cdz_wire_out out = question(step, CDZ_DOWN_DECODE);
     cdz_put_ids(&out, ids);
     cdz_put_u32(&out, skip_special);
-    cdz_in in = ask(step, &out);
+    cdz_wire_in in = ask(step, &out);
     const cdz_status status = (cdz_status)cdz_take_u32(&in);
     if (status == CDZ_OK) *text = cdz_take_string(&in, arena_of(step));
     return in.bad ? CDZ_E_NOMEM : status;
@@ -178,12 +178,12 @@ static cdz_status convert(const cdz_step *step, const char *from, cdz_ids ids, c
                           bool special, cdz_ids *found)
 {
     CDZ_TRY(check_ids(step, "convert", ids));
-    cdz_out out = question(step, CDZ_DOWN_CONVERT);
+    cdz_wire_out out = question(step, CDZ_DOWN_CONVERT);
     cdz_put_text(&out, from);
     cdz_put_ids(&out, ids);
     cdz_put_text(&out, to);
     cdz_put_u32(&out, special);
-    cdz_in in = ask(step, &out);
+    cdz_wire_in in = ask(step, &out);
     const cdz_status status = (cdz_status)cdz_take_u32(&in);
     if (status == CDZ_OK) *found = cdz_take_ids(&in, arena_of(step));
     return in.bad ? CDZ_E_NOMEM : status;

@@ -3,8 +3,8 @@
  * One thread, one mapping, no files: it opens the libraries that the plugin needs, locks itself in for good, tells the
  * host so, opens the plugin, and then does nothing but wait for its turn, make the call that stands in `up` and write what
  * came of it into `down` (isolate/protocol.h). */
-#ifndef CDZ_WORKER_H
-#define CDZ_WORKER_H
+#ifndef CDZ_HOST_WORKER_WORKER_H
+#define CDZ_HOST_WORKER_WORKER_H
 
 #include <sys/types.h>
 
@@ -59,8 +59,8 @@ typedef struct cdz_worker {
 } cdz_worker;
 
 /* main.c: hands over what was written to down and waits for what comes back. */
-cdz_out cdz_worker_down(cdz_worker *w);
-cdz_in cdz_worker_turn(cdz_worker *w, const cdz_out *out);
+cdz_wire_out cdz_worker_down(cdz_worker *w);
+cdz_wire_in cdz_worker_turn(cdz_worker *w, const cdz_wire_out *out);
 
 /* confine.c: from the first line on, then from before the plugin is opened on. Both give the CDZ_GUARD_* that hold.
  * limited: all limits are set. */
@@ -89,6 +89,6 @@ typedef struct cdz_worker_decoder {
 cdz_worker_decoder cdz_worker_decoder_for(cdz_worker *w, const cdz_step *step);
 
 /* calls.c: makes the call that a message asks for; its answer is in out. */
-void cdz_worker_call(cdz_worker *w, cdz_in *in, cdz_out *out);
+void cdz_worker_call(cdz_worker *w, cdz_wire_in *in, cdz_wire_out *out);
 
 #endif

@@ -310,7 +310,7 @@ static bool shared(cpu_backend *cpu, const call *c)
     ops->call.q = q;
     ops->call.ldq = width;
     ops->call.how.packed_blocks = lists;
-    const cdz_job job = {compute_chunk, commit_chunk, n_tiles, c->kv->name | (c->layer + 1)};
+    const cdz_pool_job job = {compute_chunk, commit_chunk, n_tiles, c->kv->name | (c->layer + 1)};
     cdz_pool_run(cpu->pool, &job);
     return true;
 }

@@ -227,7 +227,7 @@ static bool dot_job(cpu_backend *cpu, bool bf16_pairs, const cdz_product *produc
     ops->ldx = stride;
     for (size_t r = 0; r < m; r++)
         copy_columns(ops->set, bf16_pairs, ops->x + r * stride, x + r * ldx, k);
-    const cdz_job job = {dot_compute, dot_commit, ops->n_chunks, 0};
+    const cdz_pool_job job = {dot_compute, dot_commit, ops->n_chunks, 0};
     cdz_pool_run(cpu->pool, &job);
     return true;
 }
@@ -385,7 +385,7 @@ static bool lanes_job(cpu_backend *cpu, bool bf16_pairs, const cdz_product *prod
     ops->run = run;
     ops->n_runs = n_runs;
     pack_activations(cpu, ops, x, ldx);
-    const cdz_job job = {lanes_compute, lanes_commit, ops->n_chunks, 0};
+    const cdz_pool_job job = {lanes_compute, lanes_commit, ops->n_chunks, 0};
     cdz_pool_run(cpu->pool, &job);
     return true;
 }

@@ -307,7 +307,7 @@ static bool run_job(cpu_backend *cpu, const cdz_product *products, size_t n, con
         first += ceil_div(products[i].w->n, rows);
     }
     round_rows(cpu, &ops->x, x, ldx);
-    const cdz_job job = {compute, commit, chunks, 0};
+    const cdz_pool_job job = {compute, commit, chunks, 0};
     cdz_pool_run(cpu->pool, &job);
     return true;
 }

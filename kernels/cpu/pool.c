@@ -40,7 +40,7 @@ typedef struct slot {
     atomic_bool caller_sleeps;
     bool claimed; /* this and what follows: written by the caller while nobody has pinned the slot */
     unsigned n;   /* chunks or batches */
-    cdz_job job;
+    cdz_pool_job job;
     void *operands;
     size_t operand_bytes;
     void (*task)(void *arg, size_t i); /* set: this is a set of tasks, not a job */
@@ -319,7 +319,7 @@ static void recapture(cdz_pool *pool, slot *s)
     }
 }
 
-void cdz_pool_run(cdz_pool *pool, const cdz_job *job)
+void cdz_pool_run(cdz_pool *pool, const cdz_pool_job *job)
 {
     slot *s = pool->claimed;
     s->job = *job;

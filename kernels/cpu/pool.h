@@ -25,14 +25,14 @@ enum { CDZ_POOL_MAX_THREADS = 1024 };
 
 typedef struct cdz_pool cdz_pool;
 
-typedef struct cdz_job {
+typedef struct cdz_pool_job {
     /* Reads operands and what never changes, writes scratch and nothing else. */
     void (*compute)(const void *operands, size_t chunk, void *scratch);
     /* Copies a chunk's result from scratch to where it belongs; called once per chunk. */
     void (*commit)(const void *operands, size_t chunk, const void *scratch);
     size_t n_chunks; /* at most what was claimed */
     uint64_t reads; /* names the changeable memory that compute reads besides the operands; 0: none */
-} cdz_job;
+} cdz_pool_job;
 
 /* NULL when out of memory. Threads that cannot be started are done without. on_thread (NULL: nothing) outlives the pool. */
 cdz_pool *cdz_pool_create(uint32_t n_threads, size_t scratch_bytes, const cdz_on_thread *on_thread);
@@ -49,7 +49,7 @@ void cdz_pool_use(cdz_pool *pool, uint32_t n_threads);
  * returns. NULL when out of memory. */
 void *cdz_pool_claim(cdz_pool *pool, size_t bytes, size_t n_chunks);
 /* Runs a job on the claimed operands. */
-void cdz_pool_run(cdz_pool *pool, const cdz_job *job);
+void cdz_pool_run(cdz_pool *pool, const cdz_pool_job *job);
 
 /* Runs task(arg, i) for i in [0, n), each once. May be called between claim and run. */
 void cdz_pool_tasks(cdz_pool *pool, void (*task)(void *arg, size_t i), void *arg, size_t n);

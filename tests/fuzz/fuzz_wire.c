@@ -22,7 +22,7 @@ static void check_shown(const char *text)
     }
 }
 
-static void read_ready(cdz_in *in)
+static void read_ready(cdz_wire_in *in)
 {
     uint32_t guards;
     if (cdz_take_ready(in, &guards)) FUZZ_CHECK(guards <= CDZ_GUARDS_ALL && in->len == 8);
@@ -53,7 +53,7 @@ static void adopt(const cdz_plugin_base *plugin, cdz_arena *arena)
     }
 }
 
-static void read_hello(cdz_in *in)
+static void read_hello(cdz_wire_in *in)
 {
     char path[] = "it";
     cdz_isolate isolate = {.path = path};
@@ -68,7 +68,7 @@ static void read_hello(cdz_in *in)
 static void read_question(const uint8_t *data, size_t size)
 {
     static unsigned char *map;
-    cdz_session session = {0};
+    cdz_isolate_session session = {0};
     if (!map) map = mock_map();
     mock_rows_lent = 0;
     (void)mock_ask(data, size, map, &session);
@@ -76,7 +76,7 @@ static void read_question(const uint8_t *data, size_t size)
 }
 
 /* What follows DONE, by the call. */
-static void read_gift(uint8_t call, cdz_in *in, cdz_arena *arena)
+static void read_gift(uint8_t call, cdz_wire_in *in, cdz_arena *arena)
 {
     unsigned char state[STATE];
     cdz_stop stops[MOCK_ROWS] = {{0}};
@@ -95,11 +95,11 @@ static void read_gift(uint8_t call, cdz_in *in, cdz_arena *arena)
     for (const volatile int32_t *t = tokens.at; t < tokens.at + tokens.len; t++) (void)*t;
 }
 
-static void read_done(uint8_t call, cdz_in *in)
+static void read_done(uint8_t call, cdz_wire_in *in)
 {
     char text[CDZ_ERROR_TEXT];
     cdz_arena arena = {0};
-    cdz_verdict verdict;
+    cdz_isolate_verdict verdict;
     if (cdz_take_done(in, &arena, &verdict)) {
         FUZZ_CHECK(verdict.code == CDZ_OK ? !verdict.said.at : in->pos == in->len);
         if (verdict.said.at) check_shown(cdz_isolate_clean(verdict.said, text, sizeof text));
@@ -109,7 +109,7 @@ static void read_done(uint8_t call, cdz_in *in)
 }
 
 /* The same readers take what the host says, in the process. */
-static void read_request(cdz_in *in)
+static void read_request(cdz_wire_in *in)
 {
     cdz_arena arena = {0};
     cdz_request_info request;
@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0) return 0;
     const uint8_t reader = data[0] % 8;
-    cdz_in in = {.at = data + 1, .len = size - 1};
+    cdz_wire_in in = {.at = data + 1, .len = size - 1};
     meter_begin();
     if (reader == 0) read_ready(&in);
     if (reader == 1) read_hello(&in);

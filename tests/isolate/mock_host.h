@@ -159,7 +159,7 @@ static inline unsigned char *mock_map(void)
 /* A question out of the middle of a drafter's call: the message of `len` bytes, in memory of that length. False: it is
  * none. */
 static inline bool mock_ask(const unsigned char *bytes, size_t len, unsigned char *map,
-                            cdz_session *session)
+                            cdz_isolate_session *session)
 {
     static unsigned char answer[(1 << 20) + 4096 + 64];
     const cdz_step step = {.size = sizeof step, .request = &mock_request, .host = &mock_host};
@@ -167,7 +167,7 @@ static inline bool mock_ask(const unsigned char *bytes, size_t len, unsigned cha
     cdz_isolate isolate = {.process.map = map};
     cdz_proxy proxy = {.of = &isolate};
     cdz_decoder dec = {.api = &mock_verbs};
-    cdz_out out = {.at = answer, .cap = sizeof answer};
+    cdz_wire_out out = {.at = answer, .cap = sizeof answer};
     MOCK_CHECK(copy);
     if (len) memcpy(copy, bytes, len);
     cdz_exchange x = {.step = &step,

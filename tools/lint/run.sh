@@ -46,6 +46,12 @@ abi=(sdk/include/cadenza/{processor,criterion,strategy,drafter,observer,loader}.
 bad=$(awk -f tools/lint/door.awk "${abi[@]}" $(code '^host/' | grep -v '^host/call/') || true)
 [ -z "$bad" ] || offend "$bad"
 
+say "lint: names"
+# A type's name means one type, and an include guard is its file's path.
+named=$(tools/house.py names)
+grep -q '^type names with two meanings: 0$' <<<"$named" || offend "$named"
+grep -q '^include guards that are not the path: 0$' <<<"$named" || offend "$named"
+
 say "lint: banned functions"
 bad=$(code '^(host|kernels|processors|strategies|drafters|plugins|sdk|examples)/' |
     xargs -r grep -nHE '\b(sprintf|vsprintf|strcpy|strcat|strncat|strtok|gets|alloca|atoi|atol|atof|system|tmpnam|mktemp)[[:space:]]*\(' |
