@@ -166,7 +166,9 @@ LISTED: dict[str, Condition] = {
     "dynamic rope, and a call that continues a row that had ended": lambda d: d.dynamic() and d.sentence.startswith("calls[")
     and any("append_ids" in c for c in d.case["calls"]) and d.ended(),
     "guidance with a padded negative prompt": lambda d: d.model["family"] in ("gpt2", "bart", "marian")
-    and any(0 in r for r in d.kw("negative_prompt_attention_mask") or []),
+    and any(0 in r for r in d.kw("negative_prompt_attention_mask") or []) and d.kw("num_beams", 1) == 1,
+    "guidance with a padded negative prompt: beams": lambda d: d.model["family"] in ("gpt2", "bart", "marian")
+    and any(0 in r for r in d.kw("negative_prompt_attention_mask") or []) and d.kw("num_beams", 1) > 1,
     "encoder penalties with token healing": lambda d: bool(d.kw("token_healing"))
     and (d.kw("encoder_repetition_penalty") is not None or d.kw("encoder_no_repeat_ngram_size") is not None),
     "prefill_chunk_size with drafts": lambda d: d.drafts and "prefill_chunk_size" in d.case["kwargs"],
