@@ -787,11 +787,22 @@ cdz_status cdz_generate(cdz_runtime *rt, const cdz_request *request, cdz_result 
     return cdz_wait(rt, id, out, err);
 }
 
+static void free_requests(cdz_runtime *rt)
+{
+    for (;;) {
+        cdz_mutex_lock(&rt->lock);
+        cdz_entry_request *req = rt->requests ? take_request(rt, rt->requests->id) : NULL;
+        cdz_mutex_unlock(&rt->lock);
+        if (!req) return;
+        free_request(req);
+    }
+}
+
 void cdz_close(cdz_runtime *rt)
 {
     if (!rt) return;
     cdz_engine_free(rt->engine); /* every request ends here, on_done included */
-    while (rt->requests) free_request(take_request(rt, rt->requests->id));
+    free_requests(rt);
     while (rt->events) {
         cdz_queued_event *next = rt->events->next;
         free_event(rt->events);
