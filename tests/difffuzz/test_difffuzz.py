@@ -49,7 +49,7 @@ class Drawing(unittest.TestCase):
     def test_cases_are_json_with_fresh_seeds_for_every_sampled_call(self) -> None:
         for case in drawn(500):
             self.assertEqual(case, json.loads(json.dumps(case)))
-            if case["kwargs"].get("do_sample"):
+            if case["kwargs"].get("do_sample") or case["kwargs"].get("token_healing"):
                 self.assertTrue(all("seed" in c for c in [case, *case.get("calls", [])]))
 
 
