@@ -1,4 +1,5 @@
-"""What the fuzzer says of one case: judge_case.py CADENZA FILE. FILE: {"description": the model's, "case": the request}."""
+"""What the fuzzer says of one case: judge_case.py CADENZA FILE. FILE: {"description": the
+model's, "case": the request, "says": what is expected here}."""
 from __future__ import annotations
 
 import json

@@ -18,7 +18,7 @@ from departures import LISTED, Difference, explain
 from families import draw_model
 from reference import Answer, Reference, Refused, write_folder
 from shrink import Pair, shrink
-from standins import STANDINS, compared, standing_in
+from standins import STANDINS, compared, recorded, standing_in
 
 Json = dict[str, Any]
 CASES = 25  # of a model
@@ -146,7 +146,8 @@ def classify(setup: Setup, folder: str, description: Json, reference: Reference,
                 answer = instead_of(rows, case, reference.answer(instead), plain)
         except Refused:  # as a lookup without an end-of-sequence token, which raises once something is found
             return Judged("departures", "refused when asked: " + " + ".join(rows), answer)
-        said = _sentences(judge_folder(setup, folder, [(case, answer)]), [(case, answer)])
+        pair = (recorded(rows, case), answer)
+        said = _sentences(judge_folder(setup, folder, [pair]), [pair])
         if not said:
             return Judged("departures", "checked: " + " + ".join(rows), answer)
         sentence, unsupported = said[case["id"]]
@@ -160,7 +161,10 @@ def _unexplained(description: Json, reference: Reference, case: Json, answer: An
     of_form = re.search(r"^outputs|no such tensor|no tensors", sentence)
     if not unsupported and not sentence.startswith("crash") and not of_form:
         with standing_in(rows, case, description) as instead:
-            why_not = reference.closeness(instead, answer).too_close(cadenza.float_gap(sentence))
+            gap = cadenza.float_gap(sentence)
+            why_not = reference.closeness(instead, answer).too_close(gap)
+            if not why_not and gap is not None and reference.is_rest(instead, answer, sentence, gap):
+                why_not = "what SynthID's sum left of 1"
         if why_not:
             return Judged("close", why_not, answer)
     return Judged("find", f"{sentence} (asked in the way of: {' + '.join(rows)})" if rows else sentence, answer)

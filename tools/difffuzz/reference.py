@@ -146,6 +146,19 @@ def _rounded_masses(generator: torch.Generator) -> Iterator[None]:
         kind.update_scores = exact
 
 
+def _at(sentence: str, expect: Json, tensors: dict[str, torch.Tensor]) -> float | None:
+    """The number of an answer at the place that a sentence of parity names."""
+    place = sentence.split(": ")[0].replace("top_ids", "top_vals")
+    name, *steps = re.split(r"[.\[]", place.replace("]", ""))
+    value: Any = tensors[name].flatten() if name in tensors else expect.get(name)
+    try:
+        for step in steps:
+            value = value[int(step) if step.isdigit() else step]
+        return float(value)
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
+
+
 def _moved(was: torch.Tensor, now: torch.Tensor) -> float:
     """As _floats, of what is a number and was not set to zero."""
     compared = torch.isfinite(was) & torch.isfinite(now) & (was != 0)
@@ -237,6 +250,16 @@ class Reference:
                 found.steady &= self._same(case, want)
         found.wobble = self._wobble(case, answer) if floats else 0.0
         return found
+
+    def is_rest(self, case: Json, answer: Answer, sentence: str, gap: float, reruns: int = 8) -> bool:
+        """Whether the number is what SynthID's sum left of 1, down to nothing: its rounding moves that very place as far."""
+        was, moved = _at(sentence, answer.expect, answer.tensors), 0.0
+        for i in range(reruns if was is not None else 0):
+            with _rounded_masses(torch.Generator().manual_seed(i)):
+                again = self._run(bare(case))
+            now = _at(sentence, again, again.pop("_outputs", {}))
+            moved = max(moved, 0.0 if now is None else _floats(was, now))
+        return gap <= WOBBLE * moved
 
     def _same(self, case: Json, want: Json) -> bool:
         try:
