@@ -389,6 +389,7 @@ void cdz_record_drop_open(cdz_loop *loop); /* the step that was recorded and cam
 cdz_status cdz_states_note(cdz_loop *loop, cdz_recorded_step *step); /* what the rows hold at it */
 cdz_status cdz_states_replay(cdz_loop *loop);                        /* once the strategy is done */
 cdz_status cdz_states_of_sources(cdz_task *task);                    /* before they are encoded */
+void cdz_states_drop_unread(cdz_task *task); /* those of sources that no pass has read */
 
 /* --- prompts without a strategy: loop_prompt.c --- */
 cdz_status cdz_loop_read_prompts(cdz_loop *loop); /* modes logits and score */

@@ -270,6 +270,7 @@ void cdz_outcome_fill(cdz_task *task)
     fill_error(task);
     fill_times(task);
     count_prompt(task);
+    cdz_states_drop_unread(task);
     if (!fill_rows(task) || !fill_steps(task)) {
         outcome->rows = NULL;
         outcome->n_rows = outcome->n_steps = 0;

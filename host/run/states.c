@@ -208,3 +208,11 @@ cdz_status cdz_states_of_sources(cdz_task *task)
     }
     return CDZ_OK;
 }
+
+/* A request may end before its first pass: its tensors are room that nothing has filled. All prompts' or none. */
+void cdz_states_drop_unread(cdz_task *task)
+{
+    for (uint32_t i = 0; task->sources && i < task->job->n_prompts; i++)
+        if (!task->sources[i].ready)
+            task->outcome->encoder_hidden = task->outcome->encoder_attentions = NULL;
+}

@@ -49,7 +49,7 @@ class Drawing(unittest.TestCase):
     def test_cases_are_json_with_fresh_seeds_for_every_sampled_call(self) -> None:
         for case in drawn(500):
             self.assertEqual(case, json.loads(json.dumps(case)))
-            if case["kwargs"].get("do_sample"):
+            if case["kwargs"].get("do_sample") or case["kwargs"].get("token_healing"):
                 self.assertTrue(all("seed" in c for c in [case, *case.get("calls", [])]))
 
 
@@ -149,6 +149,15 @@ class WithTheReference(unittest.TestCase):
                 self.assertTrue({"repetition_penalty", "no_repeat_ngram_size"} & set(case["kwargs"]))
                 self.assertLessEqual(len(case["kwargs"]), 5)
                 self.assertTrue(os.path.exists(os.path.join(finds, name, "m", "model.safetensors")))
+
+    def test_cases_that_were_judged_wrongly_are_judged_right(self) -> None:
+        for name in sorted(os.listdir(os.path.join(HERE, "judged"))):
+            path = os.path.join(HERE, "judged", name)
+            with open(path) as f:
+                says = json.load(f)["says"]
+            done = subprocess.run([os.environ["DIFFFUZZ_PYTHON"], os.path.join(HERE, "judge_case.py"), os.environ["CADENZA"], path],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.stdout, says + "\n", name + done.stderr)
 
 
 if __name__ == "__main__":

@@ -233,6 +233,7 @@ class Draw:
         self.case["prompt_ids"] = [[pad] * (longest - len(r)) + r for r in rows]
         self.case["attention_mask"] = [[0] * (longest - len(r)) + [1] * len(r) for r in rows]
         self.kwargs["token_healing"] = True
+        self.case.setdefault("seed", len(self.kwargs))  # healing draws where the model's own file says do_sample
 
     def calls(self) -> None:
         """Further calls: on the cache of the one before, or fresh ones that share an assistant."""

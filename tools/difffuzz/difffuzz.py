@@ -115,7 +115,7 @@ def fuzz(a: argparse.Namespace) -> int:
                 tally.add(entry)
                 screen.update(tally.compared() + sum(tally.refused.values()), len(tally.finds))
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # else the batches that wait are done first
+            pool.shutdown(cancel_futures=True)  # waits: a second call, that of "with", would take the cancelling back
             raise
     screen.close()
     print(summary(tally, seed))

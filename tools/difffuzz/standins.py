@@ -201,6 +201,15 @@ def standing_in(names: list[str], case: Json, model: Json) -> Iterator[Json]:
         yield changed
 
 
+def _tokens_only(names: list[str]) -> bool:
+    return any(STANDINS[n].tokens_only for n in names)
+
+
 def compared(names: list[str], expect: Json) -> Json:
     """What of the stand-in's answer is expected of Cadenza."""
-    return {"sequences": expect["sequences"]} if any(STANDINS[n].tokens_only for n in names) else expect
+    return {"sequences": expect["sequences"]} if _tokens_only(names) else expect
+
+
+def recorded(names: list[str], case: Json) -> Json:
+    """The case, without a record of what the stand-in says nothing of."""
+    return {**case, "record": {}} if _tokens_only(names) else case
