@@ -278,6 +278,10 @@ static void read_places(void)
         p.end = strtoull(end + 1, NULL, 16);
         if (strstr(line, "cadenza:rows")) rows = p;
         if ((p.end - p.start) >> 40) continue; /* a sanitizer's shadow, where no pointer leads */
+#if CDZ_WITH_TSAN
+        if (p.end < (uintptr_t)0x550000000000)
+            continue; /* its shadow, in pieces, below all programs */
+#endif
         places[n_places++] = p;
     }
     fclose(maps);
