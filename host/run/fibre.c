@@ -57,7 +57,7 @@ cdz_status cdz_fibre_start(cdz_fibres *fibres, void (*fn)(void *arg), void *arg,
     (*out)->fibres = fibres;
     (*out)->fn = fn;
     (*out)->arg = arg;
-    (*out)->ended = (*out)->inside = false;
+    (*out)->ended = false;
     return CDZ_OK;
 }
 
@@ -72,9 +72,8 @@ void cdz_fibre_run(cdz_fibre *fibre)
 
 void cdz_fibre_resume(cdz_fibre *fibre)
 {
-    cdz_assert(!cdz_fibre_now && !fibre->ended && !fibre->inside);
+    cdz_assert(!cdz_fibre_now && !fibre->ended);
     const cdz_calling here = cdz_calling_now;
-    fibre->inside = true;
     fibre->serves = cdz_thread_serves_now();
     cdz_fibre_now = fibre;
     fibre->fibres->way->resume(fibre);
@@ -84,9 +83,8 @@ void cdz_fibre_resume(cdz_fibre *fibre)
 
 void cdz_fibre_suspend(cdz_fibre *fibre)
 {
-    cdz_assert(cdz_fibre_now == fibre && fibre->inside);
+    cdz_assert(cdz_fibre_now == fibre);
     const cdz_calling here = cdz_calling_now;
-    fibre->inside = false;
     fibre->fibres->way->suspend(fibre);
     cdz_calling_now = here;
 }

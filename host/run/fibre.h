@@ -44,13 +44,12 @@ struct cdz_fibre {
     cdz_fibres *fibres;
     void (*fn)(void *arg);
     void *arg;
-    bool ended, inside; /* inside: it was resumed and has not suspended since */
+    bool ended;
     const void *serves; /* the engine that resumes it (base/assert.h) */
 };
 
 /* What each way runs on the fibre's stack or thread. */
 void cdz_fibre_run(cdz_fibre *fibre);
-const cdz_fibre *cdz_fibre_current(void); /* NULL: outside of all */
 
 extern const cdz_fibre_way cdz_fibre_ucontext, cdz_fibre_threads;
 
