@@ -3,20 +3,18 @@
 # be seen elsewhere.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-abi=(sdk/include/cadenza/{processor,criterion,strategy,drafter,observer,loader}.h
-    sdk/include/cadenza/ext/{companion,form,phase,state}.h)
-look() { awk -f tools/lint/door.awk "${abi[@]}" "$@"; }
+look() { tools/lint/door.sh "$@"; }
 fail() {
     printf '%s\n' "$*"
     exit 1
 }
 
-find host -path host/call -prune -o -name '*.[ch]' -print0 | xargs -0 awk -f tools/lint/door.awk "${abi[@]}" ||
+look ||
     fail "plugins are called outside of host/call/"
 
 planted=$(mktemp)
 trap 'rm -f "$planted"' EXIT
-names=$(awk -v list=1 -f tools/lint/door.awk "${abi[@]}")
+names=$(look list)
 n=0
 for name in $names; do
     for call in "x->$name(&step, y);" "return x.$name(dec, step);" "if (x->$name(&c->step) == y) z();"; do

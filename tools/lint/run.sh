@@ -41,9 +41,7 @@ bad=$(code '^(host|kernels|processors|strategies|drafters|plugins)/' | grep -vE 
 [ -z "$bad" ] || offend "$bad"
 
 say "lint: one door into plugin code"
-abi=(sdk/include/cadenza/{processor,criterion,strategy,drafter,observer,loader}.h
-    sdk/include/cadenza/ext/{companion,form,phase,state}.h)
-bad=$(awk -f tools/lint/door.awk "${abi[@]}" $(code '^host/' | grep -v '^host/call/') || true)
+bad=$(tools/lint/door.sh || true)
 [ -z "$bad" ] || offend "$bad"
 
 say "lint: names"
