@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "call/calls.h"
-#include "run/task.h"
 
 /* One row's companion for one stage. */
 typedef struct companion {
@@ -21,20 +20,19 @@ struct cdz_companions {
     companion *of, *next; /* (n, n_rows); next: where reorder builds the next generation */
     cdz_seq *trials;      /* (n_trials) of made-up rows, while they are looked at */
     uint32_t n_trials;
-    cdz_matrix scores;   /* logits of trials */
-    const float **shown; /* (n, n_shown) by stage and view row; NULL: none */
-    uint32_t n_shown, shown_cap;
+    cdz_matrix scores;  /* logits of trials */
+    uint32_t shown_cap; /* of the set's shown */
 };
 
 static companion *of_row(const cdz_loop *loop, uint32_t stage, uint32_t row)
 {
-    return &loop->companions->of[(size_t)stage * loop->n_rows + row];
+    return &loop->set->companions->of[(size_t)stage * loop->rows.n + row];
 }
 
 /* The score row that companions of the rows write to: behind the rows' own. */
 static uint32_t score_row(const cdz_loop *loop, uint32_t stage, uint32_t row)
 {
-    return loop->n_rows * (1 + stage) + row;
+    return loop->rows.n * (1 + stage) + row;
 }
 
 /* --- begin and end ------------------------------------------------------------------------------------------- */
@@ -42,67 +40,68 @@ static uint32_t score_row(const cdz_loop *loop, uint32_t stage, uint32_t row)
 static cdz_status check(cdz_loop *loop, const cdz_stage *stage, uint32_t row, const cdz_companion *c)
 {
     for (uint32_t i = 0; i < c->prefix.len; i++)
-        if (c->prefix.at[i] < 0 || (uint32_t)c->prefix.at[i] >= loop->n_vocab)
-            return cdz_err(&loop->error, CDZ_E_INPUT,
+        if (c->prefix.at[i] < 0 || (uint32_t)c->prefix.at[i] >= loop->rows.n_vocab)
+            return cdz_err(&loop->rows.error, CDZ_E_INPUT,
                            "%s: token %" PRId32 " is outside the vocabulary of %" PRIu32,
-                           stage->plugin->id, c->prefix.at[i], loop->n_vocab);
+                           stage->plugin->id, c->prefix.at[i], loop->rows.n_vocab);
     uint32_t visible = 0;
     for (uint32_t i = 0; i < c->prefix.len; i++) visible += !c->mask || c->mask[i];
-    if (visible || c->from < loop->rows[row].seq->n) return CDZ_OK;
-    return cdz_err(&loop->error, CDZ_E_PLUGIN,
+    if (visible || c->from < loop->rows.at[row].seq->n) return CDZ_OK;
+    return cdz_err(&loop->rows.error, CDZ_E_PLUGIN,
                    "%s: the companion of row %" PRIu32 " begins without a visible token",
                    stage->plugin->id, row + cdz_rows_from(&stage->instance->plugin));
 }
 
-static cdz_status describe(cdz_loop *loop, cdz_stage *stage, uint32_t row, cdz_companion *out)
+static cdz_status describe(cdz_loop *loop, cdz_stageset *set, cdz_stage *stage, uint32_t row,
+                           cdz_companion *out)
 {
-    cdz_scope scope = {.loop = loop,
+    cdz_scope scope = {.rows = &loop->rows,
                        .plugin = stage->plugin,
-                       .scratch = &loop->workers[0].scratch,
-                       .error = &loop->workers[0].error,
+                       .scratch = &loop->rows.workers[0].scratch,
+                       .error = &loop->rows.workers[0].error,
                        .may_alloc = true,
-                       .arena = &loop->stage_arena};
+                       .arena = &set->arena};
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
     cdz_call call = {.scratch = scope.scratch};
     *out = (cdz_companion){.size = sizeof *out};
     const cdz_status status =
         cdz_call_companion(&call, stage->instance->offers.companion, &step, row, out);
-    CDZ_TRY(cdz_loop_judge(loop, &call, status, scope.error));
+    CDZ_TRY(cdz_rows_judge(&loop->rows, &call, status, scope.error));
     return out->none ? CDZ_OK : check(loop, stage, row, out);
 }
 
-static cdz_status make(cdz_loop *loop, uint32_t stage)
+static cdz_status make(cdz_loop *loop, cdz_stageset *set, uint32_t stage)
 {
-    for (uint32_t r = 0; r < loop->n_rows; r++) {
-        companion *c = of_row(loop, stage, r);
-        CDZ_TRY(describe(loop, loop->companions->stages[stage], r, &c->is));
+    for (uint32_t r = 0; r < loop->rows.n; r++) {
+        companion *c = &set->companions->of[(size_t)stage * loop->rows.n + r];
+        CDZ_TRY(describe(loop, set, set->companions->stages[stage], r, &c->is));
         if (c->is.none) continue;
-        CDZ_TRY(cdz_seq_init(&c->seq, loop->model, cdz_task_account(loop->task, loop->model),
-                             loop->job->max_length, &loop->error));
+        CDZ_TRY(cdz_seq_init(&c->seq, loop->rows.model, cdz_loop_account(loop, loop->rows.model),
+                             loop->job->max_length, &loop->rows.error));
     }
     return CDZ_OK;
 }
 
-cdz_status cdz_companions_begin(cdz_loop *loop)
+cdz_status cdz_companions_begin(cdz_loop *loop, cdz_stageset *set)
 {
     uint32_t n = 0;
-    for (uint32_t s = 0; s < loop->n_processors; s++)
-        n += loop->processors[s].instance->offers.companion != NULL;
+    for (uint32_t s = 0; s < set->processors.n; s++)
+        n += set->processors.at[s].instance->offers.companion != NULL;
     if (n == 0) return CDZ_OK;
-    cdz_companions *all = loop->companions = cdz_arena_alloc(&loop->stage_arena, sizeof *all);
+    cdz_companions *all = set->companions = cdz_arena_alloc(&set->arena, sizeof *all);
     if (!all) return cdz_loop_nomem(loop);
-    all->stages = cdz_arena_array(&loop->stage_arena, n, sizeof(cdz_stage *));
-    all->of = cdz_arena_array(&loop->stage_arena, (size_t)n * loop->n_rows, sizeof *all->of);
-    all->next = cdz_arena_array(&loop->stage_arena, (size_t)n * loop->n_rows, sizeof *all->next);
+    all->stages = cdz_arena_array(&set->arena, n, sizeof(cdz_stage *));
+    all->of = cdz_arena_array(&set->arena, (size_t)n * loop->rows.n, sizeof *all->of);
+    all->next = cdz_arena_array(&set->arena, (size_t)n * loop->rows.n, sizeof *all->next);
     if (!all->stages || !all->of || !all->next) return cdz_loop_nomem(loop);
-    for (uint32_t s = 0; s < loop->n_processors; s++) {
-        cdz_stage *stage = &loop->processors[s];
+    for (uint32_t s = 0; s < set->processors.n; s++) {
+        cdz_stage *stage = &set->processors.at[s];
         if (!stage->instance->offers.companion) continue;
         all->stages[all->n++] = stage;
         stage->companion = all->n; /* counted from 1 */
-        CDZ_TRY(make(loop, all->n - 1));
+        CDZ_TRY(make(loop, set, all->n - 1));
     }
-    return cdz_matrix_fit(loop, &loop->scores, loop->n_rows * (1 + n), loop->n_vocab);
+    return cdz_matrix_fit(&loop->rows, &loop->scores, loop->rows.n * (1 + n), loop->rows.n_vocab);
 }
 
 static void drop_trials(cdz_companions *all)
@@ -113,18 +112,18 @@ static void drop_trials(cdz_companions *all)
     all->n_trials = 0;
 }
 
-void cdz_companions_free(cdz_loop *loop)
+void cdz_companions_free(cdz_loop *loop, cdz_stageset *set)
 {
-    cdz_companions *all = loop->companions;
+    cdz_companions *all = set ? set->companions : NULL;
     if (!all) return;
-    for (size_t i = 0; all->next && i < (size_t)all->n * loop->n_rows; i++) {
+    for (size_t i = 0; all->next && i < (size_t)all->n * loop->rows.n; i++) {
         cdz_seq_clear(&all->of[i].seq);
         cdz_seq_clear(&all->next[i].seq);
     }
     drop_trials(all);
-    loop->backend->api->free(loop->backend, all->scores.data);
-    free(all->shown);
-    loop->companions = NULL;
+    cdz_matrix_free(&loop->rows, &all->scores);
+    set->shown.n_rows = 0;
+    set->companions = NULL;
 }
 
 uint64_t cdz_companions_most_of(const cdz_plan *plan, uint32_t n_rows)
@@ -167,20 +166,20 @@ static cdz_status bring(cdz_loop *loop, const cdz_companion *is, cdz_seq *seq, c
 {
     const cdz_ids tail = tail_of(is, ids);
     *changed = seq->n != is->prefix.len + tail.len;
-    if (seq->n == 0) CDZ_TRY(start(is, seq, &loop->error));
+    if (seq->n == 0) CDZ_TRY(start(is, seq, &loop->rows.error));
     const uint32_t same = held(is, seq, tail);
     *changed |= same < tail.len;
     cdz_seq_cut(seq, is->prefix.len + same);
-    return tail.len > same ? cdz_seq_push(seq, tail.at + same, tail.len - same, &loop->error)
+    return tail.len > same ? cdz_seq_push(seq, tail.at + same, tail.len - same, &loop->rows.error)
                            : CDZ_OK;
 }
 
 /* Makes room for the pass and notes the sequence in the want. */
 static cdz_status add(cdz_loop *loop, cdz_seq *seq, uint32_t to)
 {
-    if (!loop->config.use_cache) cdz_seq_forget(seq);
+    if (!loop->rows.config.use_cache) cdz_seq_forget(seq);
     cdz_seq_rotate_for(seq, loop->want.length);
-    CDZ_TRY(cdz_seq_prepare(seq, &loop->error));
+    CDZ_TRY(cdz_seq_prepare(seq, &loop->rows.error));
     loop->want_seqs[loop->want.n_seqs++] = (cdz_want_seq){.seq = seq, .row0 = to, .no_hidden = true};
     return CDZ_OK;
 }
@@ -195,7 +194,7 @@ static void raise_length(cdz_loop *loop, const cdz_seq *seq)
 
 uint32_t cdz_companions_most(const cdz_loop *loop)
 {
-    return loop->companions ? loop->companions->n * loop->n_rows : 0;
+    return loop->set->companions ? loop->set->companions->n * loop->rows.n : 0;
 }
 
 /* The first earlier row whose companion computes the very same thing from nothing; r: none. */
@@ -205,7 +204,7 @@ static uint32_t same_as(const cdz_loop *loop, uint32_t stage, uint32_t r)
     for (uint32_t l = 0; l < r && mine->computed == 0; l++) {
         const companion *other = of_row(loop, stage, l);
         const cdz_seq *seq = &other->seq;
-        if (!cdz_row_runs(loop, l) || other->is.none || seq->computed || seq->n != mine->n)
+        if (!cdz_row_runs(&loop->rows, l) || other->is.none || seq->computed || seq->n != mine->n)
             continue;
         if (seq->mask == mine->mask && memcmp(seq->ids, mine->ids, seq->n * sizeof *seq->ids) == 0)
             return l;
@@ -219,8 +218,8 @@ static cdz_status ride_row(cdz_loop *loop, uint32_t stage, uint32_t r, bool *run
     companion *c = of_row(loop, stage, r);
     bool changed = true;
     *runs = false;
-    if (c->is.none || !cdz_row_runs(loop, r)) return CDZ_OK;
-    CDZ_TRY(bring(loop, &c->is, &c->seq, cdz_row_ids(&loop->rows[r]), &changed));
+    if (c->is.none || !cdz_row_runs(&loop->rows, r)) return CDZ_OK;
+    CDZ_TRY(bring(loop, &c->is, &c->seq, cdz_row_ids(&loop->rows.at[r]), &changed));
     *runs = changed || !c->known;
     c->known = !*runs;
     return CDZ_OK;
@@ -228,17 +227,17 @@ static cdz_status ride_row(cdz_loop *loop, uint32_t stage, uint32_t r, bool *run
 
 static cdz_status ride_rows(cdz_loop *loop)
 {
-    for (uint32_t s = 0; s < loop->companions->n; s++)
-        for (uint32_t r = 0; r < loop->n_rows; r++) {
+    for (uint32_t s = 0; s < loop->set->companions->n; s++)
+        for (uint32_t r = 0; r < loop->rows.n; r++) {
             bool runs;
             CDZ_TRY(ride_row(loop, s, r, &runs));
-            if (runs && loop->model->weights->arch.rope_limit)
+            if (runs && loop->rows.model->weights->arch.rope_limit)
                 raise_length(loop, &of_row(loop, s, r)->seq);
         }
-    for (uint32_t s = 0; s < loop->companions->n; s++)
-        for (uint32_t r = 0; r < loop->n_rows; r++) {
+    for (uint32_t s = 0; s < loop->set->companions->n; s++)
+        for (uint32_t r = 0; r < loop->rows.n; r++) {
             companion *c = of_row(loop, s, r);
-            if (c->is.none || c->known || !cdz_row_runs(loop, r) || same_as(loop, s, r) != r)
+            if (c->is.none || c->known || !cdz_row_runs(&loop->rows, r) || same_as(loop, s, r) != r)
                 continue;
             CDZ_TRY(add(loop, &c->seq, score_row(loop, s, r)));
         }
@@ -247,8 +246,8 @@ static cdz_status ride_rows(cdz_loop *loop)
 
 cdz_status cdz_companions_ride(cdz_loop *loop)
 {
-    if (!loop->companions) return CDZ_OK;
-    if (loop->model->weights->arch.rope_limit) { /* rows and companions differ in length */
+    if (!loop->set->companions) return CDZ_OK;
+    if (loop->rows.model->weights->arch.rope_limit) { /* rows and companions differ in length */
         CDZ_TRY(cdz_loop_await(loop));
         loop->want.n_seqs = 0;
         loop->want.length = 0;
@@ -260,10 +259,10 @@ cdz_status cdz_companions_ride(cdz_loop *loop)
  * before it in the order have theirs. */
 cdz_status cdz_companions_rode(cdz_loop *loop)
 {
-    for (uint32_t s = 0; loop->companions && s < loop->companions->n; s++)
-        for (uint32_t r = 0; r < loop->n_rows; r++) {
+    for (uint32_t s = 0; loop->set->companions && s < loop->set->companions->n; s++)
+        for (uint32_t r = 0; r < loop->rows.n; r++) {
             companion *c = of_row(loop, s, r);
-            if (c->is.none || c->known || !cdz_row_runs(loop, r)) continue;
+            if (c->is.none || c->known || !cdz_row_runs(&loop->rows, r)) continue;
             for (uint32_t l = 0; l < r && c->seq.computed == 0; l++) {
                 const companion *from = of_row(loop, s, l);
                 const cdz_seq *seq = &from->seq;
@@ -271,10 +270,10 @@ cdz_status cdz_companions_rode(cdz_loop *loop)
                     seq->mask != c->seq.mask ||
                     memcmp(seq->ids, c->seq.ids, seq->n * sizeof *seq->ids) != 0)
                     continue;
-                CDZ_TRY(cdz_seq_adopt(&c->seq, seq, &loop->error));
-                memcpy(loop->scores.data + (size_t)score_row(loop, s, r) * loop->n_vocab,
-                       loop->scores.data + (size_t)score_row(loop, s, l) * loop->n_vocab,
-                       loop->n_vocab * sizeof(float));
+                CDZ_TRY(cdz_seq_adopt(&c->seq, seq, &loop->rows.error));
+                memcpy(loop->scores.data + (size_t)score_row(loop, s, r) * loop->rows.n_vocab,
+                       loop->scores.data + (size_t)score_row(loop, s, l) * loop->rows.n_vocab,
+                       loop->rows.n_vocab * sizeof(float));
             }
             c->known = true;
         }
@@ -285,18 +284,18 @@ cdz_status cdz_companions_rode(cdz_loop *loop)
 
 cdz_status cdz_companions_reorder(cdz_loop *loop, const uint32_t *parents)
 {
-    cdz_companions *all = loop->companions;
+    cdz_companions *all = loop->set->companions;
     if (!all) return CDZ_OK;
     for (uint32_t s = 0; s < all->n; s++) {
-        companion *next = all->next + (size_t)s * loop->n_rows;
-        for (uint32_t r = 0; r < loop->n_rows; r++) {
+        companion *next = all->next + (size_t)s * loop->rows.n;
+        for (uint32_t r = 0; r < loop->rows.n; r++) {
             const companion *from = of_row(loop, s, parents[r]);
             if (parents[r] == r || from->is.none || from->is.stays) continue;
             next[r].seq.model = from->seq.model;
             next[r].seq.account = from->seq.account;
-            CDZ_TRY(cdz_seq_copy(&next[r].seq, &from->seq, &loop->error));
+            CDZ_TRY(cdz_seq_copy(&next[r].seq, &from->seq, &loop->rows.error));
         }
-        for (uint32_t r = 0; r < loop->n_rows; r++) {
+        for (uint32_t r = 0; r < loop->rows.n; r++) {
             companion *c = of_row(loop, s, r);
             if (parents[r] == r || c->is.none || c->is.stays) continue;
             const cdz_seq old = c->seq;
@@ -312,17 +311,26 @@ cdz_status cdz_companions_reorder(cdz_loop *loop, const uint32_t *parents)
 
 /* --- ready for apply -------------------------------------------------------------------------------------------------- */
 
-static bool show(cdz_companions *all, uint32_t n)
+static bool show(cdz_stageset *set, uint32_t n)
 {
+    cdz_companions *all = set->companions;
+    cdz_shown *shown = &set->shown;
     if (n > all->shown_cap) {
-        const float **grown = realloc(all->shown, (size_t)n * all->n * sizeof *grown);
+        const float **grown = realloc(shown->at, (size_t)n * all->n * sizeof *grown);
         if (!grown) return false;
-        all->shown = grown;
+        shown->at = grown;
         all->shown_cap = n;
     }
-    all->n_shown = n;
-    for (size_t i = 0; i < (size_t)n * all->n; i++) all->shown[i] = NULL;
+    shown->n_rows = n;
+    for (size_t i = 0; i < (size_t)n * all->n; i++) shown->at[i] = NULL;
     return true;
+}
+
+/* Logits of a stage's companion of view row i. */
+static const float **shown_at(const cdz_loop *loop, uint32_t stage, uint32_t i)
+{
+    const cdz_shown *shown = &loop->set->shown;
+    return &shown->at[(size_t)stage * shown->n_rows + i];
 }
 
 /* Does the row's own companion already say what follows these ids? */
@@ -334,23 +342,18 @@ static bool rides(const cdz_loop *loop, uint32_t stage, uint32_t row, cdz_ids id
            held(&c->is, &c->seq, tail) == tail.len;
 }
 
-static bool skipped(const cdz_loop *loop, const cdz_view *view, uint32_t i)
-{
-    return view == &loop->view && !cdz_row_runs(loop, view->rows[i]);
-}
-
 /* Counts what the view lacks and points to what is there. */
 static uint32_t look(cdz_loop *loop, const cdz_view *view)
 {
-    cdz_companions *all = loop->companions;
+    cdz_companions *all = loop->set->companions;
     uint32_t lacking = 0;
     for (uint32_t s = 0; s < all->n; s++)
         for (uint32_t i = 0; i < view->n; i++) {
             const uint32_t row = view->rows[i];
-            if (of_row(loop, s, row)->is.none || skipped(loop, view, i)) continue;
+            if (of_row(loop, s, row)->is.none || cdz_view_skips(&loop->rows, view, i)) continue;
             if (rides(loop, s, row, view->ids[i]))
-                all->shown[(size_t)s * all->n_shown + i] =
-                    loop->scores.data + (size_t)score_row(loop, s, row) * loop->n_vocab;
+                *shown_at(loop, s, i) =
+                    loop->scores.data + (size_t)score_row(loop, s, row) * loop->rows.n_vocab;
             else
                 lacking++;
         }
@@ -360,14 +363,14 @@ static uint32_t look(cdz_loop *loop, const cdz_view *view)
 /* A made-up row's companion begins as a copy of the row's. */
 static cdz_status add_trial(cdz_loop *loop, uint32_t stage, uint32_t row, cdz_ids ids, uint32_t at)
 {
-    cdz_companions *all = loop->companions;
+    cdz_companions *all = loop->set->companions;
     companion *c = of_row(loop, stage, row);
     cdz_seq *seq = &all->trials[at];
     bool changed;
     seq->model = c->seq.model;
     seq->account = c->seq.account;
     all->n_trials = at + 1;
-    CDZ_TRY(cdz_seq_copy(seq, &c->seq, &loop->error));
+    CDZ_TRY(cdz_seq_copy(seq, &c->seq, &loop->rows.error));
     CDZ_TRY(bring(loop, &c->is, seq, ids, &changed));
     raise_length(loop, seq);
     return CDZ_OK;
@@ -379,45 +382,45 @@ static cdz_status keep_longest(cdz_loop *loop, uint32_t stage, uint32_t row, con
     companion *c = of_row(loop, stage, row);
     if (c->is.stays || seq->computed <= c->seq.computed) return CDZ_OK;
     c->known = false;
-    return cdz_seq_copy(&c->seq, seq, &loop->error);
+    return cdz_seq_copy(&c->seq, seq, &loop->rows.error);
 }
 
 static cdz_status run_trials(cdz_loop *loop, const cdz_view *view, uint32_t n)
 {
-    cdz_companions *all = loop->companions;
+    cdz_companions *all = loop->set->companions;
     uint32_t at = 0;
     all->trials = calloc(n, sizeof *all->trials);
     if (!all->trials || !cdz_loop_want(loop, n)) return cdz_loop_nomem(loop);
-    CDZ_TRY(cdz_matrix_fit(loop, &all->scores, n, loop->n_vocab));
-    loop->want = (cdz_want){.model = loop->model,
+    CDZ_TRY(cdz_matrix_fit(&loop->rows, &all->scores, n, loop->rows.n_vocab));
+    loop->want = (cdz_want){.model = loop->rows.model,
                             .seqs = loop->want_seqs,
                             .positions = CDZ_POSITIONS_LAST,
                             .out = all->scores.data,
-                            .stride = loop->n_vocab};
+                            .stride = loop->rows.n_vocab};
     for (uint32_t s = 0; s < all->n; s++)
         for (uint32_t i = 0; i < view->n; i++) {
-            const float **shown = &all->shown[(size_t)s * all->n_shown + i];
-            if (of_row(loop, s, view->rows[i])->is.none || skipped(loop, view, i) || *shown)
+            const float **shown = shown_at(loop, s, i);
+            if (of_row(loop, s, view->rows[i])->is.none || cdz_view_skips(&loop->rows, view, i) ||
+                *shown)
                 continue;
             CDZ_TRY(add_trial(loop, s, view->rows[i], view->ids[i], at));
-            *shown = all->scores.data + (size_t)at++ * loop->n_vocab;
+            *shown = all->scores.data + (size_t)at++ * loop->rows.n_vocab;
         }
     for (uint32_t i = 0; i < at; i++) CDZ_TRY(add(loop, &all->trials[i], i));
     CDZ_TRY(cdz_loop_await(loop));
     at = 0;
     for (uint32_t s = 0; s < all->n; s++)
         for (uint32_t i = 0; i < view->n; i++)
-            if (all->shown[(size_t)s * all->n_shown + i] ==
-                all->scores.data + (size_t)at * loop->n_vocab)
+            if (*shown_at(loop, s, i) == all->scores.data + (size_t)at * loop->rows.n_vocab)
                 CDZ_TRY(keep_longest(loop, s, view->rows[i], &all->trials[at++]));
     return CDZ_OK;
 }
 
 cdz_status cdz_companions_ready(cdz_loop *loop, const cdz_view *view)
 {
-    cdz_companions *all = loop->companions;
+    cdz_companions *all = loop->set->companions;
     if (!all) return CDZ_OK;
-    if (!show(all, view->n)) return cdz_loop_nomem(loop);
+    if (!show(loop->set, view->n)) return cdz_loop_nomem(loop);
     const uint32_t lacking = look(loop, view);
     if (lacking == 0) return CDZ_OK;
     const cdz_status status = run_trials(loop, view, lacking);
@@ -425,33 +428,14 @@ cdz_status cdz_companions_ready(cdz_loop *loop, const cdz_view *view)
     return status;
 }
 
-const float *cdz_companions_logits(const cdz_loop *loop, const cdz_stage *stage, uint32_t at)
-{
-    const cdz_companions *all = loop->companions;
-    if (!all || !stage || !stage->companion || at >= all->n_shown) return NULL;
-    return all->shown[(size_t)(stage->companion - 1) * all->n_shown + at];
-}
-
 void cdz_companions_visit(const cdz_loop *loop, void (*visit)(void *user, const cdz_seq *seq),
                           void *user)
 {
-    const cdz_companions *all = loop->companions;
-    const size_t n = all ? (size_t)all->n * loop->n_rows : 0;
+    const cdz_companions *all = loop->set ? loop->set->companions : NULL;
+    const size_t n = all ? (size_t)all->n * loop->rows.n : 0;
     for (size_t i = 0; i < n; i++) {
         visit(user, &all->of[i].seq);
         visit(user, &all->next[i].seq);
     }
     for (uint32_t i = 0; all && i < all->n_trials; i++) visit(user, &all->trials[i]);
 }
-
-/* --- what plugins get -------------------------------------------------------------------------------------------------- */
-
-static const float *logits(const cdz_step *step, uint32_t r)
-{
-    const cdz_scope *scope = step->scope;
-    return r < step->n_rows ? cdz_companions_logits(scope->loop, scope->stage, scope->first + r)
-                            : NULL;
-}
-
-const cdz_companion_host cdz_companion_table = {.size = sizeof(cdz_companion_host),
-                                                .logits = logits};

@@ -9,9 +9,9 @@
 
 #include "run/loop.h"
 
-/* Asks every stage what its companions are, and makes room for their logits. After the stages have begun. */
-cdz_status cdz_companions_begin(cdz_loop *loop);
-void cdz_companions_free(cdz_loop *loop);
+/* Asks every stage of the set what its companions are, and makes room for their logits. After the stages have begun. */
+cdz_status cdz_companions_begin(cdz_loop *loop, cdz_stageset *set);
+void cdz_companions_free(cdz_loop *loop, cdz_stageset *set); /* of the set; NULL is fine */
 
 /* How many sequences they may add to a pass over the rows. */
 uint32_t cdz_companions_most(const cdz_loop *loop);
@@ -22,18 +22,13 @@ cdz_status cdz_companions_rode(cdz_loop *loop); /* after the pass */
 /* Row r takes over the companions of row parents[r]. */
 cdz_status cdz_companions_reorder(cdz_loop *loop, const uint32_t *parents);
 
-/* Makes every view row's logits known, with a pass where the ride did not bring them. May suspend. */
+/* Makes every view row's logits known to the set's stages, with a pass where the ride did not bring them. May suspend. */
 cdz_status cdz_companions_ready(cdz_loop *loop, const cdz_view *view);
-/* Of a stage and a view row, once ready. */
-const float *cdz_companions_logits(const cdz_loop *loop, const cdz_stage *stage, uint32_t at);
-
 /* Shows every sequence of theirs. */
 void cdz_companions_visit(const cdz_loop *loop, void (*visit)(void *user, const cdz_seq *seq),
                           void *user);
 
 /* Sequences that a plan's companions may have. */
 uint64_t cdz_companions_most_of(const cdz_plan *plan, uint32_t n_rows);
-
-extern const struct cdz_companion_host cdz_companion_table; /* what plugins get */
 
 #endif

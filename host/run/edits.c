@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "call/calls.h"
-#include "run/task.h"
 #include "vec/leading.h"
 #include "vec/vec.h"
 
@@ -12,10 +11,10 @@
  * row, and scratch memory for them in steps. */
 enum { FEW_ALWAYS = 1024, FEW_SHARE = 8, ROOM_STEP = 1024 };
 
-uint32_t cdz_edits(const cdz_loop *loop)
+uint32_t cdz_edits(const cdz_stageset *set)
 {
     uint32_t n = 0;
-    while (n < loop->n_processors && loop->processors[n].form.kind == CDZ_FORM_EDIT) n++;
+    while (n < set->processors.n && set->processors.at[n].form.kind == CDZ_FORM_EDIT) n++;
     return n;
 }
 
@@ -26,23 +25,25 @@ typedef struct id_set {
     size_t n_words, n_vocab;
 } id_set;
 
-static bool take_set(cdz_loop *loop, id_set *set)
+static bool take_set(cdz_rows *rows, id_set *set)
 {
-    set->n_vocab = loop->n_vocab;
+    set->n_vocab = rows->n_vocab;
     set->n_words = (set->n_vocab + 63) / 64;
-    set->bits = cdz_scratch_take(&loop->workers[0].scratch, set->n_words * sizeof *set->bits);
+    set->bits = cdz_scratch_take(&rows->workers[0].scratch, set->n_words * sizeof *set->bits);
     if (set->bits) memset(set->bits, 0, set->n_words * sizeof *set->bits);
     return set->bits != NULL;
 }
 
 /* Ids that a stage may touch in a row, in worker 0's scratch memory. False: any. */
-static bool list_ids(cdz_loop *loop, const cdz_stage *stage, uint32_t row, cdz_ids *out)
+static bool list_ids(cdz_stageset *set, cdz_rows *rows, const cdz_stage *stage, uint32_t row,
+                     cdz_ids *out)
 {
-    const cdz_ids ids = cdz_row_ids(&loop->rows[row]);
-    cdz_scope scope = {.loop = loop,
+    const cdz_ids ids = cdz_row_ids(&rows->at[row]);
+    cdz_scope scope = {.rows = rows,
+                       .set = set,
                        .plugin = stage->plugin,
-                       .scratch = &loop->workers[0].scratch,
-                       .error = &loop->workers[0].error,
+                       .scratch = &rows->workers[0].scratch,
+                       .error = &rows->workers[0].error,
                        .stage = stage};
     cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
     step.n_rows = 1;
@@ -51,7 +52,7 @@ static bool list_ids(cdz_loop *loop, const cdz_stage *stage, uint32_t row, cdz_i
     *out = (cdz_ids){0};
     cdz_call call = {0};
     const bool listed = cdz_call_edits(&call, stage->instance->offers.form, &step, 0, out);
-    cdz_stages_complain(loop, &call);
+    cdz_rows_complain(rows, &call);
     return listed;
 }
 
@@ -80,32 +81,32 @@ static void write_ids(const id_set *set, int32_t *ids)
             *ids++ = (int32_t)(w * 64 + (size_t)__builtin_ctzll(left));
 }
 
-static const char *plan_row(cdz_loop *loop, uint32_t row, uint32_t n_stages)
+static const char *plan_row(cdz_stageset *set, cdz_rows *rows, uint32_t row, uint32_t n_stages)
 {
-    id_set set;
+    id_set all;
     cdz_ids ids;
-    if (!take_set(loop, &set)) return "want of memory";
+    if (!take_set(rows, &all)) return "want of memory";
     for (uint32_t s = 0; s < n_stages; s++)
-        if (!list_ids(loop, &loop->processors[s], row, &ids) || !add_ids(&set, ids))
-            return loop->processors[s].plugin->id;
-    const uint32_t n = count_ids(&set), most = loop->n_vocab / FEW_SHARE;
+        if (!list_ids(set, rows, &set->processors.at[s], row, &ids) || !add_ids(&all, ids))
+            return set->processors.at[s].plugin->id;
+    const uint32_t n = count_ids(&all), most = rows->n_vocab / FEW_SHARE;
     if (n > (most > FEW_ALWAYS ? most : FEW_ALWAYS)) return "processors of many scores";
-    const cdz_edited *edited = cdz_away_edit(&loop->away, row, n);
+    const cdz_edited *edited = cdz_away_edit(&rows->away, row, n);
     if (!edited) return "want of memory";
-    write_ids(&set, edited->ids);
+    write_ids(&all, edited->ids);
     return NULL;
 }
 
-const char *cdz_edits_plan(cdz_loop *loop)
+const char *cdz_edits_plan(cdz_stageset *set, cdz_rows *rows)
 {
-    const uint32_t n_stages = cdz_edits(loop);
+    const uint32_t n_stages = cdz_edits(set);
     const char *reader = NULL;
-    for (uint32_t r = 0; r < loop->n_rows && !reader; r++) {
-        if (n_stages && cdz_row_runs(loop, r)) {
-            reader = plan_row(loop, r, n_stages);
-            cdz_scratch_reset(&loop->workers[0].scratch);
+    for (uint32_t r = 0; r < rows->n && !reader; r++) {
+        if (n_stages && cdz_row_runs(rows, r)) {
+            reader = plan_row(set, rows, r, n_stages);
+            cdz_scratch_reset(&rows->workers[0].scratch);
         } else {
-            cdz_away_edit(&loop->away, r, 0);
+            cdz_away_edit(&rows->away, r, 0);
         }
     }
     return reader;
@@ -114,34 +115,36 @@ const char *cdz_edits_plan(cdz_loop *loop)
 /* --- what they make of them ---------------------------------------------------------------------------------------- */
 
 /* Are all scores that the stages may touch among those that were asked for? A strategy may have changed the row. */
-static bool all_asked(cdz_loop *loop, const cdz_edited *edited, uint32_t row, uint32_t n_stages)
+static bool all_asked(cdz_stageset *set, cdz_rows *rows, const cdz_edited *edited, uint32_t row,
+                      uint32_t n_stages)
 {
-    id_set set;
+    id_set all;
     cdz_ids ids;
-    if (!take_set(loop, &set)) return false;
-    for (uint32_t i = 0; i < edited->n; i++) add_ids(&set, (cdz_ids){&edited->ids[i], 1});
+    if (!take_set(rows, &all)) return false;
+    for (uint32_t i = 0; i < edited->n; i++) add_ids(&all, (cdz_ids){&edited->ids[i], 1});
     for (uint32_t s = 0; s < n_stages; s++) {
-        if (!list_ids(loop, &loop->processors[s], row, &ids) || !add_ids(&set, ids)) return false;
-        if (count_ids(&set) != edited->n) return false;
+        if (!list_ids(set, rows, &set->processors.at[s], row, &ids) || !add_ids(&all, ids))
+            return false;
+        if (count_ids(&all) != edited->n) return false;
     }
     return true;
 }
 
 /* Runs the stages on what is known of the row. */
-static bool run_stages(cdz_loop *loop, const cdz_scores *scores, uint32_t r, uint32_t n_stages,
-                       const cdz_leading *known, const cdz_edited *edited)
+static bool run_stages(cdz_stageset *set, cdz_rows *rows, const cdz_scores *scores, uint32_t r,
+                       uint32_t n_stages, const cdz_leading *known, const cdz_edited *edited)
 {
     float *row = cdz_row(scores, r);
     for (size_t i = 0; i < known->n; i++) row[known->ids[i]] = known->x[i];
     for (uint32_t i = 0; i < edited->n; i++) row[edited->ids[i]] = edited->x[i];
-    return cdz_stages_try(loop, &loop->view, scores, r, n_stages);
+    return cdz_stages_try(set, rows, &rows->view, scores, r, n_stages);
 }
 
 /* The edited scores, as the row at home has them now, in place of what they were. */
-static bool change(cdz_loop *loop, const cdz_edited *edited, const float *row, float divisor,
+static bool change(cdz_rows *rows, const cdz_edited *edited, const float *row, float divisor,
                    cdz_leading *known)
 {
-    cdz_scratch_mem *scratch = &loop->workers[0].scratch;
+    cdz_scratch_mem *scratch = &rows->workers[0].scratch;
     const size_t room = (known->n + edited->n + ROOM_STEP) / ROOM_STEP * ROOM_STEP;
     int32_t *ids = cdz_scratch_take(scratch, room * sizeof *ids);
     float *x = cdz_scratch_take(scratch, room * sizeof *x);
@@ -152,34 +155,35 @@ static bool change(cdz_loop *loop, const cdz_edited *edited, const float *row, f
     return cdz_leading_change(known, &changes, ids, x);
 }
 
-bool cdz_edits_known(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t r,
-                     cdz_leading *out)
+bool cdz_edits_known(cdz_stageset *set, cdz_rows *rows, const cdz_scores *scores, uint32_t first,
+                     uint32_t r, cdz_leading *out)
 {
-    const cdz_away *away = &loop->away;
-    const uint32_t row = first + r, n_stages = cdz_edits(loop);
+    const cdz_away *away = &rows->away;
+    const uint32_t row = first + r, n_stages = cdz_edits(set);
     if (!away->leaders) return false;
     const cdz_leaders *l = &away->leaders[row];
     const cdz_edited *edited = &away->edited[row];
     if (l->least == 0 || l->n == 0 || l->n > CDZ_LEADERS_MOST || edited->done) return false;
     *out = (cdz_leading){l->ids, l->x, l->n, l->low, l->mass, CDZ_LEADING_OFF};
     if (n_stages == 0) return true;
-    const bool asked = all_asked(loop, edited, row, n_stages);
-    cdz_scratch_reset(&loop->workers[0].scratch);
-    return asked && run_stages(loop, scores, r, n_stages, out, edited) &&
-           change(loop, edited, cdz_row(scores, r), l->divisor, out);
+    const bool asked = all_asked(set, rows, edited, row, n_stages);
+    cdz_scratch_reset(&rows->workers[0].scratch);
+    return asked && run_stages(set, rows, scores, r, n_stages, out, edited) &&
+           change(rows, edited, cdz_row(scores, r), l->divisor, out);
 }
 
-bool cdz_edits_settle(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t r)
+bool cdz_edits_settle(cdz_stageset *set, cdz_rows *rows, const cdz_scores *scores, uint32_t first,
+                      uint32_t r)
 {
     cdz_leading known;
     const float *row = cdz_row(scores, r);
-    cdz_edited *edited = &loop->away.edited[first + r];
-    const bool settled = cdz_edits_known(loop, scores, first, r, &known);
+    cdz_edited *edited = &rows->away.edited[first + r];
+    const bool settled = cdz_edits_known(set, rows, scores, first, r, &known);
     if (settled) {
-        loop->away.best[first + r] = known.ids[cdz_vec_table()->argmax(known.x, known.n)];
+        rows->away.best[first + r] = known.ids[cdz_vec_table()->argmax(known.x, known.n)];
         for (uint32_t i = 0; i < edited->n; i++) edited->x[i] = row[edited->ids[i]];
         edited->done = true;
     }
-    cdz_scratch_reset(&loop->workers[0].scratch);
+    cdz_scratch_reset(&rows->workers[0].scratch);
     return settled;
 }

@@ -17,16 +17,6 @@ cdz_backend *cdz_engine_backend(const cdz_engine *engine)
     return engine->backend;
 }
 
-bool cdz_engine_fuses(const cdz_engine *engine)
-{
-    return engine->fuses;
-}
-
-cdz_profile *cdz_engine_profile(const cdz_engine *engine)
-{
-    return engine->profile;
-}
-
 void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *plugin,
                     const char *text)
 {

@@ -1,9 +1,8 @@
 /* engine_check.c - what the engine promises of its own state between two ticks, looked at after each one in checked
- * builds: the queue and the running tasks, the rows of their loops, and who holds which block of KV memory.
+ * builds: the queue and the running tasks, with their loops, and who holds which block of KV memory.
  *
  * Owns nothing. Thread: [engine]; of what the lock guards only this thread takes anything away, so the lists stand. */
 #include "base/assert.h"
-#include "run/companion.h"
 #include "run/engine_parts.h"
 
 #ifdef CDZ_CHECKED
@@ -12,7 +11,7 @@
 
 static void count_seq(void *model, const cdz_seq *seq)
 {
-    if (!seq || seq->model != model) return;
+    if (seq->model != model) return;
     cdz_seq_check(seq);
     cdz_kv_census_blocks(seq->account, seq->blocks, cdz_seq_own_blocks(seq));
     if (seq->n_spans) cdz_kv_census_blocks(seq->account->spans, seq->spans, seq->n_spans);
@@ -25,16 +24,6 @@ static void count_sources(cdz_run_model *model, const cdz_task *task)
     if (!own && task->job->assistant != model) return;
     for (uint32_t i = 0; sources && i < task->job->n_prompts; i++)
         cdz_kv_census_blocks(sources[i].account, sources[i].blocks, sources[i].n_blocks);
-}
-
-static void count_loop(cdz_run_model *model, const cdz_loop *loop)
-{
-    for (uint32_t r = 0; r < loop->n_rows; r++) {
-        count_seq(model, loop->rows[r].seq);
-        count_seq(model, loop->rows[r].spare);
-    }
-    for (const cdz_seq *seq = loop->seqs; seq; seq = seq->next) count_seq(model, seq);
-    cdz_companions_visit(loop, count_seq, model);
 }
 
 static void count_account(const cdz_run_model *model, const cdz_kv_account *account)
@@ -51,7 +40,8 @@ static void count_model(const cdz_engine *engine, cdz_run_model *model)
         count_account(model, &task->target);
         count_account(model, &task->assistant);
         count_sources(model, task);
-        for (uint32_t i = 0; i < task->n_loops; i++) count_loop(model, task->loops[i]);
+        for (uint32_t i = 0; i < task->n_loops; i++)
+            cdz_loop_visit(task->loops[i], count_seq, model);
     }
     for (const cdz_kept *kept = engine->kept; kept; kept = kept->next) {
         count_account(model, &kept->account);
@@ -74,29 +64,6 @@ static void check_memory(const cdz_engine *engine)
     cdz_assert(committed == engine->budget.committed);
 }
 
-/* --- loops ----------------------------------------------------------------------------------------------------- */
-
-static void check_stages(const cdz_loop *loop, const cdz_stage *stages, uint32_t n)
-{
-    for (uint32_t s = 0; s < n; s++)
-        cdz_assert(stages[s].state_at + stages[s].state_size <= loop->state_bytes);
-}
-
-static void check_loop(const cdz_loop *loop)
-{
-    uint32_t n_open = 0;
-    for (uint32_t r = 0; r < loop->n_rows; r++) {
-        const cdz_loop_row *row = &loop->rows[r];
-        n_open += !row->done;
-        cdz_assert(row->seq->is_row && (row->done || !row->skip));
-        cdz_assert(!row->done || row->n_emitted <= row->n_new);
-    }
-    cdz_assert(n_open == loop->n_open);
-    cdz_assert(!loop->waiting || !cdz_fibre_ended(loop->fibre));
-    check_stages(loop, loop->processors, loop->n_processors);
-    check_stages(loop, loop->criteria, loop->n_criteria);
-}
-
 /* --- lists ----------------------------------------------------------------------------------------------------- */
 
 static void check_running(const cdz_engine *engine)
@@ -106,7 +73,7 @@ static void check_running(const cdz_engine *engine)
         uint32_t n_ended = 0;
         cdz_assert(task->life == CDZ_TASK_RUNNING && task->loops);
         for (uint32_t i = 0; i < task->n_loops; i++) {
-            check_loop(task->loops[i]);
+            cdz_loop_check_promises(task->loops[i]);
             n_ended += cdz_fibre_ended(task->loops[i]->fibre);
         }
         cdz_assert(n_ended == task->n_ended && n_ended < task->n_loops);

@@ -69,8 +69,6 @@ struct cdz_engine {
     void *log_user;
 };
 
-bool cdz_engine_fuses(const cdz_engine *engine);
-cdz_profile *cdz_engine_profile(const cdz_engine *engine); /* or NULL */
 void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *plugin,
                     const char *text);
 
@@ -92,6 +90,14 @@ uint64_t cdz_engine_pool_bytes(cdz_engine *engine, const cdz_run_model *model);
 /* --- engine.c --- */
 /* [engine] A model's activations and KV memory; the next request makes them again. */
 void cdz_run_model_rest(cdz_run_model *model);
+
+/* --- keep.c --- */
+/* [engine] Takes over the sequences of rows (n) and the account; both are left empty. past: what the rows shared
+ * blocks with, or NULL. NULL: out of memory, nothing was taken. */
+cdz_kept *cdz_kept_create(cdz_run_model *model, cdz_seq *const *rows, uint32_t n,
+                          cdz_kv_account *account, cdz_kept *past);
+/* [engine] Takes a state that nobody holds apart, and those that only it held. */
+void cdz_kept_destroy(cdz_kept *kept);
 
 /* --- packed.c --- */
 /* [any] Sets the job's packing from what its plan asks for; an error where its model or device cannot. */

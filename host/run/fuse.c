@@ -7,28 +7,27 @@
 
 #include "call/calls.h"
 #include "run/edits.h"
-#include "run/task.h"
 #include "vec/vec.h"
 
 enum { MOST_FORMS = 8, LONGEST_REST = 16 };
 
-void cdz_stage_describe(cdz_loop *loop, cdz_stage *stage)
+void cdz_stage_describe(cdz_rows *rows, cdz_stage *stage)
 {
     const cdz_offers *offers = &stage->instance->offers;
     stage->form = (cdz_form){.size = sizeof stage->form};
-    if (!loop->fuses || !stage->row_wise || !offers->form) return;
+    if (!rows->berth->fuses || !stage->row_wise || !offers->form) return;
     if (stage->state_size || stage->hears || offers->companion) return;
-    cdz_scope scope = {.loop = loop,
+    cdz_scope scope = {.rows = rows,
                        .plugin = stage->plugin,
-                       .scratch = &loop->workers[0].scratch,
-                       .error = &loop->workers[0].error};
+                       .scratch = &rows->workers[0].scratch,
+                       .error = &rows->workers[0].error};
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
     cdz_call call = {.scratch = scope.scratch};
     if (!cdz_call_form(&call, offers->form, &step, &stage->form) || stage->form.kind > CDZ_FORM_EDIT)
         stage->form.kind = CDZ_FORM_OTHER;
     if (stage->form.kind == CDZ_FORM_EDIT && !cdz_form_has_edits(offers->form))
         stage->form.kind = CDZ_FORM_OTHER;
-    cdz_stages_complain(loop, &call);
+    cdz_rows_complain(rows, &call);
 }
 
 /* Has it a part in a walk? */
@@ -38,12 +37,12 @@ static bool walks(const cdz_form *form)
 }
 
 /* Forms of the stages from `from` on that run in the phase; those of other phases do not part them. *end: what follows. */
-static size_t collect(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t phase,
+static size_t collect(const cdz_chain *chain, uint32_t from, uint32_t to, uint32_t phase,
                       cdz_form *forms, uint32_t *end)
 {
     size_t n = 0;
     for (*end = from; *end < to; ++*end) {
-        const cdz_stage *stage = &loop->processors[*end];
+        const cdz_stage *stage = &chain->at[*end];
         if (!(stage->phases & phase)) continue;
         if (n == MOST_FORMS || !walks(&stage->form)) break;
         forms[n++] = stage->form;
@@ -51,11 +50,11 @@ static size_t collect(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t
     return n;
 }
 
-uint32_t cdz_fuse_end(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t phase)
+uint32_t cdz_fuse_end(const cdz_chain *chain, uint32_t from, uint32_t to, uint32_t phase)
 {
     cdz_form forms[MOST_FORMS];
     uint32_t end;
-    const size_t n = collect(loop, from, to, phase, forms, &end);
+    const size_t n = collect(chain, from, to, phase, forms, &end);
     return cdz_fusible(forms, n) ? end : from;
 }
 
@@ -88,14 +87,14 @@ static void note(cdz_row_worker *worker, cdz_fusing verdict)
     worker->resting = worker->rest;
 }
 
-bool cdz_fuse_row(const cdz_loop *loop, uint32_t from, uint32_t to, uint32_t phase, float *row,
+bool cdz_fuse_row(const cdz_chain *chain, uint32_t from, uint32_t to, uint32_t phase, float *row,
                   uint32_t n_vocab, cdz_row_worker *worker, cdz_drawn *drawn)
 {
     const cdz_fuser *fuser = cdz_fuser_here();
     cdz_form forms[MOST_FORMS];
     cdz_survivors s;
     uint32_t end;
-    const size_t n = collect(loop, from, to, phase, forms, &end);
+    const size_t n = collect(chain, from, to, phase, forms, &end);
     if (rests(worker)) return false;
     void *scratch = cdz_scratch_take(&worker->scratch, cdz_vec_scratch(n_vocab));
     if (!scratch) return false;
@@ -135,23 +134,24 @@ static bool wish_for(const cdz_form *cut, size_t n_lead, double divisor, uint32_
     }
 }
 
-bool cdz_fuse_wish(const cdz_loop *loop, cdz_fuse_wishes *wish)
+bool cdz_fuse_wish(const cdz_stageset *set, const cdz_rows *rows, cdz_fuse_wishes *wish)
 {
     cdz_form forms[MOST_FORMS];
     uint32_t end;
     size_t n_lead = 0;
     double newest = 1.0;
-    if (loop->teller) return false;
-    const uint32_t from = cdz_edits(loop);
-    const size_t n = collect(loop, from, loop->n_processors, CDZ_IN_ALL_PHASES, forms, &end);
-    if (end < loop->n_processors) return false;
-    if (cdz_divides_only(forms, n, loop->n_vocab)) {
-        const bool draws = n > 0 || loop->away.draws;
-        const uint32_t some = loop->n_vocab / LEAD_SHARE,
+    if (set->teller) return false;
+    const uint32_t from = cdz_edits(set);
+    const size_t n =
+        collect(&set->processors, from, set->processors.n, CDZ_IN_ALL_PHASES, forms, &end);
+    if (end < set->processors.n) return false;
+    if (cdz_divides_only(forms, n, rows->n_vocab)) {
+        const bool draws = n > 0 || rows->away.draws;
+        const uint32_t some = rows->n_vocab / LEAD_SHARE,
                        least = some < MOST_ASKED ? some : MOST_ASKED;
         /* without a draw the best one of those that are edited, if any */
         *wish = (cdz_fuse_wishes){
-            .least = draws ? least : loop->n_processors > 0, .cuts = draws, .open = draws};
+            .least = draws ? least : set->processors.n > 0, .cuts = draws, .open = draws};
         return true;
     }
     *wish = (cdz_fuse_wishes){.cuts = true};
@@ -160,7 +160,7 @@ bool cdz_fuse_wish(const cdz_loop *loop, cdz_fuse_wishes *wish)
         if (forms[i].kind == CDZ_FORM_DIVIDE) {
             n_lead++;
             newest = forms[i].amount;
-        } else if (!cdz_form_is_void(&forms[i], loop->n_vocab)) {
+        } else if (!cdz_form_is_void(&forms[i], rows->n_vocab)) {
             return wish_for(&forms[i], n_lead, newest, &wish->least, &wish->divisor);
         }
     }
@@ -168,17 +168,17 @@ bool cdz_fuse_wish(const cdz_loop *loop, cdz_fuse_wishes *wish)
 }
 
 /* What the leaders become, with *drawn but for the list. [row] */
-static bool run_leaders(const cdz_loop *loop, const cdz_leading *known, uint32_t n_vocab,
-                        cdz_survivors *s, cdz_drawn *drawn, void *scratch)
+static bool run_leaders(const cdz_stageset *set, const cdz_rows *rows, const cdz_leading *known,
+                        uint32_t n_vocab, cdz_survivors *s, cdz_drawn *drawn, void *scratch)
 {
     const cdz_fuser *fuser = cdz_fuser_here();
     cdz_form forms[MOST_FORMS];
     float low;
     uint32_t end;
-    const size_t n =
-        collect(loop, cdz_edits(loop), loop->n_processors, CDZ_IN_ALL_PHASES, forms, &end);
-    if (end < loop->n_processors) return false;
-    if (loop->away.open) {
+    const size_t n = collect(&set->processors, cdz_edits(set), set->processors.n, CDZ_IN_ALL_PHASES,
+                             forms, &end);
+    if (end < set->processors.n) return false;
+    if (rows->away.open) {
         if (fuser->lead_leading(known, n_vocab, forms, n, s, &low, scratch) != CDZ_FUSED)
             return false;
         *drawn = (cdz_drawn){.open = true, .field = cdz_field_of(s, low, n_vocab)};
@@ -189,16 +189,16 @@ static bool run_leaders(const cdz_loop *loop, const cdz_leading *known, uint32_t
     return 2 * s->n <= n_vocab;
 }
 
-bool cdz_fuse_leaders(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t r,
-                      cdz_drawn *drawn)
+bool cdz_fuse_leaders(cdz_stageset *set, cdz_rows *rows, const cdz_scores *scores, uint32_t first,
+                      uint32_t r, cdz_drawn *drawn)
 {
-    cdz_row_worker *worker = &loop->workers[0];
+    cdz_row_worker *worker = &rows->workers[0];
     const uint32_t V = scores->n_vocab;
     cdz_leading known;
     cdz_survivors s;
-    bool done = cdz_edits_known(loop, scores, first, r, &known);
+    bool done = cdz_edits_known(set, rows, scores, first, r, &known);
     void *scratch = done ? cdz_scratch_take(&worker->scratch, cdz_vec_scratch(V)) : NULL;
-    done = scratch && run_leaders(loop, &known, V, &s, drawn, scratch);
+    done = scratch && run_leaders(set, rows, &known, V, &s, drawn, scratch);
     if (done) {
         worker->fusings[CDZ_FUSED]++;
         put_list(&s, cdz_row(scores, r), drawn);
@@ -216,7 +216,8 @@ int32_t cdz_fuse_draw(cdz_torch_rng *rng, const float *row, uint32_t n_vocab, co
 }
 
 typedef struct away_row {
-    cdz_loop *loop;
+    const cdz_stageset *set;
+    cdz_rows *rows;
     uint32_t row;
 } away_row;
 
@@ -224,26 +225,28 @@ typedef struct away_row {
 static float score_away(void *of, int32_t id)
 {
     const away_row *at = of;
-    cdz_loop *loop = at->loop;
-    float x = cdz_away_score(&loop->away, at->row, id);
-    if (loop->profile) loop->profile->times.scores.bytes += sizeof x;
-    for (uint32_t s = cdz_edits(loop); s < loop->n_processors; s++)
-        if (loop->processors[s].form.kind == CDZ_FORM_DIVIDE)
-            x /= (float)loop->processors[s].form.amount;
+    const cdz_stageset *set = at->set;
+    cdz_rows *rows = at->rows;
+    float x = cdz_away_score(&rows->away, at->row, id);
+    if (rows->berth->profile) rows->berth->profile->times.scores.bytes += sizeof x;
+    for (uint32_t s = cdz_edits(set); s < set->processors.n; s++)
+        if (set->processors.at[s].form.kind == CDZ_FORM_DIVIDE)
+            x /= (float)set->processors.at[s].form.amount;
     return x;
 }
 
-int32_t cdz_fuse_draw_open(cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t r,
+int32_t cdz_fuse_draw_open(cdz_torch_rng *rng, const cdz_stageset *set, cdz_rows *rows,
+                           const cdz_scores *scores, uint32_t first, uint32_t r,
                            const cdz_drawn *drawn)
 {
     const float *row = cdz_row(scores, r);
-    away_row at = {loop, first + r};
+    away_row at = {set, rows, first + r};
     cdz_field field = drawn->field;
     field.ids = (const int32_t *)(const void *)row;
     field.p = row + drawn->n;
     field.score = score_away;
     field.of = &at;
-    return cdz_torch_open_race(&loop->rng, &field, scores->n_vocab);
+    return cdz_torch_open_race(rng, &field, scores->n_vocab);
 }
 
 int32_t cdz_fuse_draw_row(cdz_torch_rng *rng, float *row, uint32_t n_vocab, cdz_row_worker *worker)

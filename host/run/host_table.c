@@ -2,12 +2,9 @@
 #include <string.h>
 
 #include "cadenza/ext/companion.h"
-#include "cadenza/ext/mask.h"
 #include "cadenza/ext/tokenizer.h"
-#include "run/companion.h"
-#include "run/engine_parts.h"
-#include "run/task.h"
-#include "run/verbs.h"
+#include "random/torch_rng.h"
+#include "run/stages.h"
 #include "vec/vec.h"
 
 static const cdz_scope *scope_of(const cdz_step *step)
@@ -15,13 +12,18 @@ static const cdz_scope *scope_of(const cdz_step *step)
     return step->scope;
 }
 
-static const void *extension(const char *id)
+static const float *logits(const cdz_step *step, uint32_t r)
 {
-    static const cdz_mask_host mask = {.size = sizeof mask, .hide_as = cdz_verb_seq_hide_as};
+    const cdz_scope *scope = scope_of(step);
+    return r < step->n_rows ? cdz_shown_logits(scope->set, scope->stage, scope->first + r) : NULL;
+}
+
+const void *cdz_stage_extension(const char *id)
+{
+    static const cdz_companion_host companion = {.size = sizeof companion, .logits = logits};
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_tokenizer_extension();
-    if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &cdz_companion_table;
-    if (strcmp(id, CDZ_EXT_MASK) == 0) return &mask;
+    if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &companion;
     return NULL;
 }
 
@@ -29,7 +31,7 @@ static const void *extension(const char *id)
  * False: neither. */
 static bool place(const cdz_scope *scope, cdz_status code, const char *text)
 {
-    cdz_error *own = scope->error, *verb = &scope->loop->error;
+    cdz_error *own = scope->error, *verb = &scope->rows->error;
     const char *id = scope->plugin->id;
     const size_t n = strlen(id), len = strlen(text);
     if (len < 2 || strcmp(text + len - 2, ": ") != 0) return false;
@@ -52,7 +54,7 @@ static cdz_status fail(const cdz_step *step, cdz_status code, const char *text)
 static void log_line(const cdz_step *step, cdz_log_level level, const char *text)
 {
     const cdz_scope *scope = scope_of(step);
-    cdz_engine_log(scope->loop->task->engine, level, scope->plugin->id, text);
+    cdz_rows_log(scope->rows, level, scope->plugin->id, text);
 }
 
 static void *alloc(const cdz_step *step, size_t bytes)
@@ -68,12 +70,12 @@ static void *scratch(const cdz_step *step, size_t bytes)
 
 static cdz_status config(const cdz_step *step, const char *name, cdz_param_type type, void *out)
 {
-    const cdz_loop *loop = scope_of(step)->loop;
+    const cdz_rows *rows = scope_of(step)->rows;
     if (type == CDZ_T_BOOL && strcmp(name, "decoder_attention_mask") == 0) { /* was one given? */
-        *(bool *)out = loop->job && loop->job->gives_decoder_mask;
+        *(bool *)out = rows->gives_decoder_mask;
         return CDZ_OK;
     }
-    return cdz_generation_value(&loop->config, name, type, out);
+    return cdz_generation_value(&rows->config, name, type, out);
 }
 
 static void noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4])
@@ -90,8 +92,6 @@ static const cdz_caller caller = {
     .noise = noise,
 };
 
-static const cdz_host run_host = CDZ_HOST_WITH(extension);
-
 cdz_step cdz_step_for(cdz_scope *scope, const void *params, void *shared)
 {
     scope->error->code = CDZ_OK;
@@ -99,8 +99,8 @@ cdz_step cdz_step_for(cdz_scope *scope, const void *params, void *shared)
     return (cdz_step){.size = sizeof(cdz_step),
                       .params = params,
                       .shared = shared,
-                      .request = &scope->loop->info,
+                      .request = &scope->rows->info,
                       .plugin = scope->plugin,
-                      .host = &run_host,
+                      .host = scope->rows->host,
                       .scope = scope};
 }

@@ -9,7 +9,6 @@
 
 #include <stdatomic.h>
 
-#include "run/engine.h"
 #include "run/sequence.h"
 
 struct cdz_kept {
@@ -24,16 +23,8 @@ struct cdz_kept {
     bool condemned;  /* nobody holds it: the engine thread takes it apart; under the lock */
 };
 
-/* [engine] Takes over the sequences of rows (n) and the account; both are left empty. past: what the rows shared
- * blocks with, or NULL. NULL: out of memory, nothing was taken. */
-cdz_kept *cdz_kept_create(cdz_run_model *model, cdz_seq *const *rows, uint32_t n,
-                          cdz_kv_account *account, cdz_kept *past);
-
 /* [engine] The sequence of the state that has most in common with seq, whose cache is empty: seq shares those
  * positions. What the same prompt, computed anew, would hold at them is what they hold. */
 cdz_status cdz_kept_share(const cdz_kept *kept, cdz_seq *seq, cdz_error *err);
-
-/* [engine] Takes a state that nobody holds apart, and those that only it held. */
-void cdz_kept_destroy(cdz_kept *kept);
 
 #endif

@@ -4,14 +4,14 @@
 #include <string.h>
 
 #include "run/fuse.h"
-#include "run/task.h"
+#include "run/loop.h"
 #include "run/verbs.h"
 #include "vec/vec.h"
 
 static bool skips(const cdz_loop *loop, const cdz_scores *scores, uint32_t first, uint32_t row)
 {
-    return scores->id == loop->scores.id && first + row < loop->n_rows &&
-           !cdz_row_runs(loop, first + row);
+    return scores->id == loop->scores.id && first + row < loop->rows.n &&
+           !cdz_row_runs(&loop->rows, first + row);
 }
 
 cdz_status cdz_verb_argmax(cdz_decoder *dec, const cdz_scores *given, uint32_t row, cdz_pick *out)
@@ -27,11 +27,11 @@ cdz_status cdz_verb_argmax(cdz_decoder *dec, const cdz_scores *given, uint32_t r
                              cdz_loop_nth(loop, row), scores->n_rows);
     const cdz_vec *vec = cdz_vec_table();
     const float *x = cdz_row(scores, row);
-    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
+    const cdz_work was = cdz_profile_mark(loop->rows.berth->profile, CDZ_WORK_DRAW);
     out->token = vec->argmax(x, scores->n_vocab);
     out->score = x[out->token];
     out->prob = (float)exp((double)out->score - (double)vec->logsumexp(x, scores->n_vocab));
-    cdz_profile_mark(loop->profile, was);
+    cdz_profile_mark(loop->rows.berth->profile, was);
     return CDZ_OK;
 }
 
@@ -41,8 +41,8 @@ static cdz_status best_of(cdz_loop *loop, const cdz_scores *scores, uint32_t fir
 {
     const bool ours = scores->id == loop->scores.id;
     *token = -1;
-    if (ours && cdz_away_has(&loop->away, first + row))
-        *token = cdz_away_best(&loop->away, first + row);
+    if (ours && cdz_away_has(&loop->rows.away, first + row))
+        *token = cdz_away_best(&loop->rows.away, first + row);
     if (*token >= 0) return CDZ_OK;
     if (ours) CDZ_TRY(cdz_loop_fetch(loop, first + row, 1));
     *token = cdz_vec_table()->argmax(cdz_row(scores, row), scores->n_vocab);
@@ -56,12 +56,12 @@ cdz_status cdz_verb_argmax_rows(cdz_decoder *dec, const cdz_scores *given, int32
     uint32_t first;
     cdz_scores here;
     CDZ_TRY(cdz_loop_find(loop, "argmax_rows", given, &here, &first));
-    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
+    const cdz_work was = cdz_profile_mark(loop->rows.berth->profile, CDZ_WORK_DRAW);
     for (uint32_t r = 0; r < here.n_rows; r++) {
         tokens[r] = 0;
         if (!skips(loop, &here, first, r)) CDZ_TRY(best_of(loop, &here, first, r, &tokens[r]));
     }
-    cdz_profile_mark(loop->profile, was);
+    cdz_profile_mark(loop->rows.berth->profile, was);
     return CDZ_OK;
 }
 
@@ -82,7 +82,7 @@ cdz_status cdz_verb_multinomial(cdz_decoder *dec, const cdz_scores *given, int32
     cdz_scores here;
     const cdz_scores *probs = &here;
     CDZ_TRY(cdz_loop_check(loop, "multinomial", given, &here, &first));
-    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
+    const cdz_work was = cdz_profile_mark(loop->rows.berth->profile, CDZ_WORK_DRAW);
     for (uint32_t r = 0; r < probs->n_rows; r++) {
         if (skips(loop, probs, first, r)) {
             cdz_torch_skip(&loop->rng, 2 * (uint64_t)probs->n_vocab);
@@ -92,7 +92,7 @@ cdz_status cdz_verb_multinomial(cdz_decoder *dec, const cdz_scores *given, int32
         tokens[r] = cdz_torch_multinomial(&loop->rng, cdz_row(probs, r), probs->n_vocab);
         if (tokens[r] < 0) return bad_row(loop, first + r);
     }
-    cdz_profile_mark(loop->profile, was);
+    cdz_profile_mark(loop->rows.berth->profile, was);
     return CDZ_OK;
 }
 
@@ -109,12 +109,12 @@ static cdz_status verb_by_verb(cdz_decoder *dec, cdz_scores *scores, int32_t *to
 /* Rows that are away become lists by what is known of them; of those that cannot the scores are fetched. */
 static void draw_away(cdz_loop *loop, const cdz_scores *scores, uint32_t first, cdz_drawn *drawn)
 {
-    cdz_away *away = &loop->away;
+    cdz_away *away = &loop->rows.away;
     uint32_t enough = 0, fetched = 0;
     if (scores->id != loop->scores.id) return;
     for (uint32_t r = 0; r < scores->n_rows; r++) {
         if (skips(loop, scores, first, r) || !cdz_away_has(away, first + r)) continue;
-        if (away->cuts && cdz_fuse_leaders(loop, scores, first, r, &drawn[r]))
+        if (away->cuts && cdz_fuse_leaders(loop->set, &loop->rows, scores, first, r, &drawn[r]))
             enough++;
         else
             fetched += cdz_away_fetch(away, loop->scores.data, first + r, 1);
@@ -130,11 +130,12 @@ static cdz_status bring_drawn(cdz_loop *loop, const cdz_scores *scores, uint32_t
     cdz_scores one = *scores;
     one.data = cdz_row(scores, r);
     one.n_rows = 1;
-    cdz_loop_note_fetched(loop, cdz_away_fetch(&loop->away, loop->scores.data, first + r, 1));
-    cdz_away_note(&loop->away, false);
-    cdz_loop_view_rows(loop, first + r, 1);
-    const cdz_status status = cdz_stages_process(loop, &loop->view, &one, NULL);
-    cdz_loop_view_rows(loop, first, scores->n_rows);
+    cdz_loop_note_fetched(loop, cdz_away_fetch(&loop->rows.away, loop->scores.data, first + r, 1));
+    cdz_away_note(&loop->rows.away, false);
+    cdz_stages_look(loop->set, &loop->rows, first + r, 1);
+    const cdz_status status =
+        cdz_loop_process(loop, &loop->set->processors, &loop->rows.view, &one, NULL);
+    cdz_stages_look(loop->set, &loop->rows, first, scores->n_rows);
     return status;
 }
 
@@ -143,12 +144,13 @@ static cdz_status draw_row(cdz_loop *loop, const cdz_scores *scores, uint32_t fi
 {
     float *row = cdz_row(scores, r);
     if (drawn->listed) {
-        *token = drawn->open ? cdz_fuse_draw_open(loop, scores, first, r, drawn)
+        *token = drawn->open ? cdz_fuse_draw_open(&loop->rng, loop->set, &loop->rows, scores, first,
+                                                  r, drawn)
                              : cdz_fuse_draw(&loop->rng, row, scores->n_vocab, drawn);
         if (*token >= 0) return CDZ_OK;
         CDZ_TRY(bring_drawn(loop, scores, first, r));
     }
-    *token = cdz_fuse_draw_row(&loop->rng, row, scores->n_vocab, &loop->workers[0]);
+    *token = cdz_fuse_draw_row(&loop->rng, row, scores->n_vocab, &loop->rows.workers[0]);
     return *token >= 0 ? CDZ_OK : bad_row(loop, first + r);
 }
 
@@ -170,20 +172,20 @@ cdz_status cdz_verb_draw_rows(cdz_decoder *dec, cdz_scores *scores, int32_t *tok
 {
     cdz_loop *loop = cdz_loop_of(dec);
     uint32_t first;
-    if (!loop->fuses || loop->n_watchers || cdz_record_wants(loop, CDZ_RECORD_SCORES))
+    if (!loop->rows.berth->fuses || loop->rows.watch.n || cdz_record_wants(loop, CDZ_RECORD_SCORES))
         return verb_by_verb(dec, scores, tokens);
     CDZ_TRY(cdz_verb_enter(dec, CDZ_VERB_SCRATCH));
     CDZ_TRY(cdz_loop_rows_of(loop, "draw_rows", scores, scores, &first));
-    cdz_drawn *drawn = cdz_scratch_take(&loop->verb_scratch, scores->n_rows * sizeof *drawn);
+    cdz_drawn *drawn = cdz_scratch_take(&loop->rows.verb_scratch, scores->n_rows * sizeof *drawn);
     if (!drawn) return cdz_loop_nomem(loop);
     memset(drawn, 0, scores->n_rows * sizeof *drawn);
-    cdz_loop_view_rows(loop, first, scores->n_rows);
+    cdz_stages_look(loop->set, &loop->rows, first, scores->n_rows);
     if (scores->id == loop->scores.id) CDZ_TRY(cdz_loop_arrive(loop, first, scores->n_rows));
     draw_away(loop, scores, first, drawn);
-    CDZ_TRY(cdz_stages_process(loop, &loop->view, scores, drawn));
-    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
+    CDZ_TRY(cdz_loop_process(loop, &loop->set->processors, &loop->rows.view, scores, drawn));
+    const cdz_work was = cdz_profile_mark(loop->rows.berth->profile, CDZ_WORK_DRAW);
     const cdz_status status = draw(loop, scores, first, drawn, tokens);
-    cdz_profile_mark(loop->profile, was);
+    cdz_profile_mark(loop->rows.berth->profile, was);
     return status;
 }
 
@@ -218,7 +220,7 @@ static float *flatten(cdz_loop *loop, const cdz_scores *scores, uint32_t first, 
                       const float *addends)
 {
     const size_t V = scores->n_vocab;
-    float *flat = cdz_scratch_take(&loop->verb_scratch, n * V * sizeof *flat);
+    float *flat = cdz_scratch_take(&loop->rows.verb_scratch, n * V * sizeof *flat);
     for (uint32_t i = 0; flat && i < n; i++) {
         memcpy(flat + i * V, cdz_row(scores, first + i), V * sizeof *flat);
         if (addends) cdz_vec_table()->add(flat + i * V, V, addends[i]);
@@ -235,13 +237,13 @@ cdz_status cdz_verb_topk_flat(cdz_decoder *dec, const cdz_scores *given, uint32_
     CDZ_TRY(check_flat(loop, "topk_flat", given, &here, first, n, m));
     const size_t total = (size_t)n * scores->n_vocab;
     float *flat = flatten(loop, scores, first, n, addends);
-    float *values = cdz_scratch_take(&loop->verb_scratch, m * sizeof *values);
-    int32_t *ids = cdz_scratch_take(&loop->verb_scratch, m * sizeof *ids);
-    void *room = cdz_scratch_take(&loop->verb_scratch, cdz_vec_scratch(total));
+    float *values = cdz_scratch_take(&loop->rows.verb_scratch, m * sizeof *values);
+    int32_t *ids = cdz_scratch_take(&loop->rows.verb_scratch, m * sizeof *ids);
+    void *room = cdz_scratch_take(&loop->rows.verb_scratch, cdz_vec_scratch(total));
     if (!flat || !values || !ids || !room) return cdz_loop_nomem(loop);
-    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
+    const cdz_work was = cdz_profile_mark(loop->rows.berth->profile, CDZ_WORK_DRAW);
     cdz_vec_table()->topk(flat, total, m, values, ids, room);
-    cdz_profile_mark(loop->profile, was);
+    cdz_profile_mark(loop->rows.berth->profile, was);
     to_candidates(out, m, ids, values, scores->n_vocab);
     return CDZ_OK;
 }
@@ -255,9 +257,9 @@ cdz_status cdz_verb_multinomial_flat(cdz_decoder *dec, const cdz_scores *given, 
     CDZ_TRY(check_flat(loop, "multinomial_flat", given, &here, first, n, m));
     const size_t total = (size_t)n * probs->n_vocab;
     const float *flat = cdz_row(probs, first); /* stride is the vocabulary: already one row */
-    float *values = cdz_scratch_take(&loop->verb_scratch, m * sizeof *values);
-    int32_t *ids = cdz_scratch_take(&loop->verb_scratch, m * sizeof *ids);
-    void *room = cdz_scratch_take(&loop->verb_scratch, cdz_vec_scratch(total));
+    float *values = cdz_scratch_take(&loop->rows.verb_scratch, m * sizeof *values);
+    int32_t *ids = cdz_scratch_take(&loop->rows.verb_scratch, m * sizeof *ids);
+    void *room = cdz_scratch_take(&loop->rows.verb_scratch, cdz_vec_scratch(total));
     if (!values || !ids || !room) return cdz_loop_nomem(loop);
     if (cdz_torch_multinomial_k(&loop->rng, flat, total, m, ids, room) != 0)
         return bad_row(loop, first);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "call/calls.h"
-#include "run/task.h"
+#include "run/loop.h"
 #include "run/verbs.h"
 
 static const cdz_drafter *drafter_of(const cdz_loop *loop)
@@ -16,7 +16,7 @@ static cdz_scope scope_of(cdz_loop *loop, cdz_error *said, bool may_alloc)
 {
     cdz_drafting *d = &loop->drafting;
     *said = (cdz_error){.code = CDZ_OK};
-    return (cdz_scope){.loop = loop,
+    return (cdz_scope){.rows = &loop->rows,
                        .plugin = d->stage.plugin,
                        .scratch = &d->scratch,
                        .error = said,
@@ -28,14 +28,14 @@ static cdz_status judge(cdz_loop *loop, const cdz_call *call, cdz_status returne
 {
     if (returned != CDZ_OK && !call->broken) {
         if (returned == cdz_loop_alive(loop)) return returned;
-        if (said->code != returned && loop->error.code == returned) return returned;
+        if (said->code != returned && loop->rows.error.code == returned) return returned;
     }
-    return cdz_loop_judge(loop, call, returned, said);
+    return cdz_rows_judge(&loop->rows, call, returned, said);
 }
 
 /* --- begin and end ---------------------------------------------------------------------------------------------- */
 
-cdz_status cdz_drafter_begin(cdz_loop *loop)
+cdz_status cdz_drafter_open(cdz_loop *loop)
 {
     cdz_stage *stage = &loop->drafting.stage;
     stage->instance = &loop->job->plan->drafter;
@@ -58,17 +58,25 @@ cdz_status cdz_drafter_begin(cdz_loop *loop)
     return CDZ_OK;
 }
 
-void cdz_drafter_end(cdz_loop *loop)
+static void end(cdz_loop *loop)
 {
     cdz_stage *stage = &loop->drafting.stage;
-    if (!stage->begun) return;
     cdz_error said;
     cdz_scope scope = scope_of(loop, &said, false);
     const cdz_step step = cdz_step_for(&scope, stage->instance->params, stage->shared);
     cdz_call call = {.scratch = scope.scratch};
     cdz_call_end(&call, &step);
-    cdz_stages_complain(loop, &call);
-    stage->begun = false;
+    cdz_rows_complain(&loop->rows, &call);
+}
+
+void cdz_drafter_close(cdz_loop *loop)
+{
+    cdz_drafting *d = &loop->drafting;
+    if (d->stage.begun) end(loop);
+    cdz_scratch_free(&d->scratch);
+    free(d->tokens);
+    free(d->pace);
+    *d = (cdz_drafting){0};
 }
 
 /* --- drafts ----------------------------------------------------------------------------------------------------- */
@@ -85,9 +93,9 @@ static cdz_status check_row(cdz_loop *loop, const char *verb, uint32_t r)
                              "%s: the request has no drafter; give a draft model (--assistant "
                              "FOLDER), set prompt_lookup_num_tokens, or name one with drafter = ID",
                              verb);
-    if (r >= loop->n_rows)
+    if (r >= loop->rows.n)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "%s: row %" PRIu32 " of %" PRIu32, verb,
-                             cdz_loop_nth(loop, r), loop->n_rows);
+                             cdz_loop_nth(loop, r), loop->rows.n);
     return CDZ_OK;
 }
 
@@ -97,7 +105,7 @@ static cdz_status keep(cdz_loop *loop, cdz_draft *draft)
     cdz_drafting *d = &loop->drafting;
     const char *id = d->stage.plugin->id;
     uint32_t n = draft->tokens.len;
-    if (n > draft->room && !loop->config.quirks) n = draft->room;
+    if (n > draft->room && !loop->rows.config.quirks) n = draft->room;
     if (n > d->cap) {
         int32_t *grown = realloc(d->tokens, n * sizeof *grown);
         if (!grown) return cdz_loop_nomem(loop);
@@ -106,11 +114,11 @@ static cdz_status keep(cdz_loop *loop, cdz_draft *draft)
     }
     for (uint32_t i = 0; i < n; i++) {
         d->tokens[i] = draft->tokens.at[i];
-        if (d->tokens[i] < 0 || (uint32_t)d->tokens[i] >= loop->n_vocab)
-            return cdz_err(&loop->error, CDZ_E_PLUGIN,
+        if (d->tokens[i] < 0 || (uint32_t)d->tokens[i] >= loop->rows.n_vocab)
+            return cdz_err(&loop->rows.error, CDZ_E_PLUGIN,
                            "%s: propose named token %" PRId32
                            ", which is outside the vocabulary of %" PRIu32,
-                           id, d->tokens[i], loop->n_vocab);
+                           id, d->tokens[i], loop->rows.n_vocab);
     }
     d->n = n;
     d->row = draft->row;
@@ -118,11 +126,11 @@ static cdz_status keep(cdz_loop *loop, cdz_draft *draft)
     if (draft->scores.id == 0) return CDZ_OK;
     uint32_t first;
     CDZ_TRY(cdz_loop_check(loop, "propose", &draft->scores, &draft->scores, &first));
-    if (draft->scores.n_rows < n || draft->scores.n_vocab != loop->n_vocab)
-        return cdz_err(&loop->error, CDZ_E_PLUGIN,
+    if (draft->scores.n_rows < n || draft->scores.n_vocab != loop->rows.n_vocab)
+        return cdz_err(&loop->rows.error, CDZ_E_PLUGIN,
                        "%s: propose gave %" PRIu32 " score rows of %" PRIu32 " for %" PRIu32
                        " tokens; expected one of %" PRIu32 " each",
-                       id, draft->scores.n_rows, draft->scores.n_vocab, n, loop->n_vocab);
+                       id, draft->scores.n_rows, draft->scores.n_vocab, n, loop->rows.n_vocab);
     draft->scores.n_rows = n;
     return CDZ_OK;
 }
@@ -165,7 +173,7 @@ static uint32_t room_of(const cdz_loop *loop, uint32_t r, cdz_ids history)
 {
     const cdz_job *job = loop->job;
     const uint32_t used = history.len + 1;
-    const uint32_t room = loop->info.max_length > used ? loop->info.max_length - used : 0;
+    const uint32_t room = loop->rows.info.max_length > used ? loop->rows.info.max_length - used : 0;
     if (!job->context) return room;
     const uint32_t prompt = (loop->first_row + r) / (job->n_rows / job->n_prompts);
     const uint32_t positions = job->visible[prompt] + used - job->prompt_len;
@@ -178,7 +186,7 @@ cdz_status cdz_verb_propose(cdz_decoder *dec, uint32_t r, cdz_draft *out)
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_verb_enter(dec, 0));
     CDZ_TRY(check_row(loop, "propose", r));
-    const cdz_ids history = cdz_row_ids(&loop->rows[r]);
+    const cdz_ids history = cdz_row_ids(&loop->rows.at[r]);
     cdz_draft draft = {
         .size = sizeof draft, .row = r, .history = history, .room = room_of(loop, r, history)};
     CDZ_TRY(loop->drafting.pace ? ask_in_pace(loop, &draft) : ask(loop, &draft));
@@ -206,7 +214,7 @@ cdz_status cdz_verb_judged(cdz_decoder *dec, uint32_t r, uint32_t n_accepted)
     cdz_error said;
     cdz_scope scope = scope_of(loop, &said, true);
     cdz_step step = cdz_step_for(&scope, d->stage.instance->params, d->stage.shared);
-    const cdz_ids history = cdz_row_ids(&loop->rows[r]);
+    const cdz_ids history = cdz_row_ids(&loop->rows.at[r]);
     step.n_rows = 1;
     step.input_ids = &history;
     step.row_index = &r;

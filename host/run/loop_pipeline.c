@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "run/task.h"
+#include "run/loop.h"
 #include "run/verbs.h"
 
 /* --- selections ------------------------------------------------------------------------------------------------ */
@@ -29,28 +29,36 @@ static uint32_t most_named(const char *const *ids, uint32_t n)
 
 static const char *const *keep_ids(cdz_loop *loop, const char *const *ids, uint32_t n)
 {
-    const char **kept = cdz_arena_array(&loop->arena, n, sizeof *kept);
+    const char **kept = cdz_arena_array(&loop->rows.arena, n, sizeof *kept);
     for (uint32_t i = 0; kept && i < n; i++)
-        if (!(kept[i] = cdz_arena_strdup(&loop->arena, ids[i]))) return NULL;
+        if (!(kept[i] = cdz_arena_strdup(&loop->rows.arena, ids[i]))) return NULL;
     return kept;
 }
 
-bool cdz_derived_choose(cdz_loop *loop, uint32_t i)
+static bool choose(cdz_stageset *set, const cdz_derivation *d, cdz_chain *out)
 {
-    cdz_derived *d = &loop->derived[i];
+    const cdz_chain *all = &set->processors;
     const uint32_t rounds = most_named(d->append, d->n_append);
-    d->stages = cdz_arena_array(&loop->stage_arena, (1 + (size_t)rounds) * loop->n_processors,
-                                sizeof *d->stages);
-    d->n = 0;
-    if (!d->stages) return false;
-    for (uint32_t p = 0; p < loop->n_processors; p++)
-        if (!named(loop->processors[p].plugin->id, d->exclude, d->n_exclude))
-            d->stages[d->n++] = loop->processors[p];
+    *out = (cdz_chain){
+        cdz_arena_array(&set->arena, (1 + (size_t)rounds) * all->n, sizeof(cdz_stage)), 0};
+    if (!out->at) return false;
+    for (uint32_t p = 0; p < all->n; p++)
+        if (!named(all->at[p].plugin->id, d->exclude, d->n_exclude)) out->at[out->n++] = all->at[p];
     for (uint32_t round = 0; round < rounds; round++)
-        for (uint32_t p = 0; p < loop->n_processors; p++)
-            if (named(loop->processors[p].plugin->id, d->append, d->n_append) > round)
-                d->stages[d->n++] = loop->processors[p];
+        for (uint32_t p = 0; p < all->n; p++)
+            if (named(all->at[p].plugin->id, d->append, d->n_append) > round)
+                out->at[out->n++] = all->at[p];
     return true;
+}
+
+cdz_status cdz_derive_all(cdz_loop *loop, cdz_stageset *set)
+{
+    const uint32_t n = loop->n_derivations;
+    set->derived = cdz_arena_array(&set->arena, n, sizeof *set->derived);
+    if (!set->derived) return cdz_loop_nomem(loop);
+    for (uint32_t i = 0; i < n; i++)
+        if (!choose(set, &loop->derivations[i], &set->derived[i])) return cdz_loop_nomem(loop);
+    return CDZ_OK;
 }
 
 cdz_status cdz_verb_pipeline_derive(cdz_decoder *dec, const char *const *exclude, uint32_t n_exclude,
@@ -58,32 +66,30 @@ cdz_status cdz_verb_pipeline_derive(cdz_decoder *dec, const char *const *exclude
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_verb_enter(dec, 0));
-    cdz_derived *all = cdz_arena_array(&loop->arena, loop->n_derived + 1, sizeof *all);
+    cdz_stageset *set = loop->set;
+    const uint32_t n = loop->n_derivations;
+    cdz_derivation *all = cdz_arena_array(&loop->rows.arena, n + 1, sizeof *all);
+    cdz_chain *derived = cdz_arena_array(&set->arena, n + 1, sizeof *derived);
     const char *const *kept_out = keep_ids(loop, exclude, n_exclude);
     const char *const *kept_in = keep_ids(loop, append, n_append);
-    if (!all || !kept_out || !kept_in) return cdz_loop_nomem(loop);
-    if (loop->n_derived) memcpy(all, loop->derived, loop->n_derived * sizeof *all);
-    all[loop->n_derived] = (cdz_derived){
+    if (!all || !derived || !kept_out || !kept_in) return cdz_loop_nomem(loop);
+    if (n) memcpy(all, loop->derivations, n * sizeof *all);
+    if (n) memcpy(derived, set->derived, n * sizeof *derived);
+    all[n] = (cdz_derivation){
         .exclude = kept_out, .append = kept_in, .n_exclude = n_exclude, .n_append = n_append};
-    loop->derived = all;
-    if (!cdz_derived_choose(loop, loop->n_derived)) return cdz_loop_nomem(loop);
-    *out = ++loop->n_derived;
+    if (!choose(set, &all[n], &derived[n])) return cdz_loop_nomem(loop);
+    loop->derivations = all;
+    set->derived = derived;
+    *out = ++loop->n_derivations;
     return CDZ_OK;
 }
 
-/* stages.c knows one list; for the call the selection takes its place. */
 static cdz_status process(cdz_loop *loop, uint32_t pipeline, const cdz_view *view,
                           cdz_scores *scores)
 {
-    if (pipeline == 0) return cdz_stages_process(loop, view, scores, NULL);
-    cdz_stage *const own = loop->processors;
-    const uint32_t n = loop->n_processors;
-    loop->processors = loop->derived[pipeline - 1].stages;
-    loop->n_processors = loop->derived[pipeline - 1].n;
-    const cdz_status status = cdz_stages_process(loop, view, scores, NULL);
-    loop->processors = own;
-    loop->n_processors = n;
-    return status;
+    const cdz_stageset *set = loop->set;
+    const cdz_chain *chain = pipeline ? &set->derived[pipeline - 1] : &set->processors;
+    return cdz_loop_process(loop, chain, view, scores, NULL);
 }
 
 /* --- scores of another vocabulary ------------------------------------------------------------------------------- */
@@ -93,10 +99,10 @@ static cdz_status refit_ids(cdz_loop *loop, cdz_view *view)
 {
     for (uint32_t i = 0; i < view->n; i++) {
         const cdz_ids from = view->ids[i];
-        int32_t *ids = cdz_scratch_take(&loop->verb_scratch, from.len * sizeof *ids);
+        int32_t *ids = cdz_scratch_take(&loop->rows.verb_scratch, from.len * sizeof *ids);
         if (!ids) return cdz_loop_nomem(loop);
         for (uint32_t k = 0; k < from.len; k++)
-            ids[k] = (uint32_t)from.at[k] < loop->n_vocab ? from.at[k] : 0;
+            ids[k] = (uint32_t)from.at[k] < loop->rows.n_vocab ? from.at[k] : 0;
         view->ids[i].at = ids;
     }
     return CDZ_OK;
@@ -105,10 +111,10 @@ static cdz_status refit_ids(cdz_loop *loop, cdz_view *view)
 static cdz_status process_refitted(cdz_loop *loop, uint32_t pipeline, cdz_view *view,
                                    cdz_scores *scores)
 {
-    const uint32_t V = loop->n_vocab;
+    const uint32_t V = loop->rows.n_vocab;
     const uint32_t common = scores->n_vocab < V ? scores->n_vocab : V;
     CDZ_TRY(refit_ids(loop, view));
-    CDZ_TRY(cdz_matrix_fit(loop, &loop->refitted, view->n, V));
+    CDZ_TRY(cdz_matrix_fit(&loop->rows, &loop->refitted, view->n, V));
     cdz_scores shown = cdz_matrix_scores(&loop->refitted);
     for (uint32_t r = 0; r < view->n; r++) {
         memcpy(cdz_row(&shown, r), cdz_row(scores, r), common * sizeof(float));
@@ -131,14 +137,15 @@ cdz_status cdz_verb_process_ids(cdz_decoder *dec, uint32_t pipeline, const cdz_i
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "process_ids: %" PRIu32 " histories, but %" PRIu32 " score rows", n,
                              scores->n_rows);
-    if (pipeline > loop->n_derived)
+    if (pipeline > loop->n_derivations)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "process_ids: pipeline %" PRIu32 ", but pipeline_derive made %" PRIu32,
-                             pipeline, loop->n_derived);
+                             pipeline, loop->n_derivations);
     cdz_view view;
     CDZ_TRY(cdz_loop_trial_view(loop, "process_ids", rows, n, &view));
     for (uint32_t i = 0; i < n; i++) view.ids[i] = ids[i];
-    CDZ_TRY(cdz_loop_trial_states(loop, &view));
-    if (scores->n_vocab != loop->n_vocab) return process_refitted(loop, pipeline, &view, scores);
+    CDZ_TRY(cdz_row_states_trial(loop->set, &loop->rows, &view));
+    if (scores->n_vocab != loop->rows.n_vocab)
+        return process_refitted(loop, pipeline, &view, scores);
     return process(loop, pipeline, &view, scores);
 }

@@ -3,43 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "run/task.h"
+#include "run/loop.h"
 #include "run/verbs.h"
 #include "vec/vec.h"
 
 /* --- matrices ------------------------------------------------------------------------------------------------- */
-
-cdz_status cdz_matrix_fit(cdz_loop *loop, cdz_matrix *m, uint32_t n_rows, uint32_t n_vocab)
-{
-    size_t floats, bytes;
-    if ((uint64_t)n_rows * n_vocab > (uint64_t)m->cap_rows * m->n_vocab || !m->data) {
-        if (__builtin_mul_overflow((size_t)n_rows, (size_t)n_vocab, &floats) ||
-            __builtin_mul_overflow(floats, sizeof(float), &bytes))
-            return cdz_loop_nomem(loop);
-        float *data = loop->backend->api->alloc(loop->backend, bytes);
-        if (!data) return cdz_loop_nomem(loop);
-        loop->backend->api->free(loop->backend, m->data);
-        m->data = data;
-        m->cap_rows = n_rows;
-        m->n_vocab = n_vocab;
-    }
-    if (m->n_vocab != n_vocab) { /* the same memory, cut in other rows */
-        m->cap_rows = (uint32_t)((uint64_t)m->cap_rows * m->n_vocab / n_vocab);
-        m->n_vocab = n_vocab;
-    }
-    m->n_rows = n_rows;
-    if (!m->id) m->id = ++loop->next_matrix;
-    return CDZ_OK;
-}
-
-cdz_scores cdz_matrix_scores(const cdz_matrix *m)
-{
-    return (cdz_scores){.data = m->data,
-                        .n_rows = m->n_rows,
-                        .n_vocab = m->n_vocab,
-                        .stride = m->n_vocab,
-                        .id = m->id};
-}
 
 static const cdz_matrix *find_matrix(const cdz_loop *loop, uint64_t id)
 {
@@ -86,10 +54,10 @@ cdz_status cdz_verb_scratch_scores(cdz_decoder *dec, uint32_t n_rows, cdz_scores
 {
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_verb_enter(dec, 0));
-    cdz_matrix *m = cdz_arena_alloc(&loop->arena, sizeof *m);
-    cdz_matrix **all = cdz_arena_array(&loop->arena, loop->n_scratch + 1, sizeof *all);
+    cdz_matrix *m = cdz_arena_alloc(&loop->rows.arena, sizeof *m);
+    cdz_matrix **all = cdz_arena_array(&loop->rows.arena, loop->n_scratch + 1, sizeof *all);
     if (!m || !all) return cdz_loop_nomem(loop);
-    CDZ_TRY(cdz_matrix_fit(loop, m, n_rows, loop->n_vocab));
+    CDZ_TRY(cdz_matrix_fit(&loop->rows, m, n_rows, loop->rows.n_vocab));
     for (uint32_t i = 0; i < loop->n_scratch; i++) all[i] = loop->scratch[i];
     all[loop->n_scratch++] = m;
     loop->scratch = all;
@@ -119,7 +87,7 @@ typedef struct spread {
 static void one_row(void *arg, size_t row)
 {
     const spread *s = arg;
-    if (s->rows_match && !cdz_row_runs(s->loop, (uint32_t)row)) return;
+    if (s->rows_match && !cdz_row_runs(&s->loop->rows, (uint32_t)row)) return;
     float *x = cdz_row(s->scores, (uint32_t)row);
     s->op(x, x, s->scores->n_vocab);
 }
@@ -132,14 +100,15 @@ static cdz_status each_row(cdz_decoder *dec, const char *verb, cdz_scores *score
     uint32_t first;
     CDZ_TRY(cdz_loop_check(loop, verb, scores, scores, &first));
     const bool rows_match =
-        scores->id == loop->scores.id && first == 0 && scores->n_rows == loop->n_rows;
+        scores->id == loop->scores.id && first == 0 && scores->n_rows == loop->rows.n;
     spread s = {loop, op, scores, rows_match};
-    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
+    const cdz_work was = cdz_profile_mark(loop->rows.berth->profile, CDZ_WORK_DRAW);
     if (scores->n_rows > 1 && (size_t)scores->n_rows * scores->n_vocab >= SHARE_FROM)
-        loop->backend->api->parallel(loop->backend, one_row, &s, scores->n_rows);
+        loop->rows.berth->backend->api->parallel(loop->rows.berth->backend, one_row, &s,
+                                                 scores->n_rows);
     else
         for (uint32_t r = 0; r < scores->n_rows; r++) one_row(&s, r);
-    cdz_profile_mark(loop->profile, was);
+    cdz_profile_mark(loop->rows.berth->profile, was);
     return CDZ_OK;
 }
 
@@ -172,13 +141,13 @@ cdz_status cdz_verb_softmax_flat(cdz_decoder *dec, const cdz_scores *given, uint
                              cdz_loop_nth(loop, first), cdz_loop_nth(loop, first) + n,
                              scores->n_rows, scores->n_vocab, out->n_rows, out->n_vocab);
     const size_t V = scores->n_vocab;
-    const cdz_work was = cdz_profile_mark(loop->profile, CDZ_WORK_DRAW);
+    const cdz_work was = cdz_profile_mark(loop->rows.berth->profile, CDZ_WORK_DRAW);
     for (uint32_t i = first; i < first + n; i++) {
         memmove(cdz_row(out, i), cdz_row(scores, i), V * sizeof(float));
         if (addends) cdz_vec_table()->add(cdz_row(out, i), V, addends[i - first]);
     }
     cdz_vec_table()->softmax(cdz_row(out, first), cdz_row(out, first), n * V);
-    cdz_profile_mark(loop->profile, was);
+    cdz_profile_mark(loop->rows.berth->profile, was);
     return CDZ_OK;
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "load/families.h"
-#include "run/task.h"
+#include "run/loop.h"
 #include "run/verbs.h"
 
 /* --- sequences ------------------------------------------------------------------------------------------------ */
@@ -28,7 +28,7 @@ static cdz_status new_seq(cdz_loop *loop, cdz_run_model *model, uint32_t room, c
     cdz_seq *seq = calloc(1, sizeof *seq);
     if (!seq) return cdz_loop_nomem(loop);
     cdz_status status =
-        cdz_seq_init(seq, model, cdz_task_account(loop->task, model), room, &loop->error);
+        cdz_seq_init(seq, model, cdz_loop_account(loop, model), room, &loop->rows.error);
     if (status != CDZ_OK) {
         free(seq);
         return status;
@@ -48,13 +48,13 @@ cdz_status cdz_verb_seq_new(cdz_decoder *dec, const char *model, cdz_seq **out)
         return cdz_loop_fail(loop, CDZ_E_NOT_FOUND,
                              "seq_new: the request has no model \"%s\"; it has %s", model,
                              loop->job->assistant ? "target and assistant" : "target alone");
-    cdz_encoded *source = cdz_task_source(loop->task, m, loop->first_row);
-    if (source && loop->info.n_prompts > 1)
+    cdz_encoded *source = cdz_loop_source(loop, m, loop->first_row);
+    if (source && loop->rows.info.n_prompts > 1)
         return cdz_loop_fail(loop, CDZ_E_STATE,
                              "seq_new: an encoder-decoder model reads one of %" PRIu32
                              " prompts; fork a row instead",
-                             loop->info.n_prompts);
-    CDZ_TRY(new_seq(loop, m, loop->info.max_length, out));
+                             loop->rows.info.n_prompts);
+    CDZ_TRY(new_seq(loop, m, loop->rows.info.max_length, out));
     (*out)->source = source;
     return CDZ_OK;
 }
@@ -66,7 +66,7 @@ cdz_status cdz_verb_seq_new_exit(cdz_decoder *dec, const char *model, uint32_t n
     CDZ_TRY(cdz_verb_seq_new(dec, model, out));
     const cdz_arch *arch = &(*out)->model->weights->arch;
     const uint32_t all = arch->n_layers;
-    if (loop->config.quirks && arch->family->runs_whole) n_layers = all;
+    if (loop->rows.config.quirks && arch->family->runs_whole) n_layers = all;
     if (n_layers >= 1 && n_layers <= all) {
         (*out)->n_layers = n_layers < all ? n_layers : 0;
         return CDZ_OK;
@@ -80,7 +80,7 @@ cdz_status cdz_verb_seq_new_exit(cdz_decoder *dec, const char *model, uint32_t n
 cdz_seq *cdz_verb_seq_of_row(cdz_decoder *dec, uint32_t row)
 {
     cdz_loop *loop = cdz_loop_of(dec);
-    return row < loop->n_rows ? loop->rows[row].seq : NULL;
+    return row < loop->rows.n ? loop->rows.at[row].seq : NULL;
 }
 
 void cdz_verb_seq_free(cdz_decoder *dec, cdz_seq *seq)
@@ -101,7 +101,7 @@ cdz_status cdz_verb_seq_fork(cdz_decoder *dec, const cdz_seq *seq, cdz_seq **out
     CDZ_TRY(cdz_verb_enter(dec, 0));
     cdz_seq *copy;
     CDZ_TRY(new_seq(loop, seq->model, seq->cap, &copy));
-    cdz_status status = cdz_seq_copy(copy, seq, &loop->error);
+    cdz_status status = cdz_seq_copy(copy, seq, &loop->rows.error);
     if (status != CDZ_OK) {
         cdz_verb_seq_free(dec, copy);
         return status;
@@ -131,7 +131,7 @@ cdz_status cdz_verb_seq_append(cdz_decoder *dec, cdz_seq *seq, const int32_t *id
                                  "seq_append: token %" PRId32
                                  " is outside the vocabulary of %" PRIu32,
                                  ids[i], n_vocab);
-    return cdz_seq_push(seq, ids, n, &loop->error);
+    return cdz_seq_push(seq, ids, n, &loop->rows.error);
 }
 
 cdz_status cdz_verb_seq_truncate(cdz_decoder *dec, cdz_seq *seq, uint32_t len)
@@ -152,10 +152,10 @@ cdz_status cdz_verb_seq_hide_as(cdz_decoder *dec, cdz_seq *seq, uint32_t row)
     cdz_loop *loop = cdz_loop_of(dec);
     CDZ_TRY(cdz_verb_enter(dec, 0));
     CDZ_TRY(editable(loop, "seq_hide_as", seq));
-    if (row >= loop->n_rows)
+    if (row >= loop->rows.n)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_hide_as: row %" PRIu32 " of %" PRIu32,
-                             cdz_loop_nth(loop, row), loop->n_rows);
-    const cdz_seq *like = loop->rows[row].seq;
+                             cdz_loop_nth(loop, row), loop->rows.n);
+    const cdz_seq *like = loop->rows.at[row].seq;
     if (like->n_embeds != like->n_beside)
         return cdz_loop_fail(loop, CDZ_E_STATE,
                              "seq_hide_as: the mask of row %" PRIu32
@@ -236,7 +236,7 @@ static cdz_status want_seq(cdz_loop *loop, cdz_seq *seq, uint32_t length, cdz_wa
 {
     const uint32_t visible = cdz_seq_visible(seq), computed = seq->computed;
     cdz_seq_rotate_for(seq, length);
-    CDZ_TRY(cdz_seq_prepare(seq, &loop->error));
+    CDZ_TRY(cdz_seq_prepare(seq, &loop->rows.error));
     *out = (cdz_want_seq){.seq = seq, .from = computed < visible ? computed : visible - 1};
     return CDZ_OK;
 }
@@ -284,7 +284,7 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
                             .as_they_came = true};
     const uint64_t rows = lay_out(loop, positions);
     if (rows > UINT32_MAX) return cdz_loop_nomem(loop);
-    if (rows) CDZ_TRY(cdz_matrix_fit(loop, &loop->seq_scores, (uint32_t)rows, n_vocab));
+    if (rows) CDZ_TRY(cdz_matrix_fit(&loop->rows, &loop->seq_scores, (uint32_t)rows, n_vocab));
     loop->want.out = loop->seq_scores.data;
     CDZ_TRY(cdz_loop_want_hidden(loop, lay_out_hidden(loop)));
     CDZ_TRY(cdz_loop_await(loop));
@@ -294,33 +294,15 @@ cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t
 
 /* --- made-up rows --------------------------------------------------------------------------------------------- */
 
-cdz_status cdz_loop_trial_states(cdz_loop *loop, const cdz_view *view)
-{
-    if (!loop->state_bytes) return CDZ_OK;
-    const size_t need = view->n * loop->state_bytes;
-    if (need > loop->trial_cap) {
-        unsigned char *grown = realloc(loop->trial_states, need);
-        if (!grown) return cdz_loop_nomem(loop);
-        memset(grown + loop->trial_cap, 0, need - loop->trial_cap);
-        loop->trial_states = grown;
-        loop->trial_cap = need;
-    }
-    for (uint32_t i = 0; i < view->n; i++) {
-        view->states[i] = loop->trial_states + i * loop->state_bytes;
-        CDZ_TRY(cdz_row_state_trial(loop, view->ids[i], view->rows[i], view->states[i]));
-    }
-    return CDZ_OK;
-}
-
 cdz_status cdz_loop_trial_view(cdz_loop *loop, const char *verb, const uint32_t *rows, uint32_t n,
                                cdz_view *out)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (rows[i] >= loop->n_rows)
+        if (rows[i] >= loop->rows.n)
             return cdz_loop_fail(loop, CDZ_E_PLUGIN, "%s: request row %" PRIu32 " of %" PRIu32,
-                                 verb, cdz_loop_nth(loop, rows[i]), loop->n_rows);
-    if (!cdz_loop_view(loop, n)) return cdz_loop_nomem(loop);
-    *out = loop->view;
+                                 verb, cdz_loop_nth(loop, rows[i]), loop->rows.n);
+    if (!cdz_rows_room(&loop->rows, n)) return cdz_loop_nomem(loop);
+    *out = loop->rows.view;
     out->n = n;
     for (uint32_t i = 0; i < n; i++) {
         out->rows[i] = rows[i];
@@ -343,15 +325,15 @@ cdz_status cdz_verb_seq_process(cdz_decoder *dec, cdz_seq *const *seqs, const ui
     cdz_view view;
     CDZ_TRY(cdz_loop_trial_view(loop, "seq_process", rows, n, &view));
     for (uint32_t i = 0; i < n; i++) view.ids[i] = (cdz_ids){seqs[i]->ids, seqs[i]->n};
-    CDZ_TRY(cdz_loop_trial_states(loop, &view));
-    return cdz_stages_process(loop, &view, scores, NULL);
+    CDZ_TRY(cdz_row_states_trial(loop->set, &loop->rows, &view));
+    return cdz_loop_process(loop, &loop->set->processors, &view, scores, NULL);
 }
 
 /* The row's ids and then the suffix, in the verb's scratch. */
 static bool joined(cdz_loop *loop, cdz_ids row, cdz_ids suffix, cdz_ids *out)
 {
     int32_t *ids =
-        cdz_scratch_take(&loop->verb_scratch, ((size_t)row.len + suffix.len) * sizeof *ids);
+        cdz_scratch_take(&loop->rows.verb_scratch, ((size_t)row.len + suffix.len) * sizeof *ids);
     if (!ids) return false;
     if (row.len) memcpy(ids, row.at, row.len * sizeof *ids);
     if (suffix.len) memcpy(ids + row.len, suffix.at, suffix.len * sizeof *ids);
@@ -367,9 +349,9 @@ cdz_status cdz_verb_stop_test(cdz_decoder *dec, const cdz_ids *ids, const uint32
     cdz_view view;
     CDZ_TRY(cdz_loop_trial_view(loop, "stop_test", rows, n, &view));
     for (uint32_t i = 0; i < n; i++)
-        if (!joined(loop, cdz_row_ids(&loop->rows[rows[i]]), ids[i], &view.ids[i]))
+        if (!joined(loop, cdz_row_ids(&loop->rows.at[rows[i]]), ids[i], &view.ids[i]))
             return cdz_loop_nomem(loop);
-    CDZ_TRY(cdz_loop_trial_states(loop, &view));
+    CDZ_TRY(cdz_row_states_trial(loop->set, &loop->rows, &view));
     memset(stops, 0, n * sizeof *stops);
-    return cdz_stages_test(loop, &view, stops);
+    return cdz_loop_test(loop, &view, stops);
 }

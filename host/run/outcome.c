@@ -33,7 +33,7 @@ static bool fill_row(const cdz_task *task, uint32_t r, uint32_t len, cdz_outcome
     const cdz_job *job = task->job;
     cdz_arena *arena = &task->outcome->arena;
     const cdz_loop *loop = loop_of_row(task, r);
-    const cdz_loop_row *row = loop ? &loop->rows[r - loop->first_row] : NULL;
+    const cdz_request_row *row = loop ? &loop->rows.at[r - loop->first_row] : NULL;
     const uint64_t prompt = (uint64_t)r * job->n_prompts / task->outcome->n_step_rows;
     const cdz_ids ids = row ? cdz_row_ids(row) : (cdz_ids){job->rows[prompt].ids, job->prompt_len};
     out->len = job->pad >= 0 && ids.len < len ? len : ids.len;
@@ -78,7 +78,7 @@ static bool fill_rows(const cdz_task *task)
     uint32_t longest = 0;
     for (uint32_t r = 0; r < n; r++) {
         const cdz_loop *loop = loop_of_row(task, r);
-        const uint32_t len = loop ? loop->rows[r - loop->first_row].seq->n : 0;
+        const uint32_t len = loop ? loop->rows.at[r - loop->first_row].seq->n : 0;
         if (len > longest) longest = len;
     }
     for (uint32_t r = 0; r < n; r++) {
@@ -250,16 +250,20 @@ static void count_prompt(const cdz_task *task)
             task->outcome->n_prompt_tokens += !job->rows[i].mask || job->rows[i].mask[k];
     for (uint32_t i = 0; task->sources && i < job->n_prompts; i++)
         task->outcome->n_prompt_tokens += task->sources[i].n_visible;
+    for (uint32_t i = 0; task->loops && i < task->n_loops; i++)
+        task->outcome->n_reused_tokens += task->loops[i]->n_reused;
     task->outcome->n_prompt_tokens -= task->outcome->n_reused_tokens;
 }
 
 /* Row by row, on whichever thread it was. */
 static void count_fusings(const cdz_task *task)
 {
-    for (uint32_t i = 0; task->loops && i < task->n_loops; i++)
-        for (uint32_t w = 0; w < task->loops[i]->n_workers; w++)
+    for (uint32_t i = 0; task->loops && i < task->n_loops; i++) {
+        const cdz_rows *rows = &task->loops[i]->rows;
+        for (uint32_t w = 0; w < rows->n_workers; w++)
             for (uint32_t k = 0; k < CDZ_FUSE_KINDS; k++)
-                task->outcome->fusings[k] += task->loops[i]->workers[w].fusings[k];
+                task->outcome->fusings[k] += rows->workers[w].fusings[k];
+    }
 }
 
 void cdz_outcome_fill(cdz_task *task)
@@ -270,7 +274,7 @@ void cdz_outcome_fill(cdz_task *task)
     fill_error(task);
     fill_times(task);
     count_prompt(task);
-    cdz_states_drop_unread(task);
+    cdz_states_drop_unread(task->job, task->sources, outcome);
     if (!fill_rows(task) || !fill_steps(task)) {
         outcome->rows = NULL;
         outcome->n_rows = outcome->n_steps = 0;

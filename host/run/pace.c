@@ -110,7 +110,8 @@ static void rest(cdz_pace *p)
 {
     const double alone = cost_of(&p->pass, 1);
     const double loss = TRIALS * (cost_of(&p->pass, TRIAL + 1) + cost_of(&p->draft, TRIAL) - alone);
-    const double most = alone > 0 ? fmax(loss, 0) / (trials_cost * alone) : 0; /* one slow pass can make trials a gain */
+    const double most = alone > 0 ? fmax(loss, 0) / (trials_cost * alone)
+                                  : 0; /* one slow pass can make trials a gain */
     p->rest = p->next_rest > SHORTEST_REST ? p->next_rest : SHORTEST_REST;
     p->next_rest = 2 * p->rest;
     if (p->next_rest > most) p->next_rest = most < LONGEST_REST ? (uint32_t)most : LONGEST_REST;

@@ -5,22 +5,23 @@
 #ifndef CDZ_HOST_RUN_PHASE_H
 #define CDZ_HOST_RUN_PHASE_H
 
-#include "run/loop.h"
+#include "run/stages.h"
 
 /* After the stages have begun: finds the one that tells phases. */
-void cdz_phases_begin(cdz_loop *loop);
+void cdz_phases_begin(cdz_stageset *set);
 /* Asks where the view's rows are; nothing without phases. [engine] */
-cdz_status cdz_phases_look(cdz_loop *loop, const cdz_view *view);
+cdz_status cdz_phases_look(const cdz_stageset *set, cdz_rows *rows, const cdz_view *view);
 
 /* The bit of view row i, as last looked at. [row] */
-static inline uint32_t cdz_phase_bit(const cdz_loop *loop, uint32_t i)
+static inline uint32_t cdz_phase_bit(const cdz_stageset *set, const cdz_rows *rows, uint32_t i)
 {
-    return loop->teller ? loop->phase_view[i] : CDZ_IN_ALL_PHASES;
+    return set->teller ? rows->phase_view[i] : CDZ_IN_ALL_PHASES;
 }
 
-static inline bool cdz_stage_runs(const cdz_loop *loop, const cdz_stage *stage, uint32_t i)
+static inline bool cdz_stage_runs(const cdz_stageset *set, const cdz_rows *rows,
+                                  const cdz_stage *stage, uint32_t i)
 {
-    return (stage->phases & cdz_phase_bit(loop, i)) != 0;
+    return (stage->phases & cdz_phase_bit(set, rows, i)) != 0;
 }
 
 #endif

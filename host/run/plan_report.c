@@ -8,16 +8,17 @@
 #include <string.h>
 
 #include "base/spread.h"
-#include "run/bare_loop.h"
 #include "run/fuse.h"
+#include "run/trial.h"
 #include "vec/vec.h"
 
 enum { N_ROWS = 12, HISTORY = 500, WIDTH = 28 };
 
 typedef struct report {
-    cdz_bare bare;
+    cdz_stage_trial trial;
     cdz_torch_rng rng;
-    float *rows; /* (N_ROWS, n_vocab) */
+    const cdz_chain *chain; /* what is timed just now */
+    float *rows;            /* (N_ROWS, n_vocab) */
     bool draws;
     const char *of; /* "" or " of phase NAME" */
     cdz_buf *out;
@@ -35,7 +36,7 @@ static float bell(cdz_torch_rng *rng)
 
 static void make_row(report *r, uint32_t i)
 {
-    const uint32_t n = r->bare.loop->n_vocab;
+    const uint32_t n = r->trial.rows.n_vocab;
     float *row = r->rows + (size_t)i * n;
     for (uint32_t v = 0; v < n; v++) row[v] = 1.5f * bell(&r->rng);
     for (uint32_t rank = 1; n && i < N_ROWS / 2 && rank <= 60; rank++)
@@ -44,7 +45,7 @@ static void make_row(report *r, uint32_t i)
 
 static const float *row_of(const report *r, uint32_t i)
 {
-    return r->rows + (size_t)i * r->bare.loop->n_vocab;
+    return r->rows + (size_t)i * r->trial.rows.n_vocab;
 }
 
 /* --- timing ------------------------------------------------------------------------------------------------------------ */
@@ -54,11 +55,11 @@ typedef cdz_status (*timed)(report *r, cdz_drawn *drawn);
 /* The median of the call over the rows, each copied before; in microseconds. */
 static cdz_status median_us(report *r, timed call, double *out)
 {
-    const uint32_t n = r->bare.loop->n_vocab;
+    const uint32_t n = r->trial.rows.n_vocab;
     double us[N_ROWS];
     for (uint32_t i = 0; i < N_ROWS; i++) {
         cdz_drawn drawn = {0};
-        memcpy(r->bare.scores, row_of(r, i), n * sizeof *r->bare.scores);
+        memcpy(r->trial.scores, row_of(r, i), n * sizeof *r->trial.scores);
         const double start = cdz_now_s();
         CDZ_TRY(call(r, &drawn));
         us[i] = (cdz_now_s() - start) * 1e6;
@@ -69,10 +70,10 @@ static cdz_status median_us(report *r, timed call, double *out)
 
 static cdz_status process(report *r, cdz_drawn *drawn)
 {
-    cdz_loop *loop = r->bare.loop;
-    cdz_scores scores = {
-        .data = r->bare.scores, .n_rows = 1, .n_vocab = loop->n_vocab, .stride = loop->n_vocab};
-    return cdz_stages_process(loop, cdz_bare_look(&r->bare), &scores, drawn);
+    cdz_stage_trial *t = &r->trial;
+    const uint32_t n = t->rows.n_vocab;
+    cdz_scores scores = {.data = t->scores, .n_rows = 1, .n_vocab = n, .stride = n};
+    return cdz_stages_process(t->set, r->chain, &t->rows, cdz_stage_trial_look(t), &scores, drawn);
 }
 
 static cdz_status stages_alone(report *r, cdz_drawn *drawn)
@@ -85,18 +86,18 @@ static cdz_status stages_alone(report *r, cdz_drawn *drawn)
 static cdz_status choose(report *r, cdz_drawn *drawn)
 {
     const cdz_vec *vec = cdz_vec_table();
-    const uint32_t n = r->bare.loop->n_vocab;
-    float *x = r->bare.scores;
+    const uint32_t n = r->trial.rows.n_vocab;
+    float *x = r->trial.scores;
     int32_t token;
     if (!r->draws) {
         token = vec->argmax(x, n);
     } else if (drawn->listed) {
         token = cdz_fuse_draw(&r->rng, x, n, drawn);
     } else {
-        token = cdz_fuse_draw_row(&r->rng, x, n, &r->bare.loop->workers[0]);
+        token = cdz_fuse_draw_row(&r->rng, x, n, &r->trial.rows.workers[0]);
     }
     return token >= 0 ? CDZ_OK
-                      : cdz_err(&r->bare.loop->error, CDZ_E_INPUT,
+                      : cdz_err(&r->trial.rows.error, CDZ_E_INPUT,
                                 "the processors leave nothing to draw from");
 }
 
@@ -115,58 +116,53 @@ static void write_row(report *r, const char *name, const char *how, double us)
     cdz_buf_putc(r->out, '\n');
 }
 
-/* Stage s alone, its form forgotten. */
-static cdz_status time_stage(report *r, uint32_t s, double *us)
+/* A stage alone, its form forgotten. */
+static cdz_status time_stage(report *r, const cdz_stage *stage, double *us)
 {
-    cdz_loop *loop = r->bare.loop;
-    cdz_stage *const all = loop->processors;
-    const uint32_t n = loop->n_processors;
-    cdz_stage one = all[s];
+    cdz_stage one = *stage;
+    const cdz_chain alone = {&one, 1};
     one.form.kind = CDZ_FORM_OTHER;
-    loop->processors = &one;
-    loop->n_processors = 1;
+    r->chain = &alone;
     const cdz_status status = median_us(r, stages_alone, us);
-    loop->processors = all;
-    loop->n_processors = n;
+    r->chain = NULL;
     return status;
 }
 
 static cdz_status write_stages(report *r)
 {
-    cdz_loop *loop = r->bare.loop;
+    const cdz_chain *all = &r->trial.set->processors;
     uint32_t walk = 0;
-    for (uint32_t s = 0, end = 0; s < loop->n_processors; s++) {
-        const cdz_stage *stage = &loop->processors[s];
+    for (uint32_t s = 0, end = 0; s < all->n; s++) {
+        const cdz_stage *stage = &all->at[s];
         char how[32] = "by itself";
         double us = -1;
-        if (s >= end && cdz_fuse_end(loop, s, loop->n_processors, CDZ_IN_ALL_PHASES) > s) {
-            end = cdz_fuse_end(loop, s, loop->n_processors, CDZ_IN_ALL_PHASES);
+        if (s >= end && cdz_fuse_end(all, s, all->n, CDZ_IN_ALL_PHASES) > s) {
+            end = cdz_fuse_end(all, s, all->n, CDZ_IN_ALL_PHASES);
             walk++;
         }
         if (s < end) snprintf(how, sizeof how, "walk %u", (unsigned)walk);
         if (stage->instance->offers.companion)
             snprintf(how, sizeof how, "runs the model");
         else
-            CDZ_TRY(time_stage(r, s, &us));
+            CDZ_TRY(time_stage(r, stage, &us));
         write_row(r, stage->instance->name, how, us);
     }
     return CDZ_OK;
 }
 
 /* The stages without those that run the model. */
-static cdz_stage *without_companions(cdz_loop *loop, uint32_t *n)
+static bool without_companions(report *r, cdz_chain *out)
 {
-    cdz_stage *out = cdz_arena_array(&loop->arena, loop->n_processors, sizeof *out);
-    uint32_t kept = 0;
-    for (uint32_t s = 0; out && s < loop->n_processors; s++)
-        if (!loop->processors[s].instance->offers.companion) out[kept++] = loop->processors[s];
-    *n = kept;
-    return out;
+    const cdz_chain *all = &r->trial.set->processors;
+    *out = (cdz_chain){cdz_arena_array(&r->trial.rows.arena, all->n, sizeof(cdz_stage)), 0};
+    for (uint32_t s = 0; out->at && s < all->n; s++)
+        if (!all->at[s].instance->offers.companion) out->at[out->n++] = all->at[s];
+    return out->at != NULL;
 }
 
 static void write_fusings(report *r)
 {
-    const uint64_t *count = r->bare.loop->workers[0].fusings;
+    const uint64_t *count = r->trial.rows.workers[0].fusings;
     uint64_t tried = 0;
     for (int k = 0; k < CDZ_FUSE_KINDS; k++) tried += count[k];
     cdz_buf_printf(r->out, "\n  Of %llu walks %llu went through", (unsigned long long)tried,
@@ -178,15 +174,14 @@ static void write_fusings(report *r)
     cdz_buf_puts(r->out, ".\n");
 }
 
-static cdz_status time_steps(report *r)
+static cdz_status time_steps(report *r, cdz_chain *chain)
 {
-    cdz_loop *loop = r->bare.loop;
-    uint64_t *const count = loop->workers[0].fusings;
+    uint64_t *const count = r->trial.rows.workers[0].fusings;
     double fused, plain;
-    memset(count, 0, sizeof loop->workers[0].fusings);
+    memset(count, 0, sizeof r->trial.rows.workers[0].fusings);
+    r->chain = chain;
     CDZ_TRY(median_us(r, step, &fused));
-    for (uint32_t s = 0; s < loop->n_processors; s++)
-        loop->processors[s].form.kind = CDZ_FORM_OTHER;
+    for (uint32_t s = 0; s < chain->n; s++) chain->at[s].form.kind = CDZ_FORM_OTHER;
     CDZ_TRY(median_us(r, step, &plain));
     cdz_buf_printf(r->out, "\n  %-*s %-16s %10s\n", WIDTH,
                    r->draws ? "a step with its draw" : "a step with its argmax", "", "us");
@@ -200,35 +195,16 @@ static cdz_status time_steps(report *r)
     return CDZ_OK;
 }
 
-static cdz_status write_steps(report *r)
-{
-    cdz_loop *loop = r->bare.loop;
-    cdz_stage *const all = loop->processors;
-    const uint32_t n = loop->n_processors;
-    uint32_t n_left;
-    cdz_stage *const left = without_companions(loop, &n_left);
-    if (!left) return cdz_loop_nomem(loop);
-    loop->processors = left;
-    loop->n_processors = n_left;
-    const cdz_status status = time_steps(r);
-    loop->processors = all;
-    loop->n_processors = n;
-    return status;
-}
-
 static cdz_status write_plan(report *r)
 {
-    cdz_loop *loop = r->bare.loop;
-    CDZ_TRY(cdz_stages_begin(loop));
-    if (loop->state_bytes) {
-        loop->rows[0].state = cdz_arena_alloc(&loop->stage_arena, loop->state_bytes);
-        if (!loop->rows[0].state) return cdz_loop_nomem(loop);
-    }
+    cdz_chain left;
+    CDZ_TRY(cdz_stage_trial_begin(&r->trial));
     cdz_buf_printf(r->out, "\nPlan%s, timed on %d made-up rows of %u scores\n", r->of, N_ROWS,
-                   (unsigned)loop->n_vocab);
+                   (unsigned)r->trial.rows.n_vocab);
     cdz_buf_printf(r->out, "  %-*s %-16s %10s\n", WIDTH, "processor", "goes", "alone, us");
     CDZ_TRY(write_stages(r));
-    return write_steps(r);
+    if (!without_companions(r, &left)) return cdz_rows_nomem(&r->trial.rows);
+    return time_steps(r, &left);
 }
 
 static cdz_status report_chain(cdz_plan *plan, const char *of, uint32_t n_vocab, bool fuses,
@@ -239,18 +215,17 @@ static cdz_status report_chain(cdz_plan *plan, const char *of, uint32_t n_vocab,
     if (n_vocab == 0) return cdz_err(err, CDZ_E_USAGE, "plan: a vocabulary of no tokens");
     r.rows = malloc((size_t)N_ROWS * n_vocab * sizeof *r.rows);
     cdz_torch_seed(&r.rng, 1);
-    if (r.rows && cdz_bare_open(&r.bare, plan, NULL, n_vocab, HISTORY, 1)) {
-        r.bare.loop->fuses = fuses;
+    if (r.rows && cdz_stage_trial_open(&r.trial, plan, NULL, n_vocab, HISTORY, 1)) {
+        r.trial.berth.fuses = fuses;
         for (uint32_t i = 0; i < HISTORY; i++)
-            r.bare.ids[i] = (int32_t)((i * i * 31u + 7u) % n_vocab);
+            r.trial.ids[i] = (int32_t)((i * i * 31u + 7u) % n_vocab);
         for (uint32_t i = 0; i < N_ROWS; i++) make_row(&r, i);
         status = write_plan(&r);
-        cdz_stages_end(r.bare.loop);
-        if (status != CDZ_OK) cdz_err(err, status, "%s", r.bare.loop->error.text);
+        if (status != CDZ_OK) cdz_err(err, status, "%s", r.trial.rows.error.text);
     } else {
         cdz_err(err, status, "plan: out of memory");
     }
-    cdz_bare_close(&r.bare);
+    cdz_stage_trial_close(&r.trial);
     free(r.rows);
     return status;
 }

@@ -5,19 +5,19 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "run/task.h"
+#include "run/loop.h"
 #include "run/verbs.h"
 #include "vec/vec.h"
 
 static cdz_arena *arena_of(const cdz_loop *loop)
 {
-    return &loop->task->outcome->arena;
+    return &loop->rows.berth->outcome->arena;
 }
 
 static float *nan_row(const cdz_loop *loop)
 {
-    float *values = cdz_arena_array(arena_of(loop), loop->n_rows, sizeof *values);
-    for (uint32_t r = 0; values && r < loop->n_rows; r++) values[r] = NAN;
+    float *values = cdz_arena_array(arena_of(loop), loop->rows.n, sizeof *values);
+    for (uint32_t r = 0; values && r < loop->rows.n; r++) values[r] = NAN;
     return values;
 }
 
@@ -81,7 +81,7 @@ static uint32_t count_finite(const float *row, uint32_t n)
 
 static cdz_status summarise(cdz_loop *loop, cdz_recorded_step *step, const cdz_scores *scores)
 {
-    const uint32_t R = loop->n_rows, V = scores->n_vocab;
+    const uint32_t R = loop->rows.n, V = scores->n_vocab;
     const uint32_t k = loop->job->keep_top < V ? loop->job->keep_top : V;
     int32_t *ids = cdz_arena_array(arena_of(loop), (size_t)R * loop->job->keep_top, sizeof *ids);
     float *values = cdz_arena_array(arena_of(loop), (size_t)R * loop->job->keep_top, sizeof *values);
@@ -104,15 +104,15 @@ static cdz_status summarise(cdz_loop *loop, cdz_recorded_step *step, const cdz_s
 /* A copy of the rows: in the outcome when they are wanted whole, else in a buffer that the next step reuses. */
 static float *copy_rows(cdz_loop *loop, const cdz_scores *scores, bool whole, float **pending)
 {
-    const size_t bytes = (size_t)loop->n_rows * scores->n_vocab * sizeof(float);
+    const size_t bytes = (size_t)loop->rows.n * scores->n_vocab * sizeof(float);
     float *to = *pending;
     if (whole)
         to = cdz_arena_alloc(arena_of(loop), bytes);
     else if (!to)
-        to = *pending = cdz_arena_alloc(&loop->arena, bytes);
+        to = *pending = cdz_arena_alloc(&loop->rows.arena, bytes);
     if (to) memcpy(to, scores->data, bytes);
-    for (uint32_t r = 0; to && whole && r < loop->n_rows; r++) /* nobody computed what is there */
-        if (!cdz_row_runs(loop, r))
+    for (uint32_t r = 0; to && whole && r < loop->rows.n; r++) /* nobody computed what is there */
+        if (!cdz_row_runs(&loop->rows, r))
             memset(to + (size_t)r * scores->n_vocab, 0, scores->n_vocab * sizeof *to);
     return to;
 }
@@ -159,11 +159,11 @@ cdz_status cdz_verb_record(cdz_decoder *dec, cdz_record_kind what, const cdz_sco
     cdz_scores here;
     const cdz_scores *scores = &here;
     CDZ_TRY(cdz_loop_check(loop, "record", given, &here, &first));
-    if (scores->n_rows != loop->n_rows || scores->n_vocab != loop->n_vocab)
+    if (scores->n_rows != loop->rows.n || scores->n_vocab != loop->rows.n_vocab)
         return cdz_loop_fail(loop, CDZ_E_PLUGIN,
                              "record: scores of %" PRIu32 " rows and %" PRIu32
                              " tokens, but the request has %" PRIu32 " rows and %" PRIu32 " tokens",
-                             scores->n_rows, scores->n_vocab, loop->n_rows, loop->n_vocab);
+                             scores->n_rows, scores->n_vocab, loop->rows.n, loop->rows.n_vocab);
     return cdz_record_rows(loop, what, scores);
 }
 
@@ -185,15 +185,16 @@ void cdz_record_token(cdz_loop *loop, uint32_t r, int32_t token)
     cdz_recorder *rec = &loop->recorder;
     if (rec->n == 0) return;
     const cdz_recorded_step *step = &rec->steps[rec->n - 1];
-    const size_t at = (size_t)r * loop->n_vocab;
-    const bool known = token >= 0 && (uint32_t)token < loop->n_vocab; /* a filler may be anything */
+    const size_t at = (size_t)r * loop->rows.n_vocab;
+    const bool known =
+        token >= 0 && (uint32_t)token < loop->rows.n_vocab; /* a filler may be anything */
     rec->closed = true;
     if (known && rec->has_scores) set(step->chosen, r, rec->scores[at + (size_t)token]);
-    if (!known || !loop->job->keep_logprobs || loop->rows[r].skip) return;
+    if (!known || !loop->job->keep_logprobs || loop->rows.at[r].skip) return;
     if (rec->has_scores)
-        set(step->chosen_logprob, r, log_prob(rec->scores + at, loop->n_vocab, token));
+        set(step->chosen_logprob, r, log_prob(rec->scores + at, loop->rows.n_vocab, token));
     if (rec->has_logits)
-        set(step->chosen_raw_logprob, r, log_prob(rec->logits + at, loop->n_vocab, token));
+        set(step->chosen_raw_logprob, r, log_prob(rec->logits + at, loop->rows.n_vocab, token));
 }
 
 void cdz_record_close(cdz_loop *loop)
@@ -229,7 +230,7 @@ cdz_status cdz_verb_token_scores(cdz_decoder *dec, const cdz_scores *given, cons
     const cdz_recorder *rec = &loop->recorder;
     const uint32_t V = scores->n_vocab;
     const bool asked = loop->job->keep_logprobs;
-    const bool raw = asked && rec->has_logits && !rec->closed && V == loop->n_vocab;
+    const bool raw = asked && rec->has_logits && !rec->closed && V == loop->rows.n_vocab;
     for (uint32_t i = 0; i < n; i++) {
         if (rows[i] >= scores->n_rows || tokens[i] < 0 || (uint32_t)tokens[i] >= V)
             return cdz_loop_fail(loop, CDZ_E_PLUGIN,
@@ -238,7 +239,7 @@ cdz_status cdz_verb_token_scores(cdz_decoder *dec, const cdz_scores *given, cons
                                  tokens[i], cdz_loop_nth(loop, rows[i]), scores->n_rows, V);
         const float *row = cdz_row(scores, rows[i]);
         const size_t at = ((size_t)first + rows[i]) * V;
-        const bool recorded = raw && first + rows[i] < loop->n_rows;
+        const bool recorded = raw && first + rows[i] < loop->rows.n;
         out[i] = (cdz_token_score){
             .score = row[tokens[i]],
             .logprob = asked ? log_prob(row, V, tokens[i]) : NAN,
@@ -308,7 +309,7 @@ static cdz_status check_field(cdz_loop *loop, const char *name, cdz_result_type 
 /* A place for a result of that name: the one it had before, or a new one. */
 static cdz_named_result *place(cdz_loop *loop, const char *name)
 {
-    cdz_outcome *outcome = loop->task->outcome;
+    cdz_outcome *outcome = loop->rows.berth->outcome;
     for (uint32_t i = 0; i < outcome->n_results; i++)
         if (strcmp(outcome->results[i].name, name) == 0) return &outcome->results[i];
     cdz_named_result *all = cdz_arena_array(&outcome->arena, outcome->n_results + 1, sizeof *all);
@@ -331,7 +332,7 @@ static bool size_of(cdz_result_type type, uint32_t n_dims, const uint64_t *shape
 static cdz_status keep_result(cdz_loop *loop, const cdz_named_result *given, size_t bytes)
 {
     cdz_arena *arena = arena_of(loop);
-    char *own = loop->task->n_loops > 1
+    char *own = loop->rows.berth->apart
                     ? cdz_arena_printf(arena, "%s[%" PRIu32 "]", given->name, loop->first_row)
                     : cdz_arena_strdup(arena, given->name);
     void *copy = cdz_arena_alloc(arena, bytes);

@@ -129,7 +129,7 @@ static void loop_ended(cdz_task *task, const cdz_loop *loop)
     if (loop->status == CDZ_E_CANCELLED || loop->status == CDZ_E_DEADLINE)
         task->error.code = loop->status;
     else
-        task->error = loop->error;
+        task->error = loop->rows.error;
     task->failed = true;
 }
 

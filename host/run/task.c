@@ -6,7 +6,6 @@
 #include "base/assert.h"
 #include "run/companion.h"
 #include "run/engine_parts.h"
-#include "run/verbs.h"
 
 /* Whether rows grow from one another, and so from their prompt: others may change a row before the first pass. */
 static bool is_search(const cdz_job *job)
@@ -114,19 +113,6 @@ uint64_t cdz_job_spans(const cdz_job *job)
     return apart(job, spans_of) + again(job, spans_of);
 }
 
-cdz_kv_account *cdz_task_account(cdz_task *task, const cdz_run_model *model)
-{
-    return model == task->job->model ? &task->target : &task->assistant;
-}
-
-cdz_encoded *cdz_task_source(const cdz_task *task, const cdz_run_model *model, uint32_t row)
-{
-    const cdz_job *job = task->job;
-    cdz_encoded *sources = model == job->model ? task->sources : task->assistant_sources;
-    if (!sources) return NULL;
-    return &sources[job->prompt_logits ? row : row / (job->n_rows / job->n_prompts)];
-}
-
 static void release_models(cdz_job *job)
 {
     cdz_run_model_release(job->model);
@@ -226,7 +212,7 @@ static cdz_status start_sources(cdz_task *task)
 {
     const cdz_run_model *assistant = task->job->assistant;
     CDZ_TRY(make_sources(task, &task->target, &task->sources));
-    CDZ_TRY(cdz_states_of_sources(task));
+    CDZ_TRY(cdz_states_of_sources(task->job, task->sources, task->outcome, &task->error));
     if (!assistant || assistant == task->job->model) return CDZ_OK;
     if (!assistant->weights->arch.encoder) return CDZ_OK;
     return make_sources(task, &task->assistant, &task->assistant_sources);
@@ -242,6 +228,34 @@ static void drop_sources(cdz_task *task)
     task->sources = task->assistant_sources = NULL;
 }
 
+static void log_line(const void *engine, cdz_log_level level, const char *plugin, const char *text)
+{
+    cdz_engine_log(engine, level, plugin, text);
+}
+
+/* What the task's loops are lent. apart: they are of a row each. */
+static void furnish(cdz_task *task, bool apart)
+{
+    cdz_engine *engine = task->engine;
+    task->berth = (cdz_berth){.backend = engine->backend,
+                              .profile = engine->profile,
+                              .fuses = engine->fuses,
+                              .apart = apart,
+                              .log = log_line,
+                              .log_of = engine,
+                              .rows_away = &engine->now.rows_away,
+                              .rows_fetched = &engine->now.rows_fetched,
+                              .cancelled = &task->cancelled,
+                              .failed = &task->failed,
+                              .deadline_s = &task->job->deadline_s,
+                              .started_s = task->started_s,
+                              .target = &task->target,
+                              .assistant = &task->assistant,
+                              .sources = task->sources,
+                              .assistant_sources = task->assistant_sources,
+                              .outcome = task->outcome};
+}
+
 static cdz_status start_loops(cdz_task *task)
 {
     const cdz_job *job = task->job;
@@ -250,11 +264,12 @@ static cdz_status start_loops(cdz_task *task)
     const uint32_t n_rows = job->prompt_logits ? job->n_prompts : job->n_rows;
     const bool apart = strategy && strategy->caps & CDZ_ONE_ROW && n_rows > 1;
     task->n_loops = apart ? n_rows : 1;
+    furnish(task, apart);
     task->loops = calloc(task->n_loops, sizeof *task->loops);
     if (!task->loops) return cdz_err(&task->error, CDZ_E_NOMEM, "out of memory for the request");
     for (uint32_t i = 0; i < task->n_loops; i++) {
-        CDZ_TRY(cdz_loop_create(task, apart ? i : 0, apart ? 1 : n_rows, &task->loops[i],
-                                &task->error));
+        CDZ_TRY(cdz_loop_create(job, &task->berth, apart ? i : 0, apart ? 1 : n_rows,
+                                &task->loops[i], &task->error));
         CDZ_TRY(cdz_fibre_start(task->engine->fibres, cdz_loop_main, task->loops[i],
                                 &task->loops[i]->fibre, &task->error));
     }
@@ -341,14 +356,6 @@ static void catch_up(const cdz_loop *loop, cdz_seq *row)
     if (best) (void)cdz_seq_share(row, best, most, &unheard);
 }
 
-/* Leaves a loop with no blocks but its rows': sequences of the strategy's, spares and companions give theirs back. */
-static void keep_rows_alone(cdz_loop *loop)
-{
-    cdz_companions_free(loop);
-    while (loop->seqs) cdz_verb_seq_free(&loop->base, loop->seqs);
-    for (uint32_t r = 0; r < loop->n_rows; r++) cdz_seq_clear(loop->rows[r].spare);
-}
-
 /* What the rows' caches hold goes over to the outcome; without memory for it nothing is kept, and of what is packed nothing
  * at all. The account goes with them: whoever else holds blocks of it has given them back before. */
 static void keep_cache(cdz_task *task)
@@ -364,9 +371,9 @@ static void keep_cache(cdz_task *task)
     uint32_t n = 0;
     for (uint32_t i = 0; i < task->n_loops; i++) {
         cdz_loop *loop = task->loops[i];
-        for (uint32_t r = 0; r < loop->n_rows; r++) catch_up(loop, loop->rows[r].seq);
-        keep_rows_alone(loop);
-        for (uint32_t r = 0; r < loop->n_rows; r++) rows[n++] = loop->rows[r].seq;
+        for (uint32_t r = 0; r < loop->rows.n; r++) catch_up(loop, loop->rows.at[r].seq);
+        cdz_loop_keep_rows_alone(loop);
+        for (uint32_t r = 0; r < loop->rows.n; r++) rows[n++] = loop->rows.at[r].seq;
     }
     task->outcome->kept = cdz_kept_create(job->model, rows, n, &task->target, job->past);
     free(rows);

@@ -15,6 +15,7 @@ typedef enum cdz_task_life {
     CDZ_TASK_TOLD   /* its outcome has gone to on_done */
 } cdz_task_life;
 
+typedef struct cdz_task cdz_task;
 struct cdz_task {
     cdz_engine *engine;
     cdz_task *next; /* in the queue or among the running */
@@ -22,6 +23,7 @@ struct cdz_task {
     cdz_task_life life;
     cdz_job *job;
     cdz_outcome *outcome;
+    cdz_berth berth;           /* what the loops are lent; of what is here and the engine's */
     atomic_bool cancelled;     /* [any] */
     bool failed;               /* a loop failed: its siblings stop */
     cdz_loop **loops;          /* (n_loops) */
@@ -34,11 +36,5 @@ struct cdz_task {
     double submitted_s, started_s;
     cdz_error error; /* why it never ran, or why its first failing loop failed */
 };
-
-/* The sequence memory of a model for this task. */
-cdz_kv_account *cdz_task_account(cdz_task *task, const cdz_run_model *model);
-
-/* What the model's encoder makes of a request row's prompt, or NULL. */
-cdz_encoded *cdz_task_source(const cdz_task *task, const cdz_run_model *model, uint32_t row);
 
 #endif

@@ -3,16 +3,16 @@
 #include <string.h>
 
 #include "cadenza/ext/tokenizer.h"
-#include "run/task.h"
+#include "run/stages.h"
 
-static cdz_loop *loop_of(const cdz_step *step)
+static cdz_rows *rows_of(const cdz_step *step)
 {
-    return ((const cdz_scope *)step->scope)->loop;
+    return ((const cdz_scope *)step->scope)->rows;
 }
 
 static const cdz_tokenizer *tokenizer_of(const cdz_step *step)
 {
-    return loop_of(step)->model->tokenizer;
+    return rows_of(step)->model->tokenizer;
 }
 
 static bool present(const cdz_step *step)
@@ -22,7 +22,7 @@ static bool present(const cdz_step *step)
 
 static cdz_string token_text(const cdz_step *step, int32_t id)
 {
-    return cdz_run_model_token_text(loop_of(step)->model, id);
+    return cdz_run_model_token_text(rows_of(step)->model, id);
 }
 
 static uint32_t n_tokens(const cdz_step *step)
@@ -98,9 +98,9 @@ static cdz_status decode(const cdz_step *step, cdz_ids ids, bool skip_special, c
 
 static const cdz_tokenizer *tokenizer_named(const cdz_step *step, const char *model)
 {
-    const cdz_job *job = loop_of(step)->job;
-    if (!model || strcmp(model, "target") == 0) return job->model->tokenizer;
-    if (strcmp(model, "assistant") == 0 && job->assistant) return job->assistant->tokenizer;
+    const cdz_rows *rows = rows_of(step);
+    if (!model || strcmp(model, "target") == 0) return rows->model->tokenizer;
+    if (strcmp(model, "assistant") == 0 && rows->assistant) return rows->assistant->tokenizer;
     return NULL;
 }
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "call/calls.h"
-#include "run/engine_parts.h"
 #include "run/phase.h"
 
 struct cdz_watcher {
@@ -20,7 +19,8 @@ struct cdz_watcher {
 
 /* What is to be told. */
 typedef struct event {
-    const cdz_stage *by; /* rows that it did not run on are not shown */
+    const cdz_stageset *set; /* of `by` */
+    const cdz_stage *by;     /* rows that it did not run on are not shown */
     const cdz_seen *seen;
     const cdz_stop *stop;
     const uint32_t *parents;
@@ -31,37 +31,38 @@ typedef struct event {
 } event;
 
 /* Rows an event is about. */
-typedef struct rows {
+typedef struct subjects {
     uint32_t n;
     const cdz_ids *ids;
     const uint32_t *index;
-} rows;
+} subjects;
 
-static void silence(const cdz_loop *loop, struct cdz_watcher *watcher, const char *why)
+static void silence(const cdz_rows *rows, struct cdz_watcher *watcher, const char *why)
 {
     char text[CDZ_ERROR_TEXT + 80];
     snprintf(text, sizeof text, "%s; it watches this request no further", why);
     watcher->failed = true;
-    cdz_engine_log(loop->task->engine, CDZ_LOG_WARNING, watcher->observer->base.id, text);
+    cdz_rows_log(rows, CDZ_LOG_WARNING, watcher->observer->base.id, text);
 }
 
 /* A call that went wrong silences the observer. */
-static void judge(const cdz_loop *loop, struct cdz_watcher *watcher, const cdz_call *call,
+static void judge(const cdz_rows *rows, struct cdz_watcher *watcher, const cdz_call *call,
                   cdz_status returned, const cdz_error *said)
 {
     cdz_error fault;
     if (returned == CDZ_OK && !call->broken) return;
     if (cdz_call_fault(call, returned, said, &fault) == CDZ_OK)
         cdz_err(&fault, returned, "%s: %s", call->function, said->text);
-    silence(loop, watcher, fault.text);
+    silence(rows, watcher, fault.text);
 }
 
-static void tell_one(cdz_loop *loop, struct cdz_watcher *watcher, const rows *about, const event *e)
+static void tell_one(cdz_rows *rows, struct cdz_watcher *watcher, const subjects *about,
+                     const event *e)
 {
     cdz_error said = {.code = CDZ_OK};
-    cdz_scope scope = {.loop = loop,
+    cdz_scope scope = {.rows = rows,
                        .plugin = &watcher->observer->base,
-                       .scratch = &loop->workers[0].scratch,
+                       .scratch = &rows->workers[0].scratch,
                        .error = &said,
                        .may_alloc = !watcher->begun};
     cdz_step step = cdz_step_for(&scope, watcher->instance->params, watcher->shared);
@@ -70,14 +71,14 @@ static void tell_one(cdz_loop *loop, struct cdz_watcher *watcher, const rows *ab
     step.row_index = about->index;
     cdz_call call = {.scratch = scope.scratch};
     const cdz_status status = e->tell(&call, watcher, &step, e);
-    judge(loop, watcher, &call, status, &said);
+    judge(rows, watcher, &call, status, &said);
 }
 
-static void tell(cdz_loop *loop, const rows *about, const event *e)
+static void tell(cdz_rows *rows, const subjects *about, const event *e)
 {
-    for (uint32_t i = 0; i < loop->n_watchers; i++)
-        if (loop->watchers[i].begun && !loop->watchers[i].failed)
-            tell_one(loop, &loop->watchers[i], about, e);
+    for (uint32_t i = 0; i < rows->watch.n; i++)
+        if (rows->watch.all[i].begun && !rows->watch.all[i].failed)
+            tell_one(rows, &rows->watch.all[i], about, e);
 }
 
 static cdz_status tell_begin(cdz_call *call, struct cdz_watcher *w, const cdz_step *step,
@@ -133,92 +134,86 @@ static cdz_status tell_end(cdz_call *call, struct cdz_watcher *w, const cdz_step
 
 /* --- begin and end ----------------------------------------------------------------------------------------------- */
 
-cdz_status cdz_watch_begin(cdz_loop *loop)
+cdz_status cdz_watch_begin(cdz_rows *rows, const cdz_plan *plan)
 {
     static const event begin = {.tell = tell_begin};
-    static const rows none = {0};
-    const cdz_plan *plan = loop->job->plan;
+    static const subjects none = {0};
     if (plan->n_observers == 0) return CDZ_OK;
-    loop->watchers = cdz_arena_array(&loop->arena, plan->n_observers, sizeof *loop->watchers);
-    if (!loop->watchers) return cdz_loop_nomem(loop);
+    rows->watch.all = cdz_arena_array(&rows->arena, plan->n_observers, sizeof *rows->watch.all);
+    if (!rows->watch.all) return cdz_rows_nomem(rows);
     for (uint32_t i = 0; i < plan->n_observers; i++) {
-        struct cdz_watcher *watcher = &loop->watchers[loop->n_watchers++];
+        struct cdz_watcher *watcher = &rows->watch.all[rows->watch.n++];
         watcher->instance = &plan->observers[i];
         watcher->observer = (const void *)watcher->instance->plugin.base;
-        tell_one(loop, watcher, &none, &begin);
+        tell_one(rows, watcher, &none, &begin);
         watcher->begun = !watcher->failed;
     }
     return CDZ_OK;
 }
 
 /* A failed observer is ended as well: it may hold something. */
-void cdz_watch_end(cdz_loop *loop)
+void cdz_watch_end(cdz_rows *rows)
 {
     static const event end = {.tell = tell_end};
-    static const rows none = {0};
-    for (uint32_t i = 0; i < loop->n_watchers; i++)
-        if (loop->watchers[i].begun) tell_one(loop, &loop->watchers[i], &none, &end);
-    loop->n_watchers = 0;
-}
-
-void cdz_watch_free(cdz_loop *loop)
-{
-    loop->backend->api->free(loop->backend, loop->logits_seen.data);
-    loop->backend->api->free(loop->backend, loop->stage_seen.data);
-    cdz_scratch_free(&loop->watch_scratch);
+    static const subjects none = {0};
+    for (uint32_t i = 0; i < rows->watch.n; i++)
+        if (rows->watch.all[i].begun) tell_one(rows, &rows->watch.all[i], &none, &end);
+    rows->watch.n = 0;
+    cdz_matrix_free(rows, &rows->watch.logits_seen);
+    cdz_matrix_free(rows, &rows->watch.stage_seen);
+    cdz_scratch_free(&rows->watch.scratch);
 }
 
 /* --- scores ------------------------------------------------------------------------------------------------------ */
 
-static bool sees_scores(const cdz_loop *loop)
+static bool sees_scores(const cdz_rows *rows)
 {
-    for (uint32_t i = 0; i < loop->n_watchers; i++)
-        if (loop->watchers[i].observer->scores && !loop->watchers[i].failed) return true;
+    for (uint32_t i = 0; i < rows->watch.n; i++)
+        if (rows->watch.all[i].observer->scores && !rows->watch.all[i].failed) return true;
     return false;
 }
 
-bool cdz_watch_sees_stages(const cdz_loop *loop)
+bool cdz_watch_sees_stages(const cdz_rows *rows)
 {
-    for (uint32_t i = 0; i < loop->n_watchers; i++)
-        if (loop->watchers[i].observer->stage && !loop->watchers[i].failed) return true;
+    for (uint32_t i = 0; i < rows->watch.n; i++)
+        if (rows->watch.all[i].observer->stage && !rows->watch.all[i].failed) return true;
     return false;
 }
 
-static cdz_status copy_rows(cdz_loop *loop, const cdz_scores *scores, cdz_matrix *to)
+static cdz_status copy_rows(cdz_rows *rows, const cdz_scores *scores, cdz_matrix *to)
 {
-    CDZ_TRY(cdz_matrix_fit(loop, to, scores->n_rows, scores->n_vocab));
+    CDZ_TRY(cdz_matrix_fit(rows, to, scores->n_rows, scores->n_vocab));
     for (uint32_t r = 0; r < scores->n_rows; r++)
         memcpy(to->data + (size_t)r * scores->n_vocab, cdz_row(scores, r),
                scores->n_vocab * sizeof(float));
     return CDZ_OK;
 }
 
-cdz_status cdz_watch_before(cdz_loop *loop, const cdz_scores *scores)
+cdz_status cdz_watch_before(cdz_rows *rows, const cdz_scores *scores)
 {
-    /* Nothing will change them: they are their own copy. */
-    return sees_scores(loop) && loop->n_processors ? copy_rows(loop, scores, &loop->logits_seen)
-                                                   : CDZ_OK;
+    return sees_scores(rows) ? copy_rows(rows, scores, &rows->watch.logits_seen) : CDZ_OK;
 }
 
-cdz_status cdz_watch_stage_before(cdz_loop *loop, const cdz_scores *scores)
+cdz_status cdz_watch_stage_before(cdz_rows *rows, const cdz_scores *scores)
 {
-    return copy_rows(loop, scores, &loop->stage_seen);
+    return copy_rows(rows, scores, &rows->watch.stage_seen);
 }
 
 /* Shows the view's rows that run; before: NULL where they are as they were. */
-static cdz_status show(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores,
+static cdz_status show(cdz_rows *rows, const cdz_view *view, const cdz_scores *scores,
                        const cdz_matrix *before, event e)
 {
-    cdz_scratch_reset(&loop->watch_scratch);
+    cdz_scratch_reset(&rows->watch.scratch);
     const size_t n = (size_t)view->n + 1;
-    cdz_ids *ids = cdz_scratch_take(&loop->watch_scratch, n * sizeof *ids);
-    uint32_t *index = cdz_scratch_take(&loop->watch_scratch, n * sizeof *index);
-    const float **was = cdz_scratch_take(&loop->watch_scratch, n * sizeof *was);
-    const float **is = cdz_scratch_take(&loop->watch_scratch, n * sizeof *is);
-    if (!ids || !index || !was || !is) return cdz_loop_nomem(loop);
-    rows about = {0, ids, index};
+    cdz_ids *ids = cdz_scratch_take(&rows->watch.scratch, n * sizeof *ids);
+    uint32_t *index = cdz_scratch_take(&rows->watch.scratch, n * sizeof *index);
+    const float **was = cdz_scratch_take(&rows->watch.scratch, n * sizeof *was);
+    const float **is = cdz_scratch_take(&rows->watch.scratch, n * sizeof *is);
+    if (!ids || !index || !was || !is) return cdz_rows_nomem(rows);
+    subjects about = {0, ids, index};
     for (uint32_t i = 0; i < view->n; i++) {
-        if (cdz_view_skips(loop, view, i) || (e.by && !cdz_stage_runs(loop, e.by, i))) continue;
+        if (cdz_view_skips(rows, view, i) || (e.by && !cdz_stage_runs(e.set, rows, e.by, i)))
+            continue;
         ids[about.n] = view->ids[i];
         index[about.n] = view->rows[i];
         is[about.n] = cdz_row(scores, i);
@@ -227,63 +222,64 @@ static cdz_status show(cdz_loop *loop, const cdz_view *view, const cdz_scores *s
     }
     const cdz_seen seen = {sizeof seen, scores->n_vocab, was, is};
     e.seen = &seen;
-    if (about.n) tell(loop, &about, &e);
+    if (about.n) tell(rows, &about, &e);
     return CDZ_OK;
 }
 
-cdz_status cdz_watch_stage(cdz_loop *loop, const cdz_stage *by, const cdz_view *view,
-                           const cdz_scores *scores)
+cdz_status cdz_watch_stage(const cdz_stageset *set, const cdz_stage *by, cdz_rows *rows,
+                           const cdz_view *view, const cdz_scores *scores)
 {
-    const event e = {.tell = tell_stage, .by = by};
-    return show(loop, view, scores, &loop->stage_seen, e);
+    const event e = {.tell = tell_stage, .set = set, .by = by};
+    return show(rows, view, scores, &rows->watch.stage_seen, e);
 }
 
-cdz_status cdz_watch_scores(cdz_loop *loop, const cdz_view *view, const cdz_scores *scores)
+cdz_status cdz_watch_scores(cdz_rows *rows, const cdz_view *view, const cdz_scores *scores,
+                            bool changed)
 {
     const event e = {.tell = tell_scores};
-    if (!sees_scores(loop)) return CDZ_OK;
-    return show(loop, view, scores, loop->n_processors ? &loop->logits_seen : NULL, e);
+    if (!sees_scores(rows)) return CDZ_OK;
+    return show(rows, view, scores, changed ? &rows->watch.logits_seen : NULL, e);
 }
 
 /* --- rows -------------------------------------------------------------------------------------------------------- */
 
-static void tell_of_row(cdz_loop *loop, uint32_t r, cdz_ids ids, const event *e)
+static void tell_of_row(cdz_rows *rows, uint32_t r, cdz_ids ids, const event *e)
 {
-    const rows about = {1, &ids, &r};
-    tell(loop, &about, e);
+    const subjects about = {1, &ids, &r};
+    tell(rows, &about, e);
 }
 
-void cdz_watch_token(cdz_loop *loop, uint32_t r, int32_t token)
+void cdz_watch_token(cdz_rows *rows, uint32_t r, int32_t token)
 {
     const event e = {.tell = tell_token, .token = token};
-    tell_of_row(loop, r, cdz_row_ids(&loop->rows[r]), &e);
+    tell_of_row(rows, r, cdz_row_ids(&rows->at[r]), &e);
 }
 
-void cdz_watch_stop(cdz_loop *loop, uint32_t r, cdz_ids ids, const cdz_stop *stop)
+void cdz_watch_stop(cdz_rows *rows, uint32_t r, cdz_ids ids, const cdz_stop *stop)
 {
     const event e = {.tell = tell_stop, .stop = stop};
-    tell_of_row(loop, r, ids, &e);
+    tell_of_row(rows, r, ids, &e);
 }
 
-void cdz_watch_rewind(cdz_loop *loop, uint32_t r, uint32_t n)
+void cdz_watch_rewind(cdz_rows *rows, uint32_t r, uint32_t n)
 {
     const event e = {.tell = tell_rewind, .n = n};
-    tell_of_row(loop, r, cdz_row_ids(&loop->rows[r]), &e);
+    tell_of_row(rows, r, cdz_row_ids(&rows->at[r]), &e);
 }
 
-cdz_status cdz_watch_reorder(cdz_loop *loop, const uint32_t *parents)
+cdz_status cdz_watch_reorder(cdz_rows *rows, const uint32_t *parents)
 {
     const event e = {.tell = tell_reorder, .parents = parents};
-    if (loop->n_watchers == 0) return CDZ_OK;
-    cdz_scratch_reset(&loop->watch_scratch);
-    cdz_ids *ids = cdz_scratch_take(&loop->watch_scratch, loop->n_rows * sizeof *ids);
-    uint32_t *index = cdz_scratch_take(&loop->watch_scratch, loop->n_rows * sizeof *index);
-    if (!ids || !index) return cdz_loop_nomem(loop);
-    for (uint32_t r = 0; r < loop->n_rows; r++) {
-        ids[r] = cdz_row_ids(&loop->rows[r]);
+    if (rows->watch.n == 0) return CDZ_OK;
+    cdz_scratch_reset(&rows->watch.scratch);
+    cdz_ids *ids = cdz_scratch_take(&rows->watch.scratch, rows->n * sizeof *ids);
+    uint32_t *index = cdz_scratch_take(&rows->watch.scratch, rows->n * sizeof *index);
+    if (!ids || !index) return cdz_rows_nomem(rows);
+    for (uint32_t r = 0; r < rows->n; r++) {
+        ids[r] = cdz_row_ids(&rows->at[r]);
         index[r] = r;
     }
-    const rows about = {loop->n_rows, ids, index};
-    tell(loop, &about, &e);
+    const subjects about = {rows->n, ids, index};
+    tell(rows, &about, &e);
     return CDZ_OK;
 }
