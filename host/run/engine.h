@@ -38,7 +38,9 @@ void cdz_engine_free(cdz_engine *engine);
 cdz_backend *cdz_engine_backend(const cdz_engine *engine);
 
 /* --- engine_device.c --- */
-/* [any] What passes run on; the first call opens it. The same as above when it is the CPU. */
+/* [any] What passes run on: the CPU until the first model is opened. */
+const cdz_backend *cdz_engine_device(const cdz_engine *engine);
+/* [any] The same; the first call opens it. */
 cdz_status cdz_engine_open_device(cdz_engine *engine, const cdz_backend **out, cdz_error *err);
 /* [any] Another name than the options', unless they fixed it. CDZ_E_STATE: a model is open on another device. */
 cdz_status cdz_engine_wish_device(cdz_engine *engine, const char *name, cdz_error *err);
@@ -52,12 +54,8 @@ uint32_t cdz_engine_nodes(const cdz_engine *engine);
 /* Makes loaded weights runnable: KV pool on the backend. Takes ownership of weights and tokenizer (may be NULL). */
 cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_tokenizer *tokenizer,
                                 cdz_run_model **out, cdz_error *err);
-void cdz_run_model_retain(cdz_run_model *model); /* [any] */
 /* [any] The last release frees weights and tokenizer: at once after cdz_engine_free, else on the engine thread. */
 void cdz_run_model_release(cdz_run_model *model);
-const cdz_weights *cdz_run_model_weights(const cdz_run_model *model);
-cdz_dtype cdz_run_model_kv_type(const cdz_run_model *model);
-const cdz_tokenizer *cdz_run_model_tokenizer(const cdz_run_model *model);
 
 /* KV state that an outcome holds (job.h: keep_cache); give it to a later job of the same model as its past. [any] */
 void cdz_kept_retain(cdz_kept *kept); /* NULL is fine, here and below */

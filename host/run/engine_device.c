@@ -32,6 +32,11 @@ static cdz_status open_device(cdz_engine *engine, cdz_backend **out, cdz_error *
     return CDZ_OK;
 }
 
+const cdz_backend *cdz_engine_device(const cdz_engine *engine)
+{
+    return engine->device ? engine->device : engine->backend;
+}
+
 cdz_status cdz_engine_open_device(cdz_engine *engine, const cdz_backend **out, cdz_error *err)
 {
     cdz_status status = CDZ_OK;

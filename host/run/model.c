@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "run/engine.h"
-
 static void free_texts(cdz_token_texts *texts)
 {
     if (!texts) return;
