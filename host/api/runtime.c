@@ -8,7 +8,7 @@
 #include "base/guard.h"
 #include "load/model_files.h"
 #include "load/quant_types.h"
-#include "run/engine.h"
+#include "run/engine/engine.h"
 
 const char *cdz_version(void)
 {

@@ -11,9 +11,9 @@
 
 typedef struct cdz_engine cdz_engine;
 typedef struct cdz_outcome cdz_outcome;
-typedef struct cdz_kept cdz_kept; /* KV state that a request left behind (run/kept.h) */
+typedef struct cdz_kept cdz_kept; /* KV state that a request left behind (run/pass/kept.h) */
 typedef struct cdz_run_model
-    cdz_run_model; /* a model as the engine runs it: weights, KV pool, tokenizer (run/model.h) */
+    cdz_run_model; /* a model as the engine runs it: weights, KV pool, tokenizer (run/pass/model.h) */
 
 void cdz_run_model_retain(cdz_run_model *model); /* [any] */
 const cdz_weights *cdz_run_model_weights(const cdz_run_model *model);
