@@ -104,9 +104,13 @@ field_of() { # cdz_options.kv_cache
     holds "$1" struct "[ *]${1#*.}[;,]"
 }
 
-# A word that is none is refused by a sentence that has all that are some.
+# Shells complete the words; one that is none is refused by a sentence that has all that are some.
 words_of() { # flag values
-    local word
+    local word all
+    all=$(tr -d '`' <<<"$2")
+    grep -qF -- "    --$1) COMPREPLY=(\$(compgen -W '$all' -- " of_bash && good || bad "bash: the words of --$1"
+    grep -qxF -- "    --$1) compadd $all; return ;;" of_zsh && good || bad "zsh: the words of --$1"
+    grep -qF -- " -l $1 -x -a '$all' -d " of_fish && good || bad "fish: the words of --$1"
     said=$(cadenza run --$1 zz -p a 2>&1 </dev/null)
     [ $? = 2 ] || bad "run --$1 zz: $said"
     for word in $(tr -d '`' <<<"$2"); do
