@@ -51,10 +51,19 @@ static void count_model(const cdz_engine *engine, cdz_run_model *model)
     for (const cdz_packed_pool *at = model->packed; at; at = at->next) cdz_kv_census_end(at->pool);
 }
 
-static void check_memory(const cdz_engine *engine)
+/* Whoever opens a model puts it in front; those behind the first stay where they are. */
+static cdz_run_model *newest_model(cdz_engine *engine)
+{
+    cdz_mutex_lock(&engine->lock);
+    cdz_run_model *newest = engine->models;
+    cdz_mutex_unlock(&engine->lock);
+    return newest;
+}
+
+static void check_memory(cdz_engine *engine)
 {
     uint64_t committed = 0;
-    for (cdz_run_model *model = engine->models; model; model = model->next) {
+    for (cdz_run_model *model = newest_model(engine); model; model = model->next) {
         if (!model->pool) continue;
         count_model(engine, model);
         committed += cdz_kv_pool_committed(model->pool);
