@@ -89,6 +89,26 @@ static void put_valued(cdz_buf *out)
     cdz_buf_puts(out, "    esac\n");
 }
 
+/* "f32 f16 bf16" */
+static void put_words(cdz_buf *out, const cdz_setting *setting)
+{
+    for (const char *c = setting->words; *c; c++) cdz_buf_putc(out, *c == '|' ? ' ' : *c);
+}
+
+/* For bash and zsh: what completes the value of an option that takes one of some words, between `before` and `after`. */
+static void put_values(cdz_buf *out, const char *typed, const char *before, const char *after)
+{
+    const cdz_setting *row;
+    cdz_buf_printf(out, "    case %s in\n", typed);
+    for (size_t i = 0; (row = cdz_setting_at(i)) != NULL; i++) {
+        if (!row->flag.name || !row->words) continue;
+        cdz_buf_printf(out, "    --%s) %s", row->flag.name, before);
+        put_words(out, row);
+        cdz_buf_printf(out, "%s; return ;;\n", after);
+    }
+    cdz_buf_puts(out, "    esac\n");
+}
+
 /* --- bash ------------------------------------------------------------------------------------------------------------------- */
 
 static void bash_option(cdz_buf *out, const cdz_page *page, const char *name, char letter,
@@ -125,6 +145,8 @@ static void write_bash(cdz_buf *out)
         cdz_buf_puts(out, "' ;;\n");
     }
     cdz_buf_puts(out, "    esac\n");
+    put_values(out, "${COMP_WORDS[COMP_CWORD - 1]}", "COMPREPLY=($(compgen -W '",
+               "' -- \"$word\"))");
     put_valued(out);
     cdz_buf_puts(out, "    [[ $valued = *\" ${COMP_WORDS[COMP_CWORD - 1]} \"* ]] && return\n"
                       "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
@@ -192,6 +214,7 @@ static void write_zsh(cdz_buf *out)
         cdz_buf_puts(out, "        ) ;;\n");
     }
     cdz_buf_puts(out, "    esac\n");
+    put_values(out, "$words[CURRENT-1]", "compadd ", "");
     put_valued(out);
     /* The last lines: loaded by its name in $fpath the file is the function's first call, sourced it is not. */
     cdz_buf_puts(out, "    if [[ $valued != *\" $words[CURRENT-1] \"* ]]; then\n"
@@ -228,7 +251,14 @@ static void fish_option(cdz_buf *out, const cdz_page *page, const char *name, ch
         cdz_buf_printf(out, "__fish_seen_subcommand_from %s", page->name);
     cdz_buf_printf(out, "' -l %s", name);
     if (letter) cdz_buf_printf(out, " -s %c", letter);
-    cdz_buf_puts(out, value ? " -r -d " : " -d ");
+    const cdz_setting *setting = cdz_setting_of_flag(name, strlen(name));
+    if (setting && setting->words && value) {
+        cdz_buf_puts(out, " -x -a '");
+        put_words(out, setting);
+        cdz_buf_puts(out, "' -d ");
+    } else {
+        cdz_buf_puts(out, value ? " -r -d " : " -d ");
+    }
     put_fish_text(out, help);
     cdz_buf_putc(out, '\n');
 }

@@ -504,6 +504,7 @@ grep -q 'profile: numa: ' <<<"$(cadenza run --numa spread --profile -p 'music is
 grep -q 'numa' <<<"$(cadenza run --profile -p 'music is' -s max_new_tokens=2 2>&1 >/dev/null)" && bad "a profile on nodes unasked" || good
 grep -q '^memory nodes [0-9]' <<<"$(cadenza version --verbose)" && good || bad "version on nodes"
 refused "a way to spread that is none" 2 "numa: there is no 'on', expected off or spread" cadenza run --numa on -p a
+refused "a way to spread that is none, of parity" 2 "numa: there is no 'on', expected off or spread" cadenza parity --numa on "$root/tests/golden/llama_gqa"
 refused "a KV cache in other blocks" 2 "KV cache: there is no type 'q4_0'" cadenza run --kv-cache q4_0 -p a
 refused "blocks of blocks at load" 1 "already" cadenza run shipped-q4.gguf --quantize q8_0 -p a
 refused "a misspelt verb" 2 "expected \`info\`" cadenza model convrt
