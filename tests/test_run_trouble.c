@@ -624,6 +624,39 @@ static void test_sibling_fails(void **state)
     rig_close(&r);
 }
 
+/* The second row's loop cannot be made: what the first would have reused counts for nothing. */
+static void test_reused_by_none(void **state)
+{
+    (void)state;
+    rig r = open_small();
+    hand_plan plan, again;
+    answer first, second;
+    plan_init(&plan, built_plugin("greedy"), NULL);
+    plan_add_criterion(&plan, &length_rule, NULL);
+    new_job(&r, &plan, prompt, NULL, 1, PROMPT, 8, &first)->keep_cache = true;
+    submit(&r, &first);
+    await_well(&first);
+    assert_non_null(first.outcome->kept);
+
+    int32_t both[2 * PROMPT];
+    uint8_t masks[2 * PROMPT] = {0};
+    for (size_t i = 0; i < PROMPT; i++) {
+        both[i] = both[PROMPT + i] = prompt[i];
+        masks[i] = 1;
+    }
+    plan_init(&again, &siblings.base, NULL);
+    cdz_job *job = new_job(&r, &again, both, masks, 2, PROMPT, 8, &second);
+    job->past = first.outcome->kept;
+    cdz_kept_retain(job->past);
+    const cdz_outcome *outcome = run(&r, &second);
+    assert_int_equal(outcome->error.code, CDZ_E_INPUT);
+    assert_int_equal(outcome->n_reused_tokens, 0);
+    assert_int_equal(outcome->n_prompt_tokens, 0);
+    answer_free(&first);
+    answer_free(&second);
+    rig_close(&r);
+}
+
 /* --- the host table ------------------------------------------------------------------------------------------------------- */
 
 typedef struct facts {
@@ -831,6 +864,7 @@ int main(void)
         cmocka_unit_test(test_lowest_row_speaks),
         cmocka_unit_test(test_nan_scores),
         cmocka_unit_test(test_sibling_fails),
+        cmocka_unit_test(test_reused_by_none),
         cmocka_unit_test(test_host_table),
         cmocka_unit_test(test_tokenizer_extension),
         cmocka_unit_test(test_text_has_its_time),

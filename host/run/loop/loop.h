@@ -1,8 +1,8 @@
 /* loop.h - one decode loop: the rows of a request, the strategy that drives them, and what it asked for by then.
  *
  * A request has one loop, or one per row when its strategy was written for one row. A loop is what a strategy knows
- * as cdz_decoder: the verbs (verbs.h) are spread over the files of this room by group. It knows the job (what is to be done) and its berth (what
- * it is lent for that), and no engine. Everything here is [engine], on the loop's fibre. */
+ * as cdz_decoder: the verbs (verbs.h) are spread over the files of this room by group. It knows the job (what is to be
+ * done) and its berth (what it is lent for that), and no engine. Everything here is [engine], on the loop's fibre. */
 #ifndef CDZ_HOST_RUN_LOOP_LOOP_H
 #define CDZ_HOST_RUN_LOOP_LOOP_H
 
@@ -192,7 +192,7 @@ cdz_status cdz_loop_trial_view(cdz_loop *loop, const char *verb, const uint32_t 
                                cdz_view *out);
 
 /* --- selections of processors: derive.c --- */
-/* Chooses the stages that the loop's derivations ask for among those of the set. */
+/* Chooses what the loop's derivations ask for among the stages of the set. */
 cdz_status cdz_derive_all(cdz_loop *loop, cdz_stageset *set);
 
 /* --- another version of the pipeline: renew.c --- */

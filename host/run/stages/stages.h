@@ -38,9 +38,8 @@ typedef struct cdz_stage_chain {
 
 /* What the stages have of a request row. */
 typedef struct cdz_row_states {
-    unsigned char *state,
-        *spare;           /* state_bytes each; spare: where reorder builds the next generation */
-    unsigned char *marks; /* states after every CDZ_MARK_EVERY generated tokens */
+    unsigned char *state, *spare; /* spare: where reorder builds the next generation */
+    unsigned char *marks;         /* states after every CDZ_MARK_EVERY generated tokens */
     uint32_t n_marks, marks_cap;
 } cdz_row_states;
 
@@ -57,10 +56,9 @@ typedef struct cdz_stageset {
     cdz_plan *owned;      /* the same, where it goes with the set; else NULL */
     cdz_arena arena;      /* what they took in begin, states of rows */
     cdz_stage_chain processors, criteria;
-    cdz_stage_chain *
-        derived; /* processors in another order or number, as a strategy asked: copies that share state and begin */
-    cdz_row_states *states; /* (rows->n) */
-    size_t state_bytes;     /* of a row */
+    cdz_stage_chain *derived; /* what a strategy asked for: copies that share state and begin */
+    cdz_row_states *states;   /* (rows->n) */
+    size_t state_bytes;       /* of a row */
     bool has_eos;
     bool owned_states;          /* some stage's state is more than bytes */
     bool accepts;               /* some stage wants to be told of tokens */
