@@ -143,7 +143,7 @@ static const cdz_setting plugin_rows[] = {
 
 static const cdz_setting machine_rows[] = {
     {.name = "device",
-     .group = CDZ_TAKES_MACHINE,
+     .group = CDZ_TAKES_MACHINE | CDZ_TAKES_DEVICE,
      .kind = CDZ_KIND_TEXT,
      .otherwise = "cpu",
      .section = "model",

@@ -86,6 +86,7 @@ rows() {
 2|cadenza run -p a --torch-dtype bfloat16|run: --torch-dtype is not an option here: weights are used in the type they are stored in; --quantize TYPE makes them smaller; see `cadenza run --help`
 2|cadenza run -p a --no-do-sample=yes|run: --no-do-sample takes no value; see `cadenza run --help`
 2|cadenza tokenize --kv-cache f16 -p a|tokenize: --kv-cache is not an option here; run, chat, lua, explain, detect, score, bench and parity have it; see `cadenza tokenize --help`
+2|cadenza model check --device cpu|model: check takes no --json, no --context and no --device; see `cadenza model --help`
 2|cadenza chat --profile|chat: --profile is not an option here; run has it; see `cadenza chat --help`
 2|cadenza explain hf --timeout=3|explain: --timeout is not an option here; run, chat, lua, score, bench and parity have it; see `cadenza explain --help`
 2|cadenza score --text a --timeout 1|score: --timeout and --assistant go with -p; see `cadenza score --help`
