@@ -154,6 +154,9 @@ while IFS= read -r line; do
     done
     [ -n "$help_text" ] && good || bad "$name: has no help"
     [ -n "$said_where" ] && good || bad "$name: can be said nowhere"
+    # help NAME has it, unless a command, topic or parameter is called so
+    cadenza help "$name" >told 2>&1
+    grep -q 'a setting of the host' told || cadenza help "$name" | grep -qE 'a generation parameter|^usage: |`cadenza|  cadenza ' && good || bad "help $name: $(head -1 told)"
     option= label= field=
     while read -r way rest; do
         case $way in
