@@ -9,7 +9,7 @@
 #include "load/model_files.h"
 #include "load/quant_types.h"
 #include "params/settings.h"
-#include "run/engine_parts.h"
+#include "run/engine/engine.h"
 
 const char *cdz_version(void)
 {
@@ -122,8 +122,7 @@ const cdz_backend *cdz_runtime_backend(const cdz_runtime *runtime)
 
 const cdz_backend *cdz_runtime_device(const cdz_runtime *runtime)
 {
-    const cdz_engine *engine = runtime->engine;
-    return engine->device ? engine->device : engine->backend;
+    return cdz_engine_device(runtime->engine);
 }
 
 char *cdz_profile_json(const cdz_runtime *runtime)

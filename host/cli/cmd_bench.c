@@ -12,7 +12,7 @@
 #include "cli/bench_report.h"
 #include "cli/cli.h"
 #include "cli/places.h"
-#include "run/limits.h"
+#include "run/pass/limits.h"
 
 enum {
     OPT_PROMPT = CDZ_OPT_OWN,

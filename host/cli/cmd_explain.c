@@ -7,7 +7,7 @@
 #include "base/environment.h"
 #include "cli/cli.h"
 #include "config/pipeline.h"
-#include "run/plan_report.h"
+#include "run/stages/plan_report.h"
 
 enum { OPT_PLAN = CDZ_OPT_OWN, OPT_SCHEMA, OPT_SETTINGS, OPT_JSON };
 

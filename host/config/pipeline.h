@@ -52,7 +52,7 @@ typedef struct cdz_plan {
     const cdz_origin *origins; /* one per row of the generation table */
     cdz_instance strategy;
     cdz_instance drafter; /* plugin.base NULL: none */
-    bool paces_drafts;    /* the engine chooses how long drafts are (run/pace.h) */
+    bool paces_drafts;    /* the engine chooses how long drafts are (run/loop/pace.h) */
     cdz_instance *processors; /* in order of application; idle ones are dropped by the engine at begin */
     uint32_t n_processors;
     const cdz_plan_phase *phases; /* then the first processor is the one that tells them */

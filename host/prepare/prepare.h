@@ -24,8 +24,8 @@
 #define CDZ_HOST_PREPARE_PREPARE_H
 
 #include "prepare/conversation.h"
-#include "run/encoded.h"
-#include "run/engine.h"
+#include "run/engine/engine.h"
+#include "run/pass/encoded.h"
 
 /* What the caller wants recorded, from "record". */
 typedef struct cdz_record_spec {

@@ -12,7 +12,7 @@ cd "$work" || exit 1
 passed=0 failed=0
 
 # AddressSanitizer says once per process that it does not fully support swapcontext; we tell it of every switch
-# ourselves (host/run/fibre_ucontext.c), so that line is no part of what the program says.
+# ourselves (host/run/loop/fibre_ucontext.c), so that line is no part of what the program says.
 forget_note() { sed -i "/^==[0-9]*==WARNING: ASan doesn't fully support makecontext/d" "$1"; }
 
 forget_notes() { sed "/^==[0-9]*==WARNING: ASan doesn't fully support makecontext/d"; }
