@@ -151,7 +151,7 @@ static void each_fills_its_field(void **state)
         is_alone(row, &filled);
         assert_string_equal(s->said[i], value ? value : "");
         assert_ptr_equal(cdz_settings_first(s, row->group), row->group ? row : NULL);
-        assert_null(cdz_settings_first(s, ~row->group));
+        assert_null(cdz_settings_first(s, ~(unsigned)row->group));
         const cdz_options options = cdz_settings_to_options(s);
         const cdz_model_options model = cdz_settings_to_model(s);
         const cdz_request request = cdz_settings_to_request(s);

@@ -334,6 +334,7 @@ static cdz_status with_model_keys(cdz_runtime *runtime, cdz_status status, cdz_p
     const cdz_setting *setting;
     for (size_t i = 0; status == CDZ_OK && (setting = cdz_setting_at(i)) != NULL; i++) {
         cdz_origin at;
+        if (!setting->section || strcmp(setting->section, "model") != 0) continue;
         const char *text = cdz_pipeline_host_setting(*pipeline, setting, &at);
         if (!text) continue;
         status = wish(runtime->engine, setting, text, err);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "base/environment.h"
 #include "base/json.h"
 #include "base/machine_memory.h"
 #include "base/size_text.h"
@@ -14,12 +13,12 @@
 #include "load/model_files.h"
 #include "token/tokenizer.h"
 
-enum { OPT_CONTEXT = CDZ_OPT_OWN, OPT_DEVICE, OPT_JSON };
+enum { OPT_CONTEXT = CDZ_OPT_OWN, OPT_JSON };
 
 static const cdz_verb verbs[] = {
     {"info",
      "describes a model folder or GGUF file: architecture, parameters, types, memory, tokenizer, "
-     "generation defaults"},
+     "generation defaults; with --device also that device's memory, for weights and KV blocks"},
     {"check",
      "reads all files and checks them: names and shapes against the architecture, SHA-256 "
      "against recorded ones (SHA256SUMS or FILE.sha256 beside the model, the Hugging Face "
@@ -34,9 +33,6 @@ static const cdz_verb verbs[] = {
 static const cdz_flag flags[] = {
     {"context", 0, OPT_CONTEXT, CDZ_FLAG_OFTEN, "N",
      "info: positions to compute the KV memory for; default: the model's context"},
-    {"device", 0, OPT_DEVICE, CDZ_FLAG_OFTEN, "NAME",
-     "info: the device to run it on: cpu, cuda, cuda:1 or auto; shows the device's memory for "
-     "weights and KV blocks"},
     {"json", 0, OPT_JSON, CDZ_FLAG_OFTEN, NULL, "info: the facts as a JSON object"},
     {0},
 };
@@ -52,7 +48,7 @@ const cdz_page cdz_page_model = {
     .about = "Lists, describes, checks and converts models. Without MODEL: the shipped one.",
     .verbs = verbs,
     .flags = flags,
-    .takes = CDZ_TAKES_MODEL,
+    .takes = CDZ_TAKES_MODEL | CDZ_TAKES_DEVICE,
     .examples = "cadenza model info\n"
                 "cadenza model list\n"
                 "cadenza model check my-model\n"
@@ -258,7 +254,8 @@ static int info(const char *folder, uint64_t context, const char *device, bool j
 }
 
 typedef struct model_job {
-    const char *verb, *model, *device;
+    cdz_cli_options common;
+    const char *verb, *model;
     uint64_t context;
     bool json;
 } model_job;
@@ -267,7 +264,6 @@ static void take_option(model_job *job, cdz_args *a)
 {
     switch (a->opt) {
     case OPT_JSON: job->json = true; break;
-    case OPT_DEVICE: job->device = a->value; break;
     default:
         if (!cdz_parse_size(a->value, &job->context) || job->context == 0 ||
             job->context > UINT32_MAX)
@@ -286,12 +282,18 @@ static void check_words(cdz_args *a, model_job *job)
                         verb ? ", found " : "", job->verb);
         return;
     }
-    if (!info && (job->json || job->context))
-        cdz_args_refuse(a, "%s takes no --json and no --context", job->verb);
+    if (!info && (job->json || job->context || job->common.host.options.device))
+        cdz_args_refuse(a, "%s takes no --json, no --context and no --device", job->verb);
     else if (list)
         cdz_args_end(a);
     else if (cdz_args_take_model(a, &job->model))
         cdz_args_end(a);
+}
+
+static const char *device_of(const model_job *job)
+{
+    const char *said = job->common.host.options.device;
+    return said ? said : cdz_setting_env(cdz_setting_named("device"));
 }
 
 static int work(const model_job *job)
@@ -301,17 +303,19 @@ static int work(const model_job *job)
     const char *folder = cdz_cli_model_folder(job->model, path, sizeof path);
     if (!folder) return CDZ_EXIT_FAILURE;
     return job->verb[0] == 'c' ? cdz_cli_model_check(folder)
-                               : info(folder, job->context, job->device, job->json);
+                               : info(folder, job->context, device_of(job), job->json);
 }
 
 int cdz_cmd_model(int argc, char **argv)
 {
-    model_job job = {.device = cdz_env_device()};
+    model_job job = {0};
     const char *verb = argc > 1 ? argv[1] : "";
     if (strcmp(verb, "convert") == 0 || strcmp(verb, "quantize") == 0)
         return cdz_cmd_model_convert(argc - 1, argv + 1, strcmp(verb, "quantize") == 0);
-    cdz_args a = cdz_args_of(&cdz_page_model, argc, argv, NULL);
+    cdz_args a = cdz_args_of(&cdz_page_model, argc, argv, &job.common);
     while (cdz_args_next(&a)) take_option(&job, &a);
     if (!a.stopped) check_words(&a, &job);
-    return a.stopped ? a.status : work(&job);
+    const int status = a.stopped ? a.status : work(&job);
+    cdz_cli_options_free(&job.common);
+    return status;
 }

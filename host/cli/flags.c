@@ -47,7 +47,7 @@ static place setting_at(const cdz_page *page, size_t i, size_t *left)
 static place place_of(const cdz_page *page, size_t i)
 {
     const size_t n = count(page->flags);
-    size_t left;
+    size_t left = 0;
     if (i < n) return (place){.flag = &page->flags[i]};
     const place at = setting_at(page, i - n, &left);
     return at.flag || left ? at : (place){.flag = &help_flag};

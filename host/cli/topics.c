@@ -33,6 +33,7 @@ static const topic topics[] = {
      "  cadenza help top_p                     one of them\n"
      "  cadenza run --do-sample --temperature 0.7 --top-p 0.9 -p 'music is'\n"
      "  cadenza explain story.ini my-model     the values in use, and where they came from\n"
+     "  cadenza explain --settings             settings of the host: device, threads, plugins, ...\n"
      "More: docs/command-line.md and docs/sampling.md.\n"},
     {" pipelines pipeline ini profiles profile ",
      "A pipeline is an ini file: the decode loop, processors, stopping criteria and settings.\n"
@@ -159,6 +160,72 @@ static void print_parameter(uint32_t slot)
     cdz_buf_free(&text);
 }
 
+static void put_way(cdz_buf *out, const char *way, const char *where)
+{
+    cdz_buf_printf(out, "  %-26s  ", way);
+    cdz_buf_put_wrapped(out, where, 30);
+    cdz_buf_putc(out, '\n');
+}
+
+static void put_takes(const cdz_setting *row, cdz_buf *out)
+{
+    const bool named = row->words || row->kind == CDZ_KIND_COUNT || row->kind == CDZ_KIND_BYTES;
+    if (!named && !row->otherwise) return;
+    cdz_buf_puts(out, named ? "\nIt takes " : "\nWhen nothing is said: ");
+    if (named) cdz_setting_takes(row, out);
+    if (named && row->otherwise) cdz_buf_puts(out, "; when nothing is said: ");
+    cdz_buf_printf(out, "%s.\n", row->otherwise ? row->otherwise : "");
+}
+
+/* Every way to say it, and what it takes. */
+static void put_setting(const cdz_setting *row, cdz_buf *out)
+{
+    char way[80];
+    cdz_buf pages = {0};
+    cdz_buf_printf(out, "%s, a setting of the host: ", row->name);
+    cdz_buf_put_wrapped(out, row->flag.help, 0);
+    cdz_buf_puts(out, "\n\n");
+    if (row->flag.name) {
+        snprintf(way, sizeof way, "--%s%s%s", row->flag.name, row->flag.value ? " " : "",
+                 row->flag.value ? row->flag.value : "");
+        cdz_pages_with(row, &pages);
+        put_way(out, way, pages.data && !pages.failed ? pages.data : "");
+        cdz_buf_free(&pages);
+    }
+    snprintf(way, sizeof way, "[%s] of a pipeline file", row->section ? row->section : "");
+    if (row->section) put_way(out, row->name, way);
+    if (row->env) put_way(out, row->env, "in the environment");
+    snprintf(way, sizeof way, "\"%s\"", row->name);
+    if (row->member) put_way(out, way, "in a request document");
+    if (row->field) put_way(out, row->field, "in programs that embed the library");
+    put_takes(row, out);
+}
+
+static int print_setting(const cdz_setting *row)
+{
+    cdz_buf text = {0};
+    put_setting(row, &text);
+    const bool good = text.data && !text.failed;
+    if (good) fputs(text.data, stdout);
+    cdz_buf_free(&text);
+    return good ? CDZ_EXIT_OK : CDZ_EXIT_FAILURE;
+}
+
+/* "--kv-cache", "kv_cache" and "CADENZA_THREADS" as the tables have them; NULL: no setting. */
+static const cdz_setting *setting_named(const char *name)
+{
+    const cdz_setting *row;
+    name += strspn(name, "-");
+    const cdz_habit *habit = cdz_habit_find(name, strlen(name));
+    if (habit && habit->ours) name = habit->ours;
+    const cdz_setting *found = cdz_setting_of_flag(name, strlen(name));
+    for (size_t i = 0; !found && (row = cdz_setting_at(i)) != NULL; i++)
+        if (cdz_habit_same(name, strlen(name), row->name) ||
+            (row->env && strcmp(row->env, name) == 0))
+            found = row;
+    return found && found->member != CDZ_MEMBER_NOTE ? found : NULL;
+}
+
 static int print_plugin(const char *id)
 {
     char *copy = strdup(id), info[] = "info", plugin[] = "plugin";
@@ -194,10 +261,13 @@ static int say_unknown(const char *name)
                  topics[i].names + 1);
         names[n++] = own[i];
     }
-    for (uint32_t i = 0; i < cdz_generation_slots() && n < 400; i++)
+    const cdz_setting *row;
+    for (uint32_t i = 0; i < cdz_generation_slots() && n < 300; i++)
         names[n++] = cdz_generation_slot_name(i);
+    for (size_t i = 0; (row = cdz_setting_at(i)) != NULL && n < 400; i++)
+        if (row->member != CDZ_MEMBER_NOTE) names[n++] = row->name;
     const char *near = cdz_nearest_name(name, names, n);
-    cdz_cli_say("help: there is no command, topic, parameter or plugin '%s'%s%s%s", name,
+    cdz_cli_say("help: there is no command, topic, parameter, setting or plugin '%s'%s%s%s", name,
                 near ? ": did you mean '" : "; `cadenza help` lists commands and topics",
                 near ? near : "", near ? "'?" : "");
     return CDZ_EXIT_USAGE;
@@ -243,5 +313,7 @@ int cdz_cli_help_on(const char *name)
         print_parameter((uint32_t)slot);
         return CDZ_EXIT_OK;
     }
+    const cdz_setting *setting = setting_named(name);
+    if (setting) return print_setting(setting);
     return strchr(name, '/') || is_plugin(name) ? print_plugin(name) : say_unknown(name);
 }

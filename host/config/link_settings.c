@@ -165,7 +165,7 @@ static cdz_status check_unused(cdz_linker *l, const entry_list *entries)
     }
     for (uint32_t i = 0; i < s->n_sections; i++) {
         const cdz_written_section *section = &s->sections[i];
-        bool used = false;
+        bool used = cdz_setting_section(section->name);
         for (size_t k = 0; k < 3 && !used; k++) used = !strcmp(reserved[k], section->name);
         for (size_t k = 0; k < n_names && !used; k++) used = !strcmp(names[k], section->name);
         if (used) continue;

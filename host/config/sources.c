@@ -141,17 +141,23 @@ static bool pipeline_key(const char *name)
     return cdz_setting_in_file("pipeline", name) != NULL;
 }
 
-static cdz_status check_pipeline_key(const cdz_written *w, cdz_error *err)
+/* Sections that have settings of the host and nothing else; [model] is also the drafter's that runs a model. */
+static bool is_host_section(const char *section)
+{
+    return cdz_setting_section(section) && strcmp(section, "model") != 0;
+}
+
+static cdz_status check_host_key(const cdz_written *w, cdz_error *err)
 {
     char all[200];
     size_t n = 0;
     const cdz_setting *row;
-    if (pipeline_key(w->name)) return CDZ_OK;
-    const char *near = cdz_setting_near("pipeline", w->name);
+    if (cdz_setting_in_file(w->section, w->name)) return CDZ_OK;
+    const char *near = cdz_setting_near(w->section, w->name);
     if (near)
         return cdz_err(err, CDZ_E_USAGE, "%s: no such key: did you mean '%s'?", w->name, near);
     for (size_t i = 0; (row = cdz_setting_at(i)) != NULL && n < sizeof all; i++)
-        if (row->section && strcmp(row->section, "pipeline") == 0)
+        if (row->section && strcmp(row->section, w->section) == 0)
             n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", n ? ", " : "", row->name);
     return cdz_err(err, CDZ_E_USAGE, "%s: no such key; it has %s", w->name, all);
 }
@@ -175,12 +181,11 @@ static cdz_status check_generation_value(cdz_sources *s, const cdz_written *w, c
 /* Unknown names are reported with their column, bad values with their line. */
 static cdz_status check(cdz_sources *s, const cdz_written *w, cdz_error *err)
 {
-    bool pipeline = strcmp(w->section, "pipeline") == 0;
     bool generation = strcmp(w->section, "generation") == 0;
     cdz_error why = {0};
     cdz_status st = CDZ_OK;
 
-    if (pipeline) st = check_pipeline_key(w, &why);
+    if (is_host_section(w->section)) st = check_host_key(w, &why);
     if (generation) st = check_generation_key(w, &why);
     if (st != CDZ_OK)
         return cdz_err(err, st, "%s:%u:1: [%s] %s", w->origin.file, w->origin.line, w->section,
@@ -346,7 +351,7 @@ cdz_status cdz_sources_override(cdz_sources *sources, const char *name, const ch
     if (!dot && pipeline_key(name)) w.section = "pipeline";
     if (!dot || strcmp(w.section, "generation") == 0) translate(sources, &w);
 
-    if (strcmp(w.section, "pipeline") == 0) st = check_pipeline_key(&w, &why);
+    if (is_host_section(w.section)) st = check_host_key(&w, &why);
     if (st == CDZ_OK && strcmp(w.section, "pipeline") == 0 && strcmp(w.name, "use") == 0)
         st = cdz_err(&why, CDZ_E_USAGE,
                      "use: a profile belongs in a file, or is the pipeline itself: --pipeline %s",

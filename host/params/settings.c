@@ -59,6 +59,14 @@ const cdz_setting *cdz_setting_in_file(const char *section, const char *key)
     return NULL;
 }
 
+bool cdz_setting_section(const char *section)
+{
+    const cdz_setting *row;
+    for (size_t i = 0; (row = cdz_setting_at(i)) != NULL; i++)
+        if (row->section && strcmp(row->section, section) == 0) return true;
+    return false;
+}
+
 const char *cdz_setting_near(const char *section, const char *key)
 {
     const char *names[CDZ_MOST_SETTINGS];
@@ -206,8 +214,7 @@ static unsigned char *home_of(cdz_settings *s, const cdz_setting *row)
 cdz_status cdz_settings_take(cdz_settings *settings, const cdz_setting *row, const char *value,
                              cdz_error *err)
 {
-    unsigned char *home = home_of(settings, row);
-    if (home) CDZ_TRY(put(row, home, value, err));
+    if (row->home != CDZ_HOME_NONE) CDZ_TRY(put(row, home_of(settings, row), value, err));
     settings->said[cdz_setting_index(row)] = value ? value : "";
     return CDZ_OK;
 }

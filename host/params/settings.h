@@ -47,6 +47,7 @@ typedef enum cdz_setting_group {
     CDZ_TAKES_DEV = 1u << 10,          /* --dev */
     CDZ_TAKES_PROFILE = 1u << 11,      /* --profile */
     CDZ_TAKES_SHOW_PROMPT = 1u << 12,  /* --show-prompt */
+    CDZ_TAKES_DEVICE = 1u << 13,       /* of the machine --device alone */
     /* What runs requests has all of these. */
     CDZ_TAKES_ALL = CDZ_TAKES_MODEL | CDZ_TAKES_DECODING | CDZ_TAKES_MACHINE | CDZ_TAKES_GENERATION |
                     CDZ_TAKES_PLUGINS | CDZ_TAKES_MODEL_PLUGINS | CDZ_TAKES_DRAFT | CDZ_TAKES_TIME,
@@ -92,7 +93,7 @@ typedef enum cdz_member_kind {
 typedef struct cdz_setting {
     cdz_flag flag; /* first; help is there for all, said so that it holds for option, key and member alike */
     const char *name; /* with underscores: the key, the member, the field */
-    unsigned group;   /* cdz_setting_group; 0: no command takes it */
+    unsigned group;   /* cdz_setting_group, of which a command takes one; 0: no command takes it */
     cdz_setting_kind kind;
     cdz_setting_home home;
     uint32_t offset, count; /* of the field there; of TEXTS: of its count */
@@ -129,6 +130,8 @@ const cdz_setting *cdz_setting_of_flag(const char *name, size_t len);
 
 /* The setting that is a key of that section; NULL: there is none. */
 const cdz_setting *cdz_setting_in_file(const char *section, const char *key);
+/* Has a section of that name settings? */
+bool cdz_setting_section(const char *section);
 /* The key that was probably meant, or NULL. */
 const char *cdz_setting_near(const char *section, const char *key);
 /* Members of a JSON Schema: the keys of a section, `"properties": {...}`; those of a request document, without the braces. */

@@ -1,7 +1,9 @@
 /* settings_table.c - the rows: every setting of the host, once. See settings.h.
  *
  * To add one: a row here, and its field in a struct of cadenza.h or in cdz_program_settings. What it does is read from that
- * field; a key of [model] has a line in host/api/runtime.c besides. tools/docs/plugin-pages.sh writes its reference page. */
+ * field; a key of [model] has a line in host/api/runtime.c besides. tools/docs/plugin-pages.sh writes its reference page. To
+ * add a group, of a command that has settings of its own: a bit of cdz_setting_group, a table here, fields in
+ * cdz_program_settings; keys of a section of that name are known to pipeline files by the rows alone. */
 #include "cadenza/plugin.h"
 #include "params/settings.h"
 
@@ -143,7 +145,7 @@ static const cdz_setting plugin_rows[] = {
 
 static const cdz_setting machine_rows[] = {
     {.name = "device",
-     .group = CDZ_TAKES_MACHINE,
+     .group = CDZ_TAKES_MACHINE | CDZ_TAKES_DEVICE,
      .kind = CDZ_KIND_TEXT,
      .otherwise = "cpu",
      .section = "model",

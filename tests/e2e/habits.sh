@@ -45,6 +45,8 @@ rows() {
 0|cadenza help custom-generate|--custom-generate replaces the decode loop
 0|cadenza help pipelines|[pipeline]
 0|cadenza help max-new-tokens|max_new_tokens, a generation parameter
+0|cadenza help --kv-cache|kv_cache, a setting of the host: type of the KV caches
+0|cadenza help -t|  CADENZA_THREADS
 0|cadenza help --temp|id         temperature
 0|cadenza help plugin test|usage: cadenza plugin test
 0|cadenza tokenize --decode -p '360 336'|"river"
@@ -65,7 +67,7 @@ rows() {
 2|cadenza -p x|-p belongs to a command: did you mean cadenza run -p?
 2|cadenza 'once upon a time'|'once upon a time' is no command; did you mean cadenza run -p 'once upon a time'?
 2|cadenza models/pocket-dictionary|'models/pocket-dictionary' is no command; did you mean cadenza run models/pocket-dictionary?
-2|cadenza help procesor|help: there is no command, topic, parameter or plugin 'procesor': did you mean 'processor'?
+2|cadenza help procesor|help: there is no command, topic, parameter, setting or plugin 'procesor': did you mean 'processor'?
 1|cadenza run Qwen/Qwen2.5-0.5B-Instruct|Qwen/Qwen2.5-0.5B-Instruct is neither here nor in the Hugging Face cache. Cadenza does not download: `hf download Qwen/Qwen2.5-0.5B-Instruct --local-dir Qwen2.5-0.5B-Instruct`, then `cadenza run Qwen2.5-0.5B-Instruct`
 1|cadenza run https://example.org/Qwen/Qwen2.5-0.5B/tree/main|Qwen/Qwen2.5-0.5B: Cadenza does not download: `hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B`, then `cadenza run Qwen2.5-0.5B`
 1|cadenza run llama3|llama3: no such model folder; `cadenza model list` lists what is here. Cadenza does not download: `hf download ORG/NAME --local-dir NAME`, then `cadenza run NAME`
@@ -86,6 +88,7 @@ rows() {
 2|cadenza run -p a --torch-dtype bfloat16|run: --torch-dtype is not an option here: weights are used in the type they are stored in; --quantize TYPE makes them smaller; see `cadenza run --help`
 2|cadenza run -p a --no-do-sample=yes|run: --no-do-sample takes no value; see `cadenza run --help`
 2|cadenza tokenize --kv-cache f16 -p a|tokenize: --kv-cache is not an option here; run, chat, lua, explain, detect, score, bench and parity have it; see `cadenza tokenize --help`
+2|cadenza model check --device cpu|model: check takes no --json, no --context and no --device; see `cadenza model --help`
 2|cadenza chat --profile|chat: --profile is not an option here; run has it; see `cadenza chat --help`
 2|cadenza explain hf --timeout=3|explain: --timeout is not an option here; run, chat, lua, score, bench and parity have it; see `cadenza explain --help`
 2|cadenza score --text a --timeout 1|score: --timeout and --assistant go with -p; see `cadenza score --help`

@@ -432,7 +432,7 @@ refused "a truncation that is none" 2 "expected longest_first, only_first or onl
 refused "a length that is none" 2 "--max-length many" cadenza tokenize -p a --max-length many
 refused "a letter that is none" 2 "tokenize: -z is not an option" cadenza tokenize -z
 refused "a value that is not taken" 2 "model: --json takes no value" cadenza model info --json=yes
-refused "a context to check at" 2 "check takes no --json and no --context" cadenza model check --context 5
+refused "a context to check at" 2 "check takes no --json, no --context and no --device" cadenza model check --context 5
 refused "a model verb that is none" 2 "found inspect" cadenza model inspect
 refused "the beginning of two flags" 2 "explain: --pl may be --plan or --plugin" cadenza explain --pl a
 for command in run chat lua explain plugin model tokenize template detect config score bench parity completion manual version; do

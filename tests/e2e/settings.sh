@@ -105,17 +105,32 @@ field_of() { # cdz_options.kv_cache
 }
 
 # Shells complete the words; one that is none is refused by a sentence that has all that are some.
-words_of() { # flag values
-    local word all
+words_of() { # flag values commands field
+    local word all c
     all=$(tr -d '`' <<<"$2")
     grep -qF -- "    --$1) COMPREPLY=(\$(compgen -W '$all' -- " of_bash && good || bad "bash: the words of --$1"
     grep -qxF -- "    --$1) compadd $all; return ;;" of_zsh && good || bad "zsh: the words of --$1"
     grep -qF -- " -l $1 -x -a '$all' -d " of_fish && good || bad "fish: the words of --$1"
-    said=$(cadenza run --$1 zz -p a 2>&1 </dev/null)
-    [ $? = 2 ] || bad "run --$1 zz: $said"
-    for word in $(tr -d '`' <<<"$2"); do
-        [[ $said == *[,\ ]"$word"[,:\ \;]* || $said == *" $word" ]] && good || bad "--$1 zz does not name $word: $said"
-    done
+    # a command that takes it hands it on: it is refused there, too. explain opens no model.
+    while read -r c; do
+        [[ $c == explain && $4 == cdz_model_options.* ]] && continue
+        said=$(cadenza $c $(asked_of $c) --$1 zz 2>&1 </dev/null)
+        [ $? = 2 ] || bad "$c --$1 zz: $said"
+        for word in $all; do
+            [[ $said == *[,\ ]"$word"[,:\ \;]* || $said == *" $word" ]] && good || bad "$c --$1 zz does not name $word: $said"
+        done
+    done < <(listed "$3")
+}
+# What a command is asked for besides, as little as it takes.
+asked_of() {
+    case $1 in
+    run) echo -p a ;;
+    lua) printf "%s" "-e ctx" ;;
+    explain) echo hf ;;
+    detect) echo -p a -w '{"bias":4}' ;;
+    score) echo --text a ;;
+    parity) echo "$root/tests/golden/llama_gqa" ;;
+    esac
 }
 
 # --- all rows
@@ -139,13 +154,16 @@ while IFS= read -r line; do
     done
     [ -n "$help_text" ] && good || bad "$name: has no help"
     [ -n "$said_where" ] && good || bad "$name: can be said nowhere"
-    option= label=
+    # help NAME has it, unless a command, topic or parameter is called so
+    cadenza help "$name" >told 2>&1
+    grep -q 'a setting of the host' told || cadenza help "$name" | grep -qE 'a generation parameter|^usage: |`cadenza|  cadenza ' && good || bad "help $name: $(head -1 told)"
+    option= label= field=
     while read -r way rest; do
         case $way in
         --*) option=${way#--} label=$rest && flag_of "$name" "$option" "$label" "$takers" "$values" ;;
         -?) holds "$name $way" of_bash " $way( |')" ;;
         \"*) member_of "$name" ;;
-        cdz_*) field_of "$way" ;;
+        cdz_*) field=$way && field_of "$way" ;;
         [A-Z]*)
             holds "$way" help "^  $way "
             holds "$way" manual "^\.B $way\$"
@@ -161,7 +179,7 @@ while IFS= read -r line; do
         value=$(sample "$values" "$label")
         explained "$name" "$value" 'command line' cadenza explain hf --$option "$value"
     fi
-    [[ $option && $values == \`* ]] && words_of "$option" "$values"
+    [[ $option && $values == \`* ]] && words_of "$option" "$values" "$takers" "$field"
 done <page
 [ "$rows" -gt 60 ] && good || bad "only $rows rows were read"
 
