@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <locale.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,12 +58,21 @@ typedef struct scope {
     cdz_error said;
     way way;
     uint32_t n_called;
+    uint32_t thread; /* cdz_thread, in the newest call */
 } scope;
 static scope here;
+
+static uint32_t asked_thread(const cdz_step *step)
+{
+    const cdz_thread_check *check = cdz_bare_host.extension(CDZ_EXT_THREAD_CHECK);
+    assert_non_null(check);
+    return check->here(step);
+}
 
 static cdz_status behave(const cdz_step *step)
 {
     here.n_called++;
+    here.thread = asked_thread(step);
     switch (here.way) {
     case WELL: break;
     case SPEAKS: return (step->host->fail)(step, CDZ_E_INPUT, "no luck");
@@ -277,53 +287,54 @@ static const cdz_loader loader = {
 /* Each function of each struct of the ABI: the call through the door, with c, step and the plugin at hand. A function that
  * is appended to a struct and has no line here does not compile: see the assertions. */
 #define PROCESSOR(X)                                                                               \
-    X(processor, create, CAN_FAIL, cdz_call_create(c, step))                                       \
-    X(processor, idle, CANNOT, (cdz_call_idle(c, step), CDZ_OK))                                   \
-    X(processor, begin, CAN_FAIL, cdz_call_begin(c, step, &place))                                 \
-    X(processor, apply, CAN_FAIL, cdz_call_apply(c, &processor, step, NULL))                       \
-    X(processor, accept, CAN_FAIL, cdz_call_accept(c, step, 0, 1))                                 \
-    X(processor, end, CANNOT, (cdz_call_end(c, step), CDZ_OK))
+    X(processor, create, CAN_FAIL, LOAD, cdz_call_create(c, step))                                 \
+    X(processor, idle, CANNOT, ENGINE, (cdz_call_idle(c, step), CDZ_OK))                           \
+    X(processor, begin, CAN_FAIL, ENGINE, cdz_call_begin(c, step, &place))                         \
+    X(processor, apply, CAN_FAIL, ENGINE, cdz_call_apply(c, &processor, step, NULL))               \
+    X(processor, accept, CAN_FAIL, ENGINE, cdz_call_accept(c, step, 0, 1))                         \
+    X(processor, end, CANNOT, ENGINE, (cdz_call_end(c, step), CDZ_OK))
 #define CRITERION(X)                                                                               \
-    X(criterion, create, CAN_FAIL, cdz_call_create(c, step))                                       \
-    X(criterion, idle, CANNOT, (cdz_call_idle(c, step), CDZ_OK))                                   \
-    X(criterion, begin, CAN_FAIL, cdz_call_begin(c, step, &place))                                 \
-    X(criterion, test, CAN_FAIL, cdz_call_test(c, &criterion, step, NULL))                         \
-    X(criterion, accept, CAN_FAIL, cdz_call_accept(c, step, 0, 1))                                 \
-    X(criterion, end, CANNOT, (cdz_call_end(c, step), CDZ_OK))
+    X(criterion, create, CAN_FAIL, LOAD, cdz_call_create(c, step))                                 \
+    X(criterion, idle, CANNOT, ENGINE, (cdz_call_idle(c, step), CDZ_OK))                           \
+    X(criterion, begin, CAN_FAIL, ENGINE, cdz_call_begin(c, step, &place))                         \
+    X(criterion, test, CAN_FAIL, ENGINE, cdz_call_test(c, &criterion, step, NULL))                 \
+    X(criterion, accept, CAN_FAIL, ENGINE, cdz_call_accept(c, step, 0, 1))                         \
+    X(criterion, end, CANNOT, ENGINE, (cdz_call_end(c, step), CDZ_OK))
 #define STRATEGY(X)                                                                                \
-    X(strategy, create, CAN_FAIL, cdz_call_create(c, step))                                        \
-    X(strategy, run, CAN_FAIL, cdz_call_run(c, &strategy, NULL, step))
+    X(strategy, create, CAN_FAIL, LOAD, cdz_call_create(c, step))                                  \
+    X(strategy, run, CAN_FAIL, ENGINE, cdz_call_run(c, &strategy, NULL, step))
 #define DRAFTER(X)                                                                                 \
-    X(drafter, create, CAN_FAIL, cdz_call_create(c, step))                                         \
-    X(drafter, begin, CAN_FAIL, cdz_call_draft_begin(c, &drafter, NULL, step, &place))             \
-    X(drafter, propose, CAN_FAIL, cdz_call_propose(c, &drafter, NULL, step, NULL))                 \
-    X(drafter, judged, CAN_FAIL, cdz_call_judged(c, &drafter, NULL, step, 0, 0, 0))                \
-    X(drafter, end, CANNOT, (cdz_call_end(c, step), CDZ_OK))
+    X(drafter, create, CAN_FAIL, LOAD, cdz_call_create(c, step))                                   \
+    X(drafter, begin, CAN_FAIL, ENGINE, cdz_call_draft_begin(c, &drafter, NULL, step, &place))     \
+    X(drafter, propose, CAN_FAIL, ENGINE, cdz_call_propose(c, &drafter, NULL, step, NULL))         \
+    X(drafter, judged, CAN_FAIL, ENGINE, cdz_call_judged(c, &drafter, NULL, step, 0, 0, 0))        \
+    X(drafter, end, CANNOT, ENGINE, (cdz_call_end(c, step), CDZ_OK))
 #define OBSERVER(X)                                                                                \
-    X(observer, create, CAN_FAIL, cdz_call_create(c, step))                                        \
-    X(observer, begin, CAN_FAIL, cdz_call_begin(c, step, &place))                                  \
-    X(observer, stage, CAN_FAIL, cdz_call_stage(c, &observer, step, NULL, NULL))                   \
-    X(observer, scores, CAN_FAIL, cdz_call_scores(c, &observer, step, NULL))                       \
-    X(observer, token, CAN_FAIL, cdz_call_token(c, &observer, step, 1))                            \
-    X(observer, stop, CAN_FAIL, cdz_call_stop(c, &observer, step, NULL))                           \
-    X(observer, rewind, CAN_FAIL, cdz_call_rewind(c, &observer, step, 1))                          \
-    X(observer, reorder, CAN_FAIL, cdz_call_reorder(c, &observer, step, NULL))                     \
-    X(observer, end, CANNOT, (cdz_call_end(c, step), CDZ_OK))
+    X(observer, create, CAN_FAIL, LOAD, cdz_call_create(c, step))                                  \
+    X(observer, begin, CAN_FAIL, ENGINE, cdz_call_begin(c, step, &place))                          \
+    X(observer, stage, CAN_FAIL, ENGINE, cdz_call_stage(c, &observer, step, NULL, NULL))           \
+    X(observer, scores, CAN_FAIL, ENGINE, cdz_call_scores(c, &observer, step, NULL))               \
+    X(observer, token, CAN_FAIL, ENGINE, cdz_call_token(c, &observer, step, 1))                    \
+    X(observer, stop, CAN_FAIL, ENGINE, cdz_call_stop(c, &observer, step, NULL))                   \
+    X(observer, rewind, CAN_FAIL, ENGINE, cdz_call_rewind(c, &observer, step, 1))                  \
+    X(observer, reorder, CAN_FAIL, ENGINE, cdz_call_reorder(c, &observer, step, NULL))             \
+    X(observer, end, CANNOT, ENGINE, (cdz_call_end(c, step), CDZ_OK))
 #define LOADER(X)                                                                                  \
-    X(loader, open, CAN_FAIL, cdz_call_open(c, &loader, step, NULL, NULL))                         \
-    X(loader, close, CANNOT, (cdz_call_close(c, &loader, step, NULL), CDZ_OK))
+    X(loader, open, CAN_FAIL, LOAD, cdz_call_open(c, &loader, step, NULL, NULL))                   \
+    X(loader, close, CANNOT, ANY, (cdz_call_close(c, &loader, step, NULL), CDZ_OK))
 #define PLUGIN(X)                                                                                  \
-    X(processor, extension, NO_STEP, (cdz_call_extension(c, &processor.base, CDZ_EXT_FORM), CDZ_OK))
+    X(processor, extension, NO_STEP, ANY,                                                          \
+      (cdz_call_extension(c, &processor.base, CDZ_EXT_FORM), CDZ_OK))
 #define FORM(X)                                                                                    \
-    X(processor, describe, CANNOT, (cdz_call_form(c, &form, step, NULL), CDZ_OK))                  \
-    X(processor, edits, CANNOT, (cdz_call_edits(c, &form, step, 0, NULL), CDZ_OK))
-#define PHASE(X) X(processor, of, CANNOT, (cdz_call_phase(c, &phase, step, 0), CDZ_OK))
+    X(processor, describe, CANNOT, ENGINE, (cdz_call_form(c, &form, step, NULL), CDZ_OK))          \
+    X(processor, edits, CANNOT, ENGINE, (cdz_call_edits(c, &form, step, 0, NULL), CDZ_OK))
+#define PHASE(X) X(processor, of, CANNOT, ROW, (cdz_call_phase(c, &phase, step, 0), CDZ_OK))
 #define STATE(X)                                                                                   \
-    X(processor, clone, CAN_FAIL, cdz_call_clone(c, &state, step, NULL, NULL))                     \
-    X(processor, free, CANNOT, (cdz_call_free(c, &state, step, NULL), CDZ_OK))                     \
-    X(processor, hand_over, CAN_FAIL, cdz_call_hand_over(c, &state, step, step, NULL, NULL))
+    X(processor, clone, CAN_FAIL, ENGINE, cdz_call_clone(c, &state, step, NULL, NULL))             \
+    X(processor, free, CANNOT, ENGINE, (cdz_call_free(c, &state, step, NULL), CDZ_OK))             \
+    X(processor, hand_over, CAN_FAIL, ENGINE, cdz_call_hand_over(c, &state, step, step, NULL, NULL))
 #define COMPANION(X)                                                                               \
-    X(processor, describe, CAN_FAIL, cdz_call_companion(c, &companion, step, 0, NULL))
+    X(processor, describe, CAN_FAIL, ENGINE, cdz_call_companion(c, &companion, step, 0, NULL))
 
 /* `after`: bytes of a struct behind its functions. */
 #define ONE(...) +1
@@ -347,20 +358,21 @@ typedef enum kind_of_call { CAN_FAIL, CANNOT, NO_STEP } kind_of_call;
 typedef struct row {
     const char *of, *function;
     kind_of_call kind;
+    cdz_thread thread; /* the brackets at the function in its header */
     const cdz_plugin_base *plugin;
     cdz_status (*make)(cdz_call *c, const cdz_step *step);
 } row;
 
 /* A function for each row, told apart by the line of its struct. */
-#define MAKE(list, of_, fn_, kind_, expr_)                                                         \
+#define MAKE(list, of_, fn_, kind_, thread_, expr_)                                                \
     static cdz_status list##_##of_##_##fn_(cdz_call *c, const cdz_step *step)                      \
     {                                                                                              \
         void *place = NULL;                                                                        \
         (void)place, (void)step;                                                                   \
         return expr_;                                                                              \
     }
-#define ROW(list, of_, fn_, kind_, expr_)                                                          \
-    {#list "." #of_, #fn_, kind_, &of_.base, list##_##of_##_##fn_},
+#define ROW(list, of_, fn_, kind_, thread_, expr_)                                                 \
+    {#list "." #of_, #fn_, kind_, CDZ_THREAD_##thread_, &of_.base, list##_##of_##_##fn_},
 #define MAKE_K(...) MAKE(kind, __VA_ARGS__)
 #define MAKE_P(...) MAKE(plugin, __VA_ARGS__)
 #define MAKE_F(...) MAKE(form, __VA_ARGS__)
@@ -451,7 +463,7 @@ static void compare(const char *what, const char *text, const char *want, const 
 static void play(const row *r, way w)
 {
     static const cdz_plugin_base nobody = {.id = "test.outer"};
-    const cdz_calling outer = {&nobody, "outer"};
+    const cdz_calling outer = {&nobody, "outer", CDZ_THREAD_ENGINE};
     const cdz_step step = step_of(r->plugin);
     char what[120];
     snprintf(what, sizeof what, "%s.%s %s", r->of, r->function, way_names[w]);
@@ -469,11 +481,14 @@ static void play(const row *r, way w)
     const char *want = expected(w);
 
     if (here.n_called != 1) fail_msg("%s: called %u times", what, here.n_called);
+    if (here.thread != (uint32_t)r->thread)
+        fail_msg("%s: thread %u, expected %u", what, here.thread, (unsigned)r->thread);
     if (status != (!want ? CDZ_OK : w == SPEAKS ? CDZ_E_INPUT : CDZ_E_PLUGIN))
         fail_msg("%s: status %d, %s", what, (int)status, err.text);
     if (want) compare(what, err.text, want, r->function);
     if (cdz_float_mode() != mode) fail_msg("%s: and the mode stays", what);
-    if (cdz_calling_now.plugin != outer.plugin || cdz_calling_now.function != outer.function)
+    if (cdz_calling_now.plugin != outer.plugin || cdz_calling_now.function != outer.function ||
+        cdz_calling_now.thread != outer.thread)
         fail_msg("%s: and the thread is still said to be in it", what);
     if (here.scratch.used || here.scratch.more) fail_msg("%s: and it stays taken", what);
 #ifdef CDZ_CHECKED
@@ -648,6 +663,56 @@ static void test_outside_of_requests(void **unused)
     cdz_arena_free(&arena);
 }
 
+/* --- threads --------------------------------------------------------------------------------------------------------------- */
+
+static void *on_a_thread_of_its_own(void *step)
+{
+    here.thread = asked_thread(step);
+    here.n_called += cdz_thread_is(step, CDZ_THREAD_OWN);
+    return NULL;
+}
+
+static cdz_status starts_a_thread(const cdz_step *step, cdz_scores *scores)
+{
+    pthread_t own;
+    (void)scores;
+    assert_true(cdz_thread_is(step, CDZ_THREAD_ROW));
+    assert_false(cdz_thread_is(step, CDZ_THREAD_ENGINE));
+    assert_int_equal(pthread_create(&own, NULL, on_a_thread_of_its_own, (void *)(uintptr_t)step), 0);
+    assert_int_equal(pthread_join(own, NULL), 0);
+    assert_true(cdz_thread_is(step, CDZ_THREAD_ROW));
+    return CDZ_OK;
+}
+
+static void test_threads_are_told(void **unused)
+{
+    static const cdz_processor by_row = {
+        .base = {CDZ_PROCESSOR_BASE, COMMON}, .caps = CDZ_ROWWISE, .apply = starts_a_thread};
+    const cdz_step step = step_of(&by_row.base);
+    cdz_call call = {0};
+    (void)unused;
+    here = (scope){.caller = &caller, .thread = 99};
+    assert_int_equal(cdz_call_apply(&call, &by_row, &step, NULL), CDZ_OK);
+    assert_int_equal(here.thread, CDZ_THREAD_OWN);
+    assert_int_equal(here.n_called, 1);
+    assert_true(cdz_thread_is(&step, CDZ_THREAD_OWN)); /* and out of the call */
+}
+
+static const void *lacks(const char *id)
+{
+    (void)id;
+    return NULL;
+}
+
+static void test_a_host_that_cannot_say(void **unused)
+{
+    static const cdz_host older = CDZ_HOST_WITH(lacks);
+    const cdz_step step = {.size = sizeof step, .host = &older};
+    (void)unused;
+    assert_null(cdz_get_thread_check(&step));
+    assert_true(cdz_thread_is(&step, CDZ_THREAD_ENGINE));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -657,6 +722,8 @@ int main(void)
         cmocka_unit_test(test_missing_functions),
         cmocka_unit_test(test_offers),
         cmocka_unit_test(test_outside_of_requests),
+        cmocka_unit_test(test_threads_are_told),
+        cmocka_unit_test(test_a_host_that_cannot_say),
     };
     return cmocka_run_group_tests_name("call", tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ y = plugin->extension(id);
 cdz_status (*const call)(const cdz_step *) = p->create;
 cdz_status (*call)(cdz_decoder *, const cdz_step *) = s->run;
 cdz_create_fn *f = cdz_create_of(plugin);
-cdz_call_enter(&c, plugin, "apply");
+cdz_call_enter(&c, plugin, "apply", CDZ_THREAD_ROW);
 END
 
 while IFS= read -r line; do

@@ -2,6 +2,7 @@
  * find it.
  *
  * Sound, it makes the newest token less likely, the more so the longer the row has grown. */
+#include <cadenza/ext/draft/thread-check.h>
 #include <cadenza/ext/form.h>
 #include <cadenza/ext/state.h>
 #include <cadenza/ext/tokenizer.h>
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <fenv.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -68,7 +70,9 @@ enum {
     NAN_SPREADS_LATE,
     DECODES_IN_APPLY, /* text that would live as long as the request, at every step */
     ENCODES_IN_ACCEPT,
-    WAITS_FOR_BELLS, /* three in a row, which no text of the kit has: --text */
+    OWN_THREAD,        /* sound: begin has one, which logs and asks which thread it is */
+    OWN_THREAD_ALLOCS, /* and takes the request's memory */
+    WAITS_FOR_BELLS,   /* three in a row, which no text of the kit has: --text */
 };
 
 #ifndef BUG
@@ -95,10 +99,33 @@ static void crash(void)
     *nowhere = 1;
 }
 
+static void *on_a_thread_of_its_own(void *arg)
+{
+    const cdz_step *step = arg;
+    const bool told = cdz_thread_is(step, CDZ_THREAD_OWN);
+    cdz_log(step, CDZ_LOG_DEBUG, "a thread of my own");
+    if (BUG == OWN_THREAD_ALLOCS) return cdz_alloc(step, sizeof(request));
+    return told ? arg : NULL;
+}
+
+/* What the thread returned; NULL also where there is none. */
+static void *ask_a_thread(const cdz_step *step)
+{
+    pthread_t own;
+    void *answer = NULL;
+    if (!cdz_thread_is(step, CDZ_THREAD_ENGINE)) return NULL;
+    if (pthread_create(&own, NULL, on_a_thread_of_its_own, (void *)(uintptr_t)step) != 0)
+        return NULL;
+    pthread_join(own, &answer);
+    return answer;
+}
+
 static cdz_status begin(const cdz_step *step, void **shared)
 {
-    request *q = cdz_alloc(step, sizeof *q);
+    request *q = BUG == OWN_THREAD_ALLOCS ? ask_a_thread(step) : cdz_alloc(step, sizeof *q);
     if (!q) return cdz_fail(step, CDZ_E_NOMEM, "out of memory");
+    if (BUG == OWN_THREAD && !ask_a_thread(step))
+        return cdz_fail(step, CDZ_E_PLUGIN, "the host does not know my threads");
     memset(q, 0, sizeof *q);
     q->heap = malloc(1000);
     on_this_thread = 1;
