@@ -2,7 +2,7 @@
  *
  * All of them take the call (guard.h) first and the step that the plugin is shown; step->plugin is whom the thread is said to
  * be in. A function that the plugin may lack is not entered then, and went well. Where kinds share a function, its kind is
- * looked up here. Lint refuses these calls anywhere else in the host; tests/test_call.c has a row for each. */
+ * looked up here. Lint refuses these calls anywhere else in the host; tests/unit/call/test_call.c has a row for each. */
 #ifndef CDZ_HOST_CALL_CALLS_H
 #define CDZ_HOST_CALL_CALLS_H
 

@@ -1,5 +1,5 @@
 /* bad.h - what the plugins of this folder share. Each does one thing wrong, and `cadenza plugin test` has to say which
- * (tests/test_plugin_test.c has the list). */
+ * (tests/unit/check/test_plugin_test.c has the list). */
 #ifndef CADENZA_TESTS_BAD_H
 #define CADENZA_TESTS_BAD_H
 

@@ -5,7 +5,7 @@
 #include "call/outside.h"
 #include "describe/descriptor.h"
 #include "fuzz.h"
-#include "memory_meter.h"
+#include "support/memory_meter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
