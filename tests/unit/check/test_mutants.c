@@ -1,4 +1,4 @@
-/* test_mutants.c - keeps `cadenza plugin test` honest: one sound plugin of each kind (tests/mutants) passes every check, and
+/* test_mutants.c - keeps `cadenza plugin test` honest: one sound plugin of each kind (tests/plugins/mutants) passes every check, and
  * each of its planted bugs fails the check that is meant for it, and no other. CMakeLists.txt builds one shared object for
  * each line of the table below. */
 #include <setjmp.h>
@@ -198,7 +198,7 @@ static void write_script(const mutant *m, const char *path)
 {
     char from[1024], block[4096];
     size_t n;
-    snprintf(from, sizeof from, "%s/mutants/%s", CADENZA_TEST_DATA, m->source);
+    snprintf(from, sizeof from, "%s/plugins/mutants/%s", CADENZA_TEST_DATA, m->source);
     FILE *in = fopen(from, "r"), *out = fopen(path, "w");
     assert_non_null(in);
     assert_non_null(out);

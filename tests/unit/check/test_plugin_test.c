@@ -1,4 +1,4 @@
-/* test_plugin_test.c - `cadenza plugin test` over plugins that each do one thing wrong (tests/bad_plugins), which it has
+/* test_plugin_test.c - `cadenza plugin test` over plugins that each do one thing wrong (tests/plugins/bad_plugins), which it has
  * to name, and over every plugin of the tree, in which it has to find nothing. */
 #include <glob.h>
 #include <setjmp.h>
@@ -188,7 +188,7 @@ static void expect_one_failure(uint32_t which)
     char path[2048];
     const bool script = strstr(bad[which].file, ".lua") != NULL;
     snprintf(path, sizeof path, "%s/bad_plugins/%s",
-             script ? CADENZA_TEST_DATA : CADENZA_BUILD_DIR "/tests", bad[which].file);
+             script ? CADENZA_TEST_DATA "/plugins" : CADENZA_BUILD_DIR "/tests", bad[which].file);
     answer a;
     test_file(path, bad[which].hangs ? SHORT_MS : PATIENT_MS, "", &a);
     const cdz_json *checks = cdz_json_get(&a.json, "checks");

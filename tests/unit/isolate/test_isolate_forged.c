@@ -15,7 +15,7 @@
 
 #include "cadenza/drafter.h"
 #include "cadenza/processor.h"
-#include "isolate/forger.h"
+#include "plugins/isolate/forger.h"
 #include "support/isolated.h"
 #include "support/mock_host.h"
 

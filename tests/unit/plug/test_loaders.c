@@ -1,5 +1,5 @@
 /* test_loaders.c - loaders as plugins: who may open what, whose ending it is, and what happens to a loader's files when
- * they or it change. The loaders are tests/loaders/words.c, built several times; every case has a folder of its own. */
+ * they or it change. The loaders are tests/plugins/loaders/words.c, built several times; every case has a folder of its own. */
 #include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>

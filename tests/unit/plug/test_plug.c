@@ -1,5 +1,5 @@
 /* test_plug.c - the registry: what is refused and in which words, who wins, what stays loaded.
- * The shared objects come from tests/zoo; every case works in a fresh folder of its own. */
+ * The shared objects come from tests/plugins/zoo; every case works in a fresh folder of its own. */
 #include "plug/registry.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 # What is in kept/ is never built anew and never removed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-root=$here/../..
+root=$here/../../..
 build=$(cd "$1" && pwd)
 cc=${CC:-cc}
 arch=$(uname -m)

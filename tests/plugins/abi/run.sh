@@ -13,7 +13,7 @@
 # Types of functions are compared by abidiff, where it is installed, with abi-MAJOR.MINOR.xml.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-sdk=$here/../../sdk/include
+sdk=$here/../../../sdk/include
 cc=${CC:-cc}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -139,7 +139,7 @@ if [ "${1:-}" = --record ]; then
     echo "recorded the types as abi-$version.xml"
     exit
 fi
-[ -f "$record" ] || { echo "FAILED: there is no tests/abi/layout-$version.txt: tests/abi/run.sh --record writes it"; exit 1; }
+[ -f "$record" ] || { echo "FAILED: there is no tests/plugins/abi/layout-$version.txt: tests/plugins/abi/run.sh --record writes it"; exit 1; }
 if [ "$(uname -m)" != x86_64 ]; then
     echo "SKIPPED abi layout: recorded for x86_64"
     echo "COUNTED 0 passed, 0 failed, 1 skipped"

@@ -1,6 +1,6 @@
 /* kept.c - plugins of every kind that use the whole of ABI 1.0, kept as a binary (plugin-1.0-x86_64.so) for ever.
  *
- * Each says what it saw: processors in the scores, the others in the log and in results. tests/abi/kept.sh runs the kept
+ * Each says what it saw: processors in the scores, the others in the log and in results. tests/plugins/abi/kept.sh runs the kept
  * binary and today's build of this file side by side: both must say the same. Nothing here may change; what ABI 1.1 adds
  * gets a file and a binary of its own. */
 #include <cadenza/drafter.h>

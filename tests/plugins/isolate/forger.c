@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "isolate/forger.h"
 #include "isolate/futex.h"
 #include "isolate/protocol.h"
+#include "plugins/isolate/forger.h"
 
 typedef struct forger {
     unsigned char *map;
