@@ -1,11 +1,12 @@
 # What the lists of tests say themselves with. Each test has labels (ctest -L), so that a pass of `./dev test all` runs what it
 # is about:
 #   its room, and unit, whole, replay, cuda or tool
-#   engine   an engine runs in it: CADENZA_CPU and CADENZA_FIBRES reach it (host/api/runtime.c reads them)
+#   engine   an engine runs in it: CADENZA_CPU and CADENZA_FIBRES reach it (read in host/api/runtime.c)
 #   threads  it has several threads, or runs the program, which has
 #   program  it runs the program or its scripts, many times, and is not about numbers
+#   slow     so many requests that they take too long on the scalar kernels
 #   far      one that runs once more, on the backend whose memory is out of the host's reach
-# tools/labels.sh beside this file compares engine and threads with what the programs are linked with.
+# tests/tools/labels.sh compares engine and threads with what the programs are linked with.
 set(program_patience 600)
 if(CADENZA_SANITIZE) # several times as slow
     set(program_patience 1200)

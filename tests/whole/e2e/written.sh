@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every command that writes a file, against every kind of thing that can lie where the file is to be. written.sh BUILD.
 set -uo pipefail
-# shellcheck source=tests/e2e/setup.sh
+# shellcheck source=tests/whole/e2e/setup.sh
 source "$(dirname "$0")/setup.sh"
 model=$root/models/pocket-dictionary
 skip() {

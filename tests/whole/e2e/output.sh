@@ -2,7 +2,7 @@
 # Standard output of every command that prints: a full device is a failure in one sentence, a reader that went away ends
 # the program quietly. output.sh BUILD. The commands come from the program's own help: one without a row here fails.
 set -uo pipefail
-# shellcheck source=tests/e2e/setup.sh
+# shellcheck source=tests/whole/e2e/setup.sh
 source "$(dirname "$0")/setup.sh"
 model=$root/models/pocket-dictionary
 quiet() { sed -i "/^==[0-9]*==WARNING: ASan doesn't fully support makecontext/d" "$1"; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Packages as a user meets them: added, pinned, changed, removed, in a model's folder, in safe mode. packages.sh BUILD.
 set -uo pipefail
-# shellcheck source=tests/e2e/setup.sh
+# shellcheck source=tests/whole/e2e/setup.sh
 source "$(dirname "$0")/setup.sh"
 cc=${CADENZA_DOC_CC:-cc}
 quiet() { sed -i "/^==[0-9]*==WARNING: ASan doesn't fully support makecontext/d" "$1"; }

@@ -2,7 +2,7 @@
 # What newcomers type by habit, and what they are told: habits.sh BUILD. A row is an exit status, a line as typed, and the
 # sentence (after "cadenza: "); with status 0 the line must work, and the sentence is part of what it prints.
 set -uo pipefail
-# shellcheck source=tests/e2e/setup.sh
+# shellcheck source=tests/whole/e2e/setup.sh
 source "$(dirname "$0")/setup.sh"
 quiet() { sed "/^==[0-9]*==WARNING: ASan doesn't fully support makecontext/d"; }
 

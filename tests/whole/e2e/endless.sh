@@ -2,7 +2,7 @@
 # A line without end on standard input: every command that reads one says so in a sentence, reads no further, and stays
 # within an address space that the line would fill. endless.sh BUILD
 set -uo pipefail
-# shellcheck source=tests/e2e/setup.sh
+# shellcheck source=tests/whole/e2e/setup.sh
 source "$(dirname "$0")/setup.sh"
 room=2000000 # KiB of address space: the program with its model takes half of a gigabyte, a line 128 MiB while it grows
 grep -qE '__(asan|tsan)_init' "$build/bin/cadenza" && room=unlimited # a sanitizer's shadow is larger

@@ -164,9 +164,9 @@ refuse "a native plugin that is merely found is not loaded" 1 "cadenza plugin ad
     env CADENZA_PLUGIN_PATH="$work" "$cadenza" plugin info org.example.my-strategy
 
 # --- the tutorial, word by word, with nothing but this prefix --------------------------------------------------
-tutorial=$(cd "$(dirname "$0")/../.." && pwd)/docs/first-plugin.md
+tutorial=$(cd "$(dirname "$0")/../../.." && pwd)/docs/first-plugin.md
 try "docs/first-plugin.md" env PKG_CONFIG_PATH="$work/pc" CADENZA_PLUGIN_DIR="$(dirname "$pcdir")/cadenza" \
-    "$(dirname "$tutorial")/../tests/docs/run.sh" "$prefix" "$tutorial"
+    "$(dirname "$tutorial")/../tests/whole/docs/run.sh" "$prefix" "$tutorial"
 expect "every block of it ran" '^COUNTED 1[0-9] passed, 0 failed'
 
 # --- programs that embed the library --------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 # no cache reused, no drafts, no state. Then pairs that are refused.
 # run.sh BUILD_FOLDER; ends with a line "COUNTED n passed, n failed, n skipped".
 set -u
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 build=$(realpath "$1")
 export CADENZA_PLUGIN_DIR=${CADENZA_PLUGIN_DIR:-$build/lib/cadenza}
 model=$root/models/pocket-dictionary
@@ -12,7 +12,7 @@ foreign=$root/tests/golden/llama_gqa
 foreign_draft=$root/tests/golden/llama_uad_draft
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp "$root"/tests/composition/*.lua "$work"
+cp "$root"/tests/whole/composition/*.lua "$work"
 cd "$work" || exit 1
 
 # Modes of the dictionary, and one that needs two tokenizers. Those that write rows of one request as they write each alone are

@@ -4,14 +4,14 @@
 # package's story.ini runs, and is the one its README shows; docs/zoo.md lists every package.
 # run.sh BUILD_FOLDER; ends with a line "COUNTED n passed, n failed, n skipped".
 set -u
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 build=$(realpath "$1")
 export CADENZA_PLUGIN_DIR=${CADENZA_PLUGIN_DIR:-$build/lib/cadenza} PATH=$build/bin:$PATH
 model=$root/models/pocket-dictionary
 draft=$root/models/pocket-dictionary-draft
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp "$root/tests/composition/obvious.lua" "$work"
+cp "$root/tests/whole/composition/obvious.lua" "$work"
 cd "$work" || exit 1
 passed=0 failed=0
 

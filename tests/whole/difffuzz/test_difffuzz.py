@@ -20,7 +20,7 @@ from shrink import candidates, shrink
 
 Json = dict[str, Any]
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOOL = os.path.join(HERE, "..", "..", "tools", "difffuzz", "difffuzz.py")
+TOOL = os.path.join(HERE, "..", "..", "..", "tools", "difffuzz", "difffuzz.py")
 SHAPE = Shape("llama", 48, 16, 2, 0, 2, tuple("abcdef"), lambda text: [5] * max(1, len(text) // 3))
 
 
@@ -119,7 +119,7 @@ class Judging(unittest.TestCase):
         self.assertEqual(departures.explain(departures.Difference(plain, model, said)), [])
 
     def test_every_listed_name_stands_in_the_page(self) -> None:
-        with open(os.path.join(HERE, "..", "..", "docs", "departures.md")) as f:
+        with open(os.path.join(HERE, "..", "..", "..", "docs", "departures.md")) as f:
             page = f.read().replace("`", "")
         for name in departures.LISTED:
             self.assertIn("| " + name.split(":")[0], page)

@@ -7,7 +7,7 @@
 # ./dev gathers. One of them that loads fails too: it is to come off the list. A vector that is not supported is a line
 # "skipped NAME: reason"; there are no more of those than are known.
 set -uo pipefail
-root=$(cd "$(dirname "$0")/../.." && pwd)
+root=$(cd "$(dirname "$0")/../../.." && pwd)
 build=$1
 export PATH="$build/bin:$PATH"
 [ -x "$build/bin/cadenza" ] || { echo "FAILED: there is no program $build/bin/cadenza: build it first"; exit 1; }

@@ -13,7 +13,7 @@ for batch in one all; do
 done
 [ "$passed" -ge 1000 ] || { echo "FAILED: $passed answers of recorded cases are the same, expected at least 1000"; failed=$((failed + 1)); }
 if command -v python3 >/dev/null; then
-    export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../../tools/difffuzz CADENZA=$build/bin/cadenza
+    export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../../../tools/difffuzz CADENZA=$build/bin/cadenza
     if python3 "$here/test_difffuzz.py"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 else
     echo "skipped difffuzz_logic: there is no python3"

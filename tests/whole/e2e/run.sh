@@ -2,7 +2,7 @@
 # The program as a user meets it: run.sh BUILD. Each check has a name; prints COUNTED passed, failed, skipped.
 set -uo pipefail
 build=$(cd "$1" && pwd)
-root=$(cd "$(dirname "$0")/../.." && pwd)
+root=$(cd "$(dirname "$0")/../../.." && pwd)
 [ -x "$build/bin/cadenza" ] || { echo "FAILED: there is no program $build/bin/cadenza: build it first"; exit 1; }
 export PATH="$build/bin:$PATH" CADENZA_PLUGIN_DIR="${CADENZA_PLUGIN_DIR:-$build/lib/cadenza}"
 model=$root/models/pocket-dictionary

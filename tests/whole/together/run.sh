@@ -3,12 +3,12 @@
 # different pipelines, and without drafts it says the same. run.sh BUILD
 set -uo pipefail
 build=$(cd "$1" && pwd)
-root=$(cd "$(dirname "$0")/../.." && pwd)
+root=$(cd "$(dirname "$0")/../../.." && pwd)
 export PATH="$build/bin:$PATH" CADENZA_PLUGIN_DIR="${CADENZA_PLUGIN_DIR:-$build/lib/cadenza}"
 model=$root/models/pocket-dictionary
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp "$root"/tests/together/*.lua "$work"
+cp "$root"/tests/whole/together/*.lua "$work"
 cd "$work" || exit 1
 passed=0 failed=0
 same() {

@@ -2,7 +2,7 @@
 # Plugins are called through host/call/ alone (tools/lint/door.awk): it is so, and a call of any function of the ABI would
 # be seen elsewhere.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../../.."
 look() { tools/lint/door.sh "$@"; }
 fail() {
     printf '%s\n' "$*"
