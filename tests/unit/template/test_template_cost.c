@@ -90,7 +90,8 @@ static void walk_row(const char *form, const char *name)
 static void every_filter(void **unused)
 {
     (void)unused;
-    const builtin_row *const tables[] = {text_filters, list_filters, number_filters, select_filters};
+    const builtin_row *const tables[] = {tpl_text_filters, tpl_list_filters, tpl_number_filters,
+                                         tpl_select_filters};
     for (size_t t = 0; t < COUNT(tables); t++)
         for (const builtin_row *row = tables[t]; row->name; row++)
             walk_row("{{ %s | %s(%s) }}", row->name);
@@ -100,7 +101,7 @@ static void every_filter(void **unused)
 static void every_test(void **unused)
 {
     (void)unused;
-    for (const builtin_row *row = compare_tests; row->name; row++)
+    for (const builtin_row *row = tpl_compare_tests; row->name; row++)
         if (row->name[0] >= 'a') walk_row("{{ %s is %s(%s) }}", row->name);
 }
 
@@ -109,9 +110,9 @@ static void every_method(void **unused)
     (void)unused;
     static const char *const others[] = {"get",   "keys",       "values",     "items", "copy",
                                          "index", "bit_length", "is_integer", "count"};
-    for (const builtin_row *row = string_methods; row->name; row++)
+    for (const builtin_row *row = tpl_string_methods; row->name; row++)
         walk_row("{{ %s.%s(%s) }}", row->name);
-    for (const builtin_row *row = string_more_methods; row->name; row++)
+    for (const builtin_row *row = tpl_string_more_methods; row->name; row++)
         walk_row("{{ %s.%s(%s) }}", row->name);
     for (size_t i = 0; i < COUNT(others); i++) walk_row("{{ (%s).%s(%s) }}", others[i]);
 }

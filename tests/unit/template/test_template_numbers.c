@@ -123,7 +123,8 @@ static void each_call(const char *before, const char *between, const char *name,
 static void filters_take_any_number(void **none)
 {
     (void)none;
-    const builtin_row *const lists[] = {text_filters, list_filters, number_filters, select_filters};
+    const builtin_row *const lists[] = {tpl_text_filters, tpl_list_filters, tpl_number_filters,
+                                        tpl_select_filters};
     for (size_t i = 0; i < COUNT(lists); i++)
         for (const builtin_row *row = lists[i]; row->name; row++)
             each_call("{{ (", ")|", row->name, "|list|string }}{{ 1 }}");
@@ -132,7 +133,7 @@ static void filters_take_any_number(void **none)
 static void tests_take_any_number(void **none)
 {
     (void)none;
-    for (const builtin_row *row = compare_tests; row->name; row++)
+    for (const builtin_row *row = tpl_compare_tests; row->name; row++)
         if (row->name[0] >= 'a' && row->name[0] <= 'z')
             each_call("{{ (", ") is ", row->name, " }}");
 }
@@ -143,7 +144,7 @@ static void methods_take_any_number(void **none)
     static const char *const others[] = {"get",        "keys",  "values", "items",
                                          "copy",       "index", "count",  "bit_length",
                                          "is_integer", "next",  "cycle"};
-    const builtin_row *const lists[] = {string_methods, string_more_methods};
+    const builtin_row *const lists[] = {tpl_string_methods, tpl_string_more_methods};
     for (size_t i = 0; i < COUNT(lists); i++)
         for (const builtin_row *row = lists[i]; row->name; row++)
             each_call("{{ (", ").", row->name, " }}");

@@ -2,7 +2,7 @@
 """docs/limits.md and the code say the same. usage: limits.py ROOT
 
 Each value that names a constant is the constant's; each sentence of the page is in the code; each sentence that refuses
-something past a limit (CDZ_E_LIMIT, the templates' fail_limit) is on the page."""
+something past a limit (CDZ_E_LIMIT, the templates' tpl_fail_limit) is on the page."""
 import pathlib
 import re
 import sys
@@ -64,7 +64,7 @@ def check_values(root, page, wrong):
 def refusals(root):
     for path in sorted((root / "host").rglob("*.c")):
         source = code(path)
-        for m in re.finditer(r"CDZ_E_LIMIT,\s*|fail_limit\((?:st|js->st),\s*", source):
+        for m in re.finditer(r"CDZ_E_LIMIT,\s*|tpl_fail_limit\((?:st|js->st),\s*", source):
             text = re.match(LITERALS, source[m.end():])
             if text:
                 yield path.relative_to(root), plain(text.group(0))
