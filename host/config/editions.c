@@ -1,4 +1,4 @@
-/* reload.c - editions of a pipeline: read from its files, adopted, planned with again, given up with their last plan. */
+/* editions.c - editions of a pipeline: read from its files, adopted, planned with again, given up with their last plan. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
