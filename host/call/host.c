@@ -1,4 +1,6 @@
-/* host.c - see host.h. */
+/* host.c - the functions behind step->host: each finds its caller at the head of the step's scope, turns a format into
+ * text, and hands it on. What a caller leaves out has its answer here. The extensions that need no caller are here too.
+ * Thread: the caller's. */
 #include "call/host.h"
 
 #include <stdarg.h>
