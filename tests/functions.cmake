@@ -33,7 +33,7 @@ function(unit_tests kind) # names...
     get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
     foreach(name ${ARGN})
         add_executable(${name} ${name}.c)
-        target_link_libraries(${name} PRIVATE cadenza_static PkgConfig::CMOCKA)
+        target_link_libraries(${name} PRIVATE test_support cadenza_static PkgConfig::CMOCKA)
         add_dependencies(${name} cadenza cadenza_plugins)
         target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
         target_compile_definitions(${name} PRIVATE

@@ -21,15 +21,11 @@
 #include "cadenza/strategy.h"
 #include "load/safetensors.h"
 #include "run/engine.h"
+#include "support/must.h"
 
 #define UNUSED __attribute__((unused))
 
 static const char golden_folder[] = CADENZA_TEST_DATA "/golden/";
-
-UNUSED static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%s: %s", "unexpected failure", err->text);
-}
 
 /* --- an engine with one or two golden models --------------------------------------------------------------- */
 

@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "cadenza/cadenza.h"
+#include "support/must.h"
 
 static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 static const char draft[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary-draft";
@@ -21,11 +22,6 @@ typedef struct fixture {
     cdz_model *model;
     cdz_pipeline *greedy;
 } fixture;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
 
 static int open_all(void **state)
 {

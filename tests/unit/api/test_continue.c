@@ -9,16 +9,12 @@
 #include <cmocka.h>
 
 #include "api/api.h"
+#include "support/must.h"
 
 typedef struct fixture {
     cdz_runtime *rt;
     cdz_model *model, *other;
 } fixture;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
 
 static int open_all(void **state)
 {

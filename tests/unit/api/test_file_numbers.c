@@ -28,6 +28,7 @@
 #include "plug/lock.h"
 #include "plug/manifest.h"
 #include "support/memory_meter.h"
+#include "support/must.h"
 #include "support/numbers.h"
 #include "template/chat.h"
 #include "token/pair.h"
@@ -47,11 +48,6 @@ typedef struct fixture {
     bool shown;
     size_t n_cases, n_taken;
 } fixture;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
 
 /* --- files ----------------------------------------------------------------------------------------------------------- */
 

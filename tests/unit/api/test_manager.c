@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "cadenza/cadenza.h"
+#include "support/must.h"
 
 static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 static const char short_one[] = "[generation]\ndo_sample = no\nmax_new_tokens = 8\n";
@@ -20,11 +21,6 @@ typedef struct fixture {
     cdz_model *model;
     cdz_pipeline *few, *many;
 } fixture;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
 
 static void open_with(fixture *f, const cdz_options *options)
 {

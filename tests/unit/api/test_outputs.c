@@ -17,16 +17,12 @@
 #include "cadenza/cadenza.h"
 #include "load/npy.h"
 #include "load/safetensors.h"
+#include "support/must.h"
 
 typedef struct world {
     cdz_runtime *rt;
     cdz_model *llama, *llama_draft, *t5, *t5_draft;
 } world;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
 
 static cdz_model *model_of(cdz_runtime *rt, const char *name)
 {

@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/sanitized.h"
 #include "cadenza/cadenza.h"
+#include "support/must.h"
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -43,11 +44,6 @@ static void heard(void *user, cdz_log_level level, const char *plugin, const cha
     const fixture *f = user;
     (void)level, (void)plugin, (void)text;
     if (f->on_log) f->on_log(f->log_user);
-}
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
 }
 
 static int open_all(void **state)

@@ -19,6 +19,7 @@
 #include "base/json.h"
 #include "cadenza/cadenza.h"
 #include "config/generation.h"
+#include "support/must.h"
 
 #define SCRIPTS CADENZA_TEST_DATA "/requests/"
 enum { COMPANY = 3, KEPT = 3, WIDTH_MOST = 4096, PIPELINES = 8 };
@@ -32,11 +33,6 @@ typedef struct fixture {
     uint64_t random;
     bool shown;
 } fixture;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
 
 /* --- pipelines ------------------------------------------------------------------------------------------------------ */
 

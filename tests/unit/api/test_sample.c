@@ -10,11 +10,7 @@
 #include <cmocka.h>
 
 #include "api/api.h"
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
+#include "support/must.h"
 
 static const struct {
     double temperature;

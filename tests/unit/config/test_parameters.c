@@ -12,6 +12,7 @@
 
 #include "api/api.h"
 #include "config/generation.h"
+#include "support/must.h"
 
 typedef enum model_name { WORDS, RANDOM, PAIR, N_MODELS } model_name;
 
@@ -32,11 +33,6 @@ typedef struct fixture {
     cdz_model *models[N_MODELS], *drafts[N_MODELS];
     cdz_pipeline *pipeline; /* rounds do not hang on time */
 } fixture;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
 
 static int open_all(void **state)
 {

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "cadenza/cadenza.h"
+#include "support/must.h"
 
 static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 
@@ -20,11 +21,6 @@ typedef struct fixture {
     cdz_runtime *rt, *one_by_one; /* the latter without fused walks */
     cdz_model *model, *slow_model;
 } fixture;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
 
 static int open_all(void **state)
 {

@@ -12,6 +12,7 @@
 #include "api/api.h"
 #include "device/device.h"
 #include "run/engine_parts.h"
+#include "support/must.h"
 
 #define FAR           CADENZA_BUILD_DIR "/tests/backends/far"
 #define OTHER_BUILD   CADENZA_BUILD_DIR "/tests/backends/other_build"
@@ -21,11 +22,6 @@
 #define MODEL         CADENZA_TEST_DATA "/golden/llama_gqa"
 #define SHIPPED       CADENZA_TEST_DATA "/../models/pocket-dictionary"
 #define ANOTHER_MODEL CADENZA_TEST_DATA "/golden/llama_draft"
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("unexpected failure: %s", err->text);
-}
 
 /* --- names ---------------------------------------------------------------------------------------------------------- */
 

@@ -14,53 +14,22 @@
 #include <cmocka.h>
 
 #include "load/check.h"
+#include "support/folder.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 #define HASH         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" /* of "abc" */
 #define OTHER        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-static char folder[64];
-
-static void run(const char *program, const char *flag, const char *path)
-{
-    int status = -1;
-    const pid_t child = fork();
-    if (child == 0) {
-        execlp(program, program, flag, path, (char *)NULL);
-        _exit(127);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
-
-static const char *path_of(const char *name)
-{
-    static char path[2][256];
-    static unsigned turn;
-    char *p = path[turn++ % 2];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
-
-static void write_file(const char *name, const void *bytes, size_t len)
-{
-    FILE *f = fopen(path_of(name), "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, len, f), len);
-    assert_int_equal(fclose(f), 0);
-}
-
 static int begin(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/cadenza-check-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    return folder_make("check") ? 0 : -1;
 }
 
 static int end(void **state)
 {
     (void)state;
-    run("rm", "-rf", folder);
+    folder_remove();
     return 0;
 }
 
@@ -72,11 +41,11 @@ static void hashes_a_file(void **state)
     cdz_file file;
     cdz_error err = {0};
     char hex[CDZ_SHA256_HEX];
-    write_file("m", "abc", 3);
-    assert_int_equal(cdz_file_map(path_of("m"), &file, &err), CDZ_OK);
+    folder_write("m", "abc", 3);
+    assert_int_equal(cdz_file_map(folder_path("m"), &file, &err), CDZ_OK);
     assert_int_equal(cdz_check_hash(&file, NULL, hex, &err), CDZ_OK);
     assert_string_equal(hex, HASH);
-    assert_int_equal(truncate(path_of("m"), 1), 0);
+    assert_int_equal(truncate(folder_path("m"), 1), 0);
     assert_int_equal(cdz_check_hash(&file, NULL, hex, &err), CDZ_E_IO);
     assert_non_null(strstr(err.text, "was cut while it was in use"));
     cdz_file_unmap(&file);
@@ -109,13 +78,13 @@ static const struct {
 static void finds_what_is_recorded(void **state)
 {
     (void)state;
-    run("mkdir", "-p", path_of(".cache/huggingface/download"));
+    folder_run("mkdir", "-p", folder_path(".cache/huggingface/download"));
     for (size_t i = 0; i < COUNT(recorded); i++) {
         cdz_arena arena = {0};
         cdz_known_hash known;
         cdz_error err = {0};
-        write_file(recorded[i].file, recorded[i].text, strlen(recorded[i].text));
-        const cdz_status st = cdz_check_known_hash(path_of("m"), &arena, &known, &err);
+        folder_write(recorded[i].file, recorded[i].text, strlen(recorded[i].text));
+        const cdz_status st = cdz_check_known_hash(folder_path("m"), &arena, &known, &err);
         if (!recorded[i].hex) {
             if (st != CDZ_E_INPUT || !strstr(err.text, recorded[i].words))
                 fail_msg("%s: %d %s", recorded[i].name, (int)st, err.text);
@@ -123,7 +92,7 @@ static void finds_what_is_recorded(void **state)
                    !strstr(known.source, recorded[i].words)) {
             fail_msg("%s: %d %s \"%s\"", recorded[i].name, (int)st, err.text, known.hex);
         }
-        unlink(path_of(recorded[i].file));
+        unlink(folder_path(recorded[i].file));
         cdz_arena_free(&arena);
     }
 }
@@ -133,11 +102,11 @@ static void a_link_into_a_cache(void **state)
     (void)state;
     cdz_arena arena = {0};
     cdz_known_hash known;
-    assert_int_equal(symlink("../blobs/" HASH, path_of("linked")), 0);
-    assert_int_equal(symlink("../blobs/0123", path_of("elsewhere")), 0);
-    assert_int_equal(cdz_check_known_hash(path_of("linked"), &arena, &known, NULL), CDZ_OK);
+    assert_int_equal(symlink("../blobs/" HASH, folder_path("linked")), 0);
+    assert_int_equal(symlink("../blobs/0123", folder_path("elsewhere")), 0);
+    assert_int_equal(cdz_check_known_hash(folder_path("linked"), &arena, &known, NULL), CDZ_OK);
     assert_string_equal(known.hex, HASH);
-    assert_int_equal(cdz_check_known_hash(path_of("elsewhere"), &arena, &known, NULL), CDZ_OK);
+    assert_int_equal(cdz_check_known_hash(folder_path("elsewhere"), &arena, &known, NULL), CDZ_OK);
     assert_string_equal(known.hex, "");
     cdz_arena_free(&arena);
 }
@@ -162,8 +131,8 @@ static cdz_value_counts scan(cdz_value_scan *scanner, cdz_dtype dtype, const voi
     cdz_file file;
     cdz_value_counts counts;
     cdz_error err = {0};
-    write_file("values", bytes, n);
-    assert_int_equal(cdz_file_map(path_of("values"), &file, &err), CDZ_OK);
+    folder_write("values", bytes, n);
+    assert_int_equal(cdz_file_map(folder_path("values"), &file, &err), CDZ_OK);
     const cdz_tensor t = {
         .name = "t", .dtype = cdz_dtype_name(dtype), .data = file.data, .n_bytes = n};
     if (cdz_value_scan_tensor(scanner, &file, &t, &counts, &err) != CDZ_OK)

@@ -19,47 +19,24 @@
 #include "base/buf.h"
 #include "base/sanitized.h"
 #include "load/safetensors.h"
+#include "support/folder.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 #define TEXT(s)      s, sizeof(s) - 1
 
 /* --- files ----------------------------------------------------------------------------------- */
 
-static char folder[64];
-
 static int make_folder(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/cadenza-test-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    return folder_make("test") ? 0 : -1;
 }
 
 static int remove_folder(void **state)
 {
     (void)state;
-    pid_t child = fork();
-    if (child == 0) {
-        execlp("rm", "rm", "-rf", folder, (char *)NULL);
-        _exit(127);
-    }
-    return child > 0 && waitpid(child, NULL, 0) == child ? 0 : -1;
-}
-
-static const char *path_of(const char *name)
-{
-    static char path[4][256];
-    static unsigned turn;
-    char *p = path[turn++ % 4];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
-
-static void write_file(const char *name, const void *bytes, size_t len)
-{
-    FILE *f = fopen(path_of(name), "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, len, f), len);
-    assert_int_equal(fclose(f), 0);
+    folder_remove();
+    return 0;
 }
 
 /* N, the header, then n_data bytes 0, 1, 2, ... */
@@ -71,7 +48,7 @@ static void write_tensors(const char *name, uint64_t n, const char *header, size
     cdz_buf_add(&buf, header, header_len);
     for (size_t i = 0; i < n_data; i++) cdz_buf_putc(&buf, (char)(i & 0x7F));
     assert_false(buf.failed);
-    write_file(name, buf.data, buf.len);
+    folder_write(name, buf.data, buf.len);
     cdz_buf_free(&buf);
 }
 
@@ -79,7 +56,7 @@ static cdz_status open_text(const char *header, size_t len, size_t n_data, cdz_t
                             cdz_error *err)
 {
     write_tensors("t.safetensors", len, header, len, n_data);
-    return cdz_tensors_open(path_of("t.safetensors"), out, err);
+    return cdz_tensors_open(folder_path("t.safetensors"), out, err);
 }
 
 static void assert_empty(const cdz_tensors *set)
@@ -245,14 +222,14 @@ static void header_lengths(void **state)
         cdz_tensors set;
         cdz_error err = {0};
         write_tensors("t.safetensors", lengths[i].n, "", 0, lengths[i].n_data);
-        assert_int_equal(cdz_tensors_open(path_of("t.safetensors"), &set, &err), CDZ_E_INPUT);
+        assert_int_equal(cdz_tensors_open(folder_path("t.safetensors"), &set, &err), CDZ_E_INPUT);
         if (!strstr(err.text, lengths[i].sentence)) fail_msg("%s: %s", lengths[i].name, err.text);
     }
     for (size_t len = 0; len < 8; len++) {
         cdz_tensors set;
         cdz_error err = {0};
-        write_file("t.safetensors", "\2\0\0\0\0\0\0\0", len);
-        assert_int_equal(cdz_tensors_open(path_of("t.safetensors"), &set, &err), CDZ_E_INPUT);
+        folder_write("t.safetensors", "\2\0\0\0\0\0\0\0", len);
+        assert_int_equal(cdz_tensors_open(folder_path("t.safetensors"), &set, &err), CDZ_E_INPUT);
         assert_non_null(strstr(err.text, "are too few for a safetensors file"));
     }
 }
@@ -276,8 +253,8 @@ static void a_real_file_truncated(void **state)
     for (size_t cut = 0; cut < len; cut += cut < 4096 ? 61 : 4093) {
         cdz_tensors set;
         cdz_error err = {0};
-        write_file("t.safetensors", text, cut);
-        assert_int_equal(cdz_tensors_open(path_of("t.safetensors"), &set, &err), CDZ_E_INPUT);
+        folder_write("t.safetensors", text, cut);
+        assert_int_equal(cdz_tensors_open(folder_path("t.safetensors"), &set, &err), CDZ_E_INPUT);
         assert_non_null(strstr(err.text, "t.safetensors"));
     }
     free(text);
@@ -293,8 +270,8 @@ static void a_real_file_with_flipped_bits(void **state)
         size_t at = i * 7 % 2600;
         cdz_tensors set;
         text[at] = (char)(text[at] ^ (1 << (i % 8)));
-        write_file("t.safetensors", text, len);
-        if (cdz_tensors_open(path_of("t.safetensors"), &set, NULL) == CDZ_OK) {
+        folder_write("t.safetensors", text, len);
+        if (cdz_tensors_open(folder_path("t.safetensors"), &set, NULL) == CDZ_OK) {
             const char *start = set.files[0].data;
             for (size_t k = 0; k < set.n_items; k++) {
                 const char *data = set.items[k].data;
@@ -326,17 +303,17 @@ static void special_files(void **state)
         {"empty", "0 bytes are too few", CDZ_E_INPUT},
         {"empty/inside", "a part of the path is no folder", CDZ_E_NOT_FOUND},
     };
-    assert_int_equal(mkfifo(path_of("fifo"), 0600), 0);
-    assert_int_equal(mkdir(path_of("sub"), 0700), 0);
-    assert_int_equal(symlink("fifo", path_of("link-to-fifo")), 0);
-    assert_int_equal(symlink("absent", path_of("link-to-nothing")), 0);
-    assert_int_equal(symlink("/dev/zero", path_of("link-to-device")), 0);
-    assert_int_equal(symlink("link-to-itself", path_of("link-to-itself")), 0);
-    write_file("empty", "", 0);
+    assert_int_equal(mkfifo(folder_path("fifo"), 0600), 0);
+    assert_int_equal(mkdir(folder_path("sub"), 0700), 0);
+    assert_int_equal(symlink("fifo", folder_path("link-to-fifo")), 0);
+    assert_int_equal(symlink("absent", folder_path("link-to-nothing")), 0);
+    assert_int_equal(symlink("/dev/zero", folder_path("link-to-device")), 0);
+    assert_int_equal(symlink("link-to-itself", folder_path("link-to-itself")), 0);
+    folder_write("empty", "", 0);
     for (size_t i = 0; i < COUNT(cases); i++) {
         cdz_tensors set;
         cdz_error err = {0};
-        cdz_status st = cdz_tensors_open(path_of(cases[i].name), &set, &err);
+        cdz_status st = cdz_tensors_open(folder_path(cases[i].name), &set, &err);
         if (st != cases[i].status || !strstr(err.text, cases[i].sentence))
             fail_msg("%s: %d %s", cases[i].name, (int)st, err.text);
     }
@@ -347,8 +324,8 @@ static void a_link_to_a_file_is_followed(void **state)
     (void)state;
     cdz_tensors set;
     write_tensors("blob", 2, "{}", 2, 0);
-    assert_int_equal(symlink("blob", path_of("link.safetensors")), 0);
-    assert_int_equal(cdz_tensors_open(path_of("link.safetensors"), &set, NULL), CDZ_OK);
+    assert_int_equal(symlink("blob", folder_path("link.safetensors")), 0);
+    assert_int_equal(cdz_tensors_open(folder_path("link.safetensors"), &set, NULL), CDZ_OK);
     cdz_tensors_close(&set);
 }
 
@@ -364,7 +341,7 @@ static void a_file_cut_while_mapped(void **state)
     assert_int_equal(byte, 3);
     assert_int_equal(cdz_file_read_at(&set.files[0], set.files[0].size, &byte, 1, &err),
                      CDZ_E_INPUT);
-    assert_int_equal(truncate(path_of("t.safetensors"), 20), 0);
+    assert_int_equal(truncate(folder_path("t.safetensors"), 20), 0);
     assert_int_equal(cdz_file_check(&set.files[0], &err), CDZ_E_IO);
     assert_non_null(strstr(err.text, "was cut from"));
     assert_int_equal(cdz_file_read_at(&set.files[0], set.files[0].size - 1, &byte, 1, &err),
@@ -380,7 +357,7 @@ static void a_file_cut_while_mapped(void **state)
 static int open_with_little_memory(const char *name, const char *sentence)
 {
     struct stat info;
-    assert_int_equal(stat(path_of(name), &info), 0);
+    assert_int_equal(stat(folder_path(name), &info), 0);
     pid_t child = fork();
     if (child == 0) {
         rlim_t bytes = (rlim_t)info.st_size * 4 + ((rlim_t)64 << 20);
@@ -388,7 +365,7 @@ static int open_with_little_memory(const char *name, const char *sentence)
         cdz_tensors set;
         cdz_error err = {0};
         if (!CDZ_SANITIZED) setrlimit(RLIMIT_DATA, &limit);
-        cdz_status st = cdz_tensors_open(path_of(name), &set, &err);
+        cdz_status st = cdz_tensors_open(folder_path(name), &set, &err);
         if (!strstr(err.text, sentence)) fprintf(stderr, "%s: %s\n", name, err.text);
         int code = strstr(err.text, sentence) ? (int)st : 100;
         cdz_tensors_close(&set);
@@ -464,8 +441,8 @@ static void write_two_shards(void)
 
 static cdz_status open_index(const char *text, size_t len, cdz_tensors *set, cdz_error *err)
 {
-    write_file("index.json", text, len);
-    return cdz_tensors_open_shards(path_of("index.json"), set, err);
+    folder_write("index.json", text, len);
+    return cdz_tensors_open_shards(folder_path("index.json"), set, err);
 }
 
 static void two_shards(void **state)
@@ -538,8 +515,8 @@ static void lying_indexes(void **state)
     (void)state;
     write_two_shards();
     write_tensors("3.safetensors", sizeof(ONE("a")) - 1, TEXT(ONE("a")), 4);
-    assert_int_equal(mkfifo(path_of("pipe.safetensors"), 0600), 0);
-    assert_int_equal(symlink("index.json", path_of("link.index.safetensors")), 0);
+    assert_int_equal(mkfifo(folder_path("pipe.safetensors"), 0600), 0);
+    assert_int_equal(symlink("index.json", folder_path("link.index.safetensors")), 0);
     for (size_t i = 0; i < COUNT(indexes); i++) {
         cdz_tensors set;
         cdz_error err = {0};

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/write.h"
 #include "cadenza/cadenza.h"
+#include "support/must.h"
 
 static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
 static const char draft[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary-draft";
@@ -74,11 +75,6 @@ typedef struct fixture {
     cdz_runtime *rt;
     cdz_model *model, *draft;
 } fixture;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
 
 static int open_all(void **state)
 {

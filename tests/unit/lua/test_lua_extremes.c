@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "cadenza/cadenza.h"
 #include "lua/decoder.h"
+#include "support/must.h"
 
 /* --- what there is to call ------------------------------------------------------------------------------------------ */
 
@@ -129,11 +130,6 @@ typedef struct fixture {
     char path[64];
     bool shown;
 } fixture;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
 
 static void log_line(void *user, cdz_log_level level, const char *plugin, const char *text)
 {

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "prepare/conversation.h"
+#include "support/must.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -19,11 +20,6 @@ typedef struct fixture {
     cdz_tokenizer *tok;
     cdz_chat_source source;
 } fixture;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
 
 static int open_all(void **state)
 {

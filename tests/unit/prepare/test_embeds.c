@@ -12,6 +12,7 @@
 #include "api/api.h"
 #include "load/npy.h"
 #include "load/safetensors.h"
+#include "support/must.h"
 
 #define FOLDER CADENZA_TEST_DATA "/golden/llama_gqa"
 #define KWARGS "\"kwargs\": {\"max_new_tokens\": 8, \"eos_token_id\": null}"
@@ -22,11 +23,6 @@ typedef struct fixture {
     cdz_tensors weights;
     char dir[64];
 } fixture;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
 
 static int open_all(void **state)
 {

@@ -13,13 +13,9 @@
 #include "api/api.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "support/must.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
 
 /* --- an account by hand -------------------------------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "api/api.h"
+#include "support/must.h"
 
 enum { N_MODELS = 4, PROMPT = 210 };
 
@@ -29,11 +30,6 @@ typedef struct fixture {
     cdz_model *models[N_MODELS];
     cdz_model *odd, *pair;
 } fixture;
-
-static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%d: %s", (int)status, err->text);
-}
 
 static int open_all(void **state)
 {
