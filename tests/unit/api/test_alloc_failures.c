@@ -101,7 +101,7 @@ static const scenario scenarios[] = {
      "[generation]\nmax_new_tokens = 2\nguidance_scale = 1.5\noutput_hidden_states = true\n",
      PROMPT "}"},
     {"lua", "golden/llama_gqa", NULL,
-     "[pipeline]\nstrategy = lua:" CADENZA_TEST_DATA "/composition/obvious.lua\n"
+     "[pipeline]\nstrategy = lua:" CADENZA_TEST_DATA "/whole/composition/obvious.lua\n"
      "[generation]\nmax_new_tokens = 2\n",
      PROMPT "}"},
     {"encoder-decoder", "golden/t5_relu", NULL, "[generation]\nmax_new_tokens = 3\n",

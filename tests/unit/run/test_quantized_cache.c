@@ -356,7 +356,7 @@ static void rows_and_beams(void **state)
 static void going_back_changes_nothing(void **state)
 {
     static const char ini[] =
-        "[pipeline]\nstrategy = lua:" CADENZA_TEST_DATA "/composition/goes_back.lua\n";
+        "[pipeline]\nstrategy = lua:" CADENZA_TEST_DATA "/whole/composition/goes_back.lua\n";
     const fixture *f = *state;
     cdz_error err = {0};
     cdz_pipeline *pipeline = NULL;
