@@ -1,4 +1,5 @@
-/* bench.c - see bench.h. */
+/* bench.c - what the benchmarks share: made-up rows of scores, the host that a plugin finds there, a Lua processor begun as by a
+ * request, and the end of a benchmark that cannot go on. */
 #include "bench.h"
 
 #include <math.h>

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Writes host/token/text_tables.c from data/unicode_classes.json and data/unicode_scripts.json: the classes that only some
+"""Writes host/token/tables/text_tables.c from data/unicode_classes.json and data/unicode_scripts.json: the classes that only some
 normalizers and pre-tokenizers ask for, as sorted ranges, and the lower-case letters.
-Run: python3 tools/make_text_tables.py
+Run: python3 tools/make_text_tables.py [FILE]   FILE: another place for it
 """
 import json
 import os
+import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-OUT = os.path.join(HERE, "..", "host", "token", "text_tables.c")
+OUT = os.path.join(HERE, "..", "host", "token", "tables", "text_tables.c")
 CLASSES = [
     ("bert_dropped", "normalizers", "Bert.clean_text:removed"),
     ("bert_blank", "normalizers", "Bert.clean_text:to_space"),
@@ -55,7 +56,7 @@ def main():
     out.append(f"static const cdz_lower_pair lower[] = {{\n{c_rows(rows)}\n}};\n"
                "const cdz_lower_pair *const cdz_lower_pairs = lower;\n"
                "const size_t cdz_n_lower_pairs = sizeof lower / sizeof *lower;\n")
-    open(OUT, "w", encoding="utf-8").write("\n".join(out))
+    open(sys.argv[1] if len(sys.argv) > 1 else OUT, "w", encoding="utf-8").write("\n".join(out))
 
 
 main()

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Writes host/token/unicode_tables.c from data/unicode_classes.json and data/unicode_nfc.json.
+"""Writes host/token/tables/unicode_tables.c from data/unicode_classes.json and data/unicode_nfc.json.
 
 Every code point gets a set of flags (host/token/unicode.h). Few sets occur, so a code point is mapped to a set number
 by a two-stage table: a block number for each 128 code points, then the numbers of a block; equal blocks are stored once.
-Run: python3 tools/make_unicode_tables.py
+Run: python3 tools/make_unicode_tables.py [FILE]   FILE: another place for it
 """
 import json
 import os
+import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-OUT = os.path.join(HERE, "..", "host", "token", "unicode_tables.c")
+OUT = os.path.join(HERE, "..", "host", "token", "tables", "unicode_tables.c")
 N_CODES, BLOCK = 0x110000, 128
 
 # flag, file, path in the file; the order and values are those of unicode.h
@@ -67,7 +68,7 @@ def main():
         first.append(seen[block])
     assert len(blocks) <= 65535
     flat = [v for block in blocks for v in block]
-    with open(OUT, "w", encoding="utf-8") as f:
+    with open(sys.argv[1] if len(sys.argv) > 1 else OUT, "w", encoding="utf-8") as f:
         f.write("/* unicode_tables.c - character classes, made by tools/make_unicode_tables.py: change that, not this.\n"
                 " * Derived from the Unicode Character Database; see tools/data/LICENSE.unicode. */\n"
                 '#include "token/unicode.h"\n\n'

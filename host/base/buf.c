@@ -1,4 +1,5 @@
-/* buf.c - doubling growth. */
+/* buf.c - how a buffer grows: to twice its size, so that appending costs the same however long the text becomes, and
+ * never past what a size_t counts. There is always room for the zero behind the bytes. */
 #include "base/buf.h"
 
 #include <stdarg.h>

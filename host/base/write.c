@@ -1,4 +1,5 @@
-/* write.c - the one writer. */
+/* write.c - the one writer (write.h): a file without a name or under a secret one beside its target, filled, and then renamed.
+ * Owns: the order of those steps, and what is taken away again when one fails. Nothing is written through a link. */
 #include "base/write.h"
 
 #include <errno.h>

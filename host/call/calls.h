@@ -2,7 +2,7 @@
  *
  * All of them take the call (guard.h) first and the step that the plugin is shown; step->plugin is whom the thread is said to
  * be in. A function that the plugin may lack is not entered then, and went well. Where kinds share a function, its kind is
- * looked up here. Lint refuses these calls anywhere else in the host; tests/test_call.c has a row for each. */
+ * looked up here. Lint refuses these calls anywhere else in the host; tests/unit/call/test_call.c has a row for each. */
 #ifndef CDZ_HOST_CALL_CALLS_H
 #define CDZ_HOST_CALL_CALLS_H
 
@@ -88,7 +88,7 @@ static inline cdz_status cdz_call_create(cdz_call *c, const cdz_step *step)
 {
     cdz_create_fn *const create = cdz_create_of(step->plugin);
     if (!create) return CDZ_OK;
-    cdz_call_enter(c, step->plugin, "create");
+    cdz_call_enter(c, step->plugin, "create", CDZ_THREAD_LOAD);
     return cdz_call_leave(c, create(step));
 }
 
@@ -96,7 +96,7 @@ static inline bool cdz_call_idle(cdz_call *c, const cdz_step *step)
 {
     cdz_idle_fn *const idle = cdz_idle_of(step->plugin);
     if (!idle) return false;
-    cdz_call_enter(c, step->plugin, "idle");
+    cdz_call_enter(c, step->plugin, "idle", CDZ_THREAD_ENGINE);
     const bool answer = idle(step);
     (void)cdz_call_leave(c, CDZ_OK);
     return answer;
@@ -106,7 +106,7 @@ static inline cdz_status cdz_call_begin(cdz_call *c, const cdz_step *step, void 
 {
     cdz_begin_fn *const begin = cdz_begin_of(step->plugin);
     if (!begin) return CDZ_OK;
-    cdz_call_enter(c, step->plugin, "begin");
+    cdz_call_enter(c, step->plugin, "begin", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, begin(step, shared));
 }
 
@@ -115,7 +115,7 @@ static inline cdz_status cdz_call_accept(cdz_call *c, const cdz_step *step, uint
 {
     cdz_accept_fn *const accept = cdz_accept_of(step->plugin);
     if (!accept) return CDZ_OK;
-    cdz_call_enter(c, step->plugin, "accept");
+    cdz_call_enter(c, step->plugin, "accept", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, accept(step, r, token));
 }
 
@@ -123,7 +123,7 @@ static inline void cdz_call_end(cdz_call *c, const cdz_step *step)
 {
     cdz_end_fn *const end = cdz_end_of(step->plugin);
     if (!end) return;
-    cdz_call_enter(c, step->plugin, "end");
+    cdz_call_enter(c, step->plugin, "end", CDZ_THREAD_ENGINE);
     end(step);
     (void)cdz_call_leave(c, CDZ_OK);
 }
@@ -133,14 +133,15 @@ static inline void cdz_call_end(cdz_call *c, const cdz_step *step)
 static inline cdz_status cdz_call_apply(cdz_call *c, const cdz_processor *p, const cdz_step *step,
                                         cdz_scores *scores)
 {
-    cdz_call_enter(c, step->plugin, "apply");
+    cdz_call_enter(c, step->plugin, "apply",
+                   p->caps & CDZ_ROWWISE ? CDZ_THREAD_ROW : CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, p->apply(step, scores));
 }
 
 static inline cdz_status cdz_call_test(cdz_call *c, const cdz_criterion *r, const cdz_step *step,
                                        cdz_stop *stops)
 {
-    cdz_call_enter(c, step->plugin, "test");
+    cdz_call_enter(c, step->plugin, "test", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, r->test(step, stops));
 }
 
@@ -149,7 +150,7 @@ static inline cdz_status cdz_call_test(cdz_call *c, const cdz_criterion *r, cons
 static inline cdz_status cdz_call_run(cdz_call *c, const cdz_strategy *s, cdz_decoder *dec,
                                       const cdz_step *step)
 {
-    cdz_call_enter(c, step->plugin, "run");
+    cdz_call_enter(c, step->plugin, "run", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, s->run(dec, step));
 }
 
@@ -157,14 +158,14 @@ static inline cdz_status cdz_call_draft_begin(cdz_call *c, const cdz_drafter *d,
                                               const cdz_step *step, void **shared)
 {
     if (!d->begin) return CDZ_OK;
-    cdz_call_enter(c, step->plugin, "begin");
+    cdz_call_enter(c, step->plugin, "begin", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, d->begin(dec, step, shared));
 }
 
 static inline cdz_status cdz_call_propose(cdz_call *c, const cdz_drafter *d, cdz_decoder *dec,
                                           const cdz_step *step, cdz_draft *draft)
 {
-    cdz_call_enter(c, step->plugin, "propose");
+    cdz_call_enter(c, step->plugin, "propose", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, d->propose(dec, step, draft));
 }
 
@@ -173,7 +174,7 @@ static inline cdz_status cdz_call_judged(cdz_call *c, const cdz_drafter *d, cdz_
                                          uint32_t n_accepted)
 {
     if (!d->judged) return CDZ_OK;
-    cdz_call_enter(c, step->plugin, "judged");
+    cdz_call_enter(c, step->plugin, "judged", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, d->judged(dec, step, row, n_proposed, n_accepted));
 }
 
@@ -183,7 +184,7 @@ static inline cdz_status cdz_call_stage(cdz_call *c, const cdz_observer *o, cons
                                         const cdz_plugin_base *by, const cdz_seen *seen)
 {
     if (!o->stage) return CDZ_OK;
-    cdz_call_enter(c, step->plugin, "stage");
+    cdz_call_enter(c, step->plugin, "stage", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, o->stage(step, by, seen));
 }
 
@@ -191,7 +192,7 @@ static inline cdz_status cdz_call_scores(cdz_call *c, const cdz_observer *o, con
                                          const cdz_seen *seen)
 {
     if (!o->scores) return CDZ_OK;
-    cdz_call_enter(c, step->plugin, "scores");
+    cdz_call_enter(c, step->plugin, "scores", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, o->scores(step, seen));
 }
 
@@ -199,7 +200,7 @@ static inline cdz_status cdz_call_token(cdz_call *c, const cdz_observer *o, cons
                                         int32_t token)
 {
     if (!o->token) return CDZ_OK;
-    cdz_call_enter(c, step->plugin, "token");
+    cdz_call_enter(c, step->plugin, "token", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, o->token(step, token));
 }
 
@@ -207,7 +208,7 @@ static inline cdz_status cdz_call_stop(cdz_call *c, const cdz_observer *o, const
                                        const cdz_stop *stop)
 {
     if (!o->stop) return CDZ_OK;
-    cdz_call_enter(c, step->plugin, "stop");
+    cdz_call_enter(c, step->plugin, "stop", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, o->stop(step, stop));
 }
 
@@ -215,7 +216,7 @@ static inline cdz_status cdz_call_rewind(cdz_call *c, const cdz_observer *o, con
                                          uint32_t n)
 {
     if (!o->rewind) return CDZ_OK;
-    cdz_call_enter(c, step->plugin, "rewind");
+    cdz_call_enter(c, step->plugin, "rewind", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, o->rewind(step, n));
 }
 
@@ -223,7 +224,7 @@ static inline cdz_status cdz_call_reorder(cdz_call *c, const cdz_observer *o, co
                                           const uint32_t *parents)
 {
     if (!o->reorder) return CDZ_OK;
-    cdz_call_enter(c, step->plugin, "reorder");
+    cdz_call_enter(c, step->plugin, "reorder", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, o->reorder(step, parents));
 }
 
@@ -232,7 +233,7 @@ static inline cdz_status cdz_call_reorder(cdz_call *c, const cdz_observer *o, co
 static inline cdz_status cdz_call_open(cdz_call *c, const cdz_loader *l, const cdz_step *step,
                                        const cdz_plugin_file *file, cdz_opened *out)
 {
-    cdz_call_enter(c, step->plugin, "open");
+    cdz_call_enter(c, step->plugin, "open", CDZ_THREAD_LOAD);
     return cdz_call_leave(c, l->open(step, file, out));
 }
 
@@ -240,7 +241,7 @@ static inline void cdz_call_close(cdz_call *c, const cdz_loader *l, const cdz_st
                                   void *state)
 {
     if (!l->close) return;
-    cdz_call_enter(c, step->plugin, "close");
+    cdz_call_enter(c, step->plugin, "close", CDZ_THREAD_ANY);
     l->close(step, state);
     (void)cdz_call_leave(c, CDZ_OK);
 }
@@ -251,7 +252,7 @@ static inline const void *cdz_call_extension(cdz_call *c, const cdz_plugin_base 
                                              const char *id)
 {
     if (!plugin->extension) return NULL;
-    cdz_call_enter(c, plugin, "extension");
+    cdz_call_enter(c, plugin, "extension", CDZ_THREAD_ANY);
     const void *api = plugin->extension(id);
     (void)cdz_call_leave(c, CDZ_OK);
     return api;
@@ -261,7 +262,7 @@ static inline bool cdz_call_form(cdz_call *c, const cdz_form_api *api, const cdz
                                  cdz_form *out)
 {
     if (!api->describe) return false;
-    cdz_call_enter(c, step->plugin, "describe");
+    cdz_call_enter(c, step->plugin, "describe", CDZ_THREAD_ENGINE);
     const bool says = api->describe(step, out);
     (void)cdz_call_leave(c, CDZ_OK);
     return says;
@@ -278,7 +279,7 @@ static inline bool cdz_call_edits(cdz_call *c, const cdz_form_api *api, const cd
                                   uint32_t r, cdz_ids *out)
 {
     if (!cdz_form_has_edits(api)) return false;
-    cdz_call_enter(c, step->plugin, "edits");
+    cdz_call_enter(c, step->plugin, "edits", CDZ_THREAD_ENGINE);
     const bool listed = api->edits(step, r, out);
     (void)cdz_call_leave(c, CDZ_OK);
     return listed;
@@ -287,7 +288,7 @@ static inline bool cdz_call_edits(cdz_call *c, const cdz_form_api *api, const cd
 static inline uint32_t cdz_call_phase(cdz_call *c, const cdz_phase_api *api, const cdz_step *step,
                                       uint32_t r)
 {
-    cdz_call_enter(c, step->plugin, "of");
+    cdz_call_enter(c, step->plugin, "of", CDZ_THREAD_ROW);
     const uint32_t phase = api->of(step, r);
     (void)cdz_call_leave(c, CDZ_OK);
     return phase;
@@ -296,21 +297,21 @@ static inline uint32_t cdz_call_phase(cdz_call *c, const cdz_phase_api *api, con
 static inline cdz_status cdz_call_companion(cdz_call *c, const cdz_companion_api *api,
                                             const cdz_step *step, uint32_t row, cdz_companion *out)
 {
-    cdz_call_enter(c, step->plugin, "describe");
+    cdz_call_enter(c, step->plugin, "describe", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, api->describe(step, row, out));
 }
 
 static inline cdz_status cdz_call_clone(cdz_call *c, const cdz_state_api *api, const cdz_step *step,
                                         const void *from, void *to)
 {
-    cdz_call_enter(c, step->plugin, "clone");
+    cdz_call_enter(c, step->plugin, "clone", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, api->clone(step, from, to));
 }
 
 static inline void cdz_call_free(cdz_call *c, const cdz_state_api *api, const cdz_step *step,
                                  void *state)
 {
-    cdz_call_enter(c, step->plugin, "free");
+    cdz_call_enter(c, step->plugin, "free", CDZ_THREAD_ENGINE);
     api->free(step, state);
     (void)cdz_call_leave(c, CDZ_OK);
 }
@@ -324,7 +325,7 @@ static inline cdz_status cdz_call_hand_over(cdz_call *c, const cdz_state_api *ap
                                             const cdz_step *step, const cdz_step *old,
                                             const void *from, void *to)
 {
-    cdz_call_enter(c, step->plugin, "hand_over");
+    cdz_call_enter(c, step->plugin, "hand_over", CDZ_THREAD_ENGINE);
     return cdz_call_leave(c, api->hand_over(step, old, from, to));
 }
 

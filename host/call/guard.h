@@ -13,7 +13,8 @@
  * next.
  *
  * Which function of which plugin a thread is in is for the sentence when it crashes there. What a signal handler has is its
- * thread and nothing else, so this one thing hangs on no handle. A fibre keeps its own through every switch (run/loop/fibre.c). */
+ * thread and nothing else, so this one thing hangs on no handle. A fibre keeps its own through every switch (run/loop/fibre.c).
+ * The same note answers plugins that ask which thread they are on (ext/draft/thread-check.h). */
 #ifndef CDZ_HOST_CALL_GUARD_H
 #define CDZ_HOST_CALL_GUARD_H
 
@@ -22,6 +23,7 @@
 
 #include "base/error.h"
 #include "base/scratch.h"
+#include "cadenza/ext/draft/thread-check.h"
 #include "cadenza/plugin.h"
 
 #if defined(__SSE__)
@@ -31,6 +33,7 @@
 typedef struct cdz_calling {
     const cdz_plugin_base *plugin; /* NULL: the host is in none */
     const char *function;          /* "apply" */
+    cdz_thread thread;             /* what the brackets at that function call this thread */
 } cdz_calling;
 
 extern _Thread_local cdz_calling cdz_calling_now;
@@ -79,13 +82,14 @@ static inline void cdz_float_mode_set(unsigned mode)
 }
 
 /* calls.h alone enters and leaves. */
-static inline void cdz_call_enter(cdz_call *c, const cdz_plugin_base *plugin, const char *function)
+static inline void cdz_call_enter(cdz_call *c, const cdz_plugin_base *plugin, const char *function,
+                                  cdz_thread thread)
 {
     c->plugin = plugin;
     c->function = function;
     c->broken = NULL;
     c->outer = cdz_calling_now;
-    cdz_calling_now = (cdz_calling){plugin, function};
+    cdz_calling_now = (cdz_calling){plugin, function, thread};
     c->mode = cdz_float_mode();
 #ifdef CDZ_CHECKED
     cdz_locale_note(&c->locale, c->names);

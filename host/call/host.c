@@ -1,4 +1,6 @@
-/* host.c - see host.h. */
+/* host.c - the functions behind step->host: each finds its caller at the head of the step's scope, turns a format into
+ * text, and hands it on. What a caller leaves out has its answer here. The extensions that need no caller are here too.
+ * Thread: the caller's. */
 #include "call/host.h"
 
 #include <stdarg.h>
@@ -7,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "call/guard.h"
 
 static const cdz_caller *caller_of(const cdz_step *step)
 {
@@ -65,10 +68,16 @@ double cdz_host_now_s(const cdz_step *step)
     return caller->now_s ? caller->now_s(step) : cdz_now_s();
 }
 
-static const void *no_extension(const char *id)
+static uint32_t here(const cdz_step *step)
 {
-    (void)id;
-    return NULL;
+    (void)step;
+    return cdz_calling_now.thread;
 }
 
-const cdz_host cdz_bare_host = CDZ_HOST_WITH(no_extension);
+const void *cdz_host_extension(const char *id)
+{
+    static const cdz_thread_check thread_check = {.size = sizeof thread_check, .here = here};
+    return strcmp(id, CDZ_EXT_THREAD_CHECK) == 0 ? &thread_check : NULL;
+}
+
+const cdz_host cdz_bare_host = CDZ_HOST_WITH(cdz_host_extension);

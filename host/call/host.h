@@ -29,6 +29,9 @@ cdz_status cdz_host_config(const cdz_step *step, const char *name, cdz_param_typ
 void cdz_host_noise(const cdz_step *step, uint32_t row, uint32_t position, uint32_t out[4]);
 double cdz_host_now_s(const cdz_step *step);
 
+/* The extensions that ask nothing of the caller: what every table has, and the end of each caller's own list. */
+const void *cdz_host_extension(const char *id);
+
 /* The table, with the tables of further functions that `extension_` knows by id: it is asked without a step. */
 #define CDZ_HOST_WITH(extension_)                                                                  \
     {                                                                                              \
@@ -37,7 +40,7 @@ double cdz_host_now_s(const cdz_step *step);
         .config = cdz_host_config, .noise = cdz_host_noise, .now_s = cdz_host_now_s,               \
     }
 
-/* With none. */
+/* With no other. */
 extern const cdz_host cdz_bare_host;
 
 #endif

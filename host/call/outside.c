@@ -39,8 +39,8 @@ static cdz_step step_for(const cdz_plugin_base *plugin, const void *params, scop
 }
 
 /* What the plugin says stands alone: the caller knows where it was asked for. */
-cdz_status cdz_plugin_create(const cdz_plugin_base *plugin, const void *params, cdz_arena *arena,
-                             cdz_error *err)
+cdz_status cdz_call_create_plugin(const cdz_plugin_base *plugin, const void *params,
+                                  cdz_arena *arena, cdz_error *err)
 {
     scope s = scope_of(arena);
     const cdz_step step = step_for(plugin, params, &s);
@@ -52,8 +52,8 @@ cdz_status cdz_plugin_create(const cdz_plugin_base *plugin, const void *params, 
     return returned == CDZ_OK ? CDZ_OK : cdz_err(err, returned, "%s", s.said.text);
 }
 
-cdz_status cdz_loader_open(const cdz_loader *loader, const cdz_plugin_file *file, cdz_arena *arena,
-                           cdz_opened *out, cdz_error *err)
+cdz_status cdz_call_open_file(const cdz_loader *loader, const cdz_plugin_file *file,
+                              cdz_arena *arena, cdz_opened *out, cdz_error *err)
 {
     scope s = scope_of(arena);
     const cdz_step step = step_for(&loader->base, NULL, &s);
@@ -62,14 +62,14 @@ cdz_status cdz_loader_open(const cdz_loader *loader, const cdz_plugin_file *file
     *out = (cdz_opened){.size = sizeof *out};
     const cdz_status returned = cdz_call_open(&call, loader, &step, file, out);
     if (cdz_call_fault(&call, returned, &s.said, &fault) != CDZ_OK) {
-        if (returned == CDZ_OK) cdz_loader_close(loader, out, arena);
+        if (returned == CDZ_OK) cdz_call_close_file(loader, out, arena);
         return cdz_err(err, CDZ_E_PLUGIN, "%s: the loader %s: %s", file->path, loader->base.id,
                        fault.text);
     }
     return returned == CDZ_OK ? CDZ_OK : cdz_err(err, returned, "%s", s.said.text);
 }
 
-void cdz_loader_close(const cdz_loader *loader, const cdz_opened *opened, cdz_arena *arena)
+void cdz_call_close_file(const cdz_loader *loader, const cdz_opened *opened, cdz_arena *arena)
 {
     scope s = scope_of(arena);
     const cdz_step step = step_for(&loader->base, NULL, &s);

@@ -9,13 +9,13 @@
 
 /* Runs the plugin's create, where it has one, on a filled parameter struct. cdz_alloc's memory comes from the arena.
  * On failure err holds the plugin's sentence, or one that says it gave none. */
-cdz_status cdz_plugin_create(const cdz_plugin_base *plugin, const void *params, cdz_arena *arena,
-                             cdz_error *err);
+cdz_status cdz_call_create_plugin(const cdz_plugin_base *plugin, const void *params,
+                                  cdz_arena *arena, cdz_error *err);
 
 /* Runs the loader's open on a file. *out arrives as open expects it; cdz_alloc's memory comes from the arena. */
-cdz_status cdz_loader_open(const cdz_loader *loader, const cdz_plugin_file *file, cdz_arena *arena,
-                           cdz_opened *out, cdz_error *err);
+cdz_status cdz_call_open_file(const cdz_loader *loader, const cdz_plugin_file *file,
+                              cdz_arena *arena, cdz_opened *out, cdz_error *err);
 /* And its close, of what open left in `opened`; what close broke is put right in silence. */
-void cdz_loader_close(const cdz_loader *loader, const cdz_opened *opened, cdz_arena *arena);
+void cdz_call_close_file(const cdz_loader *loader, const cdz_opened *opened, cdz_arena *arena);
 
 #endif

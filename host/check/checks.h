@@ -18,7 +18,9 @@ cdz_check_fn cdz_check_elementwise, cdz_check_keeps_top, cdz_check_keeps_argmax,
     cdz_check_sampling_only, cdz_check_history_sparse, cdz_check_needs_normalised, cdz_check_form,
     cdz_check_has_eos;
 /* on_threads.c */
-cdz_check_fn cdz_check_threads;
+cdz_check_fn cdz_check_threads, cdz_check_own_threads;
+/* function: of the host, called on a thread of the plugin's own; NULL: none was. threads: its brackets. */
+cdz_check_state cdz_judge_astray(cdz_child *c, const char *function, const char *threads);
 /* on_replay.c */
 cdz_check_fn cdz_check_replay, cdz_check_replay_requests;
 /* on_odd_rows.c */
@@ -35,13 +37,13 @@ cdz_check_fn cdz_check_generates, cdz_check_same_tokens, cdz_check_company,
 cdz_check_fn cdz_check_batch_of_3;
 /* on_verbs.c */
 cdz_check_fn cdz_check_passes_on, cdz_check_ids_of_rows, cdz_check_reasons, cdz_check_sequences,
-    cdz_check_rows_of_scores, cdz_check_caps;
+    cdz_check_rows_of_scores, cdz_check_caps, cdz_check_own_threads_of_run;
 /* on_watch.c */
 cdz_check_fn cdz_check_watches, cdz_check_ids_shown, cdz_check_rows_shown;
 /* on_fuzz.c */
 cdz_check_fn cdz_check_fuzz_requests;
 /* on_drafts.c */
-cdz_check_fn cdz_check_proposals, cdz_check_same_drafts;
+cdz_check_fn cdz_check_proposals, cdz_check_same_drafts, cdz_check_own_threads_of_drafts;
 
 /* on_files.c */
 cdz_check_fn cdz_check_opens, cdz_check_file_bounds, cdz_check_garbage, cdz_check_cut,

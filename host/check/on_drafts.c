@@ -218,3 +218,21 @@ cdz_check_state cdz_check_same_drafts(cdz_child *c)
     }
     return CDZ_CHECK_OK;
 }
+
+/* --- own-threads -------------------------------------------------------------------------------------------------- */
+
+cdz_check_state cdz_check_own_threads_of_drafts(cdz_child *c)
+{
+    cdz_bench b;
+    cdz_error err = {0};
+    if (cdz_module_is_script(c->ref.module))
+        return cdz_skip_check(c, "scripts have no threads of their own");
+    CDZ_CHECK_TRY(cdz_bench_start(c, &b));
+    if (plant(&b, &err) != CDZ_OK) return cdz_fail_check(c, "%s", err.text);
+    spy.guards_rows = true; /* the verbs are lent */
+    if (cdz_bench_needs(&b, &err) != CDZ_OK) return cdz_fail_check(c, "%s", err.text);
+    CDZ_CHECK_TRY(one_by_one(&b));
+    cdz_bench_close(&b);
+    if (spy.calls == 0) return cdz_skip_check(c, "it was never asked");
+    return cdz_judge_astray(c, cdz_spy_astray(), "engine");
+}

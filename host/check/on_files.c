@@ -78,13 +78,13 @@ static void open_at(const cdz_child *c, place *p, const sample *s, opening *o)
                             .bytes = bytes,
                             .len = s->len}};
     o->arena.limit = limit;
-    o->status = cdz_loader_open(loader_of(c), &o->file, &o->arena, &o->opened, &o->err);
+    o->status = cdz_call_open_file(loader_of(c), &o->file, &o->arena, &o->opened, &o->err);
     cdz_guarded_readable(p->at, p->cap + 1, false);
 }
 
 static void close_it(const cdz_child *c, opening *o)
 {
-    if (o->status == CDZ_OK) cdz_loader_close(loader_of(c), &o->opened, &o->arena);
+    if (o->status == CDZ_OK) cdz_call_close_file(loader_of(c), &o->opened, &o->arena);
     cdz_arena_free(&o->arena);
     *o = (opening){0};
 }

@@ -1,5 +1,8 @@
-/* on_threads.c - rows of a processor that promises CDZ_ROWWISE are asked on several threads at once, as the pool's are: each
- * gets the bits that it gets on the thread which began the request. */
+/* on_threads.c - threads of the host's, and threads of the plugin's own.
+ *
+ * Rows of a processor that promises CDZ_ROWWISE are asked on several threads at once, as the pool's are: each gets the bits
+ * that it gets on the thread which began the request. And what the host offers on its own threads alone is not called on
+ * those that a processor or criterion makes; on_verbs.c and on_drafts.c look at that in the other kinds. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -83,4 +86,39 @@ cdz_check_state cdz_check_threads(cdz_child *c)
     if (!(cdz_plugin_caps(c->ref.base) & CDZ_ROWWISE))
         return cdz_skip_check(c, "it does not promise to work row by row");
     return cdz_check_each_age(c, threads_with);
+}
+
+/* --- own-threads ------------------------------------------------------------------------------------------------------ */
+
+cdz_check_state cdz_judge_astray(cdz_child *c, const char *function, const char *threads)
+{
+    if (!function) return CDZ_CHECK_OK;
+    return cdz_fail_check(c,
+                          "it calls %s, a function marked [%s], on a thread of its own, where those "
+                          "marked [any] alone may be called (cadenza/ext/draft/thread-check.h tells "
+                          "which thread it is)",
+                          function, threads);
+}
+
+static cdz_check_state own_threads_with(cdz_child *c, const cdz_setup *setup)
+{
+    enum { STEPS = 12 };
+    cdz_probe t;
+    cdz_follow f;
+    CDZ_CHECK_TRY(cdz_probe_ready(c, &t, setup, &cdz_usual_facts));
+    float *answers = cdz_answers_new(c, STEPS * cdz_answer_len(&t.facts));
+    if (!answers || !cdz_follow_start(&f, &t, 0)) return cdz_fail_check(c, "out of memory");
+    cdz_check_note(c, "a request of %d tokens with %s", (int)STEPS, setup->text);
+    cdz_follow_walk(&f, STEPS, 11, answers);
+    cdz_probe_end(&t);
+    const char *astray = atomic_load(&t.astray);
+    cdz_probe_free(&t);
+    return cdz_judge_astray(c, astray, "load, engine");
+}
+
+cdz_check_state cdz_check_own_threads(cdz_child *c)
+{
+    if (cdz_module_is_script(c->ref.module))
+        return cdz_skip_check(c, "scripts have no threads of their own");
+    return cdz_check_each_age(c, own_threads_with);
 }

@@ -300,3 +300,22 @@ cdz_check_state cdz_check_caps(cdz_child *c)
     cdz_bench_close(&b);
     return CDZ_CHECK_OK;
 }
+
+/* --- own-threads ----------------------------------------------------------------------------------------------------- */
+
+cdz_check_state cdz_check_own_threads_of_run(cdz_child *c)
+{
+    cdz_bench b;
+    cdz_spy *spy;
+    cdz_error err = {0};
+    if (cdz_module_is_script(c->ref.module))
+        return cdz_skip_check(c, "scripts have no threads of their own");
+    CDZ_CHECK_TRY(open_spy(c, &b, &spy));
+    for (uint32_t i = 0; i < 3; i++) {
+        const cdz_order order = {.n_prompts = 1, .max_new = 40, .seed = 3, .prompt = i};
+        cdz_check_note(c, "a request of 40 tokens");
+        if (spied_request(&b, &order, &err) != CDZ_OK) return cdz_fail_check(c, "%s", err.text);
+    }
+    cdz_bench_close(&b);
+    return cdz_judge_astray(c, cdz_spy_astray(), "engine");
+}

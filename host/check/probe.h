@@ -56,6 +56,7 @@ typedef struct cdz_probe {
     uint32_t n_answered; /* rows were answered so many times: from then on a failure is a broken promise */
     cdz_string stop_text; /* the first text of a criterion, and its sum: it lives as long as the request */
     uint32_t stop_hash;
+    const char *_Atomic astray; /* the first function of the host called on a wrong thread; NULL: none */
 } cdz_probe;
 
 /* Rows of one call. */
@@ -105,6 +106,8 @@ void cdz_probe_is_script(bool script); /* of the process's plugin */
 bool cdz_probe_text_lives(const cdz_probe *t);
 extern const cdz_host cdz_probe_host; /* probe_host.c */
 extern const cdz_caller cdz_probe_caller;
+/* Notes a call of a function marked [load, engine] on another thread. */
+void cdz_probe_look_at_thread(const cdz_step *step, const char *function);
 const void *cdz_probe_tokenizer(void); /* probe_tokens.c */
 static inline cdz_probe *cdz_probe_of(const cdz_step *step)
 {

@@ -1,8 +1,10 @@
 /* probe_host.c - what the kit does for plugins: the functions behind step->host, which notice what is forbidden. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "cadenza/ext/companion.h"
 #include "cadenza/ext/tokenizer.h"
+#include "call/guard.h"
 #include "check/probe.h"
 #include "random/torch_rng.h"
 #include "vec/vec.h"
@@ -22,12 +24,19 @@ static const void *extension(const char *id)
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_probe_tokenizer();
     if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &companion_host;
-    return NULL;
+    return cdz_host_extension(id);
 }
 
 static cdz_status keep_sentence(const cdz_step *step, cdz_status code, const char *text)
 {
     return cdz_err(&cdz_probe_of(step)->said, code, "%s", text);
+}
+
+void cdz_probe_look_at_thread(const cdz_step *step, const char *function)
+{
+    const char *none = NULL;
+    if (cdz_calling_now.thread == CDZ_THREAD_OWN)
+        atomic_compare_exchange_strong(&cdz_probe_of(step)->astray, &none, function);
 }
 
 /* Whether memory asked for now is to be refused. */
@@ -39,6 +48,7 @@ static bool refused(cdz_probe *t)
 static void *alloc(const cdz_step *step, size_t bytes)
 {
     cdz_probe *t = cdz_probe_of(step);
+    cdz_probe_look_at_thread(step, "cdz_alloc");
     if (!t->may_alloc) t->n_stray++;
     if (!t->may_alloc || refused(t)) return NULL;
     return cdz_arena_alloc_aligned(&t->memory, bytes, 64);

@@ -49,6 +49,7 @@ static cdz_status encode_for_model(const cdz_step *step, const char *text, size_
 /* As the host: what a call at every step kept would fill the request's memory. */
 static cdz_status now(const cdz_step *step, const char *what)
 {
+    cdz_probe_look_at_thread(step, what);
     if (cdz_probe_of(step)->may_alloc) return CDZ_OK;
     return cdz_fail(step, CDZ_E_STATE,
                     "%s works in begin and on a strategy's fibre (its results live as long as the "

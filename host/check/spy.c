@@ -2,6 +2,7 @@
  * ours, so what it needs is the process's. */
 #include "check/spy.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,10 +44,19 @@ cdz_ids cdz_show_ids(uint32_t slot, cdz_ids ids)
 
 /* --- verbs --------------------------------------------------------------------------------------------------------- */
 
+/* Notes a verb that is called on a thread which is in no [engine] call of the host. */
+static void look_at_thread(const char *verb)
+{
+    const char *none = NULL;
+    if (cdz_calling_now.thread != CDZ_THREAD_ENGINE)
+        atomic_compare_exchange_strong(&spy.seen.astray, &none, verb);
+}
+
 /* Whether the verb that is called now is to fail. A strategy that never stops calling is ended with its process. */
-static bool fails(void)
+static bool fails(const char *verb)
 {
     cdz_spy *s = &spy.seen;
+    look_at_thread(verb);
     s->calls++;
     if (s->fail_at == 0 || s->calls < s->fail_at) {
         cdz_shown_give();
@@ -98,7 +108,7 @@ static cdz_status made(cdz_status status)
     static cdz_status spy_##name params                                                            \
     {                                                                                              \
         what;                                                                                      \
-        if (fails()) return CDZ_E_CANCELLED;                                                       \
+        if (fails(#name)) return CDZ_E_CANCELLED;                                                  \
         return ended(#name, spy.real->name args);                                                  \
     }
 #define VERB(name, params, args)     VERB_(name, params, args, (void)0)
@@ -107,7 +117,7 @@ static cdz_status made(cdz_status status)
     static cdz_status spy_##name params                                                            \
     {                                                                                              \
         spy.seen.searched = true;                                                                  \
-        if (fails()) return CDZ_E_CANCELLED;                                                       \
+        if (fails(#name)) return CDZ_E_CANCELLED;                                                  \
         return ended(#name, made(spy.real->name args));                                            \
     }
 /* On the scores `s`, which args name as &here. */
@@ -115,7 +125,7 @@ static cdz_status made(cdz_status status)
     static cdz_status spy_##name params                                                            \
     {                                                                                              \
         what;                                                                                      \
-        if (fails()) return CDZ_E_CANCELLED;                                                       \
+        if (fails(#name)) return CDZ_E_CANCELLED;                                                  \
         cdz_scores here = cdz_shown_real(s);                                                       \
         return edited(#name, s, &here, spy.real->name args);                                       \
     }
@@ -123,7 +133,7 @@ static cdz_status made(cdz_status status)
     static cdz_status spy_##name params                                                            \
     {                                                                                              \
         what;                                                                                      \
-        if (fails()) return CDZ_E_CANCELLED;                                                       \
+        if (fails(#name)) return CDZ_E_CANCELLED;                                                  \
         const cdz_scores here = cdz_shown_real(s);                                                 \
         return ended(#name, spy.real->name args);                                                  \
     }
@@ -132,7 +142,7 @@ static cdz_status made(cdz_status status)
 #define GIVES(name, params, args, out_, whose)                                                     \
     static cdz_status spy_##name params                                                            \
     {                                                                                              \
-        if (fails()) return CDZ_E_CANCELLED;                                                       \
+        if (fails(#name)) return CDZ_E_CANCELLED;                                                  \
         return gave(#name, out_, whose, spy.real->name args);                                      \
     }
 GIVES(forward, (cdz_decoder * dec, cdz_scores *out), (dec, out), out, CDZ_ROWS_KEPT)
@@ -209,7 +219,7 @@ static cdz_status spy_append_chunk(cdz_decoder *dec, uint32_t row, const int32_t
                                    uint32_t n, const cdz_scores *logits, const cdz_scores *scores,
                                    uint32_t *taken)
 {
-    if (fails()) return CDZ_E_CANCELLED;
+    if (fails("append_chunk")) return CDZ_E_CANCELLED;
     const cdz_scores raw = logits ? cdz_shown_real(logits) : (cdz_scores){0};
     const cdz_scores here = scores ? cdz_shown_real(scores) : (cdz_scores){0};
     return ended("append_chunk", spy.real->append_chunk(dec, row, tokens, n, logits ? &raw : NULL,
@@ -219,7 +229,7 @@ static cdz_status spy_append_chunk(cdz_decoder *dec, uint32_t row, const int32_t
 static cdz_status spy_softmax_flat(cdz_decoder *dec, const cdz_scores *s, uint32_t first,
                                    uint32_t n, const float *addends, cdz_scores *out)
 {
-    if (fails()) return CDZ_E_CANCELLED;
+    if (fails("softmax_flat")) return CDZ_E_CANCELLED;
     const cdz_scores from = cdz_shown_real(s);
     cdz_scores to = cdz_shown_real(out);
     return edited("softmax_flat", out, &to,
@@ -228,7 +238,7 @@ static cdz_status spy_softmax_flat(cdz_decoder *dec, const cdz_scores *s, uint32
 
 static cdz_status spy_hidden_states(cdz_decoder *dec, cdz_hidden *out)
 {
-    if (fails()) return CDZ_E_CANCELLED;
+    if (fails("hidden_states")) return CDZ_E_CANCELLED;
     const cdz_status status = spy.real->hidden_states(dec, out);
     if (status == CDZ_OK) cdz_shown_hidden(out);
     return ended("hidden_states", status);
@@ -237,7 +247,7 @@ static cdz_status spy_hidden_states(cdz_decoder *dec, cdz_hidden *out)
 /* The drafter has the decoder's own table: it is another plugin. Its passes may move the rows of earlier ones. */
 static cdz_status spy_propose(cdz_decoder *dec, uint32_t row, cdz_draft *out)
 {
-    if (fails()) return CDZ_E_CANCELLED;
+    if (fails("propose")) return CDZ_E_CANCELLED;
     dec->api = spy.real;
     const cdz_status status = cdz_propose(dec, row, out);
     dec->api = &spy.table;
@@ -248,6 +258,7 @@ static cdz_status spy_propose(cdz_decoder *dec, uint32_t row, cdz_draft *out)
 /* The one verb that is of use after a request was cancelled. */
 static cdz_status spy_return_rows(cdz_decoder *dec, const cdz_returned *rows, uint32_t n)
 {
+    look_at_thread("return_rows");
     spy.seen.returned_rows = true;
     return spy.real->return_rows(dec, rows, n);
 }
@@ -272,32 +283,55 @@ static void look_at_reason(cdz_stop_reason reason, const char *text)
 static cdz_status spy_finish(cdz_decoder *dec, uint32_t row, cdz_stop_reason reason,
                              const char *text)
 {
-    if (fails()) return CDZ_E_CANCELLED;
+    if (fails("finish")) return CDZ_E_CANCELLED;
     look_at_reason(reason, text);
     return spy.real->finish(dec, row, reason, text);
 }
 
 static bool spy_done(const cdz_decoder *dec)
 {
+    look_at_thread("done");
     return spy.seen.after > 0 || spy.real->done(dec);
 }
 
 static bool spy_cancelled(const cdz_decoder *dec)
 {
+    look_at_thread("cancelled");
     return spy.seen.after > 0 || spy.real->cancelled(dec);
 }
 
 static void spy_seq_free(cdz_decoder *dec, cdz_seq *seq)
 {
+    look_at_thread("seq_free");
     spy.seen.live -= seq && spy.seen.live > 0;
     spy.real->seq_free(dec, seq);
 }
 
 static cdz_ids spy_input_ids(const cdz_decoder *dec, uint32_t row)
 {
+    look_at_thread("input_ids");
     const cdz_ids ids = spy.real->input_ids(dec, row);
     return spy.seen.guards_ids ? cdz_show_ids(row, ids) : ids;
 }
+
+/* Verbs that tell something and cannot fail. */
+#define TELLS(type, name, params, args)                                                            \
+    static type spy_##name params                                                                  \
+    {                                                                                              \
+        look_at_thread(#name);                                                                     \
+        return spy.real->name args;                                                                \
+    }
+TELLS(uint32_t, n_rows, (const cdz_decoder *dec), (dec))
+TELLS(bool, row_done, (const cdz_decoder *dec, uint32_t row), (dec, row))
+TELLS(uint32_t, rewindable, (const cdz_decoder *dec, uint32_t row), (dec, row))
+TELLS(cdz_seq *, seq_of_row, (cdz_decoder * dec, uint32_t row), (dec, row))
+TELLS(cdz_ids, seq_ids, (const cdz_decoder *dec, const cdz_seq *seq), (dec, seq))
+TELLS(uint32_t, seq_length, (const cdz_decoder *dec, const cdz_seq *seq), (dec, seq))
+TELLS(bool, has_drafter, (const cdz_decoder *dec), (dec))
+TELLS(double, deadline_s, (const cdz_decoder *dec), (dec))
+TELLS(uint32_t, vocab_size, (const cdz_decoder *dec, const char *model), (dec, model))
+TELLS(bool, facts, (const cdz_decoder *dec, const char *model, cdz_model_facts *out),
+      (dec, model, out))
 
 /* --- planting ------------------------------------------------------------------------------------------------------ */
 
@@ -314,6 +348,8 @@ static void fill_table(void)
     PUT(seq_process), PUT(process_ids), PUT(pipeline_derive), PUT(keep_hidden), PUT(hidden_states);
     PUT(head), PUT(stop_test), PUT(propose), PUT(judged), PUT(record), PUT(put_result);
     PUT(return_rows), PUT(finish), PUT(done), PUT(cancelled), PUT(seq_free), PUT(input_ids);
+    PUT(n_rows), PUT(row_done), PUT(rewindable), PUT(seq_of_row), PUT(seq_ids), PUT(seq_length);
+    PUT(has_drafter), PUT(deadline_s), PUT(vocab_size), PUT(facts);
 #undef PUT
 }
 
@@ -332,6 +368,11 @@ void cdz_spy_take_back(cdz_decoder *dec, cdz_scores *given)
     *given = cdz_shown_real(given);
     cdz_shown_forget(CDZ_ROWS_OF_PASS);
     dec->api = spy.real;
+}
+
+const char *cdz_spy_astray(void)
+{
+    return atomic_load(&spy.seen.astray);
 }
 
 static cdz_status watched_run(cdz_decoder *dec, const cdz_step *step)

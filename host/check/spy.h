@@ -16,7 +16,8 @@ typedef struct cdz_spy {
     bool drew, returned_rows;
     bool searched; /* it has sequences of its own, or moved rows */
     cdz_status returned;
-    char complaint[400]; /* the first: a reason that cannot be; "": none */
+    char complaint[400];        /* the first: a reason that cannot be; "": none */
+    const char *_Atomic astray; /* the first verb called on another thread than [engine]; NULL: none */
 } cdz_spy;
 
 /* The spy, which sees every run of the check's strategy from now on. */
@@ -26,6 +27,8 @@ cdz_status cdz_spy_plant(const cdz_bench *b, cdz_spy **out, cdz_error *err);
  * give lies between guards from cdz_shown_begin on, which comes with each request. */
 void cdz_spy_lend(cdz_child *c, cdz_decoder *dec);
 void cdz_spy_take_back(cdz_decoder *dec, cdz_scores *given);
+/* The first verb, lent or of the planted strategy, that was called on another thread than [engine]; NULL: none. */
+const char *cdz_spy_astray(void);
 
 /* Ids between guards, read-only; the newest of this slot (below CDZ_SHOWN). ids as they are where there is no memory. */
 enum { CDZ_SHOWN = 8, CDZ_SHOWN_MOST = 4096 };

@@ -118,7 +118,7 @@ static const void *extension(const char *id)
 {
     if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &companion_table;
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
-    return strcmp(id, CDZ_EXT_TOKENIZER) == 0 ? &tokenizer_api : NULL;
+    return strcmp(id, CDZ_EXT_TOKENIZER) == 0 ? &tokenizer_api : cdz_host_extension(id);
 }
 
 static cdz_status host_fail(const cdz_step *step, cdz_status code, const char *text)

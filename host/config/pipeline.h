@@ -113,7 +113,7 @@ cdz_status cdz_pipeline_plan(cdz_pipeline *pipeline, const cdz_json *model_gener
 const struct cdz_watermark *cdz_plan_watermark(const cdz_plan *plan);
 void cdz_plan_free(cdz_plan *plan);
 
-/* --- reloading: reload.c ---
+/* --- reloading: editions.c ---
  * Read again, try what came of it, then adopt it: from then on plans are made from it. Between reading and adopting the
  * caller holds the pipeline's reloading, so that of two reloads the later one wins. */
 cdz_status cdz_pipeline_read_again(cdz_pipeline *pipeline, cdz_edition **out, cdz_error *err);

@@ -50,7 +50,7 @@ struct cdz_pipeline {
     void *user;
 };
 
-/* Reads the files and what the command line says of them (reload.c). newest: see cdz_link_create. */
+/* Reads the files and what the command line says of them (editions.c). newest: see cdz_link_create. */
 cdz_status cdz_pipeline_read(cdz_pipeline *pipeline, bool newest, cdz_edition **out, cdz_error *err);
 /* Opens the newest edition for planning: linked, retained, frozen. */
 cdz_status cdz_pipeline_freeze(cdz_pipeline *pipeline, cdz_edition **out, cdz_error *err);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cadenza/ext/companion.h"
+#include "cadenza/ext/draft/thread-check.h"
 #include "cadenza/ext/form.h"
 #include "cadenza/ext/mask.h"
 #include "cadenza/ext/phase.h"
@@ -64,9 +65,9 @@ cdz_status cdz_fingerprint_check(const char *path, const cdz_entry *entry, cdz_e
 
 /* --- extensions ------------------------------------------------------------------------------------------- */
 
-static const char *const extensions[] = {CDZ_EXT_COMPANION, CDZ_EXT_FORM,  CDZ_EXT_MASK,
-                                         CDZ_EXT_PHASE,     CDZ_EXT_STATE, CDZ_EXT_TOKENIZER,
-                                         CDZ_EXT_VEC};
+static const char *const extensions[] = {CDZ_EXT_COMPANION, CDZ_EXT_THREAD_CHECK, CDZ_EXT_FORM,
+                                         CDZ_EXT_MASK,      CDZ_EXT_PHASE,        CDZ_EXT_STATE,
+                                         CDZ_EXT_TOKENIZER, CDZ_EXT_VEC};
 enum { N_EXTENSIONS = sizeof extensions / sizeof extensions[0] };
 
 const char *cdz_abi_extension(uint32_t i)

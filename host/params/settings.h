@@ -3,7 +3,7 @@
  * A setting is one row: its option, its key in a pipeline file, its environment variable, its member of a request document,
  * its field in a struct of cadenza.h, and what it takes. The program's parser, help, manual and completions, the keys of
  * pipeline files, the schemas, `cadenza explain`, docs/reference/settings.md and the structs that cdz_open and the others
- * get are made from it; tests/e2e/settings.sh goes through all rows. Parameters of generation are not here: they have
+ * get are made from it; tests/whole/e2e/settings.sh goes through all rows. Parameters of generation are not here: they have
  * transformers' names and a table of their own (config/generation.h). */
 #ifndef CDZ_HOST_PARAMS_SETTINGS_H
 #define CDZ_HOST_PARAMS_SETTINGS_H

@@ -1,3 +1,6 @@
+/* isolated.c - the list behind isolated.h: a file's canonical path and the module that runs it in a process. Owns a
+ * reference to each module; a file that has changed gets a new module, and the old one ends with its last user. Under
+ * the registry's lock. */
 #include "plug/isolated.h"
 
 #include <stdlib.h>

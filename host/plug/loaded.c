@@ -152,7 +152,7 @@ static cdz_status check_opened(const cdz_loaded *l, cdz_error *err)
 cdz_status cdz_loaded_start(cdz_loaded *loaded, cdz_error *err)
 {
     cdz_status st =
-        cdz_loader_open(loaded->loader, &loaded->file, &loaded->arena, &loaded->opened, err);
+        cdz_call_open_file(loaded->loader, &loaded->file, &loaded->arena, &loaded->opened, err);
     loaded->is_open = st == CDZ_OK;
     drop_bytes(loaded);
     return st == CDZ_OK ? check_opened(loaded, err) : st;
@@ -180,7 +180,7 @@ cdz_status cdz_loaded_open(const cdz_loader *loader, const char *path, cdz_loade
 void cdz_loaded_close(cdz_loaded *loaded)
 {
     if (!loaded) return;
-    if (loaded->is_open) cdz_loader_close(loaded->loader, &loaded->opened, &loaded->arena);
+    if (loaded->is_open) cdz_call_close_file(loaded->loader, &loaded->opened, &loaded->arena);
     drop_bytes(loaded);
     cdz_arena_free(&loaded->arena);
     free(loaded);

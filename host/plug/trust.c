@@ -1,4 +1,5 @@
-/* trust.c - pins. */
+/* trust.c - the files of a package against the pins of the locks in force: first the manifest's digest, then that of each file
+ * that goes with the entry, so that what is opened later is what the user pinned. It reads files and runs nothing. */
 #include "plug/trust.h"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-/* open_race.c - see open_race.h. */
+/* open_race.c - the race of open_race.h: leaders run with their exact p / q, the others only where their noise is small
+ * enough, found block by block in the bits of the generator. Invariant: the stream ends where the race of the whole row
+ * leaves it, or, where the race is void (two come closer than roundings reach), where it began. */
 #include "random/open_race.h"
 
 #include <math.h>

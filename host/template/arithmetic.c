@@ -12,20 +12,20 @@ static const char *op_text(int op)
 
 static value overflow(state *st, int op)
 {
-    return fail(st, "the result of %s has more than 64 bits", op_text(op));
+    return tpl_fail(st, "the result of %s has more than 64 bits", op_text(op));
 }
 
 static value power(state *st, int64_t base, int64_t exponent)
 {
     if (exponent < 0) {
-        if (base == 0) return fail(st, "0 cannot be raised to a negative power");
-        return v_float(pow((double)base, (double)exponent));
+        if (base == 0) return tpl_fail(st, "0 cannot be raised to a negative power");
+        return tpl_v_float(pow((double)base, (double)exponent));
     }
     int64_t result = 1;
     if (base >= -1 && base <= 1) exponent = exponent ? 2 - (exponent & 1) : 0;
     for (; exponent > 0; exponent--)
         if (__builtin_mul_overflow(result, base, &result)) return overflow(st, OP_POW);
-    return v_int(result);
+    return tpl_v_int(result);
 }
 
 static value of_ints(state *st, int op, int64_t a, int64_t b)
@@ -38,8 +38,8 @@ static value of_ints(state *st, int op, int64_t a, int64_t b)
     case OP_MUL: over = __builtin_mul_overflow(a, b, &r); break;
     case OP_POW: return power(st, a, b);
     default:
-        if (b == 0) return fail(st, "division by zero");
-        if (op == OP_DIV) return v_float((double)a / (double)b);
+        if (b == 0) return tpl_fail(st, "division by zero");
+        if (op == OP_DIV) return tpl_v_float((double)a / (double)b);
         if (b == -1) { /* INT64_MIN / -1 */
             over = op == OP_FLOORDIV && __builtin_sub_overflow((int64_t)0, a, &r);
             break;
@@ -48,26 +48,26 @@ static value of_ints(state *st, int op, int64_t a, int64_t b)
         if (a % b != 0 && (a < 0) != (b < 0)) r += op == OP_FLOORDIV ? -1 : b;
         break;
     }
-    return over ? overflow(st, op) : v_int(r);
+    return over ? overflow(st, op) : tpl_v_int(r);
 }
 
 static value of_floats(state *st, int op, double a, double b)
 {
     if (b == 0 && (op == OP_DIV || op == OP_FLOORDIV || op == OP_MOD))
-        return fail(st, "float division by zero");
+        return tpl_fail(st, "float division by zero");
     switch (op) {
-    case OP_ADD: return v_float(a + b);
-    case OP_SUB: return v_float(a - b);
-    case OP_MUL: return v_float(a * b);
-    case OP_DIV: return v_float(a / b);
+    case OP_ADD: return tpl_v_float(a + b);
+    case OP_SUB: return tpl_v_float(a - b);
+    case OP_MUL: return tpl_v_float(a * b);
+    case OP_DIV: return tpl_v_float(a / b);
     case OP_POW:
-        if (a == 0 && b < 0) return fail(st, "0.0 cannot be raised to a negative power");
-        return v_float(pow(a, b));
+        if (a == 0 && b < 0) return tpl_fail(st, "0.0 cannot be raised to a negative power");
+        return tpl_v_float(pow(a, b));
     default: break;
     }
     double rest = fmod(a, b);
     if (rest != 0 && (rest < 0) != (b < 0)) rest += b;
-    return v_float(op == OP_MOD ? rest : floor((a - rest) / b + 0.5));
+    return tpl_v_float(op == OP_MOD ? rest : floor((a - rest) / b + 0.5));
 }
 
 static value joined(state *st, value a, value b)
@@ -75,14 +75,14 @@ static value joined(state *st, value a, value b)
     cdz_buf text = {0};
     const bool safe = a.safe || b.safe;
     if (safe && !a.safe)
-        put_escaped(st, &text, a.s, a.len);
+        tpl_put_escaped(st, &text, a.s, a.len);
     else
-        put(st, &text, a.s, a.len);
+        tpl_put(st, &text, a.s, a.len);
     if (safe && !b.safe)
-        put_escaped(st, &text, b.s, b.len);
+        tpl_put_escaped(st, &text, b.s, b.len);
     else
-        put(st, &text, b.s, b.len);
-    value v = take_text(st, &text);
+        tpl_put(st, &text, b.s, b.len);
+    value v = tpl_take_text(st, &text);
     v.safe = safe;
     return v;
 }
@@ -90,11 +90,11 @@ static value joined(state *st, value a, value b)
 static value appended(state *st, value a, value b)
 {
     const uint64_t n = (uint64_t)a.seq->n + b.seq->n;
-    if (n > UINT32_MAX || !touch(st, n * PER_ITEM))
-        return fail_limit(st, "a list of %llu items", (unsigned long long)n);
-    value out = v_seq(st, a.kind, (uint32_t)n);
-    for (uint32_t i = 0; i < a.seq->n; i++) seq_add(st, out, a.seq->at[i]);
-    for (uint32_t i = 0; i < b.seq->n; i++) seq_add(st, out, b.seq->at[i]);
+    if (n > UINT32_MAX || !tpl_touch(st, n * PER_ITEM))
+        return tpl_fail_limit(st, "a list of %llu items", (unsigned long long)n);
+    value out = tpl_v_seq(st, a.kind, (uint32_t)n);
+    for (uint32_t i = 0; i < a.seq->n; i++) tpl_seq_add(st, out, a.seq->at[i]);
+    for (uint32_t i = 0; i < b.seq->n; i++) tpl_seq_add(st, out, b.seq->at[i]);
     return out;
 }
 
@@ -104,18 +104,18 @@ static value repeated(state *st, value v, int64_t times)
     uint64_t total;
     if (times < 0) times = 0;
     if (__builtin_mul_overflow(unit, (uint64_t)times, &total) || total > st->max_output)
-        return fail_limit(st, "a repetition of more than %zu bytes or items", st->max_output);
+        return tpl_fail_limit(st, "a repetition of more than %zu bytes or items", st->max_output);
     if (unit == 0) times = 0;
     if (v.kind == V_STRING) {
-        char *text = take(st, total + 1, 1);
-        if (!touch(st, total + (uint64_t)times * PER_CODE)) text = NULL;
+        char *text = tpl_take(st, total + 1, 1);
+        if (!tpl_touch(st, total + (uint64_t)times * PER_CODE)) text = NULL;
         for (int64_t i = 0; text && i < times; i++) memcpy(text + (uint64_t)i * unit, v.s, unit);
-        return v_borrow(text ? text : "", text ? total : 0);
+        return tpl_v_borrow(text ? text : "", text ? total : 0);
     }
-    touch(st, total * PER_ITEM);
-    value out = v_seq(st, v.kind, st->failed ? 0 : (uint32_t)total);
+    tpl_touch(st, total * PER_ITEM);
+    value out = tpl_v_seq(st, v.kind, st->failed ? 0 : (uint32_t)total);
     for (int64_t i = 0; i < times && !st->failed; i++)
-        for (uint32_t k = 0; k < v.seq->n; k++) seq_add(st, out, v.seq->at[k]);
+        for (uint32_t k = 0; k < v.seq->n; k++) tpl_seq_add(st, out, v.seq->at[k]);
     return out;
 }
 
@@ -138,40 +138,41 @@ static value format_operator(state *st, value format, value with)
     }
     const bool maps = with.kind == V_DICT || with.kind == V_LIST || with.kind == V_RANGE ||
                       with.kind == V_UNDEFINED;
-    return format_percent(st, format, &all, maps);
+    return tpl_format_percent(st, format, &all, maps);
 }
 
 static value refuse(state *st, int op, value a, value b)
 {
-    if (a.kind == V_UNDEFINED) return use_undefined(st, a);
-    if (b.kind == V_UNDEFINED) return use_undefined(st, b);
+    if (a.kind == V_UNDEFINED) return tpl_use_undefined(st, a);
+    if (b.kind == V_UNDEFINED) return tpl_use_undefined(st, b);
     if (a.kind == V_BIG || b.kind == V_BIG) return overflow(st, op);
     if (op == OP_ADD && is_sequence(a))
-        return fail(st, "can only concatenate %s (not \"%s\") to %s", type_name(a), type_name(b),
-                    type_name(a));
-    return fail(st, "unsupported operand type(s) for %s: '%s' and '%s'", op_text(op), type_name(a),
-                type_name(b));
+        return tpl_fail(st, "can only concatenate %s (not \"%s\") to %s", tpl_type_name(a),
+                        tpl_type_name(b), tpl_type_name(a));
+    return tpl_fail(st, "unsupported operand type(s) for %s: '%s' and '%s'", op_text(op),
+                    tpl_type_name(a), tpl_type_name(b));
 }
 
-value arithmetic(state *st, int op, value a, value b)
+value tpl_arithmetic(state *st, int op, value a, value b)
 {
-    if (st->failed) return v_none();
-    if (is_whole(a) && is_whole(b)) return of_ints(st, op, as_int(a), as_int(b));
-    if (is_number(a) && is_number(b)) return of_floats(st, op, as_double(a), as_double(b));
+    if (st->failed) return tpl_v_none();
+    if (is_whole(a) && is_whole(b)) return of_ints(st, op, tpl_as_int(a), tpl_as_int(b));
+    if (tpl_is_number(a) && tpl_is_number(b))
+        return of_floats(st, op, tpl_as_double(a), tpl_as_double(b));
     if (op == OP_ADD && a.kind == b.kind) {
-        if (is_string(a)) return joined(st, a, b);
+        if (tpl_is_string(a)) return joined(st, a, b);
         if (a.kind == V_LIST || a.kind == V_TUPLE) return appended(st, a, b);
     }
-    if (op == OP_MUL && is_sequence(a) && is_whole(b)) return repeated(st, a, as_int(b));
-    if (op == OP_MUL && is_whole(a) && is_sequence(b)) return repeated(st, b, as_int(a));
-    if (op == OP_MOD && is_string(a)) return format_operator(st, a, b);
+    if (op == OP_MUL && is_sequence(a) && is_whole(b)) return repeated(st, a, tpl_as_int(b));
+    if (op == OP_MUL && is_whole(a) && is_sequence(b)) return repeated(st, b, tpl_as_int(a));
+    if (op == OP_MOD && tpl_is_string(a)) return format_operator(st, a, b);
     return refuse(st, op, a, b);
 }
 
-value negate(state *st, value v)
+value tpl_negate(state *st, value v)
 {
-    if (v.kind == V_FLOAT) return v_float(-v.d);
-    if (is_whole(v)) return of_ints(st, OP_SUB, 0, as_int(v));
-    if (v.kind == V_UNDEFINED) return use_undefined(st, v);
-    return fail(st, "bad operand type for unary -: '%s'", type_name(v));
+    if (v.kind == V_FLOAT) return tpl_v_float(-v.d);
+    if (is_whole(v)) return of_ints(st, OP_SUB, 0, tpl_as_int(v));
+    if (v.kind == V_UNDEFINED) return tpl_use_undefined(st, v);
+    return tpl_fail(st, "bad operand type for unary -: '%s'", tpl_type_name(v));
 }

@@ -136,7 +136,7 @@ static cdz_status tag_final(const cdz_json *context, cdz_arena *arena, cdz_json 
         return cdz_err(err, CDZ_E_INPUT,
                        "continue_final_message: the final message has no text to continue");
     }
-    *text = v_borrow(source->string, source->len);
+    *text = tpl_v_borrow(source->string, source->len);
     if (changed) changed = with_member(arena, last, "content", changed);
     if (changed) changed = with_item(arena, messages, messages->len - 1, changed);
     if (changed) changed = with_member(arena, context, "messages", changed);
@@ -157,15 +157,15 @@ static cdz_status cut_at_tag(cdz_buf *text, value final, cdz_error *err)
 {
     const size_t bare = sizeof final_tag - 2;
     const size_t at = find_last(text, final_tag, bare);
-    final = strip(NULL, final, v_missing(), true, true);
-    value whole = v_borrow(text->len ? text->data : "", text->len);
-    if (at == SIZE_MAX || find_text(whole, final, 0) == SIZE_MAX)
+    final = tpl_strip(NULL, final, tpl_v_missing(), true, true);
+    value whole = tpl_v_borrow(text->len ? text->data : "", text->len);
+    if (at == SIZE_MAX || tpl_find_text(whole, final, 0) == SIZE_MAX)
         return cdz_err(err, CDZ_E_INPUT,
                        "continue_final_message: the final message does not appear in the text, so "
                        "there is nothing to continue");
     const bool spaced = at + bare < text->len && text->data[at + bare] == ' ';
-    value kept = sub_text(whole, 0, at);
-    if (!spaced) kept = strip(NULL, kept, v_missing(), false, true);
+    value kept = tpl_sub_text(whole, 0, at);
+    if (!spaced) kept = tpl_strip(NULL, kept, tpl_v_missing(), false, true);
     text->len = kept.len;
     text->data[text->len] = '\0';
     return CDZ_OK;

@@ -11,19 +11,19 @@ static value f_abs(state *st, value x, const value *p, const args *all)
 {
     (void)p;
     (void)all;
-    if (x.kind == V_FLOAT) return v_float(fabs(x.d));
+    if (x.kind == V_FLOAT) return tpl_v_float(fabs(x.d));
     if (x.kind == V_INT || x.kind == V_BOOL)
-        return as_int(x) < 0 ? negate(st, x) : v_int(as_int(x));
-    if (x.kind == V_UNDEFINED) return use_undefined(st, x);
-    return fail(st, "bad operand type for abs(): '%s'", type_name(x));
+        return tpl_as_int(x) < 0 ? tpl_negate(st, x) : tpl_v_int(tpl_as_int(x));
+    if (x.kind == V_UNDEFINED) return tpl_use_undefined(st, x);
+    return tpl_fail(st, "bad operand type for abs(): '%s'", tpl_type_name(x));
 }
 
 /* A whole string as a number of that base ("0x1f" where the base allows it); false: it is none. */
 static bool parse_int(state *st, value text, int64_t base, int64_t *out)
 {
-    if (!touch(st, (uint64_t)text.len * PER_CODE)) return false;
-    text = strip(st, text, v_missing(), true, true);
-    text = v_string(st, text.s, text.len);
+    if (!tpl_touch(st, (uint64_t)text.len * PER_CODE)) return false;
+    text = tpl_strip(st, text, tpl_v_missing(), true, true);
+    text = tpl_v_string(st, text.s, text.len);
     const char *s = text.s;
     char *end;
     if (!text.len || strlen(s) != text.len || (base != 0 && (base < 2 || base > 36))) return false;
@@ -38,9 +38,9 @@ static bool parse_int(state *st, value text, int64_t base, int64_t *out)
 
 static bool parse_float(state *st, value text, double *out)
 {
-    if (!touch(st, (uint64_t)text.len * PER_CODE)) return false;
-    text = strip(st, text, v_missing(), true, true);
-    text = v_string(st, text.s, text.len);
+    if (!tpl_touch(st, (uint64_t)text.len * PER_CODE)) return false;
+    text = tpl_strip(st, text, tpl_v_missing(), true, true);
+    text = tpl_v_string(st, text.s, text.len);
     char *end;
     if (!text.len || strlen(text.s) != text.len || strchr(text.s, 'x') || strchr(text.s, 'X'))
         return false;
@@ -50,20 +50,20 @@ static bool parse_float(state *st, value text, double *out)
 
 static value whole(double d, value otherwise)
 {
-    return fabs(d) < 9.2e18 ? v_int((int64_t)d) : otherwise;
+    return fabs(d) < 9.2e18 ? tpl_v_int((int64_t)d) : otherwise;
 }
 
 static value f_int(state *st, value x, const value *p, const args *all)
 {
     (void)all;
-    value otherwise = p[0].kind == V_MISSING ? v_int(0) : p[0];
+    value otherwise = p[0].kind == V_MISSING ? tpl_v_int(0) : p[0];
     int64_t i;
     double d;
-    if (x.kind == V_INT || x.kind == V_BOOL) return v_int(as_int(x));
+    if (x.kind == V_INT || x.kind == V_BOOL) return tpl_v_int(tpl_as_int(x));
     if (x.kind == V_FLOAT) return whole(x.d, otherwise);
-    if (x.kind == V_UNDEFINED) return use_undefined(st, x);
-    if (!is_string(x)) return otherwise;
-    if (parse_int(st, x, int_or(st, p[1], 10), &i)) return v_int(i);
+    if (x.kind == V_UNDEFINED) return tpl_use_undefined(st, x);
+    if (!tpl_is_string(x)) return otherwise;
+    if (parse_int(st, x, tpl_int_or(st, p[1], 10), &i)) return tpl_v_int(i);
     return parse_float(st, x, &d) ? whole(d, otherwise) : otherwise;
 }
 
@@ -71,10 +71,10 @@ static value f_float(state *st, value x, const value *p, const args *all)
 {
     (void)all;
     double d;
-    if (x.kind == V_UNDEFINED) return use_undefined(st, x);
-    if (is_number(x)) return v_float(as_double(x));
-    if (is_string(x) && parse_float(st, x, &d)) return v_float(d);
-    return p[0].kind == V_MISSING ? v_float(0) : p[0];
+    if (x.kind == V_UNDEFINED) return tpl_use_undefined(st, x);
+    if (tpl_is_number(x)) return tpl_v_float(tpl_as_double(x));
+    if (tpl_is_string(x) && parse_float(st, x, &d)) return tpl_v_float(d);
+    return p[0].kind == V_MISSING ? tpl_v_float(0) : p[0];
 }
 
 enum { MOST_DIGITS = 400 }; /* a double has none behind */
@@ -96,16 +96,19 @@ static double round_common(double d, int64_t precision)
 static value f_round(state *st, value x, const value *p, const args *all)
 {
     (void)all;
-    const int64_t precision = int_or(st, p[0], 0);
-    value how = text_or(st, p[1], "common");
-    if (x.kind == V_UNDEFINED) return use_undefined(st, x);
-    if (!is_number(x)) return fail(st, "round: expected a number, found %s", type_name(x));
-    const double d = as_double(x), unit = pow(10, (double)precision);
-    if (same_text(how, "ceil")) return v_float(ceil(d * unit) / unit);
-    if (same_text(how, "floor")) return v_float(floor(d * unit) / unit);
-    if (!same_text(how, "common")) return fail(st, "round: method must be common, ceil or floor");
-    if (x.kind != V_FLOAT) return precision >= 0 ? x : whole(round_common(d, precision), v_none());
-    return v_float(round_common(d, precision));
+    const int64_t precision = tpl_int_or(st, p[0], 0);
+    value how = tpl_text_or(st, p[1], "common");
+    if (x.kind == V_UNDEFINED) return tpl_use_undefined(st, x);
+    if (!tpl_is_number(x))
+        return tpl_fail(st, "round: expected a number, found %s", tpl_type_name(x));
+    const double d = tpl_as_double(x), unit = pow(10, (double)precision);
+    if (tpl_same_text(how, "ceil")) return tpl_v_float(ceil(d * unit) / unit);
+    if (tpl_same_text(how, "floor")) return tpl_v_float(floor(d * unit) / unit);
+    if (!tpl_same_text(how, "common"))
+        return tpl_fail(st, "round: method must be common, ceil or floor");
+    if (x.kind != V_FLOAT)
+        return precision >= 0 ? x : whole(round_common(d, precision), tpl_v_none());
+    return tpl_v_float(round_common(d, precision));
 }
 
 static value f_sum(state *st, value x, const value *p, const args *all)
@@ -113,15 +116,15 @@ static value f_sum(state *st, value x, const value *p, const args *all)
     (void)all;
     const value *items;
     uint32_t n;
-    value total = p[1].kind == V_MISSING ? v_int(0) : p[1];
-    if (!items_of(st, x, &items, &n)) return total;
-    for (uint32_t i = 0; i < n && charge(st, 1); i++)
-        total = arithmetic(st, 0 /* OP_ADD */, total,
-                           given(p[0]) ? get_path(st, items[i], p[0]) : items[i]);
+    value total = p[1].kind == V_MISSING ? tpl_v_int(0) : p[1];
+    if (!tpl_items_of(st, x, &items, &n)) return total;
+    for (uint32_t i = 0; i < n && tpl_charge(st, 1); i++)
+        total = tpl_arithmetic(st, 0 /* OP_ADD */, total,
+                               tpl_given(p[0]) ? tpl_get_path(st, items[i], p[0]) : items[i]);
     return total;
 }
 
-const builtin_row number_filters[] = {
+const builtin_row tpl_number_filters[] = {
     {"abs", f_abs, ""},
     {"int", f_int, "default base"},
     {"float", f_float, "default"},

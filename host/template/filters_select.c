@@ -6,14 +6,14 @@
 static value apply_row(state *st, const char *what, const builtin_row *row, value name, value item,
                        const args *rest)
 {
-    if (!row) return fail(st, "no %s named '%.*s'", what, (int)name.len, name.s);
-    return call_builtin(st, row, item, rest);
+    if (!row) return tpl_fail(st, "no %s named '%.*s'", what, (int)name.len, name.s);
+    return tpl_call_builtin(st, row, item, rest);
 }
 
 /* With a NUL behind it: a text may be a piece of another. */
 static const char *name_of(state *st, value name)
 {
-    return v_string(st, name.s, name.len).s;
+    return tpl_v_string(st, name.s, name.len).s;
 }
 
 static const value *keyword_of(const args *all, const char *name)
@@ -26,10 +26,10 @@ static const value *keyword_of(const args *all, const char *name)
 static value map_attribute(state *st, const value *items, uint32_t n, value attribute,
                            const value *otherwise)
 {
-    value out = generator(st, n);
-    for (uint32_t i = 0; i < n && charge(st, 1); i++) {
-        value v = get_path(st, items[i], attribute);
-        seq_add(st, out, v.kind == V_UNDEFINED && otherwise ? *otherwise : v);
+    value out = tpl_generator(st, n);
+    for (uint32_t i = 0; i < n && tpl_charge(st, 1); i++) {
+        value v = tpl_get_path(st, items[i], attribute);
+        tpl_seq_add(st, out, v.kind == V_UNDEFINED && otherwise ? *otherwise : v);
     }
     return out;
 }
@@ -39,22 +39,24 @@ static value f_map(state *st, value x, const value *p, const args *all)
     (void)p;
     const value *items, *attribute = keyword_of(all, "attribute");
     uint32_t n;
-    if (!truth(st, x)) return generator(st, 0); /* as in the reference: None and 0 are nothing */
-    if (!items_of(st, x, &items, &n)) return x;
+    if (!tpl_truth(st, x))
+        return tpl_generator(st, 0); /* as in the reference: None and 0 are nothing */
+    if (!tpl_items_of(st, x, &items, &n)) return x;
     if (!all->n && attribute) {
         const value *otherwise = keyword_of(all, "default"); /* None is none given */
         if (otherwise && otherwise->kind == V_NONE) otherwise = NULL;
         return map_attribute(st, items, n, *attribute, otherwise);
     }
-    if (!all->n || !is_string(all->at[0])) return fail(st, "map requires a filter argument");
+    if (!all->n || !tpl_is_string(all->at[0]))
+        return tpl_fail(st, "map requires a filter argument");
     const args rest = {.at = all->at + 1,
                        .n = all->n - 1,
                        .keywords = all->keywords,
                        .n_keywords = all->n_keywords};
-    const builtin_row *row = find_filter(name_of(st, all->at[0]));
-    value out = generator(st, n);
-    for (uint32_t i = 0; i < n && charge(st, 1); i++)
-        seq_add(st, out, apply_row(st, "filter", row, all->at[0], items[i], &rest));
+    const builtin_row *row = tpl_find_filter(name_of(st, all->at[0]));
+    value out = tpl_generator(st, n);
+    for (uint32_t i = 0; i < n && tpl_charge(st, 1); i++)
+        tpl_seq_add(st, out, apply_row(st, "filter", row, all->at[0], items[i], &rest));
     return out;
 }
 
@@ -63,22 +65,22 @@ static value select_items(state *st, value x, const args *all, uint32_t first, b
 {
     const value *items;
     uint32_t n;
-    value out = generator(st, 0);
-    if (!truth(st, x)) return out; /* as in the reference: None and 0 are nothing */
-    if (first > all->n) return fail(st, "an attribute is missing");
-    if (!items_of(st, x, &items, &n)) return out;
+    value out = tpl_generator(st, 0);
+    if (!tpl_truth(st, x)) return out; /* as in the reference: None and 0 are nothing */
+    if (first > all->n) return tpl_fail(st, "an attribute is missing");
+    if (!tpl_items_of(st, x, &items, &n)) return out;
     const bool tested = all->n > first;
-    if (tested && !is_string(all->at[first]))
-        return fail(st, "the name of a test must be a string");
-    const builtin_row *row = tested ? find_test(name_of(st, all->at[first])) : NULL;
+    if (tested && !tpl_is_string(all->at[first]))
+        return tpl_fail(st, "the name of a test must be a string");
+    const builtin_row *row = tested ? tpl_find_test(name_of(st, all->at[first])) : NULL;
     const args rest = {.at = tested ? all->at + first + 1 : NULL,
                        .n = tested ? all->n - first - 1 : 0,
                        .keywords = all->keywords,
                        .n_keywords = all->n_keywords};
-    for (uint32_t i = 0; i < n && charge(st, 1); i++) {
-        value v = first ? get_path(st, items[i], all->at[0]) : items[i];
+    for (uint32_t i = 0; i < n && tpl_charge(st, 1); i++) {
+        value v = first ? tpl_get_path(st, items[i], all->at[0]) : items[i];
         if (tested) v = apply_row(st, "test", row, all->at[first], v, &rest);
-        if (!st->failed && truth(st, v) == keep) seq_add(st, out, items[i]);
+        if (!st->failed && tpl_truth(st, v) == keep) tpl_seq_add(st, out, items[i]);
     }
     return out;
 }
@@ -107,7 +109,7 @@ static value f_rejectattr(state *st, value x, const value *p, const args *all)
     return select_items(st, x, all, 1, false);
 }
 
-const builtin_row select_filters[] = {
+const builtin_row tpl_select_filters[] = {
     {"map", f_map, "*"},
     {"select", f_select, "*"},
     {"reject", f_reject, "*"},
@@ -116,11 +118,12 @@ const builtin_row select_filters[] = {
     {0},
 };
 
-const builtin_row *find_filter(const char *name)
+const builtin_row *tpl_find_filter(const char *name)
 {
-    const builtin_row *const tables[] = {text_filters, list_filters, number_filters, select_filters};
+    const builtin_row *const tables[] = {tpl_text_filters, tpl_list_filters, tpl_number_filters,
+                                         tpl_select_filters};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        const builtin_row *row = find_row(tables[i], name);
+        const builtin_row *row = tpl_find_row(tables[i], name);
         if (row) return row;
     }
     return NULL;

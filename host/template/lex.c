@@ -74,7 +74,7 @@ static size_t skip_space(const lexer *lx, size_t at)
 {
     while (at < lx->len) {
         size_t next = at;
-        if (!is_space(next_code(lx->s, lx->len, &next))) break;
+        if (!tpl_is_space(tpl_next_code(lx->s, lx->len, &next))) break;
         at = next;
     }
     return at;
@@ -87,7 +87,7 @@ static size_t trim_end(const lexer *lx, size_t from, size_t to)
         size_t begin = to - 1;
         while (begin > from && ((unsigned char)lx->s[begin] & 0xC0) == 0x80) begin--;
         size_t next = begin;
-        if (!is_space(next_code(lx->s, to, &next))) break;
+        if (!tpl_is_space(tpl_next_code(lx->s, to, &next))) break;
         to = begin;
     }
     return to;

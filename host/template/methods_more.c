@@ -10,8 +10,9 @@
 static value m_replace(state *st, value x, const value *p, const args *all)
 {
     (void)all;
-    if (!is_string(p[0]) || !is_string(p[1])) return fail(st, "replace needs two strings");
-    return replace_text(st, x, p[0], p[1], int_or(st, p[2], -1));
+    if (!tpl_is_string(p[0]) || !tpl_is_string(p[1]))
+        return tpl_fail(st, "replace needs two strings");
+    return tpl_replace_text(st, x, p[0], p[1], tpl_int_or(st, p[2], -1));
 }
 
 static value m_join(state *st, value x, const value *p, const args *all)
@@ -19,32 +20,33 @@ static value m_join(state *st, value x, const value *p, const args *all)
     (void)all;
     const value *items;
     uint32_t n;
-    if (!items_of(st, p[0], &items, &n)) return x;
-    return join_items(st, x, items, n, true);
+    if (!tpl_items_of(st, p[0], &items, &n)) return x;
+    return tpl_join_items(st, x, items, n, true);
 }
 
 static value m_format(state *st, value x, const value *p, const args *all)
 {
     (void)p;
-    return format_braces(st, x, all);
+    return tpl_format_braces(st, x, all);
 }
 
 static value m_format_map(state *st, value x, const value *p, const args *all)
 {
     (void)all;
-    if (p[0].kind != V_DICT) return fail(st, "format_map needs a mapping");
-    keyword *keywords = take(st, p[0].dict->n, sizeof *keywords);
+    if (p[0].kind != V_DICT) return tpl_fail(st, "format_map needs a mapping");
+    keyword *keywords = tpl_take(st, p[0].dict->n, sizeof *keywords);
     args given_args = {.keywords = keywords};
-    for (uint32_t i = 0; keywords && i < p[0].dict->n && charge(st, 1); i++)
-        if (is_string(p[0].dict->keys[i]))
-            keywords[given_args.n_keywords++] = (keyword){
-                v_string(st, p[0].dict->keys[i].s, p[0].dict->keys[i].len).s, p[0].dict->values[i]};
-    return format_braces(st, x, &given_args);
+    for (uint32_t i = 0; keywords && i < p[0].dict->n && tpl_charge(st, 1); i++)
+        if (tpl_is_string(p[0].dict->keys[i]))
+            keywords[given_args.n_keywords++] =
+                (keyword){tpl_v_string(st, p[0].dict->keys[i].s, p[0].dict->keys[i].len).s,
+                          p[0].dict->values[i]};
+    return tpl_format_braces(st, x, &given_args);
 }
 
 static value pad(state *st, value x, const value *p, char align)
 {
-    return center_text(st, x, int_or(st, p[0], 0), text_or(st, p[1], " "), align);
+    return tpl_center_text(st, x, tpl_int_or(st, p[0], 0), tpl_text_or(st, p[1], " "), align);
 }
 
 static value m_center(state *st, value x, const value *p, const args *all)
@@ -69,42 +71,42 @@ static value m_zfill(state *st, value x, const value *p, const args *all)
 {
     (void)all;
     const bool sign = x.len && (x.s[0] == '-' || x.s[0] == '+');
-    value digits = sub_text(x, sign, x.len);
+    value digits = tpl_sub_text(x, sign, x.len);
     cdz_buf out = {0};
-    const int64_t width = int_or(st, p[0], 0);
-    digits = center_text(st, digits, width > 0 ? width - sign : 0, v_literal("0"), '>');
-    put(st, &out, x.s, sign);
-    put(st, &out, digits.s, digits.len);
-    return take_text(st, &out);
+    const int64_t width = tpl_int_or(st, p[0], 0);
+    digits = tpl_center_text(st, digits, width > 0 ? width - sign : 0, tpl_v_literal("0"), '>');
+    tpl_put(st, &out, x.s, sign);
+    tpl_put(st, &out, digits.s, digits.len);
+    return tpl_take_text(st, &out);
 }
 
 static value m_expandtabs(state *st, value x, const value *p, const args *all)
 {
     (void)all;
-    const int64_t size = int_or(st, p[0], 8);
+    const int64_t size = tpl_int_or(st, p[0], 8);
     int64_t column = 0;
     cdz_buf out = {0};
-    if (size > FORMAT_WIDTH) return fail_limit(st, "a width of more than %d", FORMAT_WIDTH);
+    if (size > FORMAT_WIDTH) return tpl_fail_limit(st, "a width of more than %d", FORMAT_WIDTH);
     for (size_t at = 0; at < x.len && !st->failed;) {
         const size_t from = at;
-        const uint32_t code = next_code(x.s, x.len, &at);
+        const uint32_t code = tpl_next_code(x.s, x.len, &at);
         if (code == '\t') {
             for (int64_t n = size > 0 ? size - column % size : 0; n > 0; n--, column++)
-                put(st, &out, " ", 1);
+                tpl_put(st, &out, " ", 1);
             continue;
         }
         column = code == '\n' || code == '\r' ? 0 : column + 1;
-        put(st, &out, x.s + from, at - from);
+        tpl_put(st, &out, x.s + from, at - from);
     }
-    return take_text(st, &out);
+    return tpl_take_text(st, &out);
 }
 
 static value m_encode(state *st, value x, const value *p, const args *all)
 {
     (void)all;
-    value name = text_or(st, p[0], "utf-8");
-    if (!same_text(name, "utf-8") && !same_text(name, "utf8"))
-        return fail(st, "encode: only utf-8 is known");
+    value name = tpl_text_or(st, p[0], "utf-8");
+    if (!tpl_same_text(name, "utf-8") && !tpl_same_text(name, "utf8"))
+        return tpl_fail(st, "encode: only utf-8 is known");
     x.kind = V_BYTES;
     return x;
 }
@@ -113,36 +115,36 @@ static value m_translate(state *st, value x, const value *p, const args *all)
 {
     (void)all;
     cdz_buf out = {0};
-    if (p[0].kind != V_DICT) return fail(st, "translate needs a mapping");
+    if (p[0].kind != V_DICT) return tpl_fail(st, "translate needs a mapping");
     for (size_t at = 0; at < x.len && !st->failed;) {
         const size_t from = at;
-        const uint32_t code = next_code(x.s, x.len, &at);
-        const value *by = dict_get(st, p[0].dict, v_int(code));
+        const uint32_t code = tpl_next_code(x.s, x.len, &at);
+        const value *by = tpl_dict_get(st, p[0].dict, tpl_v_int(code));
         char bytes[4];
         if (!by)
-            put(st, &out, x.s + from, at - from);
-        else if (is_string(*by))
-            put(st, &out, by->s, by->len);
+            tpl_put(st, &out, x.s + from, at - from);
+        else if (tpl_is_string(*by))
+            tpl_put(st, &out, by->s, by->len);
         else if (by->kind == V_INT && by->i >= 0 && by->i <= 0x10FFFF)
-            put(st, &out, bytes, cdz_utf8_encode((uint32_t)by->i, bytes));
+            tpl_put(st, &out, bytes, cdz_utf8_encode((uint32_t)by->i, bytes));
         else if (by->kind != V_NONE)
-            fail(st, "translate: expected a string, a code point or none");
+            tpl_fail(st, "translate: expected a string, a code point or none");
     }
-    return take_text(st, &out);
+    return tpl_take_text(st, &out);
 }
 
 /* Whether the string has characters and each one is of a class. */
 static value all_are(state *st, value x, bool (*is)(uint32_t))
 {
-    if (!touch(st, (uint64_t)x.len * PER_CODE)) return v_none();
+    if (!tpl_touch(st, (uint64_t)x.len * PER_CODE)) return tpl_v_none();
     for (size_t at = 0; at < x.len;)
-        if (!is(next_code(x.s, x.len, &at))) return v_bool(false);
-    return v_bool(x.len > 0);
+        if (!is(tpl_next_code(x.s, x.len, &at))) return tpl_v_bool(false);
+    return tpl_v_bool(x.len > 0);
 }
 
 static bool is_alnum(uint32_t code)
 {
-    return is_alpha(code) || is_decimal(code);
+    return tpl_is_alpha(code) || tpl_is_decimal(code);
 }
 static bool is_ascii(uint32_t code)
 {
@@ -157,14 +159,14 @@ static bool is_ascii(uint32_t code)
         (void)st;                                                                                  \
         return result;                                                                             \
     }
-CLASS_METHOD(m_isalpha, all_are(st, x, is_alpha))
-CLASS_METHOD(m_isdigit, all_are(st, x, is_decimal))
+CLASS_METHOD(m_isalpha, all_are(st, x, tpl_is_alpha))
+CLASS_METHOD(m_isdigit, all_are(st, x, tpl_is_decimal))
 CLASS_METHOD(m_isalnum, all_are(st, x, is_alnum))
-CLASS_METHOD(m_isspace, all_are(st, x, is_space))
-CLASS_METHOD(m_isascii, x.len == 0 ? v_bool(true) : all_are(st, x, is_ascii))
-CLASS_METHOD(m_isprintable, x.len == 0 ? v_bool(true) : all_are(st, x, is_printable))
-CLASS_METHOD(m_islower, find_test("lower")->run(st, x, p, all))
-CLASS_METHOD(m_isupper, find_test("upper")->run(st, x, p, all))
+CLASS_METHOD(m_isspace, all_are(st, x, tpl_is_space))
+CLASS_METHOD(m_isascii, x.len == 0 ? tpl_v_bool(true) : all_are(st, x, is_ascii))
+CLASS_METHOD(m_isprintable, x.len == 0 ? tpl_v_bool(true) : all_are(st, x, tpl_is_printable))
+CLASS_METHOD(m_islower, tpl_find_test("lower")->run(st, x, p, all))
+CLASS_METHOD(m_isupper, tpl_find_test("upper")->run(st, x, p, all))
 
 /* Upper case begins each run of letters, and is nowhere else. */
 static value m_istitle(state *st, value x, const value *p, const args *all)
@@ -172,31 +174,32 @@ static value m_istitle(state *st, value x, const value *p, const args *all)
     bool inside = false, some = false;
     (void)p;
     (void)all;
-    if (!touch(st, (uint64_t)x.len * PER_CODE)) return v_none();
+    if (!tpl_touch(st, (uint64_t)x.len * PER_CODE)) return tpl_v_none();
     for (size_t at = 0; at < x.len;) {
-        const uint32_t code = next_code(x.s, x.len, &at);
-        const bool upper = is_upper(code), lower = is_lower(code);
-        if ((upper && inside) || (lower && !inside)) return v_bool(false);
+        const uint32_t code = tpl_next_code(x.s, x.len, &at);
+        const bool upper = tpl_is_upper(code), lower = tpl_is_lower(code);
+        if ((upper && inside) || (lower && !inside)) return tpl_v_bool(false);
         inside = upper || lower;
         some = some || upper;
     }
-    return v_bool(some);
+    return tpl_v_bool(some);
 }
 
 static value m_isidentifier(state *st, value x, const value *p, const args *all)
 {
     (void)p;
     (void)all;
-    if (!touch(st, (uint64_t)x.len * PER_CODE)) return v_none();
+    if (!tpl_touch(st, (uint64_t)x.len * PER_CODE)) return tpl_v_none();
     for (size_t at = 0; at < x.len;) {
         const bool first = at == 0;
-        const uint32_t code = next_code(x.s, x.len, &at);
-        if (code != '_' && !is_alpha(code) && (first || !is_decimal(code))) return v_bool(false);
+        const uint32_t code = tpl_next_code(x.s, x.len, &at);
+        if (code != '_' && !tpl_is_alpha(code) && (first || !tpl_is_decimal(code)))
+            return tpl_v_bool(false);
     }
-    return v_bool(x.len > 0);
+    return tpl_v_bool(x.len > 0);
 }
 
-const builtin_row string_more_methods[] = {
+const builtin_row tpl_string_more_methods[] = {
     {"replace", m_replace, "old new count"},
     {"join", m_join, "iterable"},
     {"format", m_format, "*"},
@@ -228,9 +231,10 @@ const builtin_row string_more_methods[] = {
 static value m_get(state *st, value x, const value *p, const args *all)
 {
     (void)all;
-    if (!is_hashable(st, p[0])) return fail(st, "unhashable type: '%s'", type_name(p[0]));
-    const value *found = dict_get(st, x.dict, p[0]);
-    return found ? *found : p[1].kind == V_MISSING ? v_none() : p[1];
+    if (!tpl_is_hashable(st, p[0]))
+        return tpl_fail(st, "unhashable type: '%s'", tpl_type_name(p[0]));
+    const value *found = tpl_dict_get(st, x.dict, p[0]);
+    return found ? *found : p[1].kind == V_MISSING ? tpl_v_none() : p[1];
 }
 
 #define VIEW_METHOD(name, which)                                                                   \
@@ -264,17 +268,18 @@ static const builtin_row dict_methods[] = {
 static value m_list_index(state *st, value x, const value *p, const args *all)
 {
     (void)all;
-    for (uint32_t i = 0; i < x.seq->n && charge(st, 1); i++)
-        if (equal(st, x.seq->at[i], p[0])) return v_int(i);
-    return fail(st, "the value is not in the list");
+    for (uint32_t i = 0; i < x.seq->n && tpl_charge(st, 1); i++)
+        if (tpl_equal(st, x.seq->at[i], p[0])) return tpl_v_int(i);
+    return tpl_fail(st, "the value is not in the list");
 }
 
 static value m_list_count(state *st, value x, const value *p, const args *all)
 {
     (void)all;
     int64_t n = 0;
-    for (uint32_t i = 0; i < x.seq->n && charge(st, 1); i++) n += equal(st, x.seq->at[i], p[0]);
-    return v_int(n);
+    for (uint32_t i = 0; i < x.seq->n && tpl_charge(st, 1); i++)
+        n += tpl_equal(st, x.seq->at[i], p[0]);
+    return tpl_v_int(n);
 }
 
 static const builtin_row list_methods[] = {
@@ -287,11 +292,11 @@ static value m_bit_length(state *st, value x, const value *p, const args *all)
     (void)st;
     (void)p;
     (void)all;
-    const int64_t i = as_int(x);
+    const int64_t i = tpl_as_int(x);
     uint64_t size = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
     int64_t n = 0;
     for (; size; size >>= 1) n++;
-    return v_int(n);
+    return tpl_v_int(n);
 }
 
 static value m_is_integer(state *st, value x, const value *p, const args *all)
@@ -299,9 +304,9 @@ static value m_is_integer(state *st, value x, const value *p, const args *all)
     (void)st;
     (void)p;
     (void)all;
-    return v_bool(x.kind != V_FLOAT ||
-                  x.d == (double)(int64_t)(x.d > -9e15 && x.d < 9e15 ? x.d : 0) || x.d <= -9e15 ||
-                  x.d >= 9e15);
+    return tpl_v_bool(x.kind != V_FLOAT ||
+                      x.d == (double)(int64_t)(x.d > -9e15 && x.d < 9e15 ? x.d : 0) ||
+                      x.d <= -9e15 || x.d >= 9e15);
 }
 
 static const builtin_row number_methods[] = {
@@ -310,18 +315,19 @@ static const builtin_row number_methods[] = {
 static value m_cycle(state *st, value x, const value *p, const args *all)
 {
     (void)p;
-    if (!all->n) return fail(st, "no items for cycling given");
+    if (!all->n) return tpl_fail(st, "no items for cycling given");
     return all->at[x.loop->at % all->n];
 }
 
 static value m_changed(state *st, value x, const value *p, const args *all)
 {
     (void)p;
-    value now = v_seq(st, V_TUPLE, all->n);
-    for (uint32_t i = 0; i < all->n; i++) seq_add(st, now, all->at[i]);
-    if (x.loop->changed.kind != V_MISSING && equal(st, x.loop->changed, now)) return v_bool(false);
+    value now = tpl_v_seq(st, V_TUPLE, all->n);
+    for (uint32_t i = 0; i < all->n; i++) tpl_seq_add(st, now, all->at[i]);
+    if (x.loop->changed.kind != V_MISSING && tpl_equal(st, x.loop->changed, now))
+        return tpl_v_bool(false);
     x.loop->changed = now;
-    return v_bool(true);
+    return tpl_v_bool(true);
 }
 
 static const builtin_row loop_methods[] = {
@@ -343,7 +349,7 @@ static value m_reset(state *st, value x, const value *p, const args *all)
     (void)p;
     (void)all;
     x.seq->next = 0;
-    return v_none();
+    return tpl_v_none();
 }
 
 static const builtin_row cycler_methods[] = {{"next", m_next, ""}, {"reset", m_reset, ""}, {0}};
@@ -357,7 +363,7 @@ static bool is_one_of(const char *name, const char *const *names)
     return false;
 }
 
-const builtin_row *find_method(value of, const char *name, bool *unsafe)
+const builtin_row *tpl_find_method(value of, const char *name, bool *unsafe)
 {
     static const char *const list_hidden[] = {"append", "clear",   "extend", "insert", "pop",
                                               "remove", "reverse", "sort",   NULL};
@@ -368,20 +374,20 @@ const builtin_row *find_method(value of, const char *name, bool *unsafe)
               (of.kind == V_DICT && is_one_of(name, dict_hidden));
     switch (of.kind) {
     case V_STRING:
-        row = find_row(string_methods, name);
-        return row ? row : find_row(string_more_methods, name);
-    case V_DICT: return find_row(dict_methods, name);
+        row = tpl_find_row(tpl_string_methods, name);
+        return row ? row : tpl_find_row(tpl_string_more_methods, name);
+    case V_DICT: return tpl_find_row(dict_methods, name);
     case V_LIST:
     case V_TUPLE:
-        row = find_row(list_methods, name);
+        row = tpl_find_row(list_methods, name);
         return of.kind == V_TUPLE && row && strcmp(name, "copy") == 0 ? NULL : row;
     case V_BOOL:
     case V_INT:
     case V_FLOAT:
-        row = find_row(number_methods, name);
+        row = tpl_find_row(number_methods, name);
         return of.kind == V_FLOAT && row && strcmp(name, "bit_length") == 0 ? NULL : row;
-    case V_LOOP: return find_row(loop_methods, name);
-    case V_CYCLER: return find_row(cycler_methods, name);
+    case V_LOOP: return tpl_find_row(loop_methods, name);
+    case V_CYCLER: return tpl_find_row(cycler_methods, name);
     default: return NULL;
     }
 }

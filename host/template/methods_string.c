@@ -11,7 +11,7 @@
     {                                                                                              \
         (void)p;                                                                                   \
         (void)all;                                                                                 \
-        return change_case(st, x, how);                                                            \
+        return tpl_change_case(st, x, how);                                                        \
     }
 CASE_METHOD(m_upper, TO_UPPER)
 CASE_METHOD(m_lower, TO_LOWER)
@@ -22,8 +22,9 @@ CASE_METHOD(m_casefold, TO_FOLDED)
 
 static value strip_with(state *st, value x, const value *p, bool left, bool right)
 {
-    if (given(p[0]) && !is_string(p[0])) return fail(st, "strip arg must be None or str");
-    return strip(st, x, given(p[0]) ? p[0] : v_missing(), left, right);
+    if (tpl_given(p[0]) && !tpl_is_string(p[0]))
+        return tpl_fail(st, "strip arg must be None or str");
+    return tpl_strip(st, x, tpl_given(p[0]) ? p[0] : tpl_v_missing(), left, right);
 }
 
 static value m_strip(state *st, value x, const value *p, const args *all)
@@ -57,15 +58,15 @@ static bool has_suffix(value x, value what)
 static value m_removeprefix(state *st, value x, const value *p, const args *all)
 {
     (void)all;
-    value what = text_or(st, p[0], "");
-    return has_prefix(x, what) ? sub_text(x, what.len, x.len) : x;
+    value what = tpl_text_or(st, p[0], "");
+    return has_prefix(x, what) ? tpl_sub_text(x, what.len, x.len) : x;
 }
 
 static value m_removesuffix(state *st, value x, const value *p, const args *all)
 {
     (void)all;
-    value what = text_or(st, p[0], "");
-    return has_suffix(x, what) ? sub_text(x, 0, x.len - what.len) : x;
+    value what = tpl_text_or(st, p[0], "");
+    return has_suffix(x, what) ? tpl_sub_text(x, 0, x.len - what.len) : x;
 }
 
 /* --- searching -------------------------------------------------------------------------------------------------------- */
@@ -76,17 +77,17 @@ static bool window(state *st, value x, const value *p, value *out, int64_t *befo
 {
     *out = x;
     *before = 0;
-    if (!given(p[1]) && !given(p[2])) return true;
-    if (!touch(st, (uint64_t)x.len * 2 * PER_CODE)) return false;
-    const int64_t n = (int64_t)count_codes(x);
-    int64_t start = given(p[1]) ? int_or(st, p[1], 0) : 0,
-            end = given(p[2]) ? int_or(st, p[2], n) : n;
+    if (!tpl_given(p[1]) && !tpl_given(p[2])) return true;
+    if (!tpl_touch(st, (uint64_t)x.len * 2 * PER_CODE)) return false;
+    const int64_t n = (int64_t)tpl_count_codes(x);
+    int64_t start = tpl_given(p[1]) ? tpl_int_or(st, p[1], 0) : 0,
+            end = tpl_given(p[2]) ? tpl_int_or(st, p[2], n) : n;
     if (start < 0) start = start < -n ? 0 : start + n;
     if (end < 0) end = end < -n ? 0 : end + n;
     if (end > n) end = n;
     if (start > end) return false;
     *before = start;
-    *out = sub_text(x, byte_of(x, (size_t)start), byte_of(x, (size_t)end));
+    *out = tpl_sub_text(x, tpl_byte_of(x, (size_t)start), tpl_byte_of(x, (size_t)end));
     return true;
 }
 
@@ -95,14 +96,15 @@ static value ends_with_any(state *st, value x, const value *p, bool (*has)(value
     value part;
     int64_t before;
     const bool some = window(st, x, p, &part, &before);
-    if (is_string(p[0])) return v_bool(some && touch(st, p[0].len) && has(part, p[0]));
+    if (tpl_is_string(p[0])) return tpl_v_bool(some && tpl_touch(st, p[0].len) && has(part, p[0]));
     if (p[0].kind != V_TUPLE)
-        return fail(st, "expected a string or a tuple of strings, found %s", type_name(p[0]));
-    for (uint32_t i = 0; i < p[0].seq->n && charge(st, 1); i++)
-        if (is_string(p[0].seq->at[i]) && some && touch(st, p[0].seq->at[i].len) &&
+        return tpl_fail(st, "expected a string or a tuple of strings, found %s",
+                        tpl_type_name(p[0]));
+    for (uint32_t i = 0; i < p[0].seq->n && tpl_charge(st, 1); i++)
+        if (tpl_is_string(p[0].seq->at[i]) && some && tpl_touch(st, p[0].seq->at[i].len) &&
             has(part, p[0].seq->at[i]))
-            return v_bool(true);
-    return v_bool(false);
+            return tpl_v_bool(true);
+    return tpl_v_bool(false);
 }
 
 static value m_startswith(state *st, value x, const value *p, const args *all)
@@ -131,7 +133,7 @@ static size_t find_last(state *st, value x, value what)
     if (what.len > x.len) return SIZE_MAX;
     for (size_t at = x.len - what.len + 1; at-- > 0;) {
         const size_t n = same_bytes(x.s + at, what.s, what.len);
-        if (!touch(st, 1 + n)) return SIZE_MAX;
+        if (!tpl_touch(st, 1 + n)) return SIZE_MAX;
         if (n == what.len) return at;
     }
     return SIZE_MAX;
@@ -141,14 +143,16 @@ static value find_with(state *st, value x, const value *p, bool last, bool must)
 {
     value part;
     int64_t before;
-    if (!is_string(p[0])) return fail(st, "expected a string, found %s", type_name(p[0]));
-    if (!touch(st, (uint64_t)x.len * PER_CODE)) return v_none();
+    if (!tpl_is_string(p[0]))
+        return tpl_fail(st, "expected a string, found %s", tpl_type_name(p[0]));
+    if (!tpl_touch(st, (uint64_t)x.len * PER_CODE)) return tpl_v_none();
     const bool some = window(st, x, p, &part, &before);
     const size_t at = !some  ? SIZE_MAX
                       : last ? find_last(st, part, p[0])
-                             : find_text(part, p[0], 0);
-    if (at != SIZE_MAX) return v_int(before + (int64_t)count_codes(sub_text(part, 0, at)));
-    return must ? fail(st, "substring not found") : v_int(-1);
+                             : tpl_find_text(part, p[0], 0);
+    if (at != SIZE_MAX)
+        return tpl_v_int(before + (int64_t)tpl_count_codes(tpl_sub_text(part, 0, at)));
+    return must ? tpl_fail(st, "substring not found") : tpl_v_int(-1);
 }
 
 static value m_find(state *st, value x, const value *p, const args *all)
@@ -180,14 +184,15 @@ static value m_count(state *st, value x, const value *p, const args *all)
     (void)all;
     value part;
     int64_t before, n = 0;
-    if (!is_string(p[0])) return fail(st, "expected a string, found %s", type_name(p[0]));
-    if (!touch(st, (uint64_t)x.len * PER_CODE) || !window(st, x, p, &part, &before))
-        return v_int(0);
-    if (p[0].len == 0) return v_int((int64_t)count_codes(part) + 1);
-    for (size_t at = 0; (at = find_text(part, p[0], at)) != SIZE_MAX && charge(st, 1);
+    if (!tpl_is_string(p[0]))
+        return tpl_fail(st, "expected a string, found %s", tpl_type_name(p[0]));
+    if (!tpl_touch(st, (uint64_t)x.len * PER_CODE) || !window(st, x, p, &part, &before))
+        return tpl_v_int(0);
+    if (p[0].len == 0) return tpl_v_int((int64_t)tpl_count_codes(part) + 1);
+    for (size_t at = 0; (at = tpl_find_text(part, p[0], at)) != SIZE_MAX && tpl_charge(st, 1);
          at += p[0].len)
         n++;
-    return v_int(n);
+    return tpl_v_int(n);
 }
 
 /* --- cutting ------------------------------------------------------------------------------------------------------------ */
@@ -203,29 +208,29 @@ static void reverse_items(value list)
 
 static value split_at(state *st, value x, value separator, int64_t most)
 {
-    value out = v_seq(st, V_LIST, 0);
+    value out = tpl_v_seq(st, V_LIST, 0);
     size_t at = 0;
-    touch(st, x.len);
-    for (int64_t i = 0; (most < 0 || i < most) && charge(st, 1); i++) {
-        const size_t found = find_text(x, separator, at);
+    tpl_touch(st, x.len);
+    for (int64_t i = 0; (most < 0 || i < most) && tpl_charge(st, 1); i++) {
+        const size_t found = tpl_find_text(x, separator, at);
         if (found == SIZE_MAX) break;
-        seq_add(st, out, sub_text(x, at, found));
+        tpl_seq_add(st, out, tpl_sub_text(x, at, found));
         at = found + separator.len;
     }
-    seq_add(st, out, sub_text(x, at, x.len));
+    tpl_seq_add(st, out, tpl_sub_text(x, at, x.len));
     return out;
 }
 
 static value rsplit_at(state *st, value x, value separator, int64_t most)
 {
-    value out = v_seq(st, V_LIST, 0);
-    for (int64_t i = 0; (most < 0 || i < most) && charge(st, 1); i++) {
+    value out = tpl_v_seq(st, V_LIST, 0);
+    for (int64_t i = 0; (most < 0 || i < most) && tpl_charge(st, 1); i++) {
         const size_t found = find_last(st, x, separator);
         if (found == SIZE_MAX) break;
-        seq_add(st, out, sub_text(x, found + separator.len, x.len));
-        x = sub_text(x, 0, found);
+        tpl_seq_add(st, out, tpl_sub_text(x, found + separator.len, x.len));
+        x = tpl_sub_text(x, 0, found);
     }
-    seq_add(st, out, x);
+    tpl_seq_add(st, out, x);
     if (!st->failed) reverse_items(out);
     return out;
 }
@@ -235,7 +240,7 @@ static size_t word_end(value x)
     size_t at = 0;
     while (at < x.len) {
         size_t next = at;
-        if (is_space(next_code(x.s, x.len, &next))) break;
+        if (tpl_is_space(tpl_next_code(x.s, x.len, &next))) break;
         at = next;
     }
     return at;
@@ -248,7 +253,7 @@ static size_t word_begin(value x)
         size_t from = at - 1;
         while (from > 0 && ((unsigned char)x.s[from] & 0xC0) == 0x80) from--;
         size_t next = from;
-        if (is_space(next_code(x.s, x.len, &next))) break;
+        if (tpl_is_space(tpl_next_code(x.s, x.len, &next))) break;
         at = from;
     }
     return at;
@@ -257,26 +262,27 @@ static size_t word_begin(value x)
 /* Split at runs of whitespace. */
 static value split_words(state *st, value x, int64_t most, bool right)
 {
-    value out = v_seq(st, V_LIST, 0);
-    x = strip(st, x, v_missing(), !right, right);
-    for (int64_t i = 0; x.len && (most < 0 || i < most) && charge(st, 1); i++) {
+    value out = tpl_v_seq(st, V_LIST, 0);
+    x = tpl_strip(st, x, tpl_v_missing(), !right, right);
+    for (int64_t i = 0; x.len && (most < 0 || i < most) && tpl_charge(st, 1); i++) {
         const size_t at = right ? word_begin(x) : word_end(x);
-        touch(st, (uint64_t)(right ? x.len - at : at) * PER_CODE);
-        seq_add(st, out, right ? sub_text(x, at, x.len) : sub_text(x, 0, at));
-        x = right ? sub_text(x, 0, at) : sub_text(x, at, x.len);
-        x = strip(st, x, v_missing(), !right, right);
+        tpl_touch(st, (uint64_t)(right ? x.len - at : at) * PER_CODE);
+        tpl_seq_add(st, out, right ? tpl_sub_text(x, at, x.len) : tpl_sub_text(x, 0, at));
+        x = right ? tpl_sub_text(x, 0, at) : tpl_sub_text(x, at, x.len);
+        x = tpl_strip(st, x, tpl_v_missing(), !right, right);
     }
-    if (x.len) seq_add(st, out, x);
+    if (x.len) tpl_seq_add(st, out, x);
     if (right && !st->failed) reverse_items(out);
     return out;
 }
 
 static value split_with(state *st, value x, const value *p, bool right)
 {
-    const int64_t most = int_or(st, p[1], -1);
-    if (!given(p[0])) return split_words(st, x, most, right);
-    if (!is_string(p[0])) return fail(st, "must be str or None, not %s", type_name(p[0]));
-    if (p[0].len == 0) return fail(st, "empty separator");
+    const int64_t most = tpl_int_or(st, p[1], -1);
+    if (!tpl_given(p[0])) return split_words(st, x, most, right);
+    if (!tpl_is_string(p[0]))
+        return tpl_fail(st, "must be str or None, not %s", tpl_type_name(p[0]));
+    if (p[0].len == 0) return tpl_fail(st, "empty separator");
     return right ? rsplit_at(st, x, p[0], most) : split_at(st, x, p[0], most);
 }
 
@@ -295,19 +301,19 @@ static value m_rsplit(state *st, value x, const value *p, const args *all)
 static value m_splitlines(state *st, value x, const value *p, const args *all)
 {
     (void)all;
-    return lines_of(st, x, flag_or(st, p[0], false));
+    return tpl_lines_of(st, x, tpl_flag_or(st, p[0], false));
 }
 
 static value partition(state *st, value x, const value *p, bool right)
 {
-    if (!is_string(p[0]) || p[0].len == 0) return fail(st, "partition needs a separator");
-    touch(st, x.len);
-    const size_t at = right ? find_last(st, x, p[0]) : find_text(x, p[0], 0);
-    value out = v_seq(st, V_TUPLE, 3), none = v_borrow("", 0);
+    if (!tpl_is_string(p[0]) || p[0].len == 0) return tpl_fail(st, "partition needs a separator");
+    tpl_touch(st, x.len);
+    const size_t at = right ? find_last(st, x, p[0]) : tpl_find_text(x, p[0], 0);
+    value out = tpl_v_seq(st, V_TUPLE, 3), none = tpl_v_borrow("", 0);
     const bool found = at != SIZE_MAX;
-    seq_add(st, out, found ? sub_text(x, 0, at) : right ? none : x);
-    seq_add(st, out, found ? p[0] : none);
-    seq_add(st, out, found ? sub_text(x, at + p[0].len, x.len) : right ? x : none);
+    tpl_seq_add(st, out, found ? tpl_sub_text(x, 0, at) : right ? none : x);
+    tpl_seq_add(st, out, found ? p[0] : none);
+    tpl_seq_add(st, out, found ? tpl_sub_text(x, at + p[0].len, x.len) : right ? x : none);
     return out;
 }
 
@@ -323,7 +329,7 @@ static value m_rpartition(state *st, value x, const value *p, const args *all)
     return partition(st, x, p, true);
 }
 
-const builtin_row string_methods[] = {
+const builtin_row tpl_string_methods[] = {
     {"upper", m_upper, ""},
     {"lower", m_lower, ""},
     {"title", m_title, ""},

@@ -10,7 +10,7 @@
 
 /* --- tools ------------------------------------------------------------------------------------------- */
 
-node *parse_fail(parser *p, const token *at, const char *fmt, ...)
+node *tpl_parse_fail(parser *p, const token *at, const char *fmt, ...)
 {
     static const token end = {.kind = T_END, .text = ""};
     if (p->status != CDZ_OK) return NULL;
@@ -28,11 +28,11 @@ node *parse_fail(parser *p, const token *at, const char *fmt, ...)
 static void no_memory(parser *p)
 {
     if (p->status != CDZ_OK) return;
-    parse_fail(p, p->at, "out of memory");
+    tpl_parse_fail(p, p->at, "out of memory");
     p->status = cdz_err(p->err, CDZ_E_NOMEM, "%s: out of memory", p->tpl->name);
 }
 
-node *new_node(parser *p, node_kind kind, const token *at)
+node *tpl_new_node(parser *p, node_kind kind, const token *at)
 {
     node *n = cdz_arena_alloc(&p->tpl->arena, sizeof *n);
     if (!n) {
@@ -50,7 +50,7 @@ static void deepen(node *n, const node *child)
     if (child && child->depth >= n->depth) n->depth = (uint16_t)(child->depth + 1);
 }
 
-node *seal(parser *p, node *n)
+node *tpl_seal(parser *p, node *n)
 {
     if (!n || p->status != CDZ_OK) return NULL;
     deepen(n, n->a);
@@ -63,7 +63,7 @@ node *seal(parser *p, node *n)
     return NULL;
 }
 
-void add_kid(parser *p, kids *list, const node *kid)
+void tpl_add_kid(parser *p, kids *list, const node *kid)
 {
     if (p->status != CDZ_OK || !kid) return;
     if (list->n == list->cap) {
@@ -80,7 +80,7 @@ void add_kid(parser *p, kids *list, const node *kid)
     list->at[list->n++] = kid;
 }
 
-void set_kids(node *n, const kids *list)
+void tpl_set_kids(node *n, const kids *list)
 {
     n->kids = list->at;
     n->n = list->n;
@@ -113,7 +113,7 @@ static bool room_for_symbol(parser *p)
     return true;
 }
 
-uint32_t symbol(parser *p, const token *name)
+uint32_t tpl_symbol(parser *p, const token *name)
 {
     cdz_template *tpl = p->tpl;
     if (!room_for_symbol(p)) return 0;
@@ -135,36 +135,36 @@ uint32_t symbol(parser *p, const token *name)
     return tpl->n_symbols - 1;
 }
 
-void next(parser *p)
+void tpl_next(parser *p)
 {
     if (p->at->kind != T_END) p->at++;
 }
 
-bool is_op(const parser *p, const char *op)
+bool tpl_is_op(const parser *p, const char *op)
 {
     return p->at->kind == T_OPERATOR && strcmp(p->at->text, op) == 0;
 }
 
-bool is_word(const parser *p, const char *word)
+bool tpl_is_word(const parser *p, const char *word)
 {
     return p->at->kind == T_NAME && strcmp(p->at->text, word) == 0;
 }
 
-bool skip_op(parser *p, const char *op)
+bool tpl_skip_op(parser *p, const char *op)
 {
-    const bool is = is_op(p, op);
-    if (is) next(p);
+    const bool is = tpl_is_op(p, op);
+    if (is) tpl_next(p);
     return is;
 }
 
-bool skip_word(parser *p, const char *word)
+bool tpl_skip_word(parser *p, const char *word)
 {
-    const bool is = is_word(p, word);
-    if (is) next(p);
+    const bool is = tpl_is_word(p, word);
+    if (is) tpl_next(p);
     return is;
 }
 
-const char *describe(const token *t)
+const char *tpl_describe(const token *t)
 {
     switch (t->kind) {
     case T_END: return "the end of the template";
@@ -174,25 +174,25 @@ const char *describe(const token *t)
     }
 }
 
-bool expect_op(parser *p, const char *op)
+bool tpl_expect_op(parser *p, const char *op)
 {
-    if (skip_op(p, op)) return true;
-    parse_fail(p, p->at, "expected '%s', found %s", op, describe(p->at));
+    if (tpl_skip_op(p, op)) return true;
+    tpl_parse_fail(p, p->at, "expected '%s', found %s", op, tpl_describe(p->at));
     return false;
 }
 
-const token *expect_name(parser *p)
+const token *tpl_expect_name(parser *p)
 {
     const token *t = p->at;
     if (t->kind != T_NAME) {
-        parse_fail(p, t, "expected a name, found %s", describe(t));
+        tpl_parse_fail(p, t, "expected a name, found %s", tpl_describe(t));
         return NULL;
     }
-    next(p);
+    tpl_next(p);
     return t;
 }
 
-bool enter(parser *p)
+bool tpl_enter(parser *p)
 {
     if (p->status != CDZ_OK) return false;
     if (++p->depth <= 4 * PARSE_DEPTH) return true; /* a bracket enters up to four times */
@@ -236,7 +236,7 @@ static cdz_status parse_template(cdz_template *tpl, const char *text, size_t len
     token_list list = {0};
     CDZ_TRY(cdz_template_lex(text, len, tpl->name, &tpl->arena, &list, err));
     parser p = {.tpl = tpl, .at = list.at, .err = err};
-    tpl->root = parse_body(&p, list.at, NULL);
+    tpl->root = tpl_parse_body(&p, list.at, NULL);
     check_names(&p, tpl->root, false);
     return p.status;
 }

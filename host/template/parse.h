@@ -25,34 +25,34 @@ typedef struct kids {
 } kids;
 
 /* All of these return NULL (or false) after a failure, which is in p->status. */
-node *parse_fail(parser *p, const token *at, const char *fmt, ...) CDZ_PRINTF(3, 4);
-node *new_node(parser *p, node_kind kind, const token *at);
+node *tpl_parse_fail(parser *p, const token *at, const char *fmt, ...) CDZ_PRINTF(3, 4);
+node *tpl_new_node(parser *p, node_kind kind, const token *at);
 /* Counts the links below a node that has all its children; fails past the limit. */
-node *seal(parser *p, node *n);
-void add_kid(parser *p, kids *list, const node *kid);
-void set_kids(node *n, const kids *list);
-uint32_t symbol(parser *p, const token *name);
-void next(parser *p);
-bool is_op(const parser *p, const char *op);
-bool is_word(const parser *p, const char *word);
-bool skip_op(parser *p, const char *op);
-bool skip_word(parser *p, const char *word);
-bool expect_op(parser *p, const char *op);
-const token *expect_name(parser *p);
-const char *describe(const token *t);
-bool enter(parser *p); /* one level deeper; p->depth-- leaves it */
+node *tpl_seal(parser *p, node *n);
+void tpl_add_kid(parser *p, kids *list, const node *kid);
+void tpl_set_kids(node *n, const kids *list);
+uint32_t tpl_symbol(parser *p, const token *name);
+void tpl_next(parser *p);
+bool tpl_is_op(const parser *p, const char *op);
+bool tpl_is_word(const parser *p, const char *word);
+bool tpl_skip_op(parser *p, const char *op);
+bool tpl_skip_word(parser *p, const char *word);
+bool tpl_expect_op(parser *p, const char *op);
+const token *tpl_expect_name(parser *p);
+const char *tpl_describe(const token *t);
+bool tpl_enter(parser *p); /* one level deeper; p->depth-- leaves it */
 
 /* Everything up to {% and one of ends, on which the reader then stands (ends NULL: to the end of
  * the template). tag: what was opened. */
-node *parse_body(parser *p, const token *tag, const char *const *ends);
+node *tpl_parse_body(parser *p, const token *tag, const char *const *ends);
 
-node *parse_expression(parser *p, bool with_condition);
+node *tpl_parse_expression(parser *p, bool with_condition);
 /* Expressions with commas are a tuple. stop: a word that ends it, or NULL. */
-node *parse_tuple(parser *p, bool with_condition, const char *stop);
-node *parse_postfix(parser *p, node *n);
-node *parse_unary(parser *p, bool with_filter);
+node *tpl_parse_tuple(parser *p, bool with_condition, const char *stop);
+node *tpl_parse_postfix(parser *p, node *n);
+node *tpl_parse_unary(parser *p, bool with_filter);
 /* name(args)|name...; input NULL in front. The reader stands on the first name. */
-node *parse_filters(parser *p, node *input);
-bool parse_call_args(parser *p, node *call);
+node *tpl_parse_filters(parser *p, node *input);
+bool tpl_parse_call_args(parser *p, node *call);
 
 #endif

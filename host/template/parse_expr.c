@@ -10,20 +10,20 @@ static node *parse_or(parser *p);
 
 static node *pair(parser *p, node_kind kind, const token *at, const node *a, const node *b)
 {
-    node *n = new_node(p, kind, at);
+    node *n = tpl_new_node(p, kind, at);
     if (!n || !a || !b) return NULL;
     n->a = a;
     n->b = b;
-    return seal(p, n);
+    return tpl_seal(p, n);
 }
 
 /* --- atoms ---------------------------------------------------------------------------------------- */
 
 static node *constant(parser *p, value v)
 {
-    node *n = new_node(p, N_CONST, p->at);
+    node *n = tpl_new_node(p, N_CONST, p->at);
     if (n) n->constant = v;
-    next(p);
+    tpl_next(p);
     return n;
 }
 
@@ -34,9 +34,9 @@ static node *parse_integer(parser *p)
     const int radix = base == 'x' ? 16 : base == 'b' ? 2 : base == 'o' ? 8 : 10;
     errno = 0;
     const long long i = strtoll(radix == 10 ? s : s + 2, NULL, radix);
-    if (errno == 0) return constant(p, v_int(i));
-    if (radix != 10) return parse_fail(p, p->at, "integer %s has more than 64 bits", s);
-    value v = v_borrow(s, p->at->len);
+    if (errno == 0) return constant(p, tpl_v_int(i));
+    if (radix != 10) return tpl_parse_fail(p, p->at, "integer %s has more than 64 bits", s);
+    value v = tpl_v_borrow(s, p->at->len);
     v.kind = V_BIG;
     return constant(p, v);
 }
@@ -47,10 +47,10 @@ static node *parse_string(parser *p)
     size_t len = 0;
     for (const token *t = first; t->kind == T_STRING; t++) len += t->len;
     char *text = cdz_arena_alloc(&p->tpl->arena, len + 1);
-    node *n = new_node(p, N_CONST, first);
-    if (!text || !n) return parse_fail(p, first, "out of memory");
-    n->constant = v_borrow(text, len);
-    for (; p->at->kind == T_STRING; next(p)) {
+    node *n = tpl_new_node(p, N_CONST, first);
+    if (!text || !n) return tpl_parse_fail(p, first, "out of memory");
+    n->constant = tpl_v_borrow(text, len);
+    for (; p->at->kind == T_STRING; tpl_next(p)) {
         memcpy(text, p->at->text, p->at->len);
         text += p->at->len;
     }
@@ -66,62 +66,62 @@ static node *parse_name(parser *p)
     } words[] = {{"true", V_BOOL, true},   {"True", V_BOOL, true},  {"false", V_BOOL, false},
                  {"False", V_BOOL, false}, {"none", V_NONE, false}, {"None", V_NONE, false}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (is_word(p, words[i].word))
+        if (tpl_is_word(p, words[i].word))
             return constant(p, (value){.kind = words[i].kind, .b = words[i].b});
-    node *n = new_node(p, N_NAME, p->at);
+    node *n = tpl_new_node(p, N_NAME, p->at);
     if (!n) return NULL;
-    n->sym = symbol(p, p->at);
+    n->sym = tpl_symbol(p, p->at);
     n->text = p->at->text;
     if (p->macro) {
-        p->macro->uses_caller |= is_word(p, "caller");
-        p->macro->uses_varargs |= is_word(p, "varargs");
-        p->macro->uses_kwargs |= is_word(p, "kwargs");
+        p->macro->uses_caller |= tpl_is_word(p, "caller");
+        p->macro->uses_varargs |= tpl_is_word(p, "varargs");
+        p->macro->uses_kwargs |= tpl_is_word(p, "kwargs");
     }
-    next(p);
+    tpl_next(p);
     return n;
 }
 
 static node *parse_list(parser *p)
 {
-    node *n = new_node(p, N_LIST, p->at);
+    node *n = tpl_new_node(p, N_LIST, p->at);
     kids list = {0};
-    next(p);
-    while (p->status == CDZ_OK && !is_op(p, "]")) {
-        if (list.n && (!expect_op(p, ",") || is_op(p, "]"))) break;
-        add_kid(p, &list, parse_expression(p, true));
+    tpl_next(p);
+    while (p->status == CDZ_OK && !tpl_is_op(p, "]")) {
+        if (list.n && (!tpl_expect_op(p, ",") || tpl_is_op(p, "]"))) break;
+        tpl_add_kid(p, &list, tpl_parse_expression(p, true));
     }
-    if (!n || !expect_op(p, "]")) return NULL;
-    set_kids(n, &list);
-    return seal(p, n);
+    if (!n || !tpl_expect_op(p, "]")) return NULL;
+    tpl_set_kids(n, &list);
+    return tpl_seal(p, n);
 }
 
 static node *parse_dict(parser *p)
 {
-    node *n = new_node(p, N_DICT, p->at);
+    node *n = tpl_new_node(p, N_DICT, p->at);
     kids list = {0};
-    next(p);
-    while (p->status == CDZ_OK && !is_op(p, "}")) {
-        if (list.n && (!expect_op(p, ",") || is_op(p, "}"))) break;
-        add_kid(p, &list, parse_expression(p, true));
-        expect_op(p, ":");
-        add_kid(p, &list, parse_expression(p, true));
+    tpl_next(p);
+    while (p->status == CDZ_OK && !tpl_is_op(p, "}")) {
+        if (list.n && (!tpl_expect_op(p, ",") || tpl_is_op(p, "}"))) break;
+        tpl_add_kid(p, &list, tpl_parse_expression(p, true));
+        tpl_expect_op(p, ":");
+        tpl_add_kid(p, &list, tpl_parse_expression(p, true));
     }
-    if (!n || !expect_op(p, "}")) return NULL;
-    set_kids(n, &list);
-    return seal(p, n);
+    if (!n || !tpl_expect_op(p, "}")) return NULL;
+    tpl_set_kids(n, &list);
+    return tpl_seal(p, n);
 }
 
 /* (), (a), (a,), (a, b) */
 static node *parse_parentheses(parser *p)
 {
     const token *open = p->at;
-    next(p);
+    tpl_next(p);
     node *n;
-    if (is_op(p, ")"))
-        n = new_node(p, N_TUPLE, open);
+    if (tpl_is_op(p, ")"))
+        n = tpl_new_node(p, N_TUPLE, open);
     else
-        n = parse_tuple(p, true, NULL);
-    return n && expect_op(p, ")") ? n : NULL;
+        n = tpl_parse_tuple(p, true, NULL);
+    return n && tpl_expect_op(p, ")") ? n : NULL;
 }
 
 static node *parse_primary(parser *p)
@@ -130,13 +130,15 @@ static node *parse_primary(parser *p)
     case T_NAME: return parse_name(p);
     case T_STRING: return parse_string(p);
     case T_INTEGER: return parse_integer(p);
-    case T_FLOAT: return constant(p, v_float(strtod(p->at->text, NULL)));
+    case T_FLOAT: return constant(p, tpl_v_float(strtod(p->at->text, NULL)));
     default: break;
     }
-    if (!is_op(p, "(") && !is_op(p, "[") && !is_op(p, "{"))
-        return parse_fail(p, p->at, "expected an expression, found %s", describe(p->at));
-    if (!enter(p)) return NULL;
-    node *n = is_op(p, "(") ? parse_parentheses(p) : is_op(p, "[") ? parse_list(p) : parse_dict(p);
+    if (!tpl_is_op(p, "(") && !tpl_is_op(p, "[") && !tpl_is_op(p, "{"))
+        return tpl_parse_fail(p, p->at, "expected an expression, found %s", tpl_describe(p->at));
+    if (!tpl_enter(p)) return NULL;
+    node *n = tpl_is_op(p, "(")   ? parse_parentheses(p)
+              : tpl_is_op(p, "[") ? parse_list(p)
+                                  : parse_dict(p);
     p->depth--;
     return n;
 }
@@ -146,38 +148,40 @@ static node *parse_primary(parser *p)
 /* One index, or a slice. */
 static node *parse_subscript(parser *p)
 {
-    node *slice = new_node(p, N_SLICE, p->at);
+    node *slice = tpl_new_node(p, N_SLICE, p->at);
     if (!slice) return NULL;
-    if (!is_op(p, ":")) {
-        node *start = parse_expression(p, true);
-        if (!is_op(p, ":")) return start;
+    if (!tpl_is_op(p, ":")) {
+        node *start = tpl_parse_expression(p, true);
+        if (!tpl_is_op(p, ":")) return start;
         slice->a = start;
     }
-    next(p);
-    if (!is_op(p, ":") && !is_op(p, "]") && !is_op(p, ",")) slice->b = parse_expression(p, true);
-    if (skip_op(p, ":") && !is_op(p, "]") && !is_op(p, ",")) slice->c = parse_expression(p, true);
-    return p->status == CDZ_OK ? seal(p, slice) : NULL;
+    tpl_next(p);
+    if (!tpl_is_op(p, ":") && !tpl_is_op(p, "]") && !tpl_is_op(p, ","))
+        slice->b = tpl_parse_expression(p, true);
+    if (tpl_skip_op(p, ":") && !tpl_is_op(p, "]") && !tpl_is_op(p, ","))
+        slice->c = tpl_parse_expression(p, true);
+    return p->status == CDZ_OK ? tpl_seal(p, slice) : NULL;
 }
 
 static node *parse_subscripts(parser *p, node *of)
 {
     const token *open = p->at;
     kids list = {0};
-    if (!enter(p)) return NULL;
-    next(p);
-    if (is_op(p, "]")) return parse_fail(p, p->at, "expected an index, found ']'");
-    while (p->status == CDZ_OK && !is_op(p, "]")) {
-        if (list.n && !expect_op(p, ",")) break;
-        add_kid(p, &list, parse_subscript(p));
+    if (!tpl_enter(p)) return NULL;
+    tpl_next(p);
+    if (tpl_is_op(p, "]")) return tpl_parse_fail(p, p->at, "expected an index, found ']'");
+    while (p->status == CDZ_OK && !tpl_is_op(p, "]")) {
+        if (list.n && !tpl_expect_op(p, ",")) break;
+        tpl_add_kid(p, &list, parse_subscript(p));
     }
     p->depth--;
-    if (!expect_op(p, "]") || list.n == 0) return NULL; /* none: a subscript has failed */
+    if (!tpl_expect_op(p, "]") || list.n == 0) return NULL; /* none: a subscript has failed */
     const node *key = list.at[0];
     if (list.n > 1) {
-        node *tuple = new_node(p, N_TUPLE, open);
+        node *tuple = tpl_new_node(p, N_TUPLE, open);
         if (!tuple) return NULL;
-        set_kids(tuple, &list);
-        key = seal(p, tuple);
+        tpl_set_kids(tuple, &list);
+        key = tpl_seal(p, tuple);
     }
     return pair(p, N_ITEM, open, of, key);
 }
@@ -185,81 +189,81 @@ static node *parse_subscripts(parser *p, node *of)
 static node *parse_attribute(parser *p, node *of)
 {
     const token *dot = p->at;
-    next(p);
+    tpl_next(p);
     if (p->at->kind == T_INTEGER) return pair(p, N_ITEM, dot, of, parse_integer(p));
     if (p->at->kind != T_NAME)
-        return parse_fail(p, p->at, "expected a name or number after '.', found %s",
-                          describe(p->at));
-    node *n = new_node(p, N_ATTR, p->at);
+        return tpl_parse_fail(p, p->at, "expected a name or number after '.', found %s",
+                              tpl_describe(p->at));
+    node *n = tpl_new_node(p, N_ATTR, p->at);
     if (!n || !of) return NULL;
     n->a = of;
     n->text = p->at->text;
     n->n_text = p->at->len;
-    next(p);
-    return seal(p, n);
+    tpl_next(p);
+    return tpl_seal(p, n);
 }
 
 static node *parse_argument(parser *p)
 {
     const token *at = p->at;
     node *n;
-    if (is_op(p, "*") || is_op(p, "**")) {
-        n = new_node(p, is_op(p, "*") ? N_STAR : N_STARS, at);
-        next(p);
+    if (tpl_is_op(p, "*") || tpl_is_op(p, "**")) {
+        n = tpl_new_node(p, tpl_is_op(p, "*") ? N_STAR : N_STARS, at);
+        tpl_next(p);
     } else if (at->kind == T_NAME && at[1].kind == T_OPERATOR && strcmp(at[1].text, "=") == 0) {
-        n = new_node(p, N_KEYWORD, at);
+        n = tpl_new_node(p, N_KEYWORD, at);
         if (n) n->text = at->text;
-        next(p);
-        next(p);
+        tpl_next(p);
+        tpl_next(p);
     } else {
-        return parse_expression(p, true);
+        return tpl_parse_expression(p, true);
     }
-    const node *inner = parse_expression(p, true);
+    const node *inner = tpl_parse_expression(p, true);
     if (!n || !inner) return NULL;
     n->a = inner;
-    return seal(p, n);
+    return tpl_seal(p, n);
 }
 
 /* The reader stands on "(". */
-bool parse_call_args(parser *p, node *call)
+bool tpl_parse_call_args(parser *p, node *call)
 {
     kids list = {0};
     bool named = false;
-    if (!enter(p)) return false;
-    next(p);
-    while (p->status == CDZ_OK && !is_op(p, ")")) {
-        if (list.n && (!expect_op(p, ",") || is_op(p, ")"))) break;
+    if (!tpl_enter(p)) return false;
+    tpl_next(p);
+    while (p->status == CDZ_OK && !tpl_is_op(p, ")")) {
+        if (list.n && (!tpl_expect_op(p, ",") || tpl_is_op(p, ")"))) break;
         const token *at = p->at;
         const node *a = parse_argument(p);
         if (!a) break;
         const bool is_named = a->kind == N_KEYWORD || a->kind == N_STARS;
         if (named && !is_named)
-            parse_fail(p, at, "a positional argument cannot follow a keyword argument");
+            tpl_parse_fail(p, at, "a positional argument cannot follow a keyword argument");
         named |= is_named;
-        add_kid(p, &list, a);
+        tpl_add_kid(p, &list, a);
     }
     p->depth--;
-    if (!expect_op(p, ")") || !call) return false;
-    set_kids(call, &list);
+    if (!tpl_expect_op(p, ")") || !call) return false;
+    tpl_set_kids(call, &list);
     return true;
 }
 
 static node *parse_call(parser *p, node *f)
 {
-    node *n = new_node(p, N_CALL, p->at);
+    node *n = tpl_new_node(p, N_CALL, p->at);
     if (!n || !f) return NULL;
     n->a = f;
-    return parse_call_args(p, n) ? seal(p, n) : NULL;
+    return tpl_parse_call_args(p, n) ? tpl_seal(p, n) : NULL;
 }
 
-node *parse_postfix(parser *p, node *n)
+node *tpl_parse_postfix(parser *p, node *n)
 {
     while (n) {
-        if (is_op(p, "."))
+        if (tpl_is_op(p, "."))
             n = parse_attribute(p, n);
-        else if (is_op(p, "["))
+        else if (tpl_is_op(p, "["))
             n = parse_subscripts(p, n);
-        else if (is_op(p, "("))
+        else if (tpl_is_op(p, "("))
             n = parse_call(p, n);
         else
             break;
@@ -270,70 +274,70 @@ node *parse_postfix(parser *p, node *n)
 /* a.b.c as one name, as filters and tests may have. */
 static const char *dotted_name(parser *p)
 {
-    const token *t = expect_name(p);
+    const token *t = tpl_expect_name(p);
     if (!t) return NULL;
     const char *name = t->text;
-    while (skip_op(p, ".")) {
-        t = expect_name(p);
+    while (tpl_skip_op(p, ".")) {
+        t = tpl_expect_name(p);
         name = t ? cdz_arena_printf(&p->tpl->arena, "%s.%s", name, t->text) : NULL;
         if (!name) return NULL;
     }
     return name;
 }
 
-node *parse_filters(parser *p, node *input)
+node *tpl_parse_filters(parser *p, node *input)
 {
     do {
-        node *n = new_node(p, N_FILTER, p->at);
+        node *n = tpl_new_node(p, N_FILTER, p->at);
         const char *name = dotted_name(p);
         if (!n || !name) return NULL;
         n->a = input;
         n->text = name;
-        n->row = find_filter(name);
-        if (is_op(p, "(") && !parse_call_args(p, n)) return NULL;
-        input = seal(p, n);
-    } while (input && skip_op(p, "|"));
+        n->row = tpl_find_filter(name);
+        if (tpl_is_op(p, "(") && !tpl_parse_call_args(p, n)) return NULL;
+        input = tpl_seal(p, n);
+    } while (input && tpl_skip_op(p, "|"));
     return input;
 }
 
 static bool begins_argument(const parser *p)
 {
     switch (p->at->kind) {
-    case T_NAME: return !is_word(p, "else") && !is_word(p, "or") && !is_word(p, "and");
+    case T_NAME: return !tpl_is_word(p, "else") && !tpl_is_word(p, "or") && !tpl_is_word(p, "and");
     case T_STRING:
     case T_INTEGER:
     case T_FLOAT: return true;
-    default: return is_op(p, "(") || is_op(p, "[") || is_op(p, "{");
+    default: return tpl_is_op(p, "(") || tpl_is_op(p, "[") || tpl_is_op(p, "{");
     }
 }
 
 /* The reader stands behind "is". */
 static node *parse_test(parser *p, node *of)
 {
-    node *n = new_node(p, N_TEST, p->at);
+    node *n = tpl_new_node(p, N_TEST, p->at);
     if (!n) return NULL;
     n->a = of;
-    n->flag = skip_word(p, "not");
+    n->flag = tpl_skip_word(p, "not");
     n->text = dotted_name(p);
     if (!n->text) return NULL;
-    n->row = find_test(n->text);
-    if (is_op(p, "(")) return parse_call_args(p, n) ? seal(p, n) : NULL;
-    if (!begins_argument(p)) return seal(p, n);
-    if (is_word(p, "is")) return parse_fail(p, p->at, "tests cannot be chained with 'is'");
+    n->row = tpl_find_test(n->text);
+    if (tpl_is_op(p, "(")) return tpl_parse_call_args(p, n) ? tpl_seal(p, n) : NULL;
+    if (!begins_argument(p)) return tpl_seal(p, n);
+    if (tpl_is_word(p, "is")) return tpl_parse_fail(p, p->at, "tests cannot be chained with 'is'");
     kids list = {0};
-    add_kid(p, &list, parse_postfix(p, parse_primary(p)));
-    set_kids(n, &list);
-    return seal(p, n);
+    tpl_add_kid(p, &list, tpl_parse_postfix(p, parse_primary(p)));
+    tpl_set_kids(n, &list);
+    return tpl_seal(p, n);
 }
 
 static node *parse_filter_expr(parser *p, node *n)
 {
     while (n) {
-        if (skip_op(p, "|"))
-            n = parse_filters(p, n);
-        else if (p->at->kind == T_NAME && skip_word(p, "is"))
+        if (tpl_skip_op(p, "|"))
+            n = tpl_parse_filters(p, n);
+        else if (p->at->kind == T_NAME && tpl_skip_word(p, "is"))
             n = parse_test(p, n);
-        else if (is_op(p, "("))
+        else if (tpl_is_op(p, "("))
             n = parse_call(p, n);
         else
             break;
@@ -343,21 +347,21 @@ static node *parse_filter_expr(parser *p, node *n)
 
 /* --- operators ---------------------------------------------------------------------------------------- */
 
-node *parse_unary(parser *p, bool with_filter)
+node *tpl_parse_unary(parser *p, bool with_filter)
 {
     const token *at = p->at;
     node *n;
-    if (!enter(p)) return NULL;
-    if (is_op(p, "-") || is_op(p, "+")) {
-        n = new_node(p, is_op(p, "-") ? N_NEG : N_POS, at);
-        next(p);
-        const node *inner = parse_unary(p, false);
+    if (!tpl_enter(p)) return NULL;
+    if (tpl_is_op(p, "-") || tpl_is_op(p, "+")) {
+        n = tpl_new_node(p, tpl_is_op(p, "-") ? N_NEG : N_POS, at);
+        tpl_next(p);
+        const node *inner = tpl_parse_unary(p, false);
         if (n) n->a = inner;
-        n = inner ? seal(p, n) : NULL;
+        n = inner ? tpl_seal(p, n) : NULL;
     } else {
         n = parse_primary(p);
     }
-    n = parse_postfix(p, n);
+    n = tpl_parse_postfix(p, n);
     if (with_filter) n = parse_filter_expr(p, n);
     p->depth--;
     return n;
@@ -371,7 +375,7 @@ typedef struct binary_op {
 static const binary_op *find_op(const parser *p, const binary_op *ops, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (is_op(p, ops[i].text)) return &ops[i];
+        if (tpl_is_op(p, ops[i].text)) return &ops[i];
     return NULL;
 }
 
@@ -382,7 +386,7 @@ static node *parse_level(parser *p, node *(*inner)(parser *), const binary_op *o
     const binary_op *op;
     while (n && (op = find_op(p, ops, n_ops)) != NULL) {
         const token *at = p->at;
-        next(p);
+        tpl_next(p);
         n = pair(p, N_BINARY, at, n, inner(p));
         if (n) n->op = (uint8_t)op->op;
     }
@@ -391,7 +395,7 @@ static node *parse_level(parser *p, node *(*inner)(parser *), const binary_op *o
 
 static node *parse_signed(parser *p)
 {
-    return parse_unary(p, true);
+    return tpl_parse_unary(p, true);
 }
 
 static node *parse_power(parser *p)
@@ -411,14 +415,14 @@ static node *parse_concat(parser *p)
 {
     const token *at = p->at;
     node *first = parse_product(p);
-    if (!first || !is_op(p, "~")) return first;
+    if (!first || !tpl_is_op(p, "~")) return first;
     kids list = {0};
-    add_kid(p, &list, first);
-    while (skip_op(p, "~")) add_kid(p, &list, parse_product(p));
-    node *n = new_node(p, N_CONCAT, at);
+    tpl_add_kid(p, &list, first);
+    while (tpl_skip_op(p, "~")) tpl_add_kid(p, &list, parse_product(p));
+    node *n = tpl_new_node(p, N_CONCAT, at);
     if (!n) return NULL;
-    set_kids(n, &list);
-    return seal(p, n);
+    tpl_set_kids(n, &list);
+    return tpl_seal(p, n);
 }
 
 static node *parse_sum(parser *p)
@@ -434,16 +438,16 @@ static bool comparison(parser *p, node_op *op)
     const binary_op *found = find_op(p, ops, 6);
     if (found) {
         *op = found->op;
-        next(p);
+        tpl_next(p);
         return true;
     }
     if (p->at->kind != T_NAME) return false;
-    *op = is_word(p, "in") ? OP_IN : OP_NOT_IN;
-    if (skip_word(p, "in")) return true;
-    if (!is_word(p, "not") || p->at[1].kind != T_NAME || strcmp(p->at[1].text, "in") != 0)
+    *op = tpl_is_word(p, "in") ? OP_IN : OP_NOT_IN;
+    if (tpl_skip_word(p, "in")) return true;
+    if (!tpl_is_word(p, "not") || p->at[1].kind != T_NAME || strcmp(p->at[1].text, "in") != 0)
         return false;
-    next(p);
-    next(p);
+    tpl_next(p);
+    tpl_next(p);
     return true;
 }
 
@@ -454,37 +458,37 @@ static node *parse_compare(parser *p)
     const token *at = p->at;
     node_op op;
     while (first && p->status == CDZ_OK && comparison(p, &op)) {
-        node *link = new_node(p, N_LINK, at);
+        node *link = tpl_new_node(p, N_LINK, at);
         if (!link) return NULL;
         link->op = (uint8_t)op;
         link->a = parse_sum(p);
-        add_kid(p, &list, link->a ? seal(p, link) : NULL);
+        tpl_add_kid(p, &list, link->a ? tpl_seal(p, link) : NULL);
     }
     if (!list.n) return first;
-    node *n = new_node(p, N_CHAIN, at);
+    node *n = tpl_new_node(p, N_CHAIN, at);
     if (!n) return NULL;
     n->a = first;
-    set_kids(n, &list);
-    return seal(p, n);
+    tpl_set_kids(n, &list);
+    return tpl_seal(p, n);
 }
 
 static node *parse_not(parser *p)
 {
-    if (!is_word(p, "not") || p->at->kind != T_NAME) return parse_compare(p);
-    node *n = new_node(p, N_NOT, p->at);
-    next(p);
-    if (!n || !enter(p)) return NULL;
+    if (!tpl_is_word(p, "not") || p->at->kind != T_NAME) return parse_compare(p);
+    node *n = tpl_new_node(p, N_NOT, p->at);
+    tpl_next(p);
+    if (!n || !tpl_enter(p)) return NULL;
     n->a = parse_not(p);
     p->depth--;
-    return n->a ? seal(p, n) : NULL;
+    return n->a ? tpl_seal(p, n) : NULL;
 }
 
 static node *parse_and(parser *p)
 {
     node *n = parse_not(p);
-    while (n && p->at->kind == T_NAME && is_word(p, "and")) {
+    while (n && p->at->kind == T_NAME && tpl_is_word(p, "and")) {
         const token *at = p->at;
-        next(p);
+        tpl_next(p);
         n = pair(p, N_AND, at, n, parse_not(p));
     }
     return n;
@@ -493,9 +497,9 @@ static node *parse_and(parser *p)
 static node *parse_or(parser *p)
 {
     node *n = parse_and(p);
-    while (n && p->at->kind == T_NAME && is_word(p, "or")) {
+    while (n && p->at->kind == T_NAME && tpl_is_word(p, "or")) {
         const token *at = p->at;
-        next(p);
+        tpl_next(p);
         n = pair(p, N_OR, at, n, parse_and(p));
     }
     return n;
@@ -504,24 +508,24 @@ static node *parse_or(parser *p)
 static node *parse_condition(parser *p)
 {
     node *n = parse_or(p);
-    while (n && p->at->kind == T_NAME && is_word(p, "if")) {
-        node *cond = new_node(p, N_COND, p->at);
-        next(p);
+    while (n && p->at->kind == T_NAME && tpl_is_word(p, "if")) {
+        node *cond = tpl_new_node(p, N_COND, p->at);
+        tpl_next(p);
         if (!cond) return NULL;
         cond->a = n;
         cond->b = parse_or(p);
-        if (p->at->kind == T_NAME && skip_word(p, "else")) {
-            cond->c = enter(p) ? parse_condition(p) : NULL;
+        if (p->at->kind == T_NAME && tpl_skip_word(p, "else")) {
+            cond->c = tpl_enter(p) ? parse_condition(p) : NULL;
             p->depth--;
         }
-        n = p->status == CDZ_OK ? seal(p, cond) : NULL;
+        n = p->status == CDZ_OK ? tpl_seal(p, cond) : NULL;
     }
     return n;
 }
 
-node *parse_expression(parser *p, bool with_condition)
+node *tpl_parse_expression(parser *p, bool with_condition)
 {
-    if (!enter(p)) return NULL;
+    if (!tpl_enter(p)) return NULL;
     node *n = with_condition ? parse_condition(p) : parse_or(p);
     p->depth--;
     return n;
@@ -529,21 +533,21 @@ node *parse_expression(parser *p, bool with_condition)
 
 static bool ends_tuple(const parser *p, const char *stop)
 {
-    return p->at->kind == T_PRINT_END || p->at->kind == T_BLOCK_END || is_op(p, ")") ||
-           (stop && p->at->kind == T_NAME && is_word(p, stop));
+    return p->at->kind == T_PRINT_END || p->at->kind == T_BLOCK_END || tpl_is_op(p, ")") ||
+           (stop && p->at->kind == T_NAME && tpl_is_word(p, stop));
 }
 
-node *parse_tuple(parser *p, bool with_condition, const char *stop)
+node *tpl_parse_tuple(parser *p, bool with_condition, const char *stop)
 {
     const token *at = p->at;
     kids list = {0};
-    node *first = parse_expression(p, with_condition);
-    if (!first || !is_op(p, ",")) return first;
-    add_kid(p, &list, first);
-    while (skip_op(p, ",") && !ends_tuple(p, stop))
-        add_kid(p, &list, parse_expression(p, with_condition));
-    node *n = new_node(p, N_TUPLE, at);
+    node *first = tpl_parse_expression(p, with_condition);
+    if (!first || !tpl_is_op(p, ",")) return first;
+    tpl_add_kid(p, &list, first);
+    while (tpl_skip_op(p, ",") && !ends_tuple(p, stop))
+        tpl_add_kid(p, &list, tpl_parse_expression(p, with_condition));
+    node *n = tpl_new_node(p, N_TUPLE, at);
     if (!n || p->status != CDZ_OK) return NULL;
-    set_kids(n, &list);
-    return seal(p, n);
+    tpl_set_kids(n, &list);
+    return tpl_seal(p, n);
 }

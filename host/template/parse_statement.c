@@ -8,10 +8,10 @@ static bool end_tag(parser *p)
 {
     if (p->status != CDZ_OK) return false;
     if (p->at->kind != T_BLOCK_END) {
-        parse_fail(p, p->at, "expected '%%}', found %s", describe(p->at));
+        tpl_parse_fail(p, p->at, "expected '%%}', found %s", tpl_describe(p->at));
         return false;
     }
-    next(p);
+    tpl_next(p);
     return true;
 }
 
@@ -22,7 +22,7 @@ static node *parse_statement(parser *p, const token *tag);
 static bool is_one_of(const parser *p, const char *const *words)
 {
     for (; words && *words; words++)
-        if (is_word(p, *words)) return true;
+        if (tpl_is_word(p, *words)) return true;
     return false;
 }
 
@@ -32,38 +32,38 @@ static void missing_end(parser *p, const token *tag, const char *const *ends)
     size_t n = 0;
     for (; *ends && n < sizeof list; ends++)
         n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? " or " : "", *ends);
-    parse_fail(p, tag, "'%s' has no end: expected %s before the end of the template", tag->text,
-               list);
+    tpl_parse_fail(p, tag, "'%s' has no end: expected %s before the end of the template", tag->text,
+                   list);
 }
 
-node *parse_body(parser *p, const token *tag, const char *const *ends)
+node *tpl_parse_body(parser *p, const token *tag, const char *const *ends)
 {
-    node *block = new_node(p, N_BLOCK, p->at);
+    node *block = tpl_new_node(p, N_BLOCK, p->at);
     kids list = {0};
-    if (!block || !enter(p)) return NULL;
+    if (!block || !tpl_enter(p)) return NULL;
     while (p->status == CDZ_OK && p->at->kind != T_END) {
         const token *t = p->at;
         node *n = NULL;
-        next(p);
+        tpl_next(p);
         if (t->kind == T_TEXT) {
-            n = new_node(p, N_TEXT, t);
+            n = tpl_new_node(p, N_TEXT, t);
             if (n) n->text = t->text, n->n_text = t->len;
         } else if (t->kind == T_PRINT_BEGIN) {
-            n = new_node(p, N_PRINT, t);
-            const node *e = parse_tuple(p, true, NULL);
+            n = tpl_new_node(p, N_PRINT, t);
+            const node *e = tpl_parse_tuple(p, true, NULL);
             if (n) n->a = e;
             if (p->status == CDZ_OK && p->at->kind != T_PRINT_END)
-                parse_fail(p, p->at, "expected '}}', found %s", describe(p->at));
-            next(p);
+                tpl_parse_fail(p, p->at, "expected '}}', found %s", tpl_describe(p->at));
+            tpl_next(p);
         } else {
             if (is_one_of(p, ends)) break;
             n = parse_statement(p, p->at);
         }
-        add_kid(p, &list, n);
+        tpl_add_kid(p, &list, n);
     }
     p->depth--;
     if (p->status == CDZ_OK && ends && p->at->kind == T_END) missing_end(p, tag, ends);
-    set_kids(block, &list);
+    tpl_set_kids(block, &list);
     return p->status == CDZ_OK ? block : NULL;
 }
 
@@ -71,9 +71,9 @@ node *parse_body(parser *p, const token *tag, const char *const *ends)
 static node *parse_body_to(parser *p, const token *tag, const char *end)
 {
     const char *const ends[] = {end, NULL};
-    node *body = parse_body(p, tag, ends);
+    node *body = tpl_parse_body(p, tag, ends);
     if (!body) return NULL;
-    next(p);
+    tpl_next(p);
     return body;
 }
 
@@ -83,23 +83,24 @@ static node *parse_targets(parser *p, bool in_parentheses);
 
 static node *parse_target(parser *p)
 {
-    if (skip_op(p, "(")) {
-        node *n = enter(p) ? parse_targets(p, true) : NULL;
+    if (tpl_skip_op(p, "(")) {
+        node *n = tpl_enter(p) ? parse_targets(p, true) : NULL;
         p->depth--;
-        return expect_op(p, ")") ? n : NULL;
+        return tpl_expect_op(p, ")") ? n : NULL;
     }
     const token *name = p->at;
     if (name->kind != T_NAME)
-        return parse_fail(p, name, "expected a name, found %s", describe(name));
+        return tpl_parse_fail(p, name, "expected a name, found %s", tpl_describe(name));
     static const char *const constants[] = {"true", "false", "none", "True", "False", "None", NULL};
-    if (is_one_of(p, constants)) return parse_fail(p, name, "cannot assign to '%s'", name->text);
-    next(p);
-    node *n = new_node(p, N_NAME, name);
+    if (is_one_of(p, constants))
+        return tpl_parse_fail(p, name, "cannot assign to '%s'", name->text);
+    tpl_next(p);
+    node *n = tpl_new_node(p, N_NAME, name);
     if (!n) return NULL;
-    n->sym = symbol(p, name);
+    n->sym = tpl_symbol(p, name);
     n->text = name->text;
-    if (!skip_op(p, ".")) return n;
-    const token *attribute = expect_name(p);
+    if (!tpl_skip_op(p, ".")) return n;
+    const token *attribute = tpl_expect_name(p);
     if (!attribute) return NULL;
     n->kind = N_NS_TARGET;
     n->text = attribute->text;
@@ -111,16 +112,16 @@ static node *parse_targets(parser *p, bool in_parentheses)
 {
     const token *at = p->at;
     node *first = parse_target(p);
-    if (!first || !is_op(p, ",")) return first;
+    if (!first || !tpl_is_op(p, ",")) return first;
     kids list = {0};
-    add_kid(p, &list, first);
-    while (skip_op(p, ",")) {
-        if (in_parentheses ? is_op(p, ")") : is_word(p, "in") || is_op(p, "=")) break;
-        add_kid(p, &list, parse_target(p));
+    tpl_add_kid(p, &list, first);
+    while (tpl_skip_op(p, ",")) {
+        if (in_parentheses ? tpl_is_op(p, ")") : tpl_is_word(p, "in") || tpl_is_op(p, "=")) break;
+        tpl_add_kid(p, &list, parse_target(p));
     }
-    node *n = new_node(p, N_TUPLE, at);
+    node *n = tpl_new_node(p, N_TUPLE, at);
     if (!n || p->status != CDZ_OK) return NULL;
-    set_kids(n, &list);
+    tpl_set_kids(n, &list);
     return n;
 }
 
@@ -131,20 +132,20 @@ static node *parse_if(parser *p, const token *tag)
     static const char *const after_if[] = {"elif", "else", "endif", NULL};
     node *head = NULL, *last = NULL;
     for (;;) {
-        node *n = new_node(p, N_IF, p->at);
+        node *n = tpl_new_node(p, N_IF, p->at);
         if (!n) return NULL;
-        n->a = parse_tuple(p, false, NULL);
-        if (!end_tag(p) || !(n->b = parse_body(p, tag, after_if))) return NULL;
+        n->a = tpl_parse_tuple(p, false, NULL);
+        if (!end_tag(p) || !(n->b = tpl_parse_body(p, tag, after_if))) return NULL;
         if (last) last->c = n;
         if (!head) head = n;
         last = n;
-        if (!skip_word(p, "elif")) break;
+        if (!tpl_skip_word(p, "elif")) break;
     }
-    if (skip_word(p, "else")) {
+    if (tpl_skip_word(p, "else")) {
         if (!end_tag(p)) return NULL;
         last->c = parse_body_to(p, tag, "endif");
     } else {
-        next(p);
+        tpl_next(p);
     }
     return p->status == CDZ_OK ? head : NULL;
 }
@@ -160,46 +161,46 @@ static bool names_loop(const parser *p, const node *target)
 static node *parse_for(parser *p, const token *tag)
 {
     static const char *const ends[] = {"else", "endfor", NULL};
-    node *n = new_node(p, N_FOR, tag);
+    node *n = tpl_new_node(p, N_FOR, tag);
     kids parts = {0};
     node *target = parse_targets(p, false);
     if (!n || !target) return NULL;
     if (target->kind == N_NS_TARGET)
-        return parse_fail(p, tag, "a loop variable cannot be an attribute");
-    if (names_loop(p, target)) return parse_fail(p, tag, "cannot assign to 'loop' in a for");
-    if (!skip_word(p, "in"))
-        return parse_fail(p, p->at, "expected 'in', found %s", describe(p->at));
-    n->a = parse_tuple(p, false, "recursive");
-    if (skip_word(p, "if")) n->c = parse_expression(p, true);
-    n->flag = skip_word(p, "recursive");
-    n->sym = symbol(p, &(token){.text = "loop"});
-    add_kid(p, &parts, target);
+        return tpl_parse_fail(p, tag, "a loop variable cannot be an attribute");
+    if (names_loop(p, target)) return tpl_parse_fail(p, tag, "cannot assign to 'loop' in a for");
+    if (!tpl_skip_word(p, "in"))
+        return tpl_parse_fail(p, p->at, "expected 'in', found %s", tpl_describe(p->at));
+    n->a = tpl_parse_tuple(p, false, "recursive");
+    if (tpl_skip_word(p, "if")) n->c = tpl_parse_expression(p, true);
+    n->flag = tpl_skip_word(p, "recursive");
+    n->sym = tpl_symbol(p, &(token){.text = "loop"});
+    tpl_add_kid(p, &parts, target);
     p->loops++;
-    if (end_tag(p)) n->b = parse_body(p, tag, ends);
+    if (end_tag(p)) n->b = tpl_parse_body(p, tag, ends);
     p->loops--;
-    if (skip_word(p, "else")) {
-        if (end_tag(p)) add_kid(p, &parts, parse_body_to(p, tag, "endfor"));
+    if (tpl_skip_word(p, "else")) {
+        if (end_tag(p)) tpl_add_kid(p, &parts, parse_body_to(p, tag, "endfor"));
     } else {
-        next(p);
+        tpl_next(p);
     }
-    set_kids(n, &parts);
+    tpl_set_kids(n, &parts);
     return p->status == CDZ_OK ? n : NULL;
 }
 
 static node *parse_set(parser *p, const token *tag)
 {
-    node *n = new_node(p, N_SET, tag);
+    node *n = tpl_new_node(p, N_SET, tag);
     kids parts = {0};
     node *target = parse_targets(p, false);
     if (!n || !target) return NULL;
-    add_kid(p, &parts, target);
-    set_kids(n, &parts);
-    if (skip_op(p, "=")) {
-        n->a = parse_tuple(p, true, NULL);
+    tpl_add_kid(p, &parts, target);
+    tpl_set_kids(n, &parts);
+    if (tpl_skip_op(p, "=")) {
+        n->a = tpl_parse_tuple(p, true, NULL);
         return end_tag(p) ? n : NULL;
     }
     n->kind = N_SET_BLOCK;
-    if (skip_op(p, "|")) n->a = parse_filters(p, NULL);
+    if (tpl_skip_op(p, "|")) n->a = tpl_parse_filters(p, NULL);
     if (!end_tag(p)) return NULL;
     n->b = parse_body_to(p, tag, "endset");
     return end_tag(p) ? n : NULL;
@@ -209,23 +210,23 @@ static node *parse_set(parser *p, const token *tag)
 static bool parse_signature(parser *p, node *def)
 {
     kids names = {0}, defaults = {0};
-    if (!expect_op(p, "(")) return false;
-    while (p->status == CDZ_OK && !is_op(p, ")")) {
-        if (names.n && !expect_op(p, ",")) break;
+    if (!tpl_expect_op(p, "(")) return false;
+    while (p->status == CDZ_OK && !tpl_is_op(p, ")")) {
+        if (names.n && !tpl_expect_op(p, ",")) break;
         const token *at = p->at;
         node *name = parse_target(p);
         if (!name) break;
-        if (name->kind != N_NAME) parse_fail(p, at, "expected a name, found %s", at->text);
-        add_kid(p, &names, name);
-        if (skip_op(p, "="))
-            add_kid(p, &defaults, parse_expression(p, true));
+        if (name->kind != N_NAME) tpl_parse_fail(p, at, "expected a name, found %s", at->text);
+        tpl_add_kid(p, &names, name);
+        if (tpl_skip_op(p, "="))
+            tpl_add_kid(p, &defaults, tpl_parse_expression(p, true));
         else if (defaults.n)
-            parse_fail(p, at, "'%s' needs a default: one before it has one", at->text);
+            tpl_parse_fail(p, at, "'%s' needs a default: one before it has one", at->text);
     }
-    node *list = new_node(p, N_LIST, p->at);
-    if (!expect_op(p, ")") || !list) return false;
-    set_kids(list, &defaults);
-    set_kids(def, &names);
+    node *list = tpl_new_node(p, N_LIST, p->at);
+    if (!tpl_expect_op(p, ")") || !list) return false;
+    tpl_set_kids(list, &defaults);
+    tpl_set_kids(def, &names);
     def->c = list;
     return true;
 }
@@ -244,52 +245,52 @@ static bool parse_macro_body(parser *p, node *def, const token *tag, const char 
 
 static node *parse_macro(parser *p, const token *tag)
 {
-    node *n = new_node(p, N_MACRO, tag);
-    const token *name = expect_name(p);
+    node *n = tpl_new_node(p, N_MACRO, tag);
+    const token *name = tpl_expect_name(p);
     if (!n || !name) return NULL;
-    n->sym = symbol(p, name);
+    n->sym = tpl_symbol(p, name);
     n->text = name->text;
     return parse_signature(p, n) && parse_macro_body(p, n, tag, "endmacro") ? n : NULL;
 }
 
 static node *parse_call_block(parser *p, const token *tag)
 {
-    node *n = new_node(p, N_CALL_BLOCK, tag), *body = new_node(p, N_MACRO, tag);
+    node *n = tpl_new_node(p, N_CALL_BLOCK, tag), *body = tpl_new_node(p, N_MACRO, tag);
     if (!n || !body) return NULL;
     body->text = "caller";
-    if (is_op(p, "(")) {
+    if (tpl_is_op(p, "(")) {
         if (!parse_signature(p, body)) return NULL;
     } else {
-        body->c = new_node(p, N_LIST, tag);
+        body->c = tpl_new_node(p, N_LIST, tag);
     }
     const token *at = p->at;
-    n->a = parse_unary(p, true);
-    if (n->a && n->a->kind != N_CALL) return parse_fail(p, at, "expected a call");
+    n->a = tpl_parse_unary(p, true);
+    if (n->a && n->a->kind != N_CALL) return tpl_parse_fail(p, at, "expected a call");
     n->b = body;
     return parse_macro_body(p, body, tag, "endcall") ? n : NULL;
 }
 
 static node *parse_filter_block(parser *p, const token *tag)
 {
-    node *n = new_node(p, N_FILTER_BLOCK, tag);
+    node *n = tpl_new_node(p, N_FILTER_BLOCK, tag);
     if (!n) return NULL;
-    n->a = parse_filters(p, NULL);
+    n->a = tpl_parse_filters(p, NULL);
     if (end_tag(p)) n->b = parse_body_to(p, tag, "endfilter");
     return end_tag(p) ? n : NULL;
 }
 
 static node *parse_with(parser *p, const token *tag)
 {
-    node *n = new_node(p, N_WITH, tag);
+    node *n = tpl_new_node(p, N_WITH, tag);
     kids parts = {0};
     while (p->status == CDZ_OK && p->at->kind != T_BLOCK_END) {
-        if (parts.n && !expect_op(p, ",")) break;
-        add_kid(p, &parts, parse_target(p));
-        if (!expect_op(p, "=")) break;
-        add_kid(p, &parts, parse_expression(p, true));
+        if (parts.n && !tpl_expect_op(p, ",")) break;
+        tpl_add_kid(p, &parts, parse_target(p));
+        if (!tpl_expect_op(p, "=")) break;
+        tpl_add_kid(p, &parts, tpl_parse_expression(p, true));
     }
     if (!n || !end_tag(p)) return NULL;
-    set_kids(n, &parts);
+    tpl_set_kids(n, &parts);
     n->b = parse_body_to(p, tag, "endwith");
     return end_tag(p) ? n : NULL;
 }
@@ -297,30 +298,30 @@ static node *parse_with(parser *p, const token *tag)
 /* {% block name scoped required %}: with nothing to extend, a scope that sees the top level. */
 static node *parse_block(parser *p, const token *tag)
 {
-    node *n = new_node(p, N_SCOPE, tag);
-    if (!n || !expect_name(p)) return NULL;
-    n->flag = !skip_word(p, "scoped");
-    skip_word(p, "required");
+    node *n = tpl_new_node(p, N_SCOPE, tag);
+    if (!n || !tpl_expect_name(p)) return NULL;
+    n->flag = !tpl_skip_word(p, "scoped");
+    tpl_skip_word(p, "required");
     const uint32_t loops = p->loops;
     p->loops = 0;
     if (end_tag(p)) n->b = parse_body_to(p, tag, "endblock");
     p->loops = loops;
-    if (p->at->kind == T_NAME) next(p);
+    if (p->at->kind == T_NAME) tpl_next(p);
     return end_tag(p) ? n : NULL;
 }
 
 static node *parse_generation(parser *p, const token *tag)
 {
-    node *n = new_node(p, N_GENERATION, tag);
+    node *n = tpl_new_node(p, N_GENERATION, tag);
     if (n && end_tag(p)) n->b = parse_body_to(p, tag, "endgeneration");
     return end_tag(p) ? n : NULL;
 }
 
 static node *parse_autoescape(parser *p, const token *tag)
 {
-    node *n = new_node(p, N_AUTOESCAPE, tag);
+    node *n = tpl_new_node(p, N_AUTOESCAPE, tag);
     if (!n) return NULL;
-    n->a = parse_expression(p, true);
+    n->a = tpl_parse_expression(p, true);
     if (end_tag(p)) n->b = parse_body_to(p, tag, "endautoescape");
     return end_tag(p) ? n : NULL;
 }
@@ -328,25 +329,25 @@ static node *parse_autoescape(parser *p, const token *tag)
 static node *parse_leave(parser *p, const token *tag)
 {
     const bool is_break = strcmp(tag->text, "break") == 0;
-    node *n = new_node(p, is_break ? N_BREAK : N_CONTINUE, tag);
-    if (!p->loops) return parse_fail(p, tag, "'%s' outside a loop", tag->text);
+    node *n = tpl_new_node(p, is_break ? N_BREAK : N_CONTINUE, tag);
+    if (!p->loops) return tpl_parse_fail(p, tag, "'%s' outside a loop", tag->text);
     return end_tag(p) ? n : NULL;
 }
 
 static node *parse_print(parser *p, const token *tag)
 {
-    node *n = new_node(p, N_PRINT, tag);
-    if (n) n->a = parse_tuple(p, true, NULL);
+    node *n = tpl_new_node(p, N_PRINT, tag);
+    if (n) n->a = tpl_parse_tuple(p, true, NULL);
     return end_tag(p) ? n : NULL;
 }
 
 /* The reference sets no loader, so these fail when run, not here. */
 static node *parse_no_loader(parser *p, const token *tag)
 {
-    node *n = new_node(p, N_NO_LOADER, tag);
+    node *n = tpl_new_node(p, N_NO_LOADER, tag);
     if (!n) return NULL;
     n->text = tag->text;
-    while (p->at->kind != T_BLOCK_END && p->at->kind != T_END) next(p);
+    while (p->at->kind != T_BLOCK_END && p->at->kind != T_END) tpl_next(p);
     return end_tag(p) ? n : NULL;
 }
 
@@ -376,13 +377,13 @@ static node *parse_statement(parser *p, const token *tag)
         {"extends", parse_no_loader, false},
     };
     if (tag->kind != T_NAME)
-        return parse_fail(p, tag, "expected the name of a tag, found %s", describe(tag));
+        return tpl_parse_fail(p, tag, "expected the name of a tag, found %s", tpl_describe(tag));
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
         if (strcmp(tag->text, tags[i].word) != 0) continue;
-        next(p);
+        tpl_next(p);
         node *n = tags[i].parse(p, tag);
         if (n && tags[i].has_end && !end_tag(p)) return NULL;
         return n;
     }
-    return parse_fail(p, tag, "unknown tag '%s'", tag->text);
+    return tpl_parse_fail(p, tag, "unknown tag '%s'", tag->text);
 }

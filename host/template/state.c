@@ -23,7 +23,7 @@ static value fail_with(state *st, cdz_status status, const char *text)
     return (value){.kind = V_UNDEFINED};
 }
 
-value fail(state *st, const char *fmt, ...)
+value tpl_fail(state *st, const char *fmt, ...)
 {
     char text[CDZ_ERROR_TEXT];
     va_list ap;
@@ -33,7 +33,7 @@ value fail(state *st, const char *fmt, ...)
     return fail_with(st, CDZ_E_INPUT, text);
 }
 
-value fail_limit(state *st, const char *fmt, ...)
+value tpl_fail_limit(state *st, const char *fmt, ...)
 {
     char text[CDZ_ERROR_TEXT];
     va_list ap;
@@ -43,7 +43,7 @@ value fail_limit(state *st, const char *fmt, ...)
     return fail_with(st, CDZ_E_LIMIT, text);
 }
 
-value fail_plain(state *st, const char *message, size_t len)
+value tpl_fail_plain(state *st, const char *message, size_t len)
 {
     if (!st->failed) {
         st->failed = true;
@@ -52,28 +52,29 @@ value fail_plain(state *st, const char *message, size_t len)
     return (value){.kind = V_UNDEFINED};
 }
 
-bool charge(state *st, uint64_t steps)
+bool tpl_charge(state *st, uint64_t steps)
 {
     st->steps += steps;
     if (st->steps > st->max_steps)
-        fail_limit(st, "the template takes more than %llu steps", (unsigned long long)st->max_steps);
+        tpl_fail_limit(st, "the template takes more than %llu steps",
+                       (unsigned long long)st->max_steps);
     return !st->failed;
 }
 
-bool touch(state *st, uint64_t units)
+bool tpl_touch(state *st, uint64_t units)
 {
     st->touched += units;
     if (st->touched > st->max_touched)
-        fail_limit(st, "the template goes through more than %llu MiB of text and lists",
-                   (unsigned long long)(st->max_touched >> 20));
+        tpl_fail_limit(st, "the template goes through more than %llu MiB of text and lists",
+                       (unsigned long long)(st->max_touched >> 20));
     return !st->failed;
 }
 
-void *take(state *st, size_t n, size_t bytes)
+void *tpl_take(state *st, size_t n, size_t bytes)
 {
     void *memory = st->failed ? NULL : cdz_arena_array(st->arena, n ? n : 1, bytes);
     if (!memory && !st->failed)
-        fail_limit(st, "the template needs more than %d MiB of memory", ARENA_BYTES >> 20);
+        tpl_fail_limit(st, "the template needs more than %d MiB of memory", ARENA_BYTES >> 20);
     return memory;
 }
 
@@ -83,19 +84,19 @@ static value from_json(state *st, const cdz_json *j, uint32_t depth);
 
 static value from_array(state *st, const cdz_json *j, uint32_t depth)
 {
-    value list = v_seq(st, V_LIST, j->len);
+    value list = tpl_v_seq(st, V_LIST, j->len);
     for (uint32_t i = 0; i < j->len && !st->failed; i++)
-        seq_add(st, list, from_json(st, &j->items[i], depth + 1));
+        tpl_seq_add(st, list, from_json(st, &j->items[i], depth + 1));
     return list;
 }
 
 /* The reader has seen to it that no name comes twice. */
 static value from_object(state *st, const cdz_json *j, uint32_t depth)
 {
-    value v = v_dict(st, V_DICT, j->len);
+    value v = tpl_v_dict(st, V_DICT, j->len);
     for (uint32_t i = 0; i < j->len && !st->failed; i++) {
         const cdz_json_member *m = &j->members[i];
-        v.dict->keys[i] = v_borrow(m->key, m->key_len);
+        v.dict->keys[i] = tpl_v_borrow(m->key, m->key_len);
         v.dict->values[i] = from_json(st, &m->value, depth + 1);
         v.dict->n = i + 1;
     }
@@ -104,15 +105,15 @@ static value from_object(state *st, const cdz_json *j, uint32_t depth)
 
 static value from_json(state *st, const cdz_json *j, uint32_t depth)
 {
-    if (depth > 1000) return fail_limit(st, "the context is nested more than 1000 deep");
+    if (depth > 1000) return tpl_fail_limit(st, "the context is nested more than 1000 deep");
     switch (j->type) {
-    case CDZ_JSON_BOOL: return v_bool(j->boolean);
-    case CDZ_JSON_INT: return v_int(j->integer);
-    case CDZ_JSON_REAL: return v_float(j->real);
-    case CDZ_JSON_STRING: return v_borrow(j->string, j->len);
+    case CDZ_JSON_BOOL: return tpl_v_bool(j->boolean);
+    case CDZ_JSON_INT: return tpl_v_int(j->integer);
+    case CDZ_JSON_REAL: return tpl_v_float(j->real);
+    case CDZ_JSON_STRING: return tpl_v_borrow(j->string, j->len);
     case CDZ_JSON_ARRAY: return from_array(st, j, depth);
     case CDZ_JSON_OBJECT: return from_object(st, j, depth);
-    default: return v_none();
+    default: return tpl_v_none();
     }
 }
 
@@ -120,10 +121,10 @@ static value from_json(state *st, const cdz_json *j, uint32_t depth)
 static void fill_top(state *st, const cdz_json *context)
 {
     const cdz_template *tpl = st->tpl;
-    st->top = take(st, tpl->n_symbols, sizeof *st->top);
-    for (uint32_t i = 0; i < tpl->n_symbols && touch(st, context ? context->len : 0); i++) {
+    st->top = tpl_take(st, tpl->n_symbols, sizeof *st->top);
+    for (uint32_t i = 0; i < tpl->n_symbols && tpl_touch(st, context ? context->len : 0); i++) {
         const cdz_json *given = context ? cdz_json_get(context, tpl->symbols[i]) : NULL;
-        const builtin_row *row = find_global(tpl->symbols[i]);
+        const builtin_row *row = tpl_find_global(tpl->symbols[i]);
         if (given)
             st->top[i] = from_json(st, given, 0);
         else if (row)
@@ -158,7 +159,7 @@ cdz_status cdz_template_render(const cdz_template *tpl, const cdz_json *context,
         return cdz_err(err, CDZ_E_INPUT, "%s: the context is %s, expected an object", tpl->name,
                        cdz_json_type_name(context));
     fill_top(&st, context);
-    if (!st.failed) run(&st, &st.root, tpl->root);
+    if (!st.failed) tpl_run(&st, &st.root, tpl->root);
     if (!st.failed && text.len) cdz_buf_add(out, text.data, text.len);
     options->steps = st.steps;
     options->touched = st.touched;

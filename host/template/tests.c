@@ -1,4 +1,4 @@
-/* tests.c - what "is" asks. */
+/* tests.c - what "is" asks: the tests of Jinja2 by name, each a function of a value and its arguments, in one table. */
 #include <math.h>
 #include <string.h>
 
@@ -10,10 +10,10 @@
         (void)st;                                                                                  \
         (void)p;                                                                                   \
         (void)all;                                                                                 \
-        return v_bool(condition);                                                                  \
+        return tpl_v_bool(condition);                                                              \
     }
 
-bool is_sequence_value(value v)
+bool tpl_is_sequence_value(value v)
 {
     switch (v.kind) {
     case V_UNDEFINED:
@@ -41,37 +41,37 @@ KIND_TEST(t_true, x.kind == V_BOOL && x.b)
 KIND_TEST(t_false, x.kind == V_BOOL && !x.b)
 KIND_TEST(t_integer, x.kind == V_INT || x.kind == V_BIG)
 KIND_TEST(t_float, x.kind == V_FLOAT)
-KIND_TEST(t_number, is_number(x) || x.kind == V_BIG)
-KIND_TEST(t_string, is_string(x))
+KIND_TEST(t_number, tpl_is_number(x) || x.kind == V_BIG)
+KIND_TEST(t_string, tpl_is_string(x))
 KIND_TEST(t_mapping, x.kind == V_DICT)
-KIND_TEST(t_sequence, is_sequence_value(x))
+KIND_TEST(t_sequence, tpl_is_sequence_value(x))
 KIND_TEST(t_iterable,
-          is_sequence_value(x) || x.kind == V_GENERATOR || x.kind == V_VIEW || x.kind == V_LOOP)
+          tpl_is_sequence_value(x) || x.kind == V_GENERATOR || x.kind == V_VIEW || x.kind == V_LOOP)
 KIND_TEST(t_callable, is_callable(x))
-KIND_TEST(t_escaped, is_string(x) && x.safe)
-KIND_TEST(t_filter, is_string(x) && find_filter(v_string(st, x.s, x.len).s) != NULL)
-KIND_TEST(t_test, is_string(x) && find_test(v_string(st, x.s, x.len).s) != NULL)
+KIND_TEST(t_escaped, tpl_is_string(x) && x.safe)
+KIND_TEST(t_filter, tpl_is_string(x) && tpl_find_filter(tpl_v_string(st, x.s, x.len).s) != NULL)
+KIND_TEST(t_test, tpl_is_string(x) && tpl_find_test(tpl_v_string(st, x.s, x.len).s) != NULL)
 
 /* --- numbers ------------------------------------------------------------------------------------------------- */
 
 static value rest_is(state *st, value x, value by, int64_t rest)
 {
-    value r = arithmetic(st, 5 /* OP_MOD */, x, by);
-    return v_bool(!st->failed && equal(st, r, v_int(rest)));
+    value r = tpl_arithmetic(st, 5 /* OP_MOD */, x, by);
+    return tpl_v_bool(!st->failed && tpl_equal(st, r, tpl_v_int(rest)));
 }
 
 static value t_odd(state *st, value x, const value *p, const args *all)
 {
     (void)p;
     (void)all;
-    return rest_is(st, x, v_int(2), 1);
+    return rest_is(st, x, tpl_v_int(2), 1);
 }
 
 static value t_even(state *st, value x, const value *p, const args *all)
 {
     (void)p;
     (void)all;
-    return rest_is(st, x, v_int(2), 0);
+    return rest_is(st, x, tpl_v_int(2), 0);
 }
 
 static value t_divisibleby(state *st, value x, const value *p, const args *all)
@@ -84,7 +84,7 @@ static value t_divisibleby(state *st, value x, const value *p, const args *all)
 
 static value other(state *st, const value *p)
 {
-    return p[0].kind == V_MISSING ? fail(st, "the test needs a value to compare with") : p[0];
+    return p[0].kind == V_MISSING ? tpl_fail(st, "the test needs a value to compare with") : p[0];
 }
 
 #define COMPARE_TEST(name, condition)                                                              \
@@ -92,15 +92,15 @@ static value other(state *st, const value *p)
     {                                                                                              \
         (void)all;                                                                                 \
         value y = other(st, p);                                                                    \
-        return st->failed ? y : v_bool(condition);                                                 \
+        return st->failed ? y : tpl_v_bool(condition);                                             \
     }
-COMPARE_TEST(t_eq, equal(st, x, y))
-COMPARE_TEST(t_ne, !equal(st, x, y))
-COMPARE_TEST(t_lt, order(st, x, y, "<") < 0)
-COMPARE_TEST(t_le, order(st, x, y, "<=") <= 0)
-COMPARE_TEST(t_gt, order(st, x, y, ">") > 0)
-COMPARE_TEST(t_ge, order(st, x, y, ">=") >= 0)
-COMPARE_TEST(t_in, contains(st, y, x))
+COMPARE_TEST(t_eq, tpl_equal(st, x, y))
+COMPARE_TEST(t_ne, !tpl_equal(st, x, y))
+COMPARE_TEST(t_lt, tpl_order(st, x, y, "<") < 0)
+COMPARE_TEST(t_le, tpl_order(st, x, y, "<=") <= 0)
+COMPARE_TEST(t_gt, tpl_order(st, x, y, ">") > 0)
+COMPARE_TEST(t_ge, tpl_order(st, x, y, ">=") >= 0)
+COMPARE_TEST(t_in, tpl_contains(st, y, x))
 
 static bool same(state *st, value a, value b)
 {
@@ -111,7 +111,8 @@ static bool same(state *st, value a, value b)
     case V_INT: return a.i == b.i;
     case V_FLOAT: return a.d == b.d;
     case V_STRING:
-        return a.len == b.len && touch(st, a.len) && (a.s == b.s || memcmp(a.s, b.s, a.len) == 0);
+        return a.len == b.len && tpl_touch(st, a.len) &&
+               (a.s == b.s || memcmp(a.s, b.s, a.len) == 0);
     default: return a.seq == b.seq;
     }
 }
@@ -121,15 +122,15 @@ COMPARE_TEST(t_sameas, same(st, x, y))
 
 static value all_in_case(state *st, value x, bool upper)
 {
-    value text = to_text(st, x);
+    value text = tpl_to_text(st, x);
     bool cased = false;
-    if (!touch(st, (uint64_t)text.len * PER_CODE)) return v_none();
+    if (!tpl_touch(st, (uint64_t)text.len * PER_CODE)) return tpl_v_none();
     for (size_t at = 0; at < text.len;) {
-        const uint32_t code = next_code(text.s, text.len, &at);
-        if (upper ? is_lower(code) : is_upper(code)) return v_bool(false);
-        cased = cased || (upper ? is_upper(code) : is_lower(code));
+        const uint32_t code = tpl_next_code(text.s, text.len, &at);
+        if (upper ? tpl_is_lower(code) : tpl_is_upper(code)) return tpl_v_bool(false);
+        cased = cased || (upper ? tpl_is_upper(code) : tpl_is_lower(code));
     }
-    return v_bool(cased);
+    return tpl_v_bool(cased);
 }
 
 static value t_lower(state *st, value x, const value *p, const args *all)
@@ -146,7 +147,7 @@ static value t_upper(state *st, value x, const value *p, const args *all)
     return all_in_case(st, x, true);
 }
 
-const builtin_row compare_tests[] = {
+const builtin_row tpl_compare_tests[] = {
     {"defined", t_defined, ""},     {"undefined", t_undefined, ""},
     {"none", t_none, ""},           {"boolean", t_boolean, ""},
     {"true", t_true, ""},           {"false", t_false, ""},
@@ -169,7 +170,7 @@ const builtin_row compare_tests[] = {
     {">=", t_ge, "other"},          {0},
 };
 
-const builtin_row *find_test(const char *name)
+const builtin_row *tpl_find_test(const char *name)
 {
-    return find_row(compare_tests, name);
+    return tpl_find_row(tpl_compare_tests, name);
 }

@@ -9,7 +9,7 @@
 
 /* --- code points -------------------------------------------------------------------------------------- */
 
-uint32_t next_code(const char *text, size_t len, size_t *at)
+uint32_t tpl_next_code(const char *text, size_t len, size_t *at)
 {
     uint32_t code = (unsigned char)text[*at];
     if (code < 0x80) {
@@ -21,24 +21,24 @@ uint32_t next_code(const char *text, size_t len, size_t *at)
     return n ? code : 0xFFFD;
 }
 
-size_t count_codes(value text)
+size_t tpl_count_codes(value text)
 {
     return text.len ? cdz_utf8_count(text.s, text.len) : 0;
 }
 
-size_t byte_of(value text, size_t code)
+size_t tpl_byte_of(value text, size_t code)
 {
     size_t at = 0;
-    while (at < text.len && code--) next_code(text.s, text.len, &at);
+    while (at < text.len && code--) tpl_next_code(text.s, text.len, &at);
     return at;
 }
 
-value sub_text(value text, size_t begin, size_t end)
+value tpl_sub_text(value text, size_t begin, size_t end)
 {
-    return v_borrow(text.s + begin, end > begin ? end - begin : 0);
+    return tpl_v_borrow(text.s + begin, end > begin ? end - begin : 0);
 }
 
-size_t find_text(value in, value what, size_t from)
+size_t tpl_find_text(value in, value what, size_t from)
 {
     if (from > in.len) return SIZE_MAX;
     if (what.len == 0) return from;
@@ -46,79 +46,79 @@ size_t find_text(value in, value what, size_t from)
     return found ? (size_t)(found - in.s) : SIZE_MAX;
 }
 
-bool same_text(value v, const char *word)
+bool tpl_same_text(value v, const char *word)
 {
-    return is_string(v) && v.len == strlen(word) && memcmp(v.s, word, v.len) == 0;
+    return tpl_is_string(v) && v.len == strlen(word) && memcmp(v.s, word, v.len) == 0;
 }
 
 static bool in_set(state *st, uint32_t code, value chars)
 {
-    if (st) touch(st, PER_CODE);
-    if (chars.kind != V_STRING) return is_space(code);
+    if (st) tpl_touch(st, PER_CODE);
+    if (chars.kind != V_STRING) return tpl_is_space(code);
     size_t at = 0;
     bool found = false;
-    while (at < chars.len && !found) found = next_code(chars.s, chars.len, &at) == code;
+    while (at < chars.len && !found) found = tpl_next_code(chars.s, chars.len, &at) == code;
     if (!st) return found; /* a constant text of ours */
-    touch(st, (uint64_t)at * PER_CODE);
+    tpl_touch(st, (uint64_t)at * PER_CODE);
     return found && !st->failed;
 }
 
-value strip(state *st, value text, value chars, bool left, bool right)
+value tpl_strip(state *st, value text, value chars, bool left, bool right)
 {
     size_t begin = 0, end = text.len;
     while (left && begin < end) {
         size_t next = begin;
-        if (!in_set(st, next_code(text.s, end, &next), chars)) break;
+        if (!in_set(st, tpl_next_code(text.s, end, &next), chars)) break;
         begin = next;
     }
     while (right && end > begin) {
         size_t last = end - 1;
         while (last > begin && ((unsigned char)text.s[last] & 0xC0) == 0x80) last--;
         size_t next = last;
-        if (!in_set(st, next_code(text.s, end, &next), chars)) break;
+        if (!in_set(st, tpl_next_code(text.s, end, &next), chars)) break;
         end = last;
     }
-    return sub_text(text, begin, end);
+    return tpl_sub_text(text, begin, end);
 }
 
 /* --- writing --------------------------------------------------------------------------------------------- */
 
-void put(state *st, cdz_buf *to, const char *text, size_t len)
+void tpl_put(state *st, cdz_buf *to, const char *text, size_t len)
 {
     if (st->failed || !len) return;
     if (len > st->max_output || to->len > st->max_output - len) {
-        fail_limit(st, "a text of more than %zu bytes", st->max_output);
+        tpl_fail_limit(st, "a text of more than %zu bytes", st->max_output);
         return;
     }
     st->buffered += len;
     if (st->buffered > BUFFER_BYTES)
-        fail_limit(st, "texts inside each other of more than %d MiB", BUFFER_BYTES >> 20);
-    if (touch(st, len + PER_CODE)) cdz_buf_add(to, text, len);
+        tpl_fail_limit(st, "texts inside each other of more than %d MiB", BUFFER_BYTES >> 20);
+    if (tpl_touch(st, len + PER_CODE)) cdz_buf_add(to, text, len);
 }
 
 static void put_text(state *st, cdz_buf *to, const char *text)
 {
-    put(st, to, text, strlen(text));
+    tpl_put(st, to, text, strlen(text));
 }
 
-value take_text(state *st, cdz_buf *from)
+value tpl_take_text(state *st, cdz_buf *from)
 {
-    if (from->failed) fail_limit(st, "out of memory");
+    if (from->failed) tpl_fail_limit(st, "out of memory");
     st->buffered -= from->len < st->buffered ? from->len : st->buffered;
-    value v = from->len ? v_string(st, from->data, from->len) : v_borrow("", 0);
+    value v = from->len ? tpl_v_string(st, from->data, from->len) : tpl_v_borrow("", 0);
     cdz_buf_free(from);
     return v;
 }
 
-value to_text(state *st, value v)
+value tpl_to_text(state *st, value v)
 {
-    if (is_string(v)) return v;
+    if (tpl_is_string(v)) return v;
     cdz_buf text = {0};
-    put_value(st, &text, v);
-    return take_text(st, &text);
+    tpl_put_value(st, &text, v);
+    return tpl_take_text(st, &text);
 }
 
-void put_escaped(state *st, cdz_buf *to, const char *text, size_t len)
+void tpl_put_escaped(state *st, cdz_buf *to, const char *text, size_t len)
 {
     static const char special[] = "&<>'\"";
     static const char *const meant[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
@@ -127,7 +127,7 @@ void put_escaped(state *st, cdz_buf *to, const char *text, size_t len)
         if (found)
             put_text(st, to, meant[found - special]);
         else
-            put(st, to, text + i, 1);
+            tpl_put(st, to, text + i, 1);
     }
 }
 
@@ -152,7 +152,7 @@ static size_t shortest(double d, char digits[24], int *exponent)
     return n;
 }
 
-size_t format_double(double d, char out[40])
+size_t tpl_format_double(double d, char out[40])
 {
     if (isnan(d)) return (size_t)snprintf(out, 40, "nan");
     if (isinf(d)) return (size_t)snprintf(out, 40, d < 0 ? "-inf" : "inf");
@@ -175,9 +175,9 @@ size_t format_double(double d, char out[40])
 static void put_number(state *st, cdz_buf *to, value v)
 {
     char text[40];
-    touch(st, v.kind == V_FLOAT ? PER_FLOAT : PER_CONVERSION);
+    tpl_touch(st, v.kind == V_FLOAT ? PER_FLOAT : PER_CONVERSION);
     if (v.kind == V_FLOAT)
-        format_double(v.d, text);
+        tpl_format_double(v.d, text);
     else
         snprintf(text, sizeof text, "%lld", (long long)v.i);
     put_text(st, to, text);
@@ -190,12 +190,12 @@ static void put_code_repr(state *st, cdz_buf *to, uint32_t code, char quote)
     char text[16];
     static const char named[] = "\n\r\t", letters[] = "nrt";
     const char *found = code && code < 0x80 ? strchr(named, (int)code) : NULL;
-    if (found || !is_printable(code)) touch(st, PER_CONVERSION);
+    if (found || !tpl_is_printable(code)) tpl_touch(st, PER_CONVERSION);
     if (found)
         snprintf(text, sizeof text, "\\%c", letters[found - named]);
     else if (code == '\\' || code == (unsigned char)quote)
         snprintf(text, sizeof text, "\\%c", (char)code);
-    else if (is_printable(code))
+    else if (tpl_is_printable(code))
         text[cdz_utf8_encode(code, text)] = '\0';
     else
         snprintf(text, sizeof text,
@@ -211,11 +211,11 @@ static void put_string_repr(state *st, cdz_buf *to, value v)
     const bool single = v.len && memchr(v.s, '\'', v.len),
                twofold = v.len && memchr(v.s, '"', v.len);
     const char quote = single && !twofold ? '"' : '\'';
-    if (v.kind == V_BYTES) put(st, to, "b", 1);
-    put(st, to, &quote, 1);
+    if (v.kind == V_BYTES) tpl_put(st, to, "b", 1);
+    tpl_put(st, to, &quote, 1);
     for (size_t at = 0; at < v.len && !st->failed;) {
         if (v.kind == V_STRING) {
-            put_code_repr(st, to, next_code(v.s, v.len, &at), quote);
+            put_code_repr(st, to, tpl_next_code(v.s, v.len, &at), quote);
         } else {
             const unsigned char byte = (unsigned char)v.s[at++];
             char text[8];
@@ -226,7 +226,7 @@ static void put_string_repr(state *st, cdz_buf *to, value v)
                 put_text(st, to, text);
         }
     }
-    put(st, to, &quote, 1);
+    tpl_put(st, to, &quote, 1);
 }
 
 static void put_repr_at(state *st, cdz_buf *to, value v, uint32_t depth);
@@ -235,8 +235,8 @@ static void put_items(state *st, cdz_buf *to, const value *items, uint32_t n, co
                       const char *close, uint32_t depth)
 {
     put_text(st, to, open);
-    for (uint32_t i = 0; i < n && charge(st, 1); i++) {
-        if (i) put(st, to, ", ", 2);
+    for (uint32_t i = 0; i < n && tpl_charge(st, 1); i++) {
+        if (i) tpl_put(st, to, ", ", 2);
         put_repr_at(st, to, items[i], depth);
     }
     put_text(st, to, close);
@@ -244,22 +244,22 @@ static void put_items(state *st, cdz_buf *to, const value *items, uint32_t n, co
 
 static void put_dict(state *st, cdz_buf *to, const dict *d, uint32_t depth)
 {
-    put(st, to, "{", 1);
-    for (uint32_t i = 0; i < d->n && charge(st, 1); i++) {
-        if (i) put(st, to, ", ", 2);
+    tpl_put(st, to, "{", 1);
+    for (uint32_t i = 0; i < d->n && tpl_charge(st, 1); i++) {
+        if (i) tpl_put(st, to, ", ", 2);
         put_repr_at(st, to, d->keys[i], depth);
-        put(st, to, ": ", 2);
+        tpl_put(st, to, ": ", 2);
         put_repr_at(st, to, d->values[i], depth);
     }
-    put(st, to, "}", 1);
+    tpl_put(st, to, "}", 1);
 }
 
 static void put_view(state *st, cdz_buf *to, value v, uint32_t depth)
 {
     const value *items;
     uint32_t n;
-    put_text(st, to, type_name(v));
-    if (items_of(st, v, &items, &n)) put_items(st, to, items, n, "([", "])", depth);
+    put_text(st, to, tpl_type_name(v));
+    if (tpl_items_of(st, v, &items, &n)) put_items(st, to, items, n, "([", "])", depth);
 }
 
 static void put_range(state *st, cdz_buf *to, const range *r)
@@ -276,21 +276,21 @@ static void put_range(state *st, cdz_buf *to, const range *r)
 /* Things without a value: Python prints an address, which nobody can depend on. */
 static void put_opaque(state *st, cdz_buf *to, value v)
 {
-    put(st, to, "<", 1);
-    put_text(st, to, type_name(v));
+    tpl_put(st, to, "<", 1);
+    put_text(st, to, tpl_type_name(v));
     if (v.kind == V_MACRO) {
-        put(st, to, " ", 1);
+        tpl_put(st, to, " ", 1);
         put_text(st, to, v.macro->def->text);
     } else {
         put_text(st, to, " object");
     }
-    put(st, to, ">", 1);
+    tpl_put(st, to, ">", 1);
 }
 
 static void put_repr_at(state *st, cdz_buf *to, value v, uint32_t depth)
 {
     if (depth > DATA_DEPTH) {
-        fail_limit(st, "data nested more than %d deep", DATA_DEPTH);
+        tpl_fail_limit(st, "data nested more than %d deep", DATA_DEPTH);
         return;
     }
     if (st->failed) return;
@@ -301,7 +301,7 @@ static void put_repr_at(state *st, cdz_buf *to, value v, uint32_t depth)
     case V_BOOL: put_text(st, to, v.b ? "True" : "False"); break;
     case V_INT:
     case V_FLOAT: put_number(st, to, v); break;
-    case V_BIG: put(st, to, v.s, v.len); break;
+    case V_BIG: tpl_put(st, to, v.s, v.len); break;
     case V_STRING:
     case V_BYTES: put_string_repr(st, to, v); break;
     case V_LIST: put_items(st, to, v.seq->at, v.seq->n, "[", "]", depth + 1); break;
@@ -314,21 +314,21 @@ static void put_repr_at(state *st, cdz_buf *to, value v, uint32_t depth)
     case V_NAMESPACE:
         put_text(st, to, "<Namespace ");
         put_dict(st, to, v.dict, depth + 1);
-        put(st, to, ">", 1);
+        tpl_put(st, to, ">", 1);
         break;
     default: put_opaque(st, to, v); break;
     }
 }
 
-void put_repr(state *st, cdz_buf *to, value v)
+void tpl_put_repr(state *st, cdz_buf *to, value v)
 {
     put_repr_at(st, to, v, 0);
 }
 
-void put_value(state *st, cdz_buf *to, value v)
+void tpl_put_value(state *st, cdz_buf *to, value v)
 {
-    if (is_string(v))
-        put(st, to, v.s, v.len);
+    if (tpl_is_string(v))
+        tpl_put(st, to, v.s, v.len);
     else if (v.kind != V_UNDEFINED && v.kind != V_MISSING)
         put_repr_at(st, to, v, 0);
     else if (v.undef && v.undef->unsafe && v.kind == V_UNDEFINED)

@@ -7,7 +7,7 @@
 
 /* --- classes --------------------------------------------------------------------------------------------- */
 
-bool is_space(uint32_t code)
+bool tpl_is_space(uint32_t code)
 {
     if (code < 0x80) return code == ' ' || (code >= 9 && code <= 13) || (code >= 28 && code <= 31);
     return code == 0x85 || code == 0xA0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200A) ||
@@ -19,7 +19,7 @@ static utf8proc_category_t category(uint32_t code)
     return utf8proc_category((utf8proc_int32_t)code);
 }
 
-bool is_printable(uint32_t code)
+bool tpl_is_printable(uint32_t code)
 {
     if (code < 0x80) return code >= 0x20 && code < 0x7F;
     switch (category(code)) {
@@ -35,21 +35,21 @@ bool is_printable(uint32_t code)
     }
 }
 
-bool is_alpha(uint32_t code)
+bool tpl_is_alpha(uint32_t code)
 {
     const utf8proc_category_t c = category(code);
     return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO;
 }
 
-bool is_decimal(uint32_t code)
+bool tpl_is_decimal(uint32_t code)
 {
     return category(code) == UTF8PROC_CATEGORY_ND;
 }
-bool is_lower(uint32_t code)
+bool tpl_is_lower(uint32_t code)
 {
     return utf8proc_islower((utf8proc_int32_t)code) != 0;
 }
-bool is_upper(uint32_t code)
+bool tpl_is_upper(uint32_t code)
 {
     return utf8proc_isupper((utf8proc_int32_t)code) != 0;
 }
@@ -66,7 +66,7 @@ static const struct {
 static void put_code(state *st, cdz_buf *to, utf8proc_int32_t code)
 {
     char bytes[4];
-    put(st, to, bytes, cdz_utf8_encode((uint32_t)code, bytes));
+    tpl_put(st, to, bytes, cdz_utf8_encode((uint32_t)code, bytes));
 }
 
 static void put_upper(state *st, cdz_buf *to, uint32_t code, bool title)
@@ -81,7 +81,7 @@ static void put_upper(state *st, cdz_buf *to, uint32_t code, bool title)
     }
     if (code > 0x7F && low < sizeof special / sizeof *special && special[low].code == code) {
         const char *text = title ? special[low].title : special[low].upper;
-        put(st, to, text, strlen(text));
+        tpl_put(st, to, text, strlen(text));
         return;
     }
     const utf8proc_int32_t c = (utf8proc_int32_t)code;
@@ -90,7 +90,7 @@ static void put_upper(state *st, cdz_buf *to, uint32_t code, bool title)
 
 static bool is_cased(uint32_t code)
 {
-    return is_lower(code) || is_upper(code) || category(code) == UTF8PROC_CATEGORY_LT;
+    return tpl_is_lower(code) || tpl_is_upper(code) || category(code) == UTF8PROC_CATEGORY_LT;
 }
 
 /* Marks and apostrophes do not count where a word ends. */
@@ -101,11 +101,11 @@ static bool is_beside(uint32_t code)
 
 static bool cased_before(state *st, value text, size_t at)
 {
-    while (at > 0 && touch(st, 2 * PER_CODE)) {
+    while (at > 0 && tpl_touch(st, 2 * PER_CODE)) {
         size_t begin = at - 1;
         while (begin > 0 && ((unsigned char)text.s[begin] & 0xC0) == 0x80) begin--;
         size_t next = begin;
-        const uint32_t code = next_code(text.s, text.len, &next);
+        const uint32_t code = tpl_next_code(text.s, text.len, &next);
         if (!is_beside(code)) return is_cased(code);
         at = begin;
     }
@@ -114,8 +114,8 @@ static bool cased_before(state *st, value text, size_t at)
 
 static bool cased_after(state *st, value text, size_t at)
 {
-    while (at < text.len && touch(st, 2 * PER_CODE)) {
-        const uint32_t code = next_code(text.s, text.len, &at);
+    while (at < text.len && tpl_touch(st, 2 * PER_CODE)) {
+        const uint32_t code = tpl_next_code(text.s, text.len, &at);
         if (!is_beside(code)) return is_cased(code);
     }
     return false;
@@ -132,7 +132,7 @@ static void put_lower(state *st, cdz_buf *to, value text, size_t from, size_t af
     if (code == 0x3A3)
         put_code(st, to, ends_word(st, text, from, after) ? 0x3C2 : 0x3C3);
     else if (code == 0x130)
-        put(st, to, "i\xCC\x87", 3);
+        tpl_put(st, to, "i\xCC\x87", 3);
     else
         put_code(st, to, utf8proc_tolower((utf8proc_int32_t)code));
 }
@@ -147,25 +147,25 @@ static void put_folded(state *st, cdz_buf *to, uint32_t code)
     for (utf8proc_ssize_t i = 0; i < n && i < 8; i++) put_code(st, to, folded[i]);
 }
 
-value change_case(state *st, value text, letter_case how)
+value tpl_change_case(state *st, value text, letter_case how)
 {
     cdz_buf out = {0};
     bool inside = false; /* a word, for titles */
     for (size_t at = 0; at < text.len && !st->failed;) {
         const size_t from = at;
-        const uint32_t code = next_code(text.s, text.len, &at);
-        bool upper = how == TO_UPPER || (how == TO_SWAPPED && is_lower(code));
+        const uint32_t code = tpl_next_code(text.s, text.len, &at);
+        bool upper = how == TO_UPPER || (how == TO_SWAPPED && tpl_is_lower(code));
         if (how == TO_TITLE) upper = !inside;
         if (how == TO_CAPITAL) upper = from == 0;
         if (how == TO_FOLDED)
             put_folded(st, &out, code);
         else if (upper)
             put_upper(st, &out, code, how == TO_TITLE || how == TO_CAPITAL);
-        else if (how == TO_SWAPPED && !is_upper(code))
+        else if (how == TO_SWAPPED && !tpl_is_upper(code))
             put_code(st, &out, (utf8proc_int32_t)code);
         else
             put_lower(st, &out, text, from, at, code);
         inside = is_cased(code);
     }
-    return take_text(st, &out);
+    return tpl_take_text(st, &out);
 }

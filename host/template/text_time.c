@@ -21,13 +21,13 @@ static bool parse_clock(const char *text, struct tm *tm)
     return timegm(tm) != -1 || tm->tm_year < 0;
 }
 
-value format_time(state *st, value format)
+value tpl_format_time(state *st, value format)
 {
     struct tm tm;
     if (st->options->clock) {
         if (!parse_clock(st->options->clock, &tm))
-            return fail(st, "clock is '%s', expected a time like 2026-01-15T12:34:56",
-                        st->options->clock);
+            return tpl_fail(st, "clock is '%s', expected a time like 2026-01-15T12:34:56",
+                            st->options->clock);
     } else {
         const time_t now = time(NULL);
         localtime_r(&now, &tm);
@@ -38,15 +38,15 @@ value format_time(state *st, value format)
         if (format.s[i] == '%' && end < format.len) {
             if (format.s[end] == '-' && end + 1 < format.len) end++;
             char one[8] = "", text[128];
-            if ((unsigned char)format.s[end] < 0x80 && format.s[end] != '\0' && charge(st, 1)) {
+            if ((unsigned char)format.s[end] < 0x80 && format.s[end] != '\0' && tpl_charge(st, 1)) {
                 memcpy(one, format.s + i, ++end - i);
-                put(st, &out, text, strftime(text, sizeof text, one, &tm));
+                tpl_put(st, &out, text, strftime(text, sizeof text, one, &tm));
                 i = end;
                 continue;
             }
         }
-        put(st, &out, format.s + i, end - i);
+        tpl_put(st, &out, format.s + i, end - i);
         i = end;
     }
-    return take_text(st, &out);
+    return tpl_take_text(st, &out);
 }

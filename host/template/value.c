@@ -8,82 +8,82 @@
 
 /* --- making --------------------------------------------------------------------------------------------- */
 
-value v_missing(void)
+value tpl_v_missing(void)
 {
     return (value){.kind = V_MISSING};
 }
-value v_none(void)
+value tpl_v_none(void)
 {
     return (value){.kind = V_NONE};
 }
-value v_int(int64_t i)
+value tpl_v_int(int64_t i)
 {
     return (value){.kind = V_INT, .i = i};
 }
-value v_bool(bool b)
+value tpl_v_bool(bool b)
 {
     return (value){.kind = V_BOOL, .b = b};
 }
-value v_float(double d)
+value tpl_v_float(double d)
 {
     return (value){.kind = V_FLOAT, .d = d};
 }
-value v_literal(const char *text)
+value tpl_v_literal(const char *text)
 {
-    return v_borrow(text, strlen(text));
+    return tpl_v_borrow(text, strlen(text));
 }
 
-value v_borrow(const char *text, size_t len)
+value tpl_v_borrow(const char *text, size_t len)
 {
     return (value){.kind = V_STRING, .len = (uint32_t)len, .s = text};
 }
 
-value v_string(state *st, const char *text, size_t len)
+value tpl_v_string(state *st, const char *text, size_t len)
 {
-    char *copy = take(st, len + 1, 1);
-    if (!copy) return v_borrow("", 0);
+    char *copy = tpl_take(st, len + 1, 1);
+    if (!copy) return tpl_v_borrow("", 0);
     if (len) memcpy(copy, text, len);
-    return v_borrow(copy, len);
+    return tpl_v_borrow(copy, len);
 }
 
-value v_undefined(state *st, const char *name)
+value tpl_v_undefined(state *st, const char *name)
 {
-    undefined *u = take(st, 1, sizeof *u);
+    undefined *u = tpl_take(st, 1, sizeof *u);
     if (u) u->name = name;
     return (value){.kind = V_UNDEFINED, .undef = u};
 }
 
-value v_lacks(state *st, value of, value what, bool unsafe)
+value tpl_v_lacks(state *st, value of, value what, bool unsafe)
 {
-    undefined *u = take(st, 1, sizeof *u);
-    value *copies = take(st, 2, sizeof *copies);
+    undefined *u = tpl_take(st, 1, sizeof *u);
+    value *copies = tpl_take(st, 2, sizeof *copies);
     if (u && copies) {
         copies[0] = of;
         copies[1] = what;
         u->of = &copies[0];
-        u->element = is_string(what) ? NULL : &copies[1];
-        u->name = is_string(what) ? what.s : NULL;
+        u->element = tpl_is_string(what) ? NULL : &copies[1];
+        u->name = tpl_is_string(what) ? what.s : NULL;
         u->unsafe = unsafe;
     }
     return (value){.kind = V_UNDEFINED, .undef = copies ? u : NULL};
 }
 
-value v_seq(state *st, value_kind kind, uint32_t room)
+value tpl_v_seq(state *st, value_kind kind, uint32_t room)
 {
-    seq *s = take(st, 1, sizeof *s);
-    value *at = s && room ? take(st, room, sizeof *at) : NULL;
+    seq *s = tpl_take(st, 1, sizeof *s);
+    value *at = s && room ? tpl_take(st, room, sizeof *at) : NULL;
     if (!s || st->failed) return (value){.kind = (uint8_t)kind, .seq = &st->no_seq};
     *s = (seq){.at = at, .cap = room};
     return (value){.kind = (uint8_t)kind, .seq = s};
 }
 
-void seq_add(state *st, value list, value item)
+void tpl_seq_add(state *st, value list, value item)
 {
     seq *s = list.seq;
     if (st->failed) return;
     if (s->n == s->cap) {
         const uint32_t cap = s->cap ? s->cap * 2 : 4;
-        value *grown = take(st, cap, sizeof *grown);
+        value *grown = tpl_take(st, cap, sizeof *grown);
         if (!grown) return;
         if (s->n) memcpy(grown, s->at, s->n * sizeof *grown);
         s->at = grown;
@@ -92,18 +92,18 @@ void seq_add(state *st, value list, value item)
     s->at[s->n++] = item;
 }
 
-value v_pair(state *st, value a, value b)
+value tpl_v_pair(state *st, value a, value b)
 {
-    value pair = v_seq(st, V_TUPLE, 2);
-    seq_add(st, pair, a);
-    seq_add(st, pair, b);
+    value pair = tpl_v_seq(st, V_TUPLE, 2);
+    tpl_seq_add(st, pair, a);
+    tpl_seq_add(st, pair, b);
     return pair;
 }
 
-value v_dict(state *st, value_kind kind, uint32_t room)
+value tpl_v_dict(state *st, value_kind kind, uint32_t room)
 {
-    dict *d = take(st, 1, sizeof *d);
-    value *both = room ? take(st, (size_t)room * 2, sizeof *both) : NULL;
+    dict *d = tpl_take(st, 1, sizeof *d);
+    value *both = room ? tpl_take(st, (size_t)room * 2, sizeof *both) : NULL;
     if (st->failed) return (value){.kind = (uint8_t)kind, .dict = &st->no_dict};
     *d = (dict){.keys = both, .values = both ? both + room : NULL, .cap = room};
     return (value){.kind = (uint8_t)kind, .dict = d};
@@ -112,7 +112,7 @@ value v_dict(state *st, value_kind kind, uint32_t room)
 static void dict_grow(state *st, dict *d)
 {
     const uint32_t cap = d->cap ? d->cap * 2 : 4;
-    value *both = take(st, (size_t)cap * 2, sizeof *both);
+    value *both = tpl_take(st, (size_t)cap * 2, sizeof *both);
     if (!both) return;
     if (d->n) {
         memcpy(both, d->keys, d->n * sizeof *both);
@@ -126,36 +126,36 @@ static void dict_grow(state *st, dict *d)
 /* A string of this length and these bytes; what is compared is counted. */
 static bool same_string(state *st, value v, value key)
 {
-    if (!is_string(v) || v.len != key.len) return false;
-    touch(st, key.len);
+    if (!tpl_is_string(v) || v.len != key.len) return false;
+    tpl_touch(st, key.len);
     return key.len == 0 || memcmp(v.s, key.s, key.len) == 0;
 }
 
-const value *dict_get(state *st, const dict *d, value key)
+const value *tpl_dict_get(state *st, const dict *d, value key)
 {
     uint32_t i = 0;
     while (i < d->n && !st->failed &&
-           !(is_string(key) ? same_string(st, d->keys[i], key) : equal(st, d->keys[i], key)))
+           !(tpl_is_string(key) ? same_string(st, d->keys[i], key) : tpl_equal(st, d->keys[i], key)))
         i++;
-    touch(st, (uint64_t)i * PER_ITEM);
+    tpl_touch(st, (uint64_t)i * PER_ITEM);
     return i < d->n && !st->failed ? &d->values[i] : NULL;
 }
 
-const value *dict_name(const dict *d, const char *name)
+const value *tpl_dict_name(const dict *d, const char *name)
 {
     const size_t len = strlen(name);
     for (uint32_t i = 0; i < d->n; i++)
-        if (is_string(d->keys[i]) && d->keys[i].len == len && !memcmp(d->keys[i].s, name, len))
+        if (tpl_is_string(d->keys[i]) && d->keys[i].len == len && !memcmp(d->keys[i].s, name, len))
             return &d->values[i];
     return NULL;
 }
 
-void dict_set(state *st, value v, value key, value item)
+void tpl_dict_set(state *st, value v, value key, value item)
 {
     dict *d = v.dict;
-    if (!is_hashable(st, key)) fail(st, "unhashable type: '%s'", type_name(key));
+    if (!tpl_is_hashable(st, key)) tpl_fail(st, "unhashable type: '%s'", tpl_type_name(key));
     if (st->failed) return;
-    const value *old = dict_get(st, d, key);
+    const value *old = tpl_dict_get(st, d, key);
     if (old) {
         d->values[old - d->values] = item;
         return;
@@ -168,11 +168,11 @@ void dict_set(state *st, value v, value key, value item)
 
 /* --- asking --------------------------------------------------------------------------------------------- */
 
-bool is_string(value v)
+bool tpl_is_string(value v)
 {
     return v.kind == V_STRING;
 }
-bool is_number(value v)
+bool tpl_is_number(value v)
 {
     return v.kind == V_BOOL || v.kind == V_INT || v.kind == V_FLOAT;
 }
@@ -180,7 +180,7 @@ bool is_number(value v)
 static bool too_deep(state *st, uint32_t depth)
 {
     if (depth <= DATA_DEPTH) return st->failed;
-    fail_limit(st, "data nested more than %d deep", DATA_DEPTH);
+    tpl_fail_limit(st, "data nested more than %d deep", DATA_DEPTH);
     return true;
 }
 
@@ -189,26 +189,26 @@ static bool hashable_at(state *st, value v, uint32_t depth)
     if (v.kind != V_TUPLE)
         return v.kind != V_LIST && v.kind != V_DICT && v.kind != V_VIEW && v.kind != V_SLICE;
     if (too_deep(st, depth)) return true; /* the failure says what is wrong */
-    for (uint32_t i = 0; i < v.seq->n && charge(st, 1); i++)
+    for (uint32_t i = 0; i < v.seq->n && tpl_charge(st, 1); i++)
         if (!hashable_at(st, v.seq->at[i], depth + 1)) return false;
     return true;
 }
 
-bool is_hashable(state *st, value v)
+bool tpl_is_hashable(state *st, value v)
 {
     return hashable_at(st, v, 0);
 }
 
-int64_t as_int(value v)
+int64_t tpl_as_int(value v)
 {
     return v.kind == V_BOOL ? v.b : v.i;
 }
-double as_double(value v)
+double tpl_as_double(value v)
 {
-    return v.kind == V_FLOAT ? v.d : (double)as_int(v);
+    return v.kind == V_FLOAT ? v.d : (double)tpl_as_int(v);
 }
 
-const char *type_name(value v)
+const char *tpl_type_name(value v)
 {
     static const char *const views[] = {"dict_keys", "dict_values", "dict_items"};
     static const char *const names[] = {
@@ -241,11 +241,11 @@ const char *type_name(value v)
     return names[v.kind];
 }
 
-bool has_length(value v, uint64_t *n)
+bool tpl_has_length(value v, uint64_t *n)
 {
     switch (v.kind) {
     case V_UNDEFINED: *n = 0; return true;
-    case V_STRING: *n = count_codes(v); return true;
+    case V_STRING: *n = tpl_count_codes(v); return true;
     case V_BYTES: *n = v.len; return true;
     case V_LIST:
     case V_TUPLE: *n = v.seq->n; return true;
@@ -257,10 +257,10 @@ bool has_length(value v, uint64_t *n)
     }
 }
 
-bool truth(state *st, value v)
+bool tpl_truth(state *st, value v)
 {
     if (v.kind == V_UNDEFINED) {
-        if (v.undef && v.undef->unsafe) use_undefined(st, v);
+        if (v.undef && v.undef->unsafe) tpl_use_undefined(st, v);
         return false;
     }
     switch (v.kind) {
@@ -274,24 +274,24 @@ bool truth(state *st, value v)
     default: break;
     }
     uint64_t n;
-    return !has_length(v, &n) || n != 0;
+    return !tpl_has_length(v, &n) || n != 0;
 }
 
-value use_undefined(state *st, value v)
+value tpl_use_undefined(state *st, value v)
 {
     const undefined *u = v.undef;
-    if (!u) return fail(st, "the value is undefined");
+    if (!u) return tpl_fail(st, "the value is undefined");
     if (u->unsafe)
-        return fail(st, "access to attribute '%s' of '%s' object is unsafe", u->name,
-                    type_name(*u->of));
-    if (!u->of) return fail(st, "'%s' is undefined", u->name);
+        return tpl_fail(st, "access to attribute '%s' of '%s' object is unsafe", u->name,
+                        tpl_type_name(*u->of));
+    if (!u->of) return tpl_fail(st, "'%s' is undefined", u->name);
     const bool none = u->of->kind == V_NONE;
-    const char *type = none ? "None" : type_name(*u->of), *object = none ? "" : " object";
-    if (u->name) return fail(st, "'%s%s' has no attribute '%s'", type, object, u->name);
+    const char *type = none ? "None" : tpl_type_name(*u->of), *object = none ? "" : " object";
+    if (u->name) return tpl_fail(st, "'%s%s' has no attribute '%s'", type, object, u->name);
     cdz_buf element = {0};
-    put_repr(st, &element, *u->element);
-    fail(st, "%s%s has no element %.*s", type, object, (int)(element.len < 200 ? element.len : 200),
-         element.len ? element.data : "");
+    tpl_put_repr(st, &element, *u->element);
+    tpl_fail(st, "%s%s has no element %.*s", type, object,
+             (int)(element.len < 200 ? element.len : 200), element.len ? element.data : "");
     cdz_buf_free(&element);
     return v;
 }
@@ -300,20 +300,20 @@ value use_undefined(state *st, value v)
 
 static value *new_items(state *st, uint64_t n)
 {
-    if (!touch(st, n * PER_ITEM)) return NULL;
-    return take(st, n, sizeof(value));
+    if (!tpl_touch(st, n * PER_ITEM)) return NULL;
+    return tpl_take(st, n, sizeof(value));
 }
 
 static bool items_of_string(state *st, value v, const value **items, uint32_t *n)
 {
-    *n = touch(st, (uint64_t)v.len * PER_CODE) ? (uint32_t)count_codes(v) : 0;
+    *n = tpl_touch(st, (uint64_t)v.len * PER_CODE) ? (uint32_t)tpl_count_codes(v) : 0;
     value *at = new_items(st, *n);
     if (!at) return false;
     *items = at;
     for (size_t i = 0; i < v.len; at++) {
         const size_t from = i;
-        next_code(v.s, v.len, &i);
-        *at = v_borrow(v.s + from, i - from);
+        tpl_next_code(v.s, v.len, &i);
+        *at = tpl_v_borrow(v.s + from, i - from);
     }
     return true;
 }
@@ -326,13 +326,13 @@ static bool items_of_dict(state *st, value v, const value **items, uint32_t *n)
     if (v.kind != V_VIEW || v.len != VIEW_ITEMS) return true;
     value *at = new_items(st, *n);
     if (!at) return false;
-    for (uint32_t i = 0; i < *n; i++) at[i] = v_pair(st, d->keys[i], d->values[i]);
+    for (uint32_t i = 0; i < *n; i++) at[i] = tpl_v_pair(st, d->keys[i], d->values[i]);
     *items = at;
     return !st->failed;
 }
 
 /* In unsigned numbers: steps on the way to an item that fits may pass 64 bits. */
-int64_t range_at(const range *r, int64_t i)
+int64_t tpl_range_at(const range *r, int64_t i)
 {
     return (int64_t)((uint64_t)r->start + (uint64_t)i * (uint64_t)r->step);
 }
@@ -342,19 +342,19 @@ static bool items_of_range(state *st, value v, const value **items, uint32_t *n)
     *n = (uint32_t)v.range->n;
     value *at = new_items(st, *n);
     if (!at) return false;
-    for (uint32_t i = 0; i < *n; i++) at[i] = v_int(range_at(v.range, i));
+    for (uint32_t i = 0; i < *n; i++) at[i] = tpl_v_int(tpl_range_at(v.range, i));
     *items = at;
     return true;
 }
 
-bool items_of(state *st, value v, const value **items, uint32_t *n)
+bool tpl_items_of(state *st, value v, const value **items, uint32_t *n)
 {
     *items = NULL;
     *n = 0;
     if (st->failed) return false;
     switch (v.kind) {
     case V_UNDEFINED:
-        if (v.undef && v.undef->unsafe) use_undefined(st, v);
+        if (v.undef && v.undef->unsafe) tpl_use_undefined(st, v);
         return !st->failed;
     case V_STRING: return items_of_string(st, v, items, n);
     case V_LIST:
@@ -371,7 +371,7 @@ bool items_of(state *st, value v, const value **items, uint32_t *n)
     case V_DICT:
     case V_VIEW: return items_of_dict(st, v, items, n);
     case V_RANGE: return items_of_range(st, v, items, n);
-    default: fail(st, "'%s' object is not iterable", type_name(v)); return false;
+    default: tpl_fail(st, "'%s' object is not iterable", tpl_type_name(v)); return false;
     }
 }
 
@@ -382,8 +382,8 @@ static bool equal_at(state *st, value a, value b, uint32_t depth);
 static bool equal_dicts(state *st, const dict *a, const dict *b, uint32_t depth)
 {
     if (a->n != b->n) return false;
-    for (uint32_t i = 0; i < a->n && charge(st, 1); i++) {
-        const value *other = dict_get(st, b, a->keys[i]);
+    for (uint32_t i = 0; i < a->n && tpl_charge(st, 1); i++) {
+        const value *other = tpl_dict_get(st, b, a->keys[i]);
         if (!other || !equal_at(st, a->values[i], *other, depth)) return false;
     }
     return true;
@@ -392,21 +392,21 @@ static bool equal_dicts(state *st, const dict *a, const dict *b, uint32_t depth)
 static bool equal_lists(state *st, const seq *a, const seq *b, uint32_t depth)
 {
     if (a->n != b->n) return false;
-    for (uint32_t i = 0; i < a->n && charge(st, 1); i++)
+    for (uint32_t i = 0; i < a->n && tpl_charge(st, 1); i++)
         if (!equal_at(st, a->at[i], b->at[i], depth)) return false;
     return true;
 }
 
 static bool equal_numbers(value a, value b)
 {
-    if (a.kind != V_FLOAT && b.kind != V_FLOAT) return as_int(a) == as_int(b);
-    return as_double(a) == as_double(b);
+    if (a.kind != V_FLOAT && b.kind != V_FLOAT) return tpl_as_int(a) == tpl_as_int(b);
+    return tpl_as_double(a) == tpl_as_double(b);
 }
 
 static bool equal_at(state *st, value a, value b, uint32_t depth)
 {
     if (too_deep(st, depth)) return false;
-    if (is_number(a) && is_number(b)) return equal_numbers(a, b);
+    if (tpl_is_number(a) && tpl_is_number(b)) return equal_numbers(a, b);
     if (a.kind != b.kind) return false;
     switch (a.kind) {
     case V_MISSING:
@@ -416,7 +416,8 @@ static bool equal_at(state *st, value a, value b, uint32_t depth)
     case V_BIG:
     case V_STRING:
     case V_BYTES:
-        return a.len == b.len && touch(st, a.len) && (a.len == 0 || memcmp(a.s, b.s, a.len) == 0);
+        return a.len == b.len && tpl_touch(st, a.len) &&
+               (a.len == 0 || memcmp(a.s, b.s, a.len) == 0);
     case V_LIST:
     case V_TUPLE: return equal_lists(st, a.seq, b.seq, depth + 1);
     case V_DICT: return equal_dicts(st, a.dict, b.dict, depth + 1);
@@ -428,7 +429,7 @@ static bool equal_at(state *st, value a, value b, uint32_t depth)
     }
 }
 
-bool equal(state *st, value a, value b)
+bool tpl_equal(state *st, value a, value b)
 {
     return equal_at(st, a, b, 0);
 }
@@ -436,7 +437,7 @@ bool equal(state *st, value a, value b)
 static int order_strings(state *st, value a, value b)
 {
     const uint32_t n = a.len < b.len ? a.len : b.len;
-    if (!touch(st, n)) return 0;
+    if (!tpl_touch(st, n)) return 0;
     const int c = n ? memcmp(a.s, b.s, n) : 0; /* UTF-8 sorts as its code points do */
     return c ? c : (a.len > b.len) - (a.len < b.len);
 }
@@ -445,7 +446,7 @@ static int order_at(state *st, value a, value b, const char *op, uint32_t depth)
 
 static int order_lists(state *st, const seq *a, const seq *b, const char *op, uint32_t depth)
 {
-    for (uint32_t i = 0; i < a->n && i < b->n && charge(st, 1); i++)
+    for (uint32_t i = 0; i < a->n && i < b->n && tpl_charge(st, 1); i++)
         if (!equal_at(st, a->at[i], b->at[i], depth))
             return order_at(st, a->at[i], b->at[i], op, depth);
     return (a->n > b->n) - (a->n < b->n);
@@ -454,49 +455,49 @@ static int order_lists(state *st, const seq *a, const seq *b, const char *op, ui
 static int order_at(state *st, value a, value b, const char *op, uint32_t depth)
 {
     if (too_deep(st, depth)) return 0;
-    if (is_number(a) && is_number(b)) {
+    if (tpl_is_number(a) && tpl_is_number(b)) {
         if (a.kind != V_FLOAT && b.kind != V_FLOAT)
-            return (as_int(a) > as_int(b)) - (as_int(a) < as_int(b));
-        return (as_double(a) > as_double(b)) - (as_double(a) < as_double(b));
+            return (tpl_as_int(a) > tpl_as_int(b)) - (tpl_as_int(a) < tpl_as_int(b));
+        return (tpl_as_double(a) > tpl_as_double(b)) - (tpl_as_double(a) < tpl_as_double(b));
     }
     if (a.kind == V_UNDEFINED || b.kind == V_UNDEFINED) {
-        use_undefined(st, a.kind == V_UNDEFINED ? a : b);
+        tpl_use_undefined(st, a.kind == V_UNDEFINED ? a : b);
         return 0;
     }
     if (a.kind == b.kind && (a.kind == V_STRING || a.kind == V_BYTES))
         return order_strings(st, a, b);
     if (a.kind == b.kind && (a.kind == V_LIST || a.kind == V_TUPLE))
         return order_lists(st, a.seq, b.seq, op, depth + 1);
-    fail(st, "'%s' not supported between instances of '%s' and '%s'", op, type_name(a),
-         type_name(b));
+    tpl_fail(st, "'%s' not supported between instances of '%s' and '%s'", op, tpl_type_name(a),
+             tpl_type_name(b));
     return 0;
 }
 
-int order(state *st, value a, value b, const char *op)
+int tpl_order(state *st, value a, value b, const char *op)
 {
     return order_at(st, a, b, op, 0);
 }
 
-bool contains(state *st, value container, value item)
+bool tpl_contains(state *st, value container, value item)
 {
     if (container.kind == V_STRING) {
-        if (is_string(item))
-            return touch(st, container.len) && find_text(container, item, 0) != SIZE_MAX;
-        fail(st, "'in <string>' requires string as left operand, not %s", type_name(item));
+        if (tpl_is_string(item))
+            return tpl_touch(st, container.len) && tpl_find_text(container, item, 0) != SIZE_MAX;
+        tpl_fail(st, "'in <string>' requires string as left operand, not %s", tpl_type_name(item));
         return false;
     }
     if (container.kind == V_DICT) {
-        if (!is_hashable(st, item)) fail(st, "unhashable type: '%s'", type_name(item));
-        return dict_get(st, container.dict, item) != NULL;
+        if (!tpl_is_hashable(st, item)) tpl_fail(st, "unhashable type: '%s'", tpl_type_name(item));
+        return tpl_dict_get(st, container.dict, item) != NULL;
     }
     const value *items;
     uint32_t n;
-    if (container.kind == V_NONE || is_number(container)) {
-        fail(st, "argument of type '%s' is not iterable", type_name(container));
+    if (container.kind == V_NONE || tpl_is_number(container)) {
+        tpl_fail(st, "argument of type '%s' is not iterable", tpl_type_name(container));
         return false;
     }
-    if (!items_of(st, container, &items, &n)) return false;
-    for (uint32_t i = 0; i < n && charge(st, 1); i++)
-        if (equal(st, items[i], item)) return true;
+    if (!tpl_items_of(st, container, &items, &n)) return false;
+    for (uint32_t i = 0; i < n && tpl_charge(st, 1); i++)
+        if (tpl_equal(st, items[i], item)) return true;
     return false;
 }

@@ -180,7 +180,7 @@ enum {
     BUFFER_BYTES = 64 << 20, /* texts being written, inside each other */
 };
 
-/* What touch is told: a byte that is copied, compared or searched counts 1. */
+/* What tpl_touch is told: a byte that is copied, compared or searched counts 1. */
 enum {
     PER_CODE = 8,        /* a byte of text that is read character by character */
     PER_ITEM = 16,       /* a value that is copied or looked at: its size */
@@ -190,64 +190,64 @@ enum {
 
 /* --- failing and limits (state.c) ------------------------------------------------------------------- */
 
-value fail(state *st, const char *fmt, ...) CDZ_PRINTF(2, 3);
-value fail_limit(state *st, const char *fmt, ...) CDZ_PRINTF(2, 3);
-value fail_plain(state *st, const char *message, size_t len); /* without the place */
-bool charge(state *st, uint64_t steps);                       /* false: failed */
+value tpl_fail(state *st, const char *fmt, ...) CDZ_PRINTF(2, 3);
+value tpl_fail_limit(state *st, const char *fmt, ...) CDZ_PRINTF(2, 3);
+value tpl_fail_plain(state *st, const char *message, size_t len); /* without the place */
+bool tpl_charge(state *st, uint64_t steps);                       /* false: failed */
 /* What an operation goes through, in units of about a nanosecond: see the weights. An operation that is not
  * constant says so before it begins, or as it goes where it cannot know. False: failed. */
-bool touch(state *st, uint64_t units);
-void *take(state *st, size_t n, size_t bytes); /* NULL: failed */
-value use_undefined(state *st, value v);       /* fails in the words of v */
+bool tpl_touch(state *st, uint64_t units);
+void *tpl_take(state *st, size_t n, size_t bytes); /* NULL: failed */
+value tpl_use_undefined(state *st, value v);       /* fails in the words of v */
 
 /* --- making values (value.c) -------------------------------------------------------------------------- */
 
-value v_undefined(state *st, const char *name);
-value v_lacks(state *st, value of, value what, bool unsafe);
-value v_int(int64_t i);
-value v_bool(bool b);
-value v_float(double d);
-value v_none(void);
-value v_missing(void);
-value v_literal(const char *text);
-value v_string(state *st, const char *text, size_t len); /* copies */
-value v_borrow(const char *text, size_t len);
-value v_seq(state *st, value_kind kind, uint32_t room);
-void seq_add(state *st, value list, value item);
-value v_dict(state *st, value_kind kind, uint32_t room);
-void dict_set(state *st, value d, value key, value item);
-const value *dict_get(state *st, const dict *d, value key); /* NULL: absent */
-const value *dict_name(const dict *d, const char *name);
-value v_pair(state *st, value a, value b);
+value tpl_v_undefined(state *st, const char *name);
+value tpl_v_lacks(state *st, value of, value what, bool unsafe);
+value tpl_v_int(int64_t i);
+value tpl_v_bool(bool b);
+value tpl_v_float(double d);
+value tpl_v_none(void);
+value tpl_v_missing(void);
+value tpl_v_literal(const char *text);
+value tpl_v_string(state *st, const char *text, size_t len); /* copies */
+value tpl_v_borrow(const char *text, size_t len);
+value tpl_v_seq(state *st, value_kind kind, uint32_t room);
+void tpl_seq_add(state *st, value list, value item);
+value tpl_v_dict(state *st, value_kind kind, uint32_t room);
+void tpl_dict_set(state *st, value d, value key, value item);
+const value *tpl_dict_get(state *st, const dict *d, value key); /* NULL: absent */
+const value *tpl_dict_name(const dict *d, const char *name);
+value tpl_v_pair(state *st, value a, value b);
 
-bool is_string(value v);
-bool is_number(value v); /* bool, int or float */
-bool is_hashable(state *st, value v);
-double as_double(value v);
-int64_t as_int(value v); /* bool or int */
-const char *type_name(value v);
-bool truth(state *st, value v);
-bool has_length(value v, uint64_t *n);
+bool tpl_is_string(value v);
+bool tpl_is_number(value v); /* bool, int or float */
+bool tpl_is_hashable(state *st, value v);
+double tpl_as_double(value v);
+int64_t tpl_as_int(value v); /* bool or int */
+const char *tpl_type_name(value v);
+bool tpl_truth(state *st, value v);
+bool tpl_has_length(value v, uint64_t *n);
 /* The items of anything that can be iterated, not to be changed. */
-bool items_of(state *st, value v, const value **items, uint32_t *n);
-bool equal(state *st, value a, value b);
+bool tpl_items_of(state *st, value v, const value **items, uint32_t *n);
+bool tpl_equal(state *st, value a, value b);
 /* Below, at or above zero; fails when they have no order. op is the word for the sentence. */
-int order(state *st, value a, value b, const char *op);
-bool contains(state *st, value container, value item);
-int64_t range_at(const range *r, int64_t i);
+int tpl_order(state *st, value a, value b, const char *op);
+bool tpl_contains(state *st, value container, value item);
+int64_t tpl_range_at(const range *r, int64_t i);
 
 /* --- text (text.c, text_json.c, text_case.c, text_format.c, text_time.c) ---------------------------------- */
 
 /* Appends within the limit of one string. */
-void put(state *st, cdz_buf *to, const char *text, size_t len);
-void put_value(state *st, cdz_buf *to, value v); /* str() */
-void put_repr(state *st, cdz_buf *to, value v);
-void put_escaped(state *st, cdz_buf *to, const char *text, size_t len);
-value take_text(state *st, cdz_buf *from); /* a string of it; frees it */
-value to_text(state *st, value v);         /* str() as a value */
-size_t format_double(double d, char out[40]);
-void put_json(state *st, cdz_buf *to, value v, bool ascii, value indent, value separators,
-              bool sorted);
+void tpl_put(state *st, cdz_buf *to, const char *text, size_t len);
+void tpl_put_value(state *st, cdz_buf *to, value v); /* str() */
+void tpl_put_repr(state *st, cdz_buf *to, value v);
+void tpl_put_escaped(state *st, cdz_buf *to, const char *text, size_t len);
+value tpl_take_text(state *st, cdz_buf *from); /* a string of it; frees it */
+value tpl_to_text(state *st, value v);         /* str() as a value */
+size_t tpl_format_double(double d, char out[40]);
+void tpl_put_json(state *st, cdz_buf *to, value v, bool ascii, value indent, value separators,
+                  bool sorted);
 
 typedef enum letter_case {
     TO_UPPER,
@@ -257,58 +257,59 @@ typedef enum letter_case {
     TO_SWAPPED,
     TO_FOLDED
 } letter_case;
-value change_case(state *st, value text, letter_case to);
-bool is_space(uint32_t code);
-bool is_printable(uint32_t code);
-bool is_alpha(uint32_t code);
-bool is_decimal(uint32_t code);
-bool is_lower(uint32_t code);
-bool is_upper(uint32_t code);
+value tpl_change_case(state *st, value text, letter_case to);
+bool tpl_is_space(uint32_t code);
+bool tpl_is_printable(uint32_t code);
+bool tpl_is_alpha(uint32_t code);
+bool tpl_is_decimal(uint32_t code);
+bool tpl_is_lower(uint32_t code);
+bool tpl_is_upper(uint32_t code);
 /* Decodes at *at < len and moves on; malformed bytes count as U+FFFD. */
-uint32_t next_code(const char *text, size_t len, size_t *at);
-size_t count_codes(value text);
+uint32_t tpl_next_code(const char *text, size_t len, size_t *at);
+size_t tpl_count_codes(value text);
 /* The byte where a code point begins; len when there is none. */
-size_t byte_of(value text, size_t code);
-value sub_text(value text, size_t begin, size_t end); /* bytes */
+size_t tpl_byte_of(value text, size_t code);
+value tpl_sub_text(value text, size_t begin, size_t end); /* bytes */
 /* st may be NULL where chars is missing: then whitespace goes. */
-value strip(state *st, value text, value chars, bool left, bool right);
-bool same_text(value v, const char *word);
+value tpl_strip(state *st, value text, value chars, bool left, bool right);
+bool tpl_same_text(value v, const char *word);
 /* First place of what from a byte on; SIZE_MAX: none. */
-size_t find_text(value in, value what, size_t from);
+size_t tpl_find_text(value in, value what, size_t from);
 
 /* maps: the argument could be a mapping, whose items need not all be used. */
-value format_percent(state *st, value format, const args *all, bool maps);
-value format_braces(state *st, value format, const args *all);
-value format_time(state *st, value format);
+value tpl_format_percent(state *st, value format, const args *all, bool maps);
+value tpl_format_braces(state *st, value format, const args *all);
+value tpl_format_time(state *st, value format);
 
 /* --- looking up and calling (lookup.c, call.c) ------------------------------------------------------------ */
 
-value get_attribute(state *st, value of, value name);
-value get_item(state *st, value of, value key);
-value get_path(state *st, value of, value path); /* attribute= of filters: "a.b.0" or an int */
-value call_value(state *st, value f, const args *all);
-value call_builtin(state *st, const builtin_row *row, value self, const args *all);
-value arithmetic(state *st, int op, value a, value b);
-value negate(state *st, value v);
+value tpl_get_attribute(state *st, value of, value name);
+value tpl_get_item(state *st, value of, value key);
+value tpl_get_path(state *st, value of, value path); /* attribute= of filters: "a.b.0" or an int */
+value tpl_call_value(state *st, value f, const args *all);
+value tpl_call_builtin(state *st, const builtin_row *row, value self, const args *all);
+value tpl_arithmetic(state *st, int op, value a, value b);
+value tpl_negate(state *st, value v);
 
-const builtin_row *find_row(const builtin_row *rows, const char *name);
-const builtin_row *find_filter(const char *name);
-const builtin_row *find_test(const char *name);
-const builtin_row *find_method(value of, const char *name, bool *unsafe);
-const builtin_row *find_global(const char *name);
-extern const builtin_row text_filters[], list_filters[], number_filters[], select_filters[];
-extern const builtin_row string_methods[], string_more_methods[], compare_tests[];
+const builtin_row *tpl_find_row(const builtin_row *rows, const char *name);
+const builtin_row *tpl_find_filter(const char *name);
+const builtin_row *tpl_find_test(const char *name);
+const builtin_row *tpl_find_method(value of, const char *name, bool *unsafe);
+const builtin_row *tpl_find_global(const char *name);
+extern const builtin_row tpl_text_filters[], tpl_list_filters[], tpl_number_filters[],
+    tpl_select_filters[];
+extern const builtin_row tpl_string_methods[], tpl_string_more_methods[], tpl_compare_tests[];
 
 /* --- walking the tree (eval.c, run.c) ------------------------------------------------------------------------ */
 
-value eval(state *st, scope *sc, const node *n);
-value apply_filters(state *st, scope *sc, const node *chain, value input);
-bool eval_args(state *st, scope *sc, const node *call, args *out);
-void run(state *st, scope *sc, const node *n);
-value call_macro(state *st, const macro *m, const args *all);
-value call_loop(state *st, const loop *l, const args *all);
-value *scope_find(state *st, scope *sc, uint32_t sym);
-void scope_set(state *st, scope *sc, uint32_t sym, value v);
-scope *scope_new(state *st, scope *up);
+value tpl_eval(state *st, scope *sc, const node *n);
+value tpl_apply_filters(state *st, scope *sc, const node *chain, value input);
+bool tpl_eval_args(state *st, scope *sc, const node *call, args *out);
+void tpl_run(state *st, scope *sc, const node *n);
+value tpl_call_macro(state *st, const macro *m, const args *all);
+value tpl_call_loop(state *st, const loop *l, const args *all);
+value *tpl_scope_find(state *st, scope *sc, uint32_t sym);
+void tpl_scope_set(state *st, scope *sc, uint32_t sym, value v);
+scope *tpl_scope_new(state *st, scope *up);
 
 #endif

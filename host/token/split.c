@@ -1,4 +1,5 @@
-/* split.c - making one cut. */
+/* split.c - making one cut: the matches of a pattern as spans, those between them, and what becomes of the matches
+ * (removed, alone, or joined with a neighbour). Spans cover the text in order, without gaps but those of removed matches. */
 #include "token/split.h"
 
 #include <string.h>

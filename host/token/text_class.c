@@ -1,4 +1,4 @@
-/* text_class.c - looking characters up in the tables of text_tables.c. */
+/* text_class.c - looking characters up in the tables of tables/text_tables.c. */
 #include "token/text_class.h"
 
 bool cdz_text_is(cdz_text_class text_class, uint32_t code)

@@ -1,4 +1,5 @@
-/* leading.c - see leading.h. */
+/* leading.c - joins the list of a row's best scores with the list of those that were changed, both by rising id, and puts
+ * the sum of their exponentials right. What falls below the list's bound is left out. A NaN ends it: the row has to be read. */
 #include "vec/leading.h"
 
 #include <math.h>

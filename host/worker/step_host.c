@@ -205,7 +205,7 @@ static const void *extension(const char *id)
 {
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return &tokenizer;
-    return NULL;
+    return cdz_host_extension(id);
 }
 
 static const cdz_host request_host = CDZ_HOST_WITH(extension);

@@ -1,4 +1,6 @@
-/* numa.c - see numa.h. */
+/* numa.c - reads nodes and their processors from the system's files ("0-3,8" is a list), deals threads out to them in equal
+ * shares, and binds threads and pages by system calls. Where the
+ * files are missing no node is known, and nothing is bound. */
 #include "cpu/numa.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 
 #include <dlfcn.h>
 
-#include "../random_data.h"
+#include "../support/random_data.h"
 #include "backend_abi.h"
 
 /* One run: the backends compared, and what came out. */

@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 #include "load/arch.h"
-#include "memory_meter.h"
+#include "support/memory_meter.h"
 
 static void check(const cdz_arch *a)
 {

@@ -6,7 +6,7 @@
 #include "fuzz.h"
 #include "load/gguf.h"
 #include "load/model_files.h"
-#include "memory_meter.h"
+#include "support/memory_meter.h"
 #include "template/chat.h"
 #include "token/tokenizer.h"
 

@@ -5,7 +5,7 @@
 #include "base/ini.h"
 #include "config/sources.h"
 #include "fuzz.h"
-#include "memory_meter.h"
+#include "support/memory_meter.h"
 
 /* The start of a line, from 1; a byte order mark is no part of the first. */
 static const char *line_at(const char *text, size_t len, uint32_t line)

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "memory_meter.h"
 #include "plug/lock.h"
+#include "support/memory_meter.h"
 
 static void check_pin(const cdz_lock *lock, const cdz_pin *pin)
 {

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "memory_meter.h"
 #include "plug/manifest.h"
+#include "support/memory_meter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -3,7 +3,7 @@
 
 #include "fuzz.h"
 #include "load/npy.h"
-#include "memory_meter.h"
+#include "support/memory_meter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -5,7 +5,7 @@
 #include "call/outside.h"
 #include "describe/descriptor.h"
 #include "fuzz.h"
-#include "memory_meter.h"
+#include "support/memory_meter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -22,14 +22,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bytes[size] = '\0';
     file.bytes = bytes;
     meter_begin();
-    const cdz_status st = cdz_loader_open(loader, &file, &arena, &opened, &err);
+    const cdz_status st = cdz_call_open_file(loader, &file, &arena, &opened, &err);
     FUZZ_CHECK(meter_most() <= meter_allowed(size));
     free(bytes); /* nothing may point into it */
     if (st == CDZ_OK) FUZZ_CHECK(opened.n_plugins == 1);
     if (st == CDZ_OK && cdz_descriptor_adopt("t.rules", opened.plugins[0], NULL, &d, &err) != CDZ_OK)
         FUZZ_CHECK(err.text[0]);
     if (st != CDZ_OK) FUZZ_CHECK(strncmp(err.text, "t.rules:", 8) == 0);
-    if (st == CDZ_OK) cdz_loader_close(loader, &opened, &arena);
+    if (st == CDZ_OK) cdz_call_close_file(loader, &opened, &arena);
     cdz_arena_free(&arena);
     return 0;
 }

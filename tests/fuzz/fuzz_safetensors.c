@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 #include "load/safetensors.h"
-#include "memory_meter.h"
+#include "support/memory_meter.h"
 
 static void check(const cdz_tensors *set, size_t size)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "memory_meter.h"
+#include "support/memory_meter.h"
 #include "template/chat.h"
 
 static const char before[] = "before";

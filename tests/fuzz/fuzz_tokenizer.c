@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "memory_meter.h"
+#include "support/memory_meter.h"
 #include "token/parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

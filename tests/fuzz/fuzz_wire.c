@@ -5,9 +5,9 @@
 #include "base/utf8.h"
 #include "fuzz.h"
 #include "isolate/answers.h"
-#include "isolate/mock_host.h"
 #include "isolate/values.h"
-#include "memory_meter.h"
+#include "support/memory_meter.h"
+#include "support/mock_host.h"
 
 enum { STATE = 16, MOST_MORE = 1 << 20 };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what optimum-quanto and hqq make of 256 numbers, for tests/test_kernels_packed.c:
+"""Records what optimum-quanto and hqq make of 256 numbers, for tests/unit/kernels/test_kernels_packed.c:
 
     make_packed_vectors.py > packed_vectors.h      torch, optimum-quanto 0.2.7, hqq 0.2.8
 

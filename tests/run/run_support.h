@@ -21,15 +21,11 @@
 #include "cadenza/strategy.h"
 #include "load/safetensors.h"
 #include "run/engine/engine.h"
+#include "support/must.h"
 
 #define UNUSED __attribute__((unused))
 
 static const char golden_folder[] = CADENZA_TEST_DATA "/golden/";
-
-UNUSED static void must(cdz_status status, const cdz_error *err)
-{
-    if (status != CDZ_OK) fail_msg("%s: %s", "unexpected failure", err->text);
-}
 
 /* --- an engine with one or two golden models --------------------------------------------------------------- */
 
@@ -62,7 +58,9 @@ UNUSED static rig rig_open(const char *model, cdz_engine_options options)
     rig r = {0};
     cdz_error err = {0};
     if (!options.kv_bytes) options.kv_bytes = 8 << 20;
-    /* As the library does, so that every test of the engine can run on another device. */
+    if (!options.cpu_variant) options.cpu_variant = cdz_env_cpu();
+    if (!options.fibres) options.fibres = cdz_env_fibres();
+    /* As the library does, so that every test of the engine can run on other kernels, fibres and devices. */
     options.device = (cdz_device_wish){.name = cdz_env_device(),
                                        .folder = cdz_env_backends(),
                                        .precision = CDZ_PRECISION_F32,

@@ -1,7 +1,7 @@
 # door.awk - calls of plugins that do not go through the door (host/call/). First the headers of the ABI, for the names of its
 # functions, then the sources to be looked at: awk -f door.awk sdk/include/cadenza/processor.h ... host/run/stages/stages.c ...
 # A statement is looked at whole, however many lines it has. Prints file:line: what, and fails if there is one. With
-# -v list=1 it prints the names. Tried by tests/door/run.sh.
+# -v list=1 it prints the names. Tried by tests/tools/door/run.sh.
 BEGIN {
     n = split("cdz_processor cdz_criterion cdz_strategy cdz_drafter cdz_observer cdz_loader cdz_form_api cdz_phase_api " \
               "cdz_state_api cdz_companion_api", structs, " ")

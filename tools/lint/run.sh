@@ -14,7 +14,7 @@ mapfile -t ours < <(git ls-files --cached --others --exclude-standard -- '*.c' '
 code() { printf '%s\n' "${ours[@]}" | grep -E "$1" || true; }
 
 say "lint: format"
-mapfile -t formatted < <(code '.' | grep -v -e 'unicode_tables' -e '^tests/zoo/')
+mapfile -t formatted < <(code '.' | grep -v -e '^host/token/tables/' -e '^tests/plugins/zoo/')
 unformatted=$(clang-format --dry-run -Werror "${formatted[@]}" 2>&1 | grep -E 'error:' | cut -d: -f1 | sort | uniq -c || true)
 [ -z "$unformatted" ] || offend "$unformatted"
 
@@ -27,7 +27,7 @@ check_includes() { # files-regex allowed-regex
     [ -z "$bad" ] || offend "$bad"
 }
 check_includes "^(processors|strategies|drafters|plugins)/" "cadenza/|[a-z0-9_]+\.h\""
-check_includes '^sdk/include/' '[a-z]+\.h"|\.\./plugin\.h"|\.\./[a-z]+\.h"'
+check_includes '^sdk/include/' '[a-z]+\.h"|\.\./\.\./plugin\.h"|\.\./plugin\.h"|\.\./[a-z]+\.h"'
 check_includes '^kernels/' 'kernels\.h"|cpu/|ref/|[a-z0-9_]+\.(h|inc)"'
 check_includes '^host/' 'cadenza/|kernels\.h"|backend_abi\.h"|([a-z]+/)+[a-z0-9_]+\.(h|inc)"|[a-z0-9_]+\.(h|inc)"'
 # The rooms of host/: no include goes up a floor. The design page shows the same floors.
@@ -49,6 +49,16 @@ say "lint: names"
 named=$(tools/house.py names)
 grep -q '^type names with two meanings: 0$' <<<"$named" || offend "$named"
 grep -q '^include guards that are not the path: 0$' <<<"$named" || offend "$named"
+
+say "lint: prefixes"
+# Of what is exported, by the objects of the build; a room's words are in prefixes.txt.
+bad=$(tools/lint/prefixes.py build) || offend "$bad"
+
+say "lint: openings"
+# Left out: those of run, and two files, which still open with the name of their header.
+bad=$(code '^(host|kernels|processors|strategies|drafters|plugins|tests|bench)/.*\.c$' |
+    grep -vE '^host/run/|^host/cli/bench_report\.c$|^host/config/file_keys\.c$' | xargs awk -f tools/lint/openings.awk)
+[ -z "$bad" ] || offend "$bad"
 
 say "lint: banned functions"
 bad=$(code '^(host|kernels|processors|strategies|drafters|plugins|sdk|examples)/' |

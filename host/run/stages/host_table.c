@@ -24,7 +24,7 @@ const void *cdz_stage_extension(const char *id)
     if (strcmp(id, CDZ_EXT_VEC) == 0) return cdz_vec_table();
     if (strcmp(id, CDZ_EXT_TOKENIZER) == 0) return cdz_tokenizer_extension();
     if (strcmp(id, CDZ_EXT_COMPANION) == 0) return &companion;
-    return NULL;
+    return cdz_host_extension(id);
 }
 
 /* A place goes before what was said with the same status: by the plugin, or by the host about a verb of this plugin's.

@@ -1,0 +1,418 @@
+/* test_api.c - the embedding interface, on the shipped models. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/json.h"
+#include "cadenza/cadenza.h"
+#include "support/must.h"
+
+static const char target[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary";
+static const char draft[] = CADENZA_SOURCE_DIR "/models/pocket-dictionary-draft";
+
+typedef struct fixture {
+    cdz_runtime *rt;
+    cdz_model *model;
+    cdz_pipeline *greedy;
+} fixture;
+
+static int open_all(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+    cdz_error err = {0};
+    assert_non_null(f);
+    must(cdz_open(NULL, &f->rt, &err), &err);
+    must(cdz_model_open(f->rt, target, NULL, &f->model, &err), &err);
+    static const char ini[] = "[generation]\ndo_sample = no\nmax_new_tokens = 48\n";
+    must(cdz_pipeline_parse(f->rt, ini, strlen(ini), "greedy.ini", &f->greedy, &err), &err);
+    *state = f;
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    fixture *f = *state;
+    cdz_pipeline_free(f->greedy);
+    cdz_model_close(f->model);
+    cdz_close(f->rt);
+    free(f);
+    return 0;
+}
+
+/* --- the recorded continuations ----------------------------------------------------------------------------- */
+
+static void same_ids(const cdz_json *want, const int32_t *got, uint32_t n, const char *what)
+{
+    bool same = want->len == n;
+    for (uint32_t i = 0; same && i < n; i++) same = want->items[i].integer == got[i];
+    if (!same) fail_msg("%s: %u ids, expected %u, or they differ", what, n, want->len);
+}
+
+static void examples_are_reproduced(void **state)
+{
+    fixture *f = *state;
+    cdz_arena arena = {0};
+    cdz_json doc;
+    cdz_error err = {0};
+    must(cdz_json_read_file(CADENZA_SOURCE_DIR "/models/examples.json", 0, NULL, &arena, &doc, &err),
+         &err);
+    const cdz_json *examples = cdz_json_get(&doc, "examples");
+    assert_true(cdz_json_is(examples, CDZ_JSON_ARRAY) && examples->len >= 20);
+    for (uint32_t i = 0; i < examples->len; i++) {
+        const cdz_json *e = &examples->items[i];
+        const char *prompt = cdz_json_get(e, "prompt")->string;
+        int32_t *ids;
+        size_t n_ids;
+        must(cdz_tokenize(f->model, prompt, strlen(prompt), true, &ids, &n_ids, &err), &err);
+        same_ids(cdz_json_get(e, "ids"), ids, (uint32_t)n_ids, prompt);
+        cdz_free(ids);
+
+        cdz_request request = {
+            .size = sizeof request, .model = f->model, .pipeline = f->greedy, .prompt = prompt};
+        cdz_result *result;
+        must(cdz_generate(f->rt, &request, &result, &err), &err);
+        uint32_t n;
+        const int32_t *got = cdz_result_ids(result, 0, &n);
+        same_ids(cdz_json_get(e, "continuation_ids"), got, n, prompt);
+        assert_string_equal(cdz_result_text(result, 0), cdz_json_get(e, "text")->string);
+        cdz_result_free(result);
+    }
+    cdz_arena_free(&arena);
+}
+
+/* --- events ---------------------------------------------------------------------------------------------------- */
+
+typedef struct heard {
+    cdz_buf text;
+    uint32_t n_ids, n_done;
+} heard;
+
+static void hear(void *user, const cdz_event *event)
+{
+    heard *h = user;
+    if (event->kind == CDZ_EVENT_DONE) {
+        h->n_done++;
+        return;
+    }
+    cdz_buf_puts(&h->text, event->text);
+    h->n_ids += event->n_ids;
+}
+
+static void callbacks_give_the_whole_text(void **state)
+{
+    fixture *f = *state;
+    heard h = {0};
+    cdz_error err = {0};
+    cdz_result *result;
+    cdz_request request = {.size = sizeof request,
+                           .model = f->model,
+                           .pipeline = f->greedy,
+                           .prompt = "river (noun): a",
+                           .on_event = hear,
+                           .user = &h};
+    must(cdz_generate(f->rt, &request, &result, &err), &err);
+    uint32_t n;
+    cdz_result_ids(result, 0, &n);
+    assert_int_equal(h.n_ids, n);
+    assert_int_equal(h.n_done, 1);
+    assert_string_equal(h.text.data, cdz_result_text(result, 0));
+    assert_string_equal(cdz_result_finish_reason(result, 0), "stop");
+    cdz_buf_free(&h.text);
+    cdz_result_free(result);
+}
+
+static void poll_gives_the_same_events(void **state)
+{
+    fixture *f = *state;
+    cdz_error err = {0};
+    cdz_buf text = {0};
+    uint64_t id;
+    cdz_request request = {.size = sizeof request,
+                           .model = f->model,
+                           .pipeline = f->greedy,
+                           .prompt = "dog (noun):",
+                           .poll = true};
+    must(cdz_submit(f->rt, &request, &id, &err), &err);
+    for (cdz_event event = {0}; event.kind != CDZ_EVENT_DONE;) {
+        must(cdz_poll(f->rt, 60, &event, &err), &err);
+        assert_int_equal(event.request_id, id);
+        if (event.kind == CDZ_EVENT_TOKENS) cdz_buf_puts(&text, event.text);
+    }
+    cdz_result *result;
+    must(cdz_wait(f->rt, id, &result, &err), &err);
+    assert_string_equal(text.data, cdz_result_text(result, 0));
+    cdz_event none;
+    assert_int_equal(cdz_poll(f->rt, 0, &none, &err), CDZ_E_NOT_FOUND);
+    cdz_buf_free(&text);
+    cdz_result_free(result);
+}
+
+/* --- ending early ------------------------------------------------------------------------------------------------ */
+
+static cdz_pipeline *endless(fixture *f)
+{
+    static const char ini[] =
+        "[generation]\ndo_sample = no\nmax_new_tokens = 500\neos_token_id = none\n";
+    cdz_pipeline *pipeline;
+    cdz_error err = {0};
+    must(cdz_pipeline_parse(f->rt, ini, strlen(ini), "endless.ini", &pipeline, &err), &err);
+    return pipeline;
+}
+
+static void cancel_ends_a_request(void **state)
+{
+    fixture *f = *state;
+    cdz_pipeline *pipeline = endless(f);
+    cdz_error err = {0};
+    uint64_t id;
+    cdz_request request = {.size = sizeof request,
+                           .model = f->model,
+                           .pipeline = pipeline,
+                           .prompt = "music is",
+                           .poll = true};
+    must(cdz_submit(f->rt, &request, &id, &err), &err);
+    cdz_event event;
+    must(cdz_poll(f->rt, 60, &event, &err), &err); /* it runs */
+    must(cdz_cancel(f->rt, id, &err), &err);
+    cdz_result *result = NULL;
+    assert_int_equal(cdz_wait(f->rt, id, &result, &err), CDZ_E_CANCELLED);
+    assert_non_null(result);
+    assert_string_equal(cdz_result_finish_reason(result, 0), "cancelled");
+    while (cdz_poll(f->rt, 0, &event, NULL) == CDZ_OK) continue;
+    assert_int_equal(cdz_cancel(f->rt, id, &err), CDZ_E_NOT_FOUND);
+    assert_int_equal(cdz_wait(f->rt, id, &result, &err), CDZ_E_NOT_FOUND);
+    cdz_result_free(result);
+    cdz_pipeline_free(pipeline);
+}
+
+static void a_deadline_leaves_what_there_is(void **state)
+{
+    fixture *f = *state;
+    cdz_pipeline *pipeline = endless(f);
+    cdz_error err = {0};
+    cdz_result *result = NULL;
+    cdz_request request = {.size = sizeof request,
+                           .model = f->model,
+                           .pipeline = pipeline,
+                           .prompt = "music is",
+                           .timeout_s = 0.001};
+    assert_int_equal(cdz_generate(f->rt, &request, &result, &err), CDZ_E_DEADLINE);
+    assert_non_null(result);
+    assert_string_equal(cdz_result_finish_reason(result, 0), "time");
+    cdz_result_free(result);
+    cdz_pipeline_free(pipeline);
+}
+
+static void an_unwanted_result_is_evicted(void **state)
+{
+    fixture *f = *state;
+    cdz_error err = {0};
+    uint64_t id;
+    cdz_request request = {.size = sizeof request,
+                           .model = f->model,
+                           .pipeline = f->greedy,
+                           .prompt = "music is",
+                           .poll = true};
+    must(cdz_submit(f->rt, &request, &id, &err), &err);
+    cdz_event event = {0};
+    while (event.kind != CDZ_EVENT_DONE) must(cdz_poll(f->rt, 60, &event, &err), &err);
+    must(cdz_evict(f->rt, id, &err), &err);
+    assert_int_equal(cdz_evict(f->rt, id, &err), CDZ_E_NOT_FOUND);
+}
+
+static void closing_ends_what_runs(void **state)
+{
+    (void)state;
+    cdz_error err = {0};
+    fixture *own;
+    void *slot;
+    open_all(&slot);
+    own = slot;
+    cdz_pipeline *pipeline = endless(own);
+    for (int i = 0; i < 8; i++) {
+        uint64_t id;
+        cdz_request request = {.size = sizeof request,
+                               .model = own->model,
+                               .pipeline = pipeline,
+                               .prompt = "music is",
+                               .poll = i % 2 == 0};
+        must(cdz_submit(own->rt, &request, &id, &err), &err);
+    }
+    cdz_pipeline_free(pipeline);
+    close_all(&slot);
+}
+
+/* --- two models, many requests ------------------------------------------------------------------------------------- */
+
+static char *greedy_text(fixture *f, cdz_model *model, const char *prompt)
+{
+    cdz_error err = {0};
+    cdz_result *result;
+    cdz_request request = {
+        .size = sizeof request, .model = model, .pipeline = f->greedy, .prompt = prompt};
+    must(cdz_generate(f->rt, &request, &result, &err), &err);
+    char *copy = strdup(cdz_result_text(result, 0));
+    cdz_result_free(result);
+    return copy;
+}
+
+static void two_models_share_a_runtime(void **state)
+{
+    fixture *f = *state;
+    cdz_error err = {0};
+    cdz_model *small;
+    must(cdz_model_open(f->rt, draft, NULL, &small, &err), &err);
+    char *alone_big = greedy_text(f, f->model, "window (noun):");
+    char *alone_small = greedy_text(f, small, "window (noun):");
+    assert_string_not_equal(alone_big, alone_small);
+
+    enum { N = 16 };
+    uint64_t ids[N];
+    for (int i = 0; i < N; i++) {
+        cdz_request request = {.size = sizeof request,
+                               .model = i % 2 ? small : f->model,
+                               .pipeline = f->greedy,
+                               .prompt = "window (noun):"};
+        must(cdz_submit(f->rt, &request, &ids[i], &err), &err);
+    }
+    cdz_model_close(small); /* its requests keep it alive */
+    for (int i = 0; i < N; i++) {
+        cdz_result *result;
+        must(cdz_wait(f->rt, ids[i], &result, &err), &err);
+        assert_string_equal(cdz_result_text(result, 0), i % 2 ? alone_small : alone_big);
+        cdz_result_free(result);
+    }
+    free(alone_big);
+    free(alone_small);
+}
+
+static void batched_samples_equal_single_ones(void **state)
+{
+    fixture *f = *state;
+    cdz_error err = {0};
+    enum { N = 40 };
+    static const char *const prompts[] = {"river (noun):", "A dog is a kind of", "music is",
+                                          "teach (verb):", "She was"};
+    uint64_t ids[N];
+    char json[N][160], *alone[N];
+    for (int i = 0; i < N; i++) {
+        snprintf(json[i], sizeof json[i],
+                 "{\"prompt\": \"%s\", \"seed\": %d, \"kwargs\": {\"do_sample\": true, "
+                 "\"max_new_tokens\": %d}}",
+                 prompts[i % 5], i, 5 + i);
+        cdz_request request = {.size = sizeof request, .model = f->model, .json = json[i]};
+        cdz_result *result;
+        must(cdz_generate(f->rt, &request, &result, &err), &err);
+        alone[i] = strdup(cdz_result_text(result, 0));
+        cdz_result_free(result);
+    }
+    for (int i = 0; i < N; i++) {
+        cdz_request request = {.size = sizeof request, .model = f->model, .json = json[i]};
+        must(cdz_submit(f->rt, &request, &ids[i], &err), &err);
+    }
+    for (int i = 0; i < N; i++) {
+        cdz_result *result;
+        must(cdz_wait(f->rt, ids[i], &result, &err), &err);
+        assert_string_equal(cdz_result_text(result, 0), alone[i]);
+        cdz_result_free(result);
+        free(alone[i]);
+    }
+}
+
+/* --- requests that are wrong ------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *json, *says;
+    cdz_status status;
+} wrong_requests[] = {
+    {"broken JSON", "{\"prompt\": ", "request:", CDZ_E_INPUT},
+    {"an unknown field", "{\"promt\": \"a\"}", "did you mean \"prompt\"?", CDZ_E_USAGE},
+    {"a parameter at the top", "{\"prompt\": \"a\", \"temperature\": 1}",
+     "generation parameters go into \"kwargs\": {\"temperature\": ...}", CDZ_E_USAGE},
+    {"another program's parameter", "{\"prompt\": \"a\", \"max_tokens\": 1}",
+     "generation parameters go into \"kwargs\": {\"max_new_tokens\": ...}", CDZ_E_USAGE},
+    {"a pipeline that is no path", "{\"prompt\": \"a\", \"pipeline\": 7}",
+     "\"pipeline\" must be the path of an ini file", CDZ_E_USAGE},
+    {"an unknown parameter", "{\"prompt\": \"a\", \"kwargs\": {\"temprature\": 1.0}}",
+     "temperature", CDZ_E_USAGE},
+    {"a parameter out of range",
+     "{\"prompt\": \"a\", \"kwargs\": {\"do_sample\": true, \"top_p\": -1.0}}", "top_p",
+     CDZ_E_USAGE},
+    {"an id outside the vocabulary", "{\"prompt_ids\": [1, 4096]}", "0 to 4095", CDZ_E_USAGE},
+    {"a negative id", "{\"prompt_ids\": [-1]}", "prompt_ids", CDZ_E_USAGE},
+    {"an empty prompt", "{\"prompt\": \"\"}", "empty", CDZ_E_USAGE},
+    {"nothing to start from", "{\"prompt_ids\": null}", "bos_token_id", CDZ_E_USAGE},
+    {"a mask of another shape", "{\"prompt_ids\": [5, 6], \"attention_mask\": [1]}",
+     "attention_mask", CDZ_E_USAGE},
+    {"a mask of twos", "{\"prompt_ids\": [5, 6], \"attention_mask\": [2, 1]}", "0 and 1",
+     CDZ_E_USAGE},
+    {"a masked last position", "{\"prompt_ids\": [5, 6], \"attention_mask\": [1, 0]}", "left",
+     CDZ_E_USAGE},
+    {"text and ids", "{\"prompt\": \"a\", \"prompt_ids\": [5]}", "one of them", CDZ_E_USAGE},
+    {"no room for a token",
+     "{\"prompt_ids\": [5, 6, 7], \"kwargs\": {\"max_new_tokens\": null, \"max_length\": 3}}",
+     "max_length", CDZ_E_INPUT},
+};
+
+static void wrong_requests_are_refused_in_words(void **state)
+{
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof wrong_requests / sizeof wrong_requests[0]; i++) {
+        cdz_error err = {0};
+        uint64_t id;
+        cdz_request request = {
+            .size = sizeof request, .model = f->model, .json = wrong_requests[i].json};
+        cdz_status status = cdz_submit(f->rt, &request, &id, &err);
+        if (status != wrong_requests[i].status || !strstr(err.text, wrong_requests[i].says))
+            fail_msg("%s: status %d, \"%s\"", wrong_requests[i].name, (int)status, err.text);
+    }
+}
+
+static void a_prompt_longer_than_the_context_is_refused(void **state)
+{
+    fixture *f = *state;
+    int32_t ids[600];
+    for (int i = 0; i < 600; i++) ids[i] = 5 + i;
+    cdz_error err = {0};
+    uint64_t id;
+    cdz_request request = {.size = sizeof request, .model = f->model, .ids = ids, .n_ids = 600};
+    assert_int_equal(cdz_submit(f->rt, &request, &id, &err), CDZ_E_USAGE);
+    assert_non_null(strstr(err.text, "600"));
+    assert_non_null(strstr(err.text, "512"));
+}
+
+static void text_that_is_not_utf8_is_refused(void **state)
+{
+    fixture *f = *state;
+    cdz_error err = {0};
+    uint64_t id;
+    cdz_request request = {.size = sizeof request, .model = f->model, .prompt = "caf\xe9 au lait"};
+    assert_int_equal(cdz_submit(f->rt, &request, &id, &err), CDZ_E_INPUT);
+    assert_non_null(strstr(err.text, "3")); /* the byte's offset */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(examples_are_reproduced),
+        cmocka_unit_test(callbacks_give_the_whole_text),
+        cmocka_unit_test(poll_gives_the_same_events),
+        cmocka_unit_test(cancel_ends_a_request),
+        cmocka_unit_test(a_deadline_leaves_what_there_is),
+        cmocka_unit_test(an_unwanted_result_is_evicted),
+        cmocka_unit_test(closing_ends_what_runs),
+        cmocka_unit_test(two_models_share_a_runtime),
+        cmocka_unit_test(batched_samples_equal_single_ones),
+        cmocka_unit_test(wrong_requests_are_refused_in_words),
+        cmocka_unit_test(a_prompt_longer_than_the_context_is_refused),
+        cmocka_unit_test(text_that_is_not_utf8_is_refused),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}

@@ -1,0 +1,489 @@
+/* test_kernels_attention.c - attention over the paged store: every variant, thread count and
+ * chunking gives the bits of the scalar set asked for one row at a time; those are near the
+ * exact result; a row depends on what it sees and on nothing else. */
+#include "support/kernel_data.h"
+
+enum { LAYERS = 2, MOST_BLOCKS = 12, LENGTH = 300 };
+
+static const struct model {
+    const char *name;
+    size_t n_heads, n_kv_heads, head_dim;
+    uint32_t window;
+    float soft_cap;
+    bool biased;    /* by distance */
+    bool whole;     /* every position sees the text to its end */
+    cdz_dtype type; /* of the store */
+} models[] = {
+    {"seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_F32},
+    {"one to one", 4, 4, 16, 0, 0, false, false, CDZ_F32},
+    {"odd head size", 6, 2, 20, 0, 0, false, false, CDZ_F32},
+    {"head smaller than a register", 3, 1, 5, 0, 0, false, false, CDZ_F32},
+    {"window of one", 4, 2, 24, 1, 0, false, false, CDZ_F32},
+    {"window across blocks", 14, 2, 64, 40, 0, false, false, CDZ_F32},
+    {"window of a block", 9, 1, 32, 32, 0, false, false, CDZ_F32},
+    {"window longer than the text", 4, 2, 8, 4096, 0, false, false, CDZ_F32},
+    {"soft cap", 8, 2, 32, 0, 1.5f, false, false, CDZ_F32},
+    {"soft cap and window", 9, 3, 20, 45, 50.0f, false, false, CDZ_F32},
+    {"bias", 4, 4, 12, 0, 0, true, false, CDZ_F32},
+    {"bias, cap and window", 6, 3, 16, 70, 2.0f, true, false, CDZ_F32},
+    {"to the end", 4, 2, 16, 0, 0, false, true, CDZ_F32},
+    {"bias to the end", 4, 4, 12, 0, 0, true, true, CDZ_F32},
+    {"float16, seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_F16},
+    {"float16, odd head size and window", 6, 2, 20, 45, 0, false, false, CDZ_F16},
+    {"float16, all at once", 6, 3, 5, 70, 2.0f, true, false, CDZ_F16},
+    {"float16 to the end", 4, 2, 16, 0, 0, false, true, CDZ_F16},
+    {"bfloat16, seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_BF16},
+    {"bfloat16, odd head size and window", 6, 2, 20, 45, 0, false, false, CDZ_BF16},
+    {"bfloat16, all at once", 6, 3, 5, 70, 2.0f, true, false, CDZ_BF16},
+    {"bfloat16 to the end", 4, 2, 16, 0, 0, false, true, CDZ_BF16},
+    {"Q8_0, seven heads to one", 14, 2, 64, 0, 0, false, false, CDZ_Q8_0},
+    {"Q8_0, one to one and window", 3, 3, 32, 45, 0, false, false, CDZ_Q8_0},
+    {"Q8_0, all at once", 6, 3, 96, 70, 2.0f, true, false, CDZ_Q8_0},
+    {"Q8_0 to the end", 4, 2, 32, 0, 0, false, true, CDZ_Q8_0},
+};
+enum { N_MODELS = sizeof models / sizeof *models, Q8_0_MODEL = 22 };
+
+/* One sequence: keys, values and queries of every position, its blocks scattered over the store. */
+typedef struct text {
+    const struct model *model;
+    size_t kv_width, q_width;
+    float *k, *v, *q;
+    float *bias; /* (n_heads, 2 LENGTH - 1), distance 0 in the middle; NULL: none */
+    int32_t blocks[MOST_BLOCKS];
+    float scale;
+} text;
+
+static void round_all(cdz_dtype type, float *x, size_t n)
+{
+    const size_t block = cdz_dtype_block(type);
+    assert_int_equal(n % block, 0);
+    for (size_t i = 0; i < n; i += block) {
+        _Alignas(float) uint8_t kept[64];
+        cdz_quantise(type, kept, &x[i], block);
+        cdz_widen(type, &x[i], kept, block);
+    }
+}
+
+static text make_text(const struct model *model, uint32_t seed, int32_t first_block)
+{
+    rng r = {seed};
+    text t = {.model = model,
+              .kv_width = model->n_kv_heads * model->head_dim,
+              .q_width = model->n_heads * model->head_dim};
+    t.k = random_floats(&r, LENGTH * t.kv_width);
+    t.v = random_floats(&r, LENGTH * t.kv_width);
+    round_all(model->type, t.k, LENGTH * t.kv_width); /* what the store keeps as it is */
+    round_all(model->type, t.v, LENGTH * t.kv_width);
+    t.q = random_floats(&r, LENGTH * t.q_width);
+    for (size_t i = 0; i < LENGTH * t.q_width; i++) t.q[i] *= 8.0f;
+    if (model->biased) t.bias = random_floats(&r, model->n_heads * (2 * LENGTH - 1));
+    for (int32_t i = 0; i < MOST_BLOCKS; i++) t.blocks[i] = first_block + (i * 5 + 3) % MOST_BLOCKS;
+    t.scale = 1.0f / sqrtf((float)model->head_dim);
+    return t;
+}
+
+static void free_text(text *t)
+{
+    free(t->k);
+    free(t->v);
+    free(t->q);
+    free(t->bias);
+}
+
+static cdz_kv_row row_at(const text *t, size_t position)
+{
+    const size_t ahead = t->model->whole ? LENGTH - 1 - position : 0;
+    return (cdz_kv_row){t->blocks, (uint32_t)position, (uint32_t)ahead};
+}
+
+static cdz_kv *make_store(cdz_backend *b, const struct model *model, size_t n_blocks)
+{
+    const cdz_kv_shape shape = {LAYERS, model->n_kv_heads, model->head_dim, model->type};
+    cdz_kv *kv = b->api->kv_create(b, &shape, n_blocks);
+    assert_non_null(kv);
+    return kv;
+}
+
+/* Writes positions [from, to) of a text to layer 1. */
+static void write_text(cdz_backend *b, cdz_kv *kv, const text *t, size_t from, size_t to)
+{
+    cdz_kv_row rows[LENGTH];
+    for (size_t p = from; p < to; p++) rows[p - from] = row_at(t, p);
+    b->api->kv_write(b, kv, 1, t->k + from * t->kv_width, t->kv_width, t->v + from * t->kv_width,
+                     t->kv_width, rows, to - from);
+}
+
+static void attend(cdz_backend *b, const cdz_kv *kv, const text *t, size_t from, size_t to,
+                   float *out)
+{
+    cdz_kv_row rows[LENGTH];
+    for (size_t p = from; p < to; p++) rows[p - from] = row_at(t, p);
+    const cdz_attention how = {.n_heads = t->model->n_heads,
+                               .scale = t->scale,
+                               .soft_cap = t->model->soft_cap,
+                               .window = t->model->window,
+                               .bias = t->bias,
+                               .bias_stride = 2 * LENGTH - 1,
+                               .bias_zero = LENGTH - 1};
+    b->api->attention(b, out + from * t->q_width, t->q_width, t->q + from * t->q_width, t->q_width,
+                      kv, 1, rows, to - from, &how);
+}
+
+/* What the scalar set says, position by position, each written just before it is asked for unless
+ * earlier ones see it. */
+static float *expect(const text *t)
+{
+    cdz_backend *b = make_backend("scalar", 1);
+    cdz_kv *kv = make_store(b, t->model, 2 * MOST_BLOCKS);
+    float *out = must_alloc(LENGTH * t->q_width * sizeof *out);
+    if (t->model->whole) write_text(b, kv, t, 0, LENGTH);
+    for (size_t p = 0; p < LENGTH; p++) {
+        if (!t->model->whole) write_text(b, kv, t, p, p + 1);
+        attend(b, kv, t, p, p + 1, out);
+    }
+    b->api->kv_destroy(b, kv);
+    b->api->destroy(b);
+    return out;
+}
+
+/* ---- exactness ---- */
+
+/* Attention of one head at one position in float64. */
+static void exact_head(const text *t, size_t position, size_t head, double *out)
+{
+    const size_t dim = t->model->head_dim,
+                 kv_head = head / (t->model->n_heads / t->model->n_kv_heads);
+    const size_t begin =
+        t->model->window && position + 1 > t->model->window ? position + 1 - t->model->window : 0;
+    double scores[LENGTH], largest = -INFINITY, sum = 0.0;
+    const size_t end = t->model->whole ? LENGTH : position + 1;
+    for (size_t p = begin; p < end; p++) {
+        scores[p] = 0.0;
+        for (size_t d = 0; d < dim; d++)
+            scores[p] += (double)t->q[position * t->q_width + head * dim + d] *
+                         (double)t->k[p * t->kv_width + kv_head * dim + d];
+        scores[p] *= (double)t->scale;
+        if (t->bias)
+            scores[p] += (double)t->bias[head * (2 * LENGTH - 1) + LENGTH - 1 + p - position];
+        const double cap = (double)t->model->soft_cap;
+        if (cap > 0) scores[p] = tanh(scores[p] / cap) * cap;
+        if (scores[p] > largest) largest = scores[p];
+    }
+    for (size_t d = 0; d < dim; d++) out[d] = 0.0;
+    for (size_t p = begin; p < end; p++) {
+        const double weight = exp(scores[p] - largest);
+        sum += weight;
+        for (size_t d = 0; d < dim; d++)
+            out[d] += weight * (double)t->v[p * t->kv_width + kv_head * dim + d];
+    }
+    for (size_t d = 0; d < dim; d++) out[d] /= sum;
+}
+
+static void near_the_exact_attention(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_MODELS; i++) {
+        text t = make_text(&models[i], 9, 0);
+        float *out = expect(&t);
+        double exact[96];
+        for (size_t p = 0; p < LENGTH; p += 7)
+            for (size_t h = 0; h < models[i].n_heads; h++) {
+                exact_head(&t, p, h, exact);
+                for (size_t d = 0; d < models[i].head_dim; d++) { /* values are below 1 in size */
+                    const double got = (double)out[p * t.q_width + h * models[i].head_dim + d];
+                    if (fabs(got - exact[d]) > 2e-6)
+                        fail_msg("%s: position %zu head %zu dim %zu is %.9g, exactly %.9g",
+                                 models[i].name, p, h, d, got, exact[d]);
+                }
+            }
+        free(out);
+        free_text(&t);
+    }
+}
+
+/* ---- bits ---- */
+
+static const struct chunking {
+    const char *name;
+    size_t cuts[8]; /* ascending, ends with LENGTH */
+} chunkings[] = {
+    {"whole prompt", {LENGTH}},
+    {"halves", {150, LENGTH}},
+    {"around block borders", {31, 32, 33, 64, 97, LENGTH}},
+    {"single rows at the ends", {1, 8, 9, 256, 257, 299, LENGTH}},
+};
+
+static void check_chunking(cdz_backend *b, const text *t, const float *expected,
+                           const struct chunking *c, const char *what)
+{
+    cdz_kv *kv = make_store(b, t->model, 2 * MOST_BLOCKS);
+    float *out = must_alloc(LENGTH * t->q_width * sizeof *out);
+    if (t->model->whole) write_text(b, kv, t, 0, LENGTH);
+    for (size_t i = 0, from = 0; from < LENGTH; from = c->cuts[i++]) {
+        if (!t->model->whole) write_text(b, kv, t, from, c->cuts[i]);
+        attend(b, kv, t, from, c->cuts[i], out);
+    }
+    assert_same_rows(what, out, t->q_width, expected, t->q_width, LENGTH, t->q_width);
+    free(out);
+    b->api->kv_destroy(b, kv);
+}
+
+static void bits_equal_in(const char *variant)
+{
+    static const uint32_t threads[] = {1, 2, 3, 8};
+    const size_t step =
+        strcmp(variant, "scalar") == 0 ? 3 : 1; /* slow, and the expectation itself */
+    for (size_t i = 0; i < N_MODELS; i++) {
+        text t = make_text(&models[i], (uint32_t)i + 1, 0);
+        float *expected = expect(&t);
+        for (size_t n = 0; n < 4; n += step) {
+            cdz_backend *b = make_backend(variant, threads[n]);
+            for (size_t c = 0; c < 4; c += step) {
+                char what[160];
+                snprintf(what, sizeof what, "%s, %u threads, %s, %s", variant, (unsigned)threads[n],
+                         models[i].name, chunkings[c].name);
+                check_chunking(b, &t, expected, &chunkings[c], what);
+            }
+            b->api->destroy(b);
+        }
+        free(expected);
+        free_text(&t);
+    }
+}
+
+static void bits_equal_for_all_chunkings_and_threads(void **state)
+{
+    (void)state;
+    each_variant(bits_equal_in);
+}
+
+/* Rows of two sequences at unlike positions in one call, a prompt of one beside single steps of
+ * the other. */
+static void company_in(const char *variant)
+{
+    const struct model *model = &models[0];
+    text a = make_text(model, 21, 0), c = make_text(model, 22, MOST_BLOCKS);
+    float *expected_a = expect(&a), *expected_c = expect(&c);
+    cdz_backend *b = make_backend(variant, 2);
+    cdz_kv *kv = make_store(b, model, 2 * MOST_BLOCKS);
+    write_text(b, kv, &a, 0, LENGTH);
+    write_text(b, kv, &c, 0, LENGTH);
+
+    enum { ROWS = 40 };
+    cdz_kv_row rows[ROWS];
+    float *q = must_alloc(ROWS * a.q_width * sizeof *q),
+          *out = must_alloc(ROWS * a.q_width * sizeof *q);
+    const float *expected[ROWS];
+    for (size_t i = 0; i < ROWS; i++) { /* a: 100..129, then a and c in turn from far apart */
+        const bool first = i < 30 || i % 2;
+        const size_t position = i < 30 ? 100 + i : (i * 67) % LENGTH;
+        rows[i] = (cdz_kv_row){first ? a.blocks : c.blocks, (uint32_t)position, 0};
+        memcpy(q + i * a.q_width, (first ? a.q : c.q) + position * a.q_width, a.q_width * sizeof *q);
+        expected[i] = (first ? expected_a : expected_c) + position * a.q_width;
+    }
+    const cdz_attention how = {.n_heads = model->n_heads, .scale = a.scale};
+    b->api->attention(b, out, a.q_width, q, a.q_width, kv, 1, rows, ROWS, &how);
+    for (size_t i = 0; i < ROWS; i++)
+        assert_same_rows(variant, out + i * a.q_width, a.q_width, expected[i], a.q_width, 1,
+                         a.q_width);
+
+    b->api->kv_destroy(b, kv);
+    b->api->destroy(b);
+    free(q);
+    free(out);
+    free(expected_a);
+    free(expected_c);
+    free_text(&a);
+    free_text(&c);
+}
+
+static void a_row_does_not_feel_its_company(void **state)
+{
+    (void)state;
+    each_variant(company_in);
+}
+
+/* Positions that a row does not see may hold anything: what a truncated sequence left there,
+ * even NaN. */
+static void leftovers_in(const char *variant)
+{
+    const struct model *const some[] = {&models[0], &models[5], &models[Q8_0_MODEL]};
+    for (size_t i = 0; i < 3; i++) {
+        text t = make_text(some[i], 31, 0), junk = make_text(some[i], 32, 0);
+        float *expected = expect(&t), *out = must_alloc(LENGTH * t.q_width * sizeof *out);
+        for (size_t j = 0; j < LENGTH * t.kv_width; j++)
+            junk.k[j] = junk.v[j] = j % 3 ? NAN : INFINITY;
+        cdz_backend *b = make_backend(variant, 2);
+        cdz_kv *kv = make_store(b, some[i], MOST_BLOCKS);
+        write_text(b, kv, &junk, 0, LENGTH);
+        for (size_t from = 0; from < LENGTH; from += 50) {
+            write_text(b, kv, &t, from, from + 50);
+            attend(b, kv, &t, from, from + 50, out);
+        }
+        assert_same_rows(variant, out, t.q_width, expected, t.q_width, LENGTH, t.q_width);
+        b->api->kv_destroy(b, kv);
+        b->api->destroy(b);
+        free(expected);
+        free(out);
+        free_text(&t);
+        free_text(&junk);
+    }
+}
+
+static void unseen_positions_do_not_matter(void **state)
+{
+    (void)state;
+    each_variant(leftovers_in);
+}
+
+static void nan_in_means_nan_out_of(const char *variant, const struct model *model)
+{
+    text t = make_text(model, 51, 0);
+    t.k[40 * t.kv_width + 3] = NAN; /* kv head 0, position 40 */
+    float *out = must_alloc(LENGTH * t.q_width * sizeof *out);
+    cdz_backend *b = make_backend(variant, 2);
+    cdz_kv *kv = make_store(b, t.model, MOST_BLOCKS);
+    write_text(b, kv, &t, 0, LENGTH);
+    attend(b, kv, &t, 0, LENGTH, out);
+    for (size_t p = 0; p < LENGTH; p++)
+        for (size_t j = 0; j < t.q_width; j++)
+            assert_int_equal(!!isnan(out[p * t.q_width + j]), p >= 40 && j < 7 * 64);
+    b->api->kv_destroy(b, kv);
+    b->api->destroy(b);
+    free(out);
+    free_text(&t);
+}
+
+static void nan_in_means_nan_out_in(const char *variant)
+{
+    nan_in_means_nan_out_of(variant, &models[0]);
+    nan_in_means_nan_out_of(variant, &models[Q8_0_MODEL]);
+}
+
+static void nan_is_not_hidden(void **state)
+{
+    (void)state;
+    each_variant(nan_in_means_nan_out_in);
+}
+
+/* ---- the store ---- */
+
+static void copied_read_the_same_in(const struct model *model)
+{
+    text t = make_text(model, 61, 0);
+    cdz_backend *b = make_backend(NULL, 2);
+    cdz_kv *kv = make_store(b, t.model, 2 * MOST_BLOCKS);
+    float *out = must_alloc(LENGTH * t.q_width * sizeof *out),
+          *again = must_alloc(LENGTH * t.q_width * sizeof *out);
+    write_text(b, kv, &t, 0, LENGTH);
+    attend(b, kv, &t, 0, LENGTH, out);
+    for (size_t i = 0; i < MOST_BLOCKS; i++) {
+        b->api->kv_copy(b, kv, (int32_t)(MOST_BLOCKS + i), t.blocks[i]);
+        t.blocks[i] = (int32_t)(MOST_BLOCKS + i);
+    }
+    attend(b, kv, &t, 0, LENGTH, again);
+    assert_same_rows("copied", again, t.q_width, out, t.q_width, LENGTH, t.q_width);
+    b->api->kv_destroy(b, kv);
+    b->api->destroy(b);
+    free(out);
+    free(again);
+    free_text(&t);
+}
+
+static void copied_blocks_read_the_same(void **state)
+{
+    (void)state;
+    copied_read_the_same_in(&models[0]);
+    copied_read_the_same_in(&models[Q8_0_MODEL]);
+}
+
+static void fresh_hold_zeros_in(const struct model *model)
+{
+    text t = make_text(model, 71, 0);
+    cdz_backend *b = make_backend(NULL, 2);
+    cdz_kv *kv = make_store(b, t.model, MOST_BLOCKS);
+    float *out = must_alloc(LENGTH * t.q_width * sizeof *out);
+    attend(b, kv, &t, 0, LENGTH, out);
+    for (size_t i = 0; i < LENGTH * t.q_width; i++) assert_true(out[i] == 0.0f);
+    b->api->kv_destroy(b, kv);
+    b->api->destroy(b);
+    free(out);
+    free_text(&t);
+}
+
+static void fresh_blocks_hold_zeros(void **state)
+{
+    (void)state;
+    fresh_hold_zeros_in(&models[0]);
+    fresh_hold_zeros_in(&models[Q8_0_MODEL]);
+}
+
+/* Keys and values of any size are rounded as weights of the type are, and never become infinite. */
+static void what_is_written_is_rounded(void **state)
+{
+    static const struct {
+        cdz_dtype type;
+        float largest; /* what 1e9 becomes */
+    } types[] = {{CDZ_F16, 65504.0f}, {CDZ_BF16, 1e9f}, {CDZ_Q8_0, 65504.0f * 127.0f}};
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const struct model plain = {"", 4, 2, 32, 0, 0, false, false, CDZ_F32};
+        struct model model = plain;
+        model.type = types[i].type;
+        text raw = make_text(&plain, 21, 0), rounded = make_text(&plain, 21, 0);
+        raw.v[3] = 1e9f;
+        rounded.v[3] = types[i].largest;
+        raw.model = rounded.model = &model;
+        round_all(types[i].type, rounded.k, LENGTH * rounded.kv_width);
+        round_all(types[i].type, rounded.v, LENGTH * rounded.kv_width);
+        float *a = expect(&raw), *b = expect(&rounded);
+        assert_memory_equal(a, b, LENGTH * raw.q_width * sizeof *a);
+        for (size_t at = 0; at < LENGTH * raw.q_width; at++) assert_true(isfinite(a[at]));
+        free(a);
+        free(b);
+        free_text(&raw);
+        free_text(&rounded);
+    }
+}
+
+static void impossible_stores_are_refused(void **state)
+{
+    (void)state;
+    cdz_backend *b = make_backend(NULL, 1);
+    const cdz_kv_shape good = {2, 2, 64, CDZ_F32}, empty = {0, 2, 64, CDZ_F32},
+                       huge = {SIZE_MAX / 2, 3, 64, CDZ_BF16}, half = {2, 2, 64, CDZ_F16},
+                       blocks = {2, 2, 64, CDZ_Q8_0}, part = {2, 2, 48, CDZ_Q8_0},
+                       other = {2, 2, 64, CDZ_Q4_0};
+    assert_int_equal(b->api->kv_block_bytes(b, &good),
+                     2 * 2 * 64 * 2 * CDZ_KV_BLOCK * sizeof(float));
+    assert_int_equal(b->api->kv_block_bytes(b, &half), b->api->kv_block_bytes(b, &good) / 2);
+    assert_int_equal(b->api->kv_block_bytes(b, &huge), 0);
+    assert_int_equal(b->api->kv_block_bytes(b, &blocks),
+                     b->api->kv_block_bytes(b, &good) / 128 * 34); /* 34 bytes for 32 numbers */
+    assert_int_equal(b->api->kv_block_bytes(b, &part), 0);
+    assert_int_equal(b->api->kv_block_bytes(b, &other), 0);
+    assert_null(b->api->kv_create(b, &part, 4));
+    assert_null(b->api->kv_create(b, &other, 4));
+    assert_null(b->api->kv_create(b, &empty, 4));
+    assert_null(b->api->kv_create(b, &huge, 4));
+    assert_null(b->api->kv_create(b, &good, 0));
+    assert_null(b->api->kv_create(b, &good, SIZE_MAX / 8));
+    b->api->kv_destroy(b, NULL);
+    b->api->destroy(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(near_the_exact_attention),
+        cmocka_unit_test(bits_equal_for_all_chunkings_and_threads),
+        cmocka_unit_test(a_row_does_not_feel_its_company),
+        cmocka_unit_test(unseen_positions_do_not_matter),
+        cmocka_unit_test(nan_is_not_hidden),
+        cmocka_unit_test(copied_blocks_read_the_same),
+        cmocka_unit_test(fresh_blocks_hold_zeros),
+        cmocka_unit_test(what_is_written_is_rounded),
+        cmocka_unit_test(impossible_stores_are_refused),
+    };
+    return cmocka_run_group_tests_name("kernels: attention", tests, NULL, NULL);
+}

@@ -1,0 +1,312 @@
+/* test_methods_strategies.c - the zoo's decode loops against what make_strategy_vectors.py worked out: a model that is a
+ * table, draws that are given. tests/methods/strategy_vectors.json holds both, the rows that come out and the results. */
+#include "support/fake_decoder.h"
+
+#include "base/json.h"
+
+enum { V = FAKE_VOCAB, MAX_RESULTS = 8 };
+
+static cdz_arena json_memory;
+static cdz_json vectors;
+
+typedef struct bench {
+    fake_decoder *d;
+    cdz_decoder_api api;
+    const cdz_json *table, *assistant,
+        *draws; /* assistant: the table of the second model, or null */
+    bool is_assistant[MAX_SEQS];
+    uint32_t n_drawn;
+    struct {
+        char name[32];
+        uint64_t n;
+        double values[128];
+    } results[MAX_RESULTS];
+    uint32_t n_results;
+} bench;
+
+static bench *bench_of(const cdz_decoder *dec)
+{
+    return fd_of(dec)->user;
+}
+
+static const cdz_json *need(const cdz_json *object, const char *key)
+{
+    const cdz_json *value = cdz_json_get(object, key);
+    if (!value) fail_msg("a case without %s", key);
+    return value;
+}
+
+static double real_of(const cdz_json *value)
+{
+    double number = 0;
+    assert_true(cdz_json_number(value, &number));
+    return number;
+}
+
+/* --- the model and the die ------------------------------------------------------------------------------------- */
+
+/* A sequence that is none of the decoder's own is a row. */
+static const cdz_json *table_of(const bench *b, const cdz_seq *seq)
+{
+    const bool own = seq >= b->d->seqs && seq < b->d->seqs + MAX_SEQS;
+    return own && b->is_assistant[seq - b->d->seqs] ? b->assistant : b->table;
+}
+
+static void look_up(const bench *b, const cdz_seq *seq, float *row)
+{
+    const cdz_json *scores = &table_of(b, seq)->items[seq->ids[seq->len - 1]];
+    for (uint32_t v = 0; v < V; v++) row[v] = (float)real_of(&scores->items[v]);
+}
+
+static cdz_status forward(cdz_decoder *dec, cdz_scores *out)
+{
+    fake_decoder *d = fd_of(dec);
+
+    for (uint32_t r = 0; r < d->n_rows; r++) look_up(bench_of(dec), &d->rows[r], d->scores + r * V);
+    *out = (cdz_scores){d->scores, d->n_rows, V, V, 1};
+    return CDZ_OK;
+}
+
+static cdz_status seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
+                              cdz_positions positions, cdz_scores *out)
+{
+    fake_decoder *d = fd_of(dec);
+
+    assert_int_equal(positions, CDZ_POSITIONS_LAST);
+    for (uint32_t i = 0; i < n; i++) look_up(bench_of(dec), seqs[i], d->scores + i * V);
+    *out = (cdz_scores){d->scores, n, V, V, 3};
+    return CDZ_OK;
+}
+
+static cdz_status seq_new(cdz_decoder *dec, const char *model, cdz_seq **out)
+{
+    CDZ_TRY(fd_seq_new(dec, model, out));
+    bench_of(dec)->is_assistant[*out - fd_of(dec)->seqs] =
+        model != NULL && strcmp(model, "assistant") == 0;
+    return CDZ_OK;
+}
+
+static uint32_t vocab_size(const cdz_decoder *dec, const char *model)
+{
+    if (!model || strcmp(model, "target") == 0) return V;
+    return bench_of(dec)->assistant->type == CDZ_JSON_ARRAY ? V : 0;
+}
+
+static cdz_status process(cdz_decoder *dec, cdz_scores *scores)
+{
+    (void)dec, (void)scores;
+    return CDZ_OK;
+}
+
+static cdz_status seq_process(cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows,
+                              uint32_t n, cdz_scores *scores)
+{
+    (void)dec, (void)seqs, (void)scores;
+    for (uint32_t i = 0; i < n; i++) assert_int_equal(rows[i], 0);
+    return CDZ_OK;
+}
+
+static double next_draw(bench *b)
+{
+    if (b->n_drawn >= b->draws->len) fail_msg("more than %u draws", b->draws->len);
+    return real_of(&b->draws->items[b->n_drawn++]);
+}
+
+static cdz_status multinomial(cdz_decoder *dec, const cdz_scores *p, int32_t *tokens)
+{
+    for (uint32_t r = 0; r < p->n_rows; r++) {
+        double reached = 0, u = next_draw(bench_of(dec));
+        for (tokens[r] = 0; tokens[r] < V; tokens[r]++) {
+            reached += (double)cdz_row(p, r)[tokens[r]];
+            if (u < reached) break;
+        }
+        if (tokens[r] == V) fail_msg("row %u sums up to %g, the draw is %g", r, reached, u);
+    }
+    return CDZ_OK;
+}
+
+static cdz_status uniform(cdz_decoder *dec, uint32_t n, float *out)
+{
+    for (uint32_t i = 0; i < n; i++) out[i] = (float)next_draw(bench_of(dec));
+    return CDZ_OK;
+}
+
+/* --- rows end at token 2 and at their length ---------------------------------------------------------------------- */
+
+static cdz_status append(cdz_decoder *dec, uint32_t row, int32_t token)
+{
+    CDZ_TRY(fd_append(dec, row, token));
+    if (token == 2) fd_of(dec)->ended[row] = true;
+    return CDZ_OK;
+}
+
+static cdz_status append_rows(cdz_decoder *dec, int32_t *tokens)
+{
+    for (uint32_t r = 0; r < fd_of(dec)->n_rows; r++) {
+        if (fd_of(dec)->ended[r]) tokens[r] = 0;
+        CDZ_TRY(append(dec, r, tokens[r]));
+    }
+    return CDZ_OK;
+}
+
+static cdz_status append_chunk(cdz_decoder *dec, uint32_t row, const int32_t *tokens, uint32_t n,
+                               const cdz_scores *logits, const cdz_scores *scores, uint32_t *taken)
+{
+    (void)logits, (void)scores;
+    for (*taken = 0; *taken < n && !fd_of(dec)->ended[row]; ++*taken)
+        CDZ_TRY(append(dec, row, tokens[*taken]));
+    return CDZ_OK;
+}
+
+static cdz_status stop_test(cdz_decoder *dec, const cdz_ids *ids, const uint32_t *rows, uint32_t n,
+                            cdz_stop *stops)
+{
+    const fake_decoder *d = fd_of(dec);
+    for (uint32_t i = 0; i < n; i++) {
+        if (d->rows[rows[i]].len + ids[i].len >= d->most) stops[i].reason = CDZ_STOP_LENGTH;
+        if (ids[i].at[ids[i].len - 1] == 2) stops[i].reason = CDZ_STOP_EOS;
+    }
+    return CDZ_OK;
+}
+
+static cdz_status put_result(cdz_decoder *dec, const char *name, cdz_result_type type,
+                             uint32_t n_dims, const uint64_t *shape, const void *data)
+{
+    bench *b = bench_of(dec);
+    uint64_t n = 1;
+
+    assert_true(b->n_results < MAX_RESULTS);
+    for (uint32_t i = 0; i < n_dims; i++) n *= shape[i];
+    assert_true(n <= 128);
+    snprintf(b->results[b->n_results].name, sizeof b->results[0].name, "%s", name);
+    b->results[b->n_results].n = n;
+    for (uint64_t i = 0; i < n; i++)
+        b->results[b->n_results].values[i] = type == CDZ_RESULT_I64
+                                                 ? (double)((const int64_t *)data)[i]
+                                                 : (double)((const float *)data)[i];
+    b->n_results++;
+    return CDZ_OK;
+}
+
+/* --- a case ------------------------------------------------------------------------------------------------------- */
+
+static void open_case(bench *b, const cdz_json *c)
+{
+    const char *dir = getenv("CADENZA_PLUGIN_DIR"), *name = need(c, "strategy")->string;
+    const cdz_json *params = need(c, "params");
+    char path[4096];
+    cdz_error err = {0};
+
+    b->d = fd_new((uint32_t)need(c, "n_rows")->integer, (uint32_t)need(c, "most")->integer);
+    b->d->user = b;
+    b->api = fake_decoder_api;
+    b->api.forward = forward;
+    b->api.process = process;
+    b->api.seq_new = seq_new;
+    b->api.vocab_size = vocab_size;
+    b->api.seq_forward = seq_forward;
+    b->api.seq_process = seq_process;
+    b->api.multinomial = multinomial;
+    b->api.uniform = uniform;
+    b->api.append = append;
+    b->api.append_rows = append_rows;
+    b->api.append_chunk = append_chunk;
+    b->api.stop_test = stop_test;
+    b->api.put_result = put_result;
+    b->d->dec.api = &b->api;
+    b->table = need(c, "table");
+    b->assistant = need(c, "assistant");
+    b->draws = need(c, "draws");
+    b->d->f->request.do_sample = need(c, "do_sample")->boolean;
+    if (!dir || !*dir) dir = CADENZA_BUILD_DIR "/lib/cadenza";
+    snprintf(path, sizeof path, "%s/%s/%s.lua", dir, name, name);
+    fake_use_file(b->d->f, path);
+    const cdz_param_table table = cdz_params_of(b->d->f->step.plugin);
+    for (uint32_t i = 0; i < params->len; i++)
+        if (cdz_param_set(cdz_param_find(&table, params->members[i].key), b->d->f->params,
+                          &params->members[i].value, &b->d->f->arena, &err) != CDZ_OK)
+            fail_msg("%s: %s", name, err.text);
+    const cdz_strategy *s = (const cdz_strategy *)(const void *)b->d->f->step.plugin;
+    if (s->create && s->create(&b->d->f->step) != CDZ_OK) fail_msg("%s", b->d->f->err.text);
+}
+
+static void check_rows(const bench *b, const char *name, const cdz_json *rows)
+{
+    for (uint32_t r = 0; r < rows->len; r++) {
+        const cdz_json *want = &rows->items[r];
+        const cdz_seq *got = &b->d->rows[r];
+        if (got->len != want->len)
+            fail_msg("%s: row %u has %u ids, expected %u", name, r, got->len, want->len);
+        for (uint32_t i = 0; i < want->len; i++)
+            if (got->ids[i] != want->items[i].integer)
+                fail_msg("%s: row %u, id %u is %d, expected %d", name, r, i, (int)got->ids[i],
+                         (int)want->items[i].integer);
+    }
+}
+
+static void check_result(const bench *b, const char *name, const char *key, const cdz_json *want)
+{
+    for (uint32_t i = 0; i < b->n_results; i++) {
+        if (strcmp(b->results[i].name, key) != 0) continue;
+        assert_int_equal(b->results[i].n, want->len);
+        for (uint32_t k = 0; k < want->len; k++) {
+            const double w = real_of(&want->items[k]), got = b->results[i].values[k];
+            if (!(fabs(w - got) <= 1e-5 * (1 + fabs(w))))
+                fail_msg("%s: %s[%u] is %g, expected %g", name, key, k, got, w);
+        }
+        return;
+    }
+    fail_msg("%s: no result %s", name, key);
+}
+
+static void the_recorded_answers(void **state)
+{
+    const cdz_json *cases = need(&vectors, "cases");
+
+    (void)state;
+    for (uint32_t i = 0; i < cases->len; i++) {
+        const cdz_json *c = &cases->items[i], *results = need(c, "results");
+        bench *b = calloc(1, sizeof *b);
+        char name[128];
+        assert_non_null(b);
+        snprintf(name, sizeof name, "%s, %s", need(c, "strategy")->string, need(c, "name")->string);
+        open_case(b, c);
+        if (fd_run(b->d) != CDZ_OK) fail_msg("%s: %s", name, b->d->f->err.text);
+        check_rows(b, name, need(c, "rows"));
+        if (b->n_drawn != b->draws->len)
+            fail_msg("%s: %u draws, expected %u", name, b->n_drawn, b->draws->len);
+        for (uint32_t k = 0; k < results->len; k++)
+            check_result(b, name, results->members[k].key, &results->members[k].value);
+        fd_free(b->d);
+        free(b);
+    }
+    print_message("  %u cases\n", cases->len);
+    assert_true(cases->len > 30);
+}
+
+static int read_vectors(void **state)
+{
+    cdz_error err = {0};
+    (void)state;
+    if (cdz_json_read_file(CADENZA_TEST_DATA "/methods/strategy_vectors.json", 0, NULL,
+                           &json_memory, &vectors, &err) == CDZ_OK)
+        return 0;
+    print_error("%s\n", err.text);
+    return -1;
+}
+
+static int free_vectors(void **state)
+{
+    (void)state;
+    cdz_arena_free(&json_memory);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_recorded_answers),
+    };
+
+    return cmocka_run_group_tests(tests, read_vectors, free_vectors);
+}
