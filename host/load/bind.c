@@ -189,15 +189,43 @@ static const char *name_of(const binder *b, place at, const char *suffix, char *
     return cdz_arch_tensor_name(b->arch, at.part, at.layer, at.expert, suffix, buf, NAME_BYTES);
 }
 
+/* What a family's norms leave out, made: n times the same number. */
+static cdz_status make_vector(binder *b, size_t n, float value, cdz_weight *out)
+{
+    float *made = cdz_arena_alloc_aligned(&b->w->tensors.arena, n * sizeof *made, 64);
+    if (!made) return no_memory(b->w->folder, b->err);
+    for (size_t i = 0; i < n; i++) made[i] = value;
+    *out = (cdz_weight){made, CDZ_F32, 1, n, CDZ_WEIGHT_ROWS};
+    return CDZ_OK;
+}
+
+/* A layer norm's weight with the family's offset added: its kernel knows of none. */
+static cdz_status offset_weight(binder *b, cdz_weight *w)
+{
+    float *made = cdz_arena_alloc_aligned(&b->w->tensors.arena, w->k * sizeof *made, 64);
+    if (!made) return no_memory(b->w->folder, b->err);
+    cdz_widen(w->dtype, made, w->data, w->k);
+    for (size_t i = 0; i < w->k; i++) made[i] += b->arch->norm_offset;
+    *w = (cdz_weight){made, CDZ_F32, 1, w->k, CDZ_WEIGHT_ROWS};
+    b->w->facts.n_copied++;
+    return CDZ_OK;
+}
+
 /* A norm that the family does not have stays without data. */
 static cdz_status bind_norm(binder *b, cdz_arch_part part, uint32_t layer, size_t width,
                             cdz_norm *out)
 {
     char name[NAME_BYTES];
     const place at = {part, layer, 0};
+    const cdz_family *f = b->arch->family;
     if (!cdz_arch_has(b->arch, part)) return CDZ_OK;
-    CDZ_TRY(bind_name(b, name_of(b, at, ".weight", name), width, 0, &out->w));
+    if (f->norm_no_weight)
+        CDZ_TRY(make_vector(b, width, 1.0f, &out->w));
+    else
+        CDZ_TRY(bind_name(b, name_of(b, at, ".weight", name), width, 0, &out->w));
     if (b->arch->norm != CDZ_NORM_LAYER) return CDZ_OK;
+    if (b->arch->norm_offset != 0.0f) CDZ_TRY(offset_weight(b, &out->w));
+    if (f->norm_no_bias || f->norm_no_weight) return make_vector(b, width, 0.0f, &out->bias);
     return bind_name(b, name_of(b, at, ".bias", name), width, 0, &out->bias);
 }
 
@@ -245,8 +273,10 @@ static cdz_status bind_attention(binder *b, uint32_t i, cdz_layer_weights *out)
         CDZ_TRY(bind_linear(b, (place){CDZ_PART_V, i, 0}, kv, hidden, a->qkv_bias, &out->v));
     }
     const bool whole = a->qk_norm == CDZ_QK_ALL;
-    CDZ_TRY(bind_norm(b, CDZ_PART_Q_NORM, i, whole ? q : d, &out->q_norm));
-    CDZ_TRY(bind_norm(b, CDZ_PART_K_NORM, i, whole ? kv : d, &out->k_norm));
+    if (a->qk_norm != CDZ_QK_NONE) {
+        CDZ_TRY(bind_norm(b, CDZ_PART_Q_NORM, i, whole ? q : d, &out->q_norm));
+        CDZ_TRY(bind_norm(b, CDZ_PART_K_NORM, i, whole ? kv : d, &out->k_norm));
+    }
     return bind_linear(b, (place){CDZ_PART_O, i, 0}, hidden, q, a->o_bias, &out->o);
 }
 
@@ -285,6 +315,44 @@ static cdz_status bind_dense(binder *b, uint32_t i, cdz_feed_forward *out)
     return bind_linear(b, (place){CDZ_PART_DOWN, i, 0}, hidden, inner, bias, &out->down);
 }
 
+/* The expert that every row goes to, and how much of it is taken. */
+static cdz_status bind_shared(binder *b, uint32_t i, cdz_layer_weights *out)
+{
+    const cdz_arch *a = b->arch;
+    const size_t hidden = a->hidden, inner = a->shared_intermediate;
+    const bool bias = a->mlp_bias;
+    cdz_feed_forward *f = &out->shared;
+    if (inner == 0) return CDZ_OK;
+    if (cdz_arch_has(a, CDZ_PART_SHARED_ROUTER))
+        CDZ_TRY(bind_linear(b, (place){CDZ_PART_SHARED_ROUTER, i, 0}, 1, hidden, false,
+                            &out->shared_router));
+    CDZ_TRY(bind_linear(b, (place){CDZ_PART_SHARED_GATE, i, 0}, inner, hidden, bias, &f->gate));
+    CDZ_TRY(bind_linear(b, (place){CDZ_PART_SHARED_UP, i, 0}, inner, hidden, bias, &f->up));
+    return bind_linear(b, (place){CDZ_PART_SHARED_DOWN, i, 0}, hidden, inner, bias, &f->down);
+}
+
+/* (n_experts), or (1, n_experts), as float32 in the host's memory. */
+static cdz_status bind_router_bias(binder *b, uint32_t i, const float **out)
+{
+    const size_t n = b->arch->n_experts;
+    char name[NAME_BYTES];
+    cdz_weight w = {0};
+    if (!b->arch->router.biased) return CDZ_OK;
+    name_of(b, (place){CDZ_PART_ROUTER_BIAS, i, 0}, "", name);
+    const cdz_tensor *t = find(b, name);
+    const bool row = t && t->n_dims == 2;
+    CDZ_TRY(bind_name(b, name, row ? 1 : n, row ? n : 0, &w));
+    if (w.dtype >= CDZ_N_PLAIN)
+        return cdz_err(b->err, CDZ_E_UNSUPPORTED,
+                       "%s: tensor %s is of %s; supported are F32, F16, BF16", b->source, name,
+                       cdz_dtype_name(w.dtype));
+    float *bias = cdz_arena_array(&b->w->arena, n, sizeof *bias);
+    if (!bias) return no_memory(b->w->folder, b->err);
+    cdz_widen(w.dtype, bias, w.data, n);
+    *out = bias;
+    return CDZ_OK;
+}
+
 static cdz_status bind_experts(binder *b, uint32_t i, cdz_layer_weights *out)
 {
     const cdz_arch *a = b->arch;
@@ -293,6 +361,8 @@ static cdz_status bind_experts(binder *b, uint32_t i, cdz_layer_weights *out)
     if (!out->experts) return no_memory(b->w->folder, b->err);
     CDZ_TRY(
         bind_linear(b, (place){CDZ_PART_ROUTER, i, 0}, a->n_experts, hidden, false, &out->router));
+    CDZ_TRY(bind_router_bias(b, i, &out->router_bias));
+    CDZ_TRY(bind_shared(b, i, out));
     for (uint32_t e = 0; e < a->n_experts; e++) {
         cdz_feed_forward *f = &out->experts[e];
         CDZ_TRY(bind_linear(b, (place){CDZ_PART_EXPERT_GATE, i, e}, inner, hidden, false, &f->gate));
@@ -344,15 +414,17 @@ static cdz_status bind_ends(binder *b)
     return CDZ_OK;
 }
 
-/* (1, n_vocab) in the file, which may leave it out: then it is zero. */
+/* (n_vocab), or (1, n_vocab) in the file, which may leave it out: then it is zero. */
 static cdz_status bind_head_bias(binder *b)
 {
     char name[NAME_BYTES];
     if (!cdz_arch_has(b->arch, CDZ_PART_HEAD_BIAS)) return CDZ_OK;
     name_of(b, (place){CDZ_PART_HEAD_BIAS, 0, 0}, "", name);
     if (!find(b, name)) return CDZ_OK;
-    CDZ_TRY(bind_name(b, name, 1, b->arch->n_vocab, &b->w->head.bias));
-    b->w->facts.n_parameters -= b->arch->n_vocab; /* a buffer there */
+    const size_t n = b->arch->n_vocab;
+    if (find(b, name)->n_dims == 1) return bind_name(b, name, n, 0, &b->w->head.bias);
+    CDZ_TRY(bind_name(b, name, 1, n, &b->w->head.bias));
+    b->w->facts.n_parameters -= n; /* a buffer there */
     return CDZ_OK;
 }
 

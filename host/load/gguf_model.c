@@ -196,7 +196,7 @@ static void as_stored(const cdz_gguf *g, const cdz_gguf_arch *ga, cdz_arch *a)
     a->conv1d = false;
     a->fused = CDZ_FUSED_PARTS;
     a->norm_offset = 0;
-    a->rope.interleaved = ga->pairs;
+    a->rope.interleaved = ga->pairs || a->family->interleaved;
     a->rope.regroup = ga->pairs && a->rope.n_rotated <= CDZ_ROPE_REGROUP;
 }
 

@@ -302,6 +302,21 @@ static cdz_status make_frequencies(const cdz_keys *k, const cdz_keys *config, cd
     return CDZ_OK;
 }
 
+/* HunYuanDenseV1RotaryEmbedding: with alpha, "dynamic" is the default type with a larger theta, whatever the length. */
+static cdz_status read_alpha(const cdz_keys *k, const cdz_arch *arch, rotation *r)
+{
+    double alpha;
+    CDZ_TRY(cdz_key_real(k, "alpha", 0, 0, 1e9, &alpha));
+    if (r->type != CDZ_ROPE_DYNAMIC || alpha == 0) return CDZ_OK;
+    if (arch->head_dim <= 2)
+        return cdz_err(k->err, CDZ_E_UNSUPPORTED,
+                       "%s: head_dim %u; %salpha needs one of more than 2", k->path,
+                       (unsigned)arch->head_dim, k->prefix);
+    r->type = CDZ_ROPE_DEFAULT;
+    r->theta *= pow(alpha, (double)arch->head_dim / (double)(arch->head_dim - 2));
+    return CDZ_OK;
+}
+
 /* k describes the rotation; theta is what it is unless k says so. */
 static cdz_status read_rotation(const cdz_keys *k, const cdz_keys *config, cdz_arena *arena,
                                 const cdz_arch *arch, double theta, rotation *r)
@@ -310,6 +325,8 @@ static cdz_status read_rotation(const cdz_keys *k, const cdz_keys *config, cdz_a
     CDZ_TRY(read_type(k, arch->family->only_longrope, &r->type));
     CDZ_TRY(read_partial(k, config, arch, r->type, &partial));
     CDZ_TRY(cdz_key_real(k, "rope_theta", theta, 1e-3, LARGEST, &r->theta));
+    if (arch->family->rope_alpha) CDZ_TRY(read_alpha(k, arch, r));
+    r->rope.interleaved = arch->family->interleaved;
     r->factor = 1;
     if (r->type != CDZ_ROPE_DEFAULT && r->type != CDZ_ROPE_LONGROPE)
         CDZ_TRY(cdz_key_real(k, "factor", NAN, 1e-6, 1e6, &r->factor));

@@ -29,7 +29,8 @@ static size_t larger(size_t a, size_t b)
 
 static size_t widest_inner(const cdz_arch *a)
 {
-    return a->expert_intermediate > a->intermediate ? a->expert_intermediate : a->intermediate;
+    const size_t inner = larger(a->expert_intermediate, a->intermediate);
+    return larger(inner, a->shared_intermediate);
 }
 
 /* One piece of activation memory: where its address goes, its shape; columns 0: not needed. */
@@ -60,6 +61,10 @@ static bool allocate_here(cdz_layers *f)
     if (a->n_active == 0) return true;
     f->route_weights = calloc(m, a->n_active * sizeof *f->route_weights);
     f->route_ids = calloc(m, a->n_active * sizeof *f->route_ids);
+    if (!cdz_layers_routes_plainly(a)) {
+        f->route_home = calloc(m, a->n_experts * sizeof *f->route_home);
+        if (!f->route_home) return false;
+    }
     return f->route_weights && f->route_ids && cdz_layers_place_experts(f);
 }
 
@@ -159,6 +164,7 @@ void cdz_layers_free(cdz_layers *f)
                          f->expert_table};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]) f->backend->api->free(f->backend, all[i]);
+    free(f->route_home);
     free(f->route_ids);
     free(f->route_weights);
     free(f->made);
@@ -360,7 +366,9 @@ static void leave(cdz_layers *f, float *given, const cdz_norm *norm)
     cdz_profile_mark(f->profile, CDZ_WORK_NORM);
     const size_t D = f->stack.arch->hidden;
     const bool after = f->stack.arch->norm_after_sum;
+    const float scale = f->stack.arch->residual_scale;
     if (norm->w.data && !after) cdz_layers_norm(f, given, given, f->m, norm);
+    if (scale != 1.0f) f->backend->api->scale(f->backend, given, D, f->m, D, scale);
     f->backend->api->add(f->backend, f->x, D, given, D, f->m, D);
     if (norm->w.data && after) cdz_layers_norm(f, f->x, f->x, f->m, norm);
 }
@@ -376,13 +384,15 @@ static void rotate(cdz_layers *f, float *x, size_t heads, const cdz_rope *rope)
     }
 }
 
-/* Norm and rotation of queries or keys (m, heads * d); a norm as wide as a head takes each alone. */
+/* Norm and rotation of queries or keys (m, heads * d), in the family's order; a norm as wide as a head takes each alone. */
 static void place_heads(cdz_layers *f, float *x, size_t heads, const cdz_norm *norm,
                         const cdz_rope *rope)
 {
     const size_t d = f->stack.arch->head_dim, wide = heads * d;
+    const bool last = f->stack.arch->qk_norm_last;
+    if (rope && last) rotate(f, x, heads, rope);
     if (norm->w.data) cdz_layers_norm(f, x, x, f->m * (wide / norm->w.k), norm);
-    if (rope) rotate(f, x, heads, rope);
+    if (rope && !last) rotate(f, x, heads, rope);
 }
 
 /* Rows from r on whose older positions lie in the same store. */
@@ -486,7 +496,8 @@ cdz_curve cdz_layers_curve(const cdz_arch *a)
     static const cdz_curve curves[] = {[CDZ_ACT_SILU] = CDZ_CURVE_SILU,
                                        [CDZ_ACT_GELU] = CDZ_CURVE_GELU,
                                        [CDZ_ACT_GELU_TANH] = CDZ_CURVE_GELU_TANH,
-                                       [CDZ_ACT_RELU] = CDZ_CURVE_RELU};
+                                       [CDZ_ACT_RELU] = CDZ_CURVE_RELU,
+                                       [CDZ_ACT_RELU2] = CDZ_CURVE_RELU};
     return curves[a->activation];
 }
 
@@ -498,7 +509,9 @@ void cdz_layers_feed(cdz_layers *f, const cdz_feed_forward *w, const float *x, s
     const cdz_backend_api *api = b->api;
     const bool gated = w->gate.w.data;
     const size_t D = a->hidden, F = w->up.w.n;
-    const float *inner = gated ? f->gate : f->up, *factor = gated ? f->up : NULL;
+    const float *inner = gated ? f->gate : f->up;
+    /* relu squared is relu times what it is of: there is no gate then. */
+    const float *factor = gated || a->activation == CDZ_ACT_RELU2 ? f->up : NULL;
 
     const cdz_product halves[] = {cdz_layers_product(&w->up, f->up),
                                   cdz_layers_product(&w->gate, f->gate)};
@@ -524,7 +537,9 @@ void cdz_layers_finish(cdz_layers *f, uint32_t layer)
         attend_source(f, layer, entering(f, &w->cross_norm), f->given);
         leave(f, f->given, &w->cross_post_norm);
     }
-    const float *x = entering(f, &w->mlp_norm);
+    /* A layer with one norm has its rows still there. */
+    const bool once = parallel && !w->mlp_norm.w.data;
+    const float *x = once ? f->normed : entering(f, &w->mlp_norm);
     float *given = parallel ? f->also_given : f->given;
     if (w->router.w.data)
         cdz_layers_feed_experts(f, layer, x, given);

@@ -1,0 +1,187 @@
+/* families_sparse.c - the table of families goes on: decoders with experts that are more than mixtral's. */
+#include "load/families.h"
+#include "load/family_names.h"
+
+/* --- names --------------------------------------------------------------------------------- */
+
+static const char *const glm4_moe_names[CDZ_N_PARTS] = {
+    ENDS,
+    PRE_NORMS,
+    ATTENTION,
+    QK_NORMS,
+    GATED,
+    EXPERTS("mlp", "gate_proj", "up_proj", "down_proj"),
+    SHARED("shared_experts"),
+    [CDZ_PART_ROUTER_BIAS] = "model.layers.#.mlp.gate.e_score_correction_bias",
+};
+
+static const char *const ernie_moe_names[CDZ_N_PARTS] = {
+    ENDS,
+    PRE_NORMS,
+    ATTENTION,
+    GATED,
+    EXPERTS("mlp", "gate_proj", "up_proj", "down_proj"),
+    SHARED("shared_experts"),
+    [CDZ_PART_HEAD_BIAS] = "lm_head.bias",
+    [CDZ_PART_ROUTER_BIAS] = "model.layers.#.mlp.moe_statics.e_score_correction_bias",
+};
+
+static const char *const minimax_names[CDZ_N_PARTS] = {
+    ENDS,
+    PRE_NORMS,
+    ATTENTION,
+    QK_NORMS,
+    EXPERTS("block_sparse_moe", "w1", "w3", "w2"),
+    [CDZ_PART_ROUTER_BIAS] = "model.layers.#.block_sparse_moe.e_score_correction_bias",
+};
+
+static const char *const qwen2_moe_names[CDZ_N_PARTS] = {
+    ENDS,
+    PRE_NORMS,
+    ATTENTION,
+    GATED,
+    EXPERTS("mlp", "gate_proj", "up_proj", "down_proj"),
+    SHARED("shared_expert"),
+    [CDZ_PART_SHARED_ROUTER] = "model.layers.#.mlp.shared_expert_gate",
+};
+
+static const char *const olmoe_names[CDZ_N_PARTS] = {
+    ENDS, PRE_NORMS, ATTENTION, QK_NORMS, EXPERTS("mlp", "gate_proj", "up_proj", "down_proj")};
+
+static const cdz_key_names rms_keys = {.hidden = "hidden_size",
+                                       .intermediate = "intermediate_size",
+                                       .layers = "num_hidden_layers",
+                                       .heads = "num_attention_heads",
+                                       .context = "max_position_embeddings",
+                                       .eps = "rms_norm_eps",
+                                       .activation = "hidden_act"};
+
+/* --- experts ------------------------------------------------------------------------------- */
+
+static const cdz_expert_rules glm4_moe_experts = {
+    .count = "n_routed_experts",
+    .active = "num_experts_per_tok",
+    .inner = "moe_intermediate_size",
+    .n_active = 8,
+    .sparse = CDZ_SPARSE_AFTER_FIRST,
+    .first_dense = 1,
+    .shared_count = "n_shared_experts",
+    .n_shared = 1,
+    .router = {.score = CDZ_ROUTE_SIGMOID,
+               .biased = true,
+               .normalise = true,
+               .sum_add = 1e-20f,
+               .scale = 1},
+    .normalise_key = true,
+    .scale_key = true,
+    .group_keys = true,
+};
+
+static const cdz_expert_rules ernie_experts = {
+    .count = "moe_num_experts",
+    .active = "moe_k",
+    .inner = "moe_intermediate_size",
+    .n_active = 6,
+    .sparse = CDZ_SPARSE_INTERVAL,
+    .shared_count = "moe_num_shared_experts",
+    .n_shared = 2,
+    .router = {.biased = true, .normalise = true, .sum_least = 1e-12f, .scale = 1},
+    .least_key = "moe_norm_min",
+};
+
+static const cdz_expert_rules minimax_experts = {
+    .count = "num_local_experts",
+    .active = "num_experts_per_tok",
+    .n_active = 8,
+    .router = {.score = CDZ_ROUTE_SIGMOID, .biased = true, .normalise = true, .scale = 1},
+};
+
+static const cdz_expert_rules qwen2_moe_experts = {
+    .count = "num_experts",
+    .active = "num_experts_per_tok",
+    .inner = "moe_intermediate_size",
+    .n_active = 4,
+    .sparse = CDZ_SPARSE_BY_STEP,
+    .shared_inner = "shared_expert_intermediate_size",
+    .router = {.scale = 1},
+    .normalise_key = true,
+};
+
+static const cdz_expert_rules olmoe_experts = {
+    .count = "num_experts",
+    .active = "num_experts_per_tok",
+    .n_active = 8,
+    .router = {.scale = 1},
+    .normalise_key = true,
+};
+
+/* --- families ------------------------------------------------------------------------------ */
+
+static const cdz_family families[] = {
+    {.model_type = "glm4_moe",
+     .architecture = "Glm4MoeForCausalLM",
+     .names = glm4_moe_names,
+     .keys = &rms_keys,
+     .biases = CDZ_BIAS_QKV_KEY,
+     .experts = CDZ_EXPERTS_ROUTED,
+     .routing = &glm4_moe_experts,
+     .qk_norm = CDZ_QK_HEAD,
+     .qk_norm_key = true,
+     .context = 131072,
+     .n_kv_heads = 8,
+     .eps = 1e-5,
+     .partial_rotary = 0.5},
+    {.model_type = "ernie4_5_moe",
+     .architecture = "Ernie4_5_MoeForCausalLM",
+     .names = ernie_moe_names,
+     .keys = &rms_keys,
+     .biases = CDZ_BIAS_USE,
+     .experts = CDZ_EXPERTS_ROUTED,
+     .routing = &ernie_experts,
+     .interleaved = true,
+     .context = 131072,
+     .n_kv_heads = 4,
+     .theta = 5e5,
+     .eps = 1e-5,
+     .tied = true},
+    {.model_type = "minimax_m2",
+     .architecture = "MiniMaxM2ForCausalLM",
+     .names = minimax_names,
+     .keys = &rms_keys,
+     .experts = CDZ_EXPERTS_ROUTED,
+     .routing = &minimax_experts,
+     .qk_norm = CDZ_QK_ALL,
+     .context = 196608,
+     .n_kv_heads = 8,
+     .head_dim = 128,
+     .theta = 5e6,
+     .partial_rotary = 1},
+    {.model_type = "qwen2_moe",
+     .architecture = "Qwen2MoeForCausalLM",
+     .names = qwen2_moe_names,
+     .keys = &rms_keys,
+     .biases = CDZ_BIAS_QKV_NAMED,
+     .bias = true,
+     .window = CDZ_WINDOW_BY_LAYER,
+     .experts = CDZ_EXPERTS_ROUTED,
+     .routing = &qwen2_moe_experts,
+     .window_size = 4096,
+     .context = 32768,
+     .n_kv_heads = 16},
+    {.model_type = "olmoe",
+     .architecture = "OlmoeForCausalLM",
+     .names = olmoe_names,
+     .keys = &rms_keys,
+     .biases = CDZ_BIAS_ATTENTION,
+     .experts = CDZ_EXPERTS_ROUTED,
+     .routing = &olmoe_experts,
+     .qk_norm = CDZ_QK_ALL,
+     .clips = true,
+     .context = 4096,
+     .eps = 1e-5},
+};
+
+cdz_family_list cdz_families_sparse(void)
+{
+    return (cdz_family_list){families, sizeof families / sizeof *families};
+}
