@@ -18,6 +18,9 @@
 #define ERNIE(rest)                                                                                \
     CONFIG("ernie4_5_moe", ",\"moe_num_experts\":8,\"moe_intermediate_size\":16,\"moe_k\":2" rest)
 
+#define LLAMA4(rest)                                                                               \
+    CONFIG("llama4_text", ",\"num_local_experts\":8,\"intermediate_size_mlp\":80" rest)
+
 static cdz_status read_arch(const char *config, cdz_arena *arena, cdz_arch *a, cdz_error *err)
 {
     cdz_json *json = cdz_arena_array(arena, 1, sizeof *json);
@@ -104,6 +107,10 @@ static const struct {
      ".e.e"},
     {ERNIE(",\"moe_layer_start_index\":0,\"moe_layer_end_index\":1"), "ee.."},
     {CONFIG("minimax_m2", ",\"num_local_experts\":8"), "eeee"},
+    {LLAMA4(",\"interleave_moe_layer_step\":4"), "wwwe"},
+    {LLAMA4(",\"moe_layers\":[]"), "wwwn"},
+    {LLAMA4(",\"moe_layers\":[],\"no_rope_layers\":[0,1,1,1]"), "nwww"},
+    {LLAMA4(",\"moe_layers\":[1],\"attention_chunk_size\":null"), ".e.n"},
 };
 
 static void layers_are_what_the_rules_say(void **state)
@@ -174,6 +181,29 @@ static void routers_are_told(void **state)
     cdz_arena_free(&arena);
 }
 
+static void queries_grow_with_positions(void **state)
+{
+    (void)state;
+    cdz_arena arena = {0};
+    cdz_arch a = read_well(LLAMA4(",\"attn_scale\":0.3,\"floor_scale\":16"), &arena);
+    assert_true(a.temper.by == 0.3 && a.temper.every == 16 && a.temper.ahead == 1);
+    assert_true(a.temper.unrotated && a.window_blocks && a.qk_norm_last && a.router.into_inputs);
+    assert_int_equal(a.intermediate, 80);
+    assert_int_equal(a.expert_intermediate, 96);
+    assert_int_equal(a.shared_intermediate, 96);
+    a = read_well(LLAMA4(",\"attn_temperature_tuning\":false,\"use_qk_norm\":false"), &arena);
+    assert_true(a.temper.every == 0);
+    assert_int_equal(a.qk_norm, CDZ_QK_NONE);
+    a = read_well(CONFIG("ministral3", ",\"rope_parameters\":{\"llama_4_scaling_beta\":0.1,"
+                                       "\"original_max_position_embeddings\":64}"),
+                  &arena);
+    assert_true(a.temper.by == 0.1 && a.temper.every == 64 && !a.temper.ahead);
+    assert_false(a.temper.unrotated);
+    a = read_well(CONFIG("ministral3", ""), &arena);
+    assert_true(a.temper.every == 0);
+    cdz_arena_free(&arena);
+}
+
 /* --- what cannot be ---------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -214,6 +244,30 @@ static const struct {
     {ERNIE(",\"moe_layer_end_index\":-2"), "moe_layer_end_index is -2, expected a whole number",
      CDZ_E_INPUT},
     {CONFIG("minimax_m2", ""), "num_local_experts is missing", CDZ_E_INPUT},
+    {LLAMA4(",\"moe_layers\":[4]"), "moe_layers[0] is no layer, expected a number from 0 to 3",
+     CDZ_E_INPUT},
+    {LLAMA4(",\"moe_layers\":7"), "moe_layers is an integer, expected an array", CDZ_E_INPUT},
+    {LLAMA4(",\"floor_scale\":0"), "floor_scale is 0, expected a number from 1", CDZ_E_INPUT},
+    {LLAMA4(",\"layer_types\":[\"sliding_attention\",\"full_attention\",\"full_attention\","
+            "\"full_attention\"]"),
+     "layer_types[0] is not supported; supported are full_attention, chunked_attention",
+     CDZ_E_UNSUPPORTED},
+    {"{\"model_type\":\"gptj\",\"n_embd\":64,\"n_layer\":2,\"n_head\":4,\"vocab_size\":9,"
+     "\"rotary_dim\":18}",
+     "rotary_dim is 18, expected a whole number from 1 to 16", CDZ_E_INPUT},
+    {"{\"model_type\":\"gptj\",\"n_embd\":64,\"n_layer\":2,\"n_head\":4,\"vocab_size\":9}",
+     "rotary_dim 64 is more than the 16 dims of a head", CDZ_E_INPUT},
+    {"{\"model_type\":\"gpt_bigcode\",\"n_embd\":64,\"n_layer\":2,\"n_head\":4,\"vocab_size\":9,"
+     "\"multi_query\":false}",
+     "multi_query false is not supported", CDZ_E_UNSUPPORTED},
+    {CONFIG("persimmon", ",\"qk_layernorm\":false"), "qk_layernorm false is not supported",
+     CDZ_E_UNSUPPORTED},
+    {CONFIG("arcee", ",\"hidden_act\":\"relu3\""), "hidden_act \"relu3\" is not supported",
+     CDZ_E_UNSUPPORTED},
+    {CONFIG("llama", ",\"hidden_act\":\"relu2\""),
+     "relu2 is not supported for llama, whose feed-forward has a gate", CDZ_E_UNSUPPORTED},
+    {CONFIG("olmo", ",\"clip_qkv\":8.0"), "clip_qkv is not supported", CDZ_E_UNSUPPORTED},
+    {CONFIG("cohere", ",\"use_qk_norm\":true"), "use_qk_norm is not supported", CDZ_E_UNSUPPORTED},
 };
 
 static void wrong_configurations_are_sentences(void **state)
@@ -325,6 +379,7 @@ int main(void)
         cmocka_unit_test(granite_has_four_multipliers),
         cmocka_unit_test(alpha_makes_theta_larger),
         cmocka_unit_test(routers_are_told),
+        cmocka_unit_test(queries_grow_with_positions),
         cmocka_unit_test(wrong_configurations_are_sentences),
         cmocka_unit_test(rows_find_their_experts),
         cmocka_unit_test(no_number_leads_elsewhere),

@@ -108,8 +108,8 @@ static cdz_status read_sizes(const cdz_keys *k, cdz_arch *a)
     const cdz_key_names *keys = a->keys;
     CDZ_TRY(cdz_key_size(k, keys->hidden, NULL, MAX_WIDTH, &a->hidden));
     const uint32_t four_times = a->hidden * 4; /* n_inner may be left out */
-    CDZ_TRY(cdz_key_size(k, keys->intermediate, a->family->conv1d ? &four_times : NULL, MAX_WIDTH,
-                         &a->intermediate));
+    CDZ_TRY(cdz_key_size(k, keys->intermediate, a->family->inner_four ? &four_times : NULL,
+                         MAX_WIDTH, &a->intermediate));
     /* As many as the encoder has, unless it is said (t5). */
     const uint32_t *as_encoder = a->encoder && a->family->t5_rules ? &a->encoder->n_layers : NULL;
     CDZ_TRY(cdz_key_size(k, keys->layers, as_encoder, MAX_LAYERS, &a->n_layers));
@@ -165,12 +165,14 @@ static cdz_status read_layer_types(const cdz_keys *k, const cdz_arch *a, uint32_
                        "%s: layer_types must be an array of num_hidden_layers (%u) names", k->path,
                        (unsigned)a->n_layers);
     for (uint32_t i = 0; i < a->n_layers; i++) {
-        slides[i] = cdz_json_eq(&types->items[i], "sliding_attention");
+        const bool blocks = a->family->window == CDZ_WINDOW_BLOCKS;
+        slides[i] =
+            cdz_json_eq(&types->items[i], blocks ? "chunked_attention" : "sliding_attention");
         if (!slides[i] && !cdz_json_eq(&types->items[i], "full_attention"))
             return cdz_err(k->err, CDZ_E_UNSUPPORTED,
                            "%s: layer_types[%u] is not supported; supported are full_attention, "
-                           "sliding_attention",
-                           k->path, (unsigned)i);
+                           "%s",
+                           k->path, (unsigned)i, blocks ? "chunked_attention" : "sliding_attention");
     }
     return CDZ_OK;
 }
@@ -208,6 +210,7 @@ static cdz_status read_sliding(const cdz_keys *k, const cdz_arch *a, bool used, 
         if (rule == CDZ_WINDOW_PATTERN) slides[i] = (i + 1) % pattern != 0;
         if (letters) slides[i] = letters[i % pattern] == 'L';
         if (rule == CDZ_WINDOW_NO_ROPE) slides[i] = a->no_rope[i];
+        if (rule == CDZ_WINDOW_BLOCKS) slides[i] = !a->no_rope[i];
     }
     const bool whole = rule == CDZ_WINDOW_ALL || rule == CDZ_WINDOW_ALL_IF_USED;
     return whole ? CDZ_OK : read_layer_types(k, a, slides);
@@ -222,17 +225,19 @@ static cdz_status read_windows(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
     if (rule == CDZ_WINDOW_NEVER) return CDZ_OK;
 
     bool used = true;
-    if (rule != CDZ_WINDOW_ALL && rule != CDZ_WINDOW_PATTERN)
+    a->window_blocks = rule == CDZ_WINDOW_BLOCKS;
+    const char *key = a->window_blocks ? "attention_chunk_size" : "sliding_window";
+    if (rule != CDZ_WINDOW_ALL && rule != CDZ_WINDOW_PATTERN && rule != CDZ_WINDOW_BLOCKS)
         CDZ_TRY(cdz_key_bool(k, "use_sliding_window", false, &used));
-    const bool has_default = a->family->window_size && !cdz_key_is_null(k, "sliding_window");
-    if (used && (has_default || cdz_key(k, "sliding_window")))
-        CDZ_TRY(cdz_key_size(k, "sliding_window", &a->family->window_size, INT32_MAX, &size));
+    const bool has_default = a->family->window_size && !cdz_key_is_null(k, key);
+    if (used && (has_default || cdz_key(k, key)))
+        CDZ_TRY(cdz_key_size(k, key, &a->family->window_size, INT32_MAX, &size));
     CDZ_TRY(read_sliding(k, a, used && size, window));
     for (uint32_t i = 0; i < a->n_layers; i++) {
         if (window[i] && !size)
-            return cdz_err(k->err, CDZ_E_INPUT,
-                           "%s: layer_types[%u] is sliding_attention, but sliding_window is not set",
-                           k->path, (unsigned)i);
+            return cdz_err(k->err, CDZ_E_INPUT, "%s: layer_types[%u] is %s, but %s is not set",
+                           k->path, (unsigned)i,
+                           a->window_blocks ? "chunked_attention" : "sliding_attention", key);
         a->has_window |= window[i] != 0;
         window[i] *= size;
     }
@@ -375,13 +380,34 @@ static cdz_status refuse_modes(const cdz_keys *k, const cdz_family *f)
         sizeof modes / sizeof *modes - f->parallel; /* the last one by families that can */
     for (size_t i = 0; i < n; i++) {
         bool on;
-        if (strcmp(modes[i], "use_qk_norm") == 0 && f->qk_norm_key) continue;
+        if (strcmp(modes[i], "qk_layernorm") == 0 && f->qk_norm != CDZ_QK_NONE) continue;
+        if (strcmp(modes[i], "use_qk_norm") == 0 && (f->qk_norm_key || f->qk_norm_bare)) continue;
         CDZ_TRY(cdz_key_bool(k, modes[i], false, &on));
         if (on)
             return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %s is not supported", k->path, modes[i]);
     }
+    for (const cdz_only_value *o = f->only; o && o->key; o++) {
+        bool value;
+        CDZ_TRY(cdz_key_bool(k, o->key, o->value, &value));
+        if (value != o->value)
+            return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %s %s is not supported", k->path, o->key,
+                           value ? "true" : "false");
+    }
     if (f->clips && cdz_key(k, "clip_qkv"))
         return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: clip_qkv is not supported", k->path);
+    return CDZ_OK;
+}
+
+/* llama4's growing queries: attention over long contexts stays sharp. */
+static cdz_status read_temper(const cdz_keys *k, cdz_arch *a)
+{
+    bool on = true;
+    double by, every;
+    if (!a->family->tempered) return CDZ_OK;
+    CDZ_TRY(cdz_key_bool(k, "attn_temperature_tuning", true, &on));
+    CDZ_TRY(cdz_key_real(k, "attn_scale", 0.1, 0, 1e6, &by));
+    CDZ_TRY(cdz_key_real(k, "floor_scale", 8192, 1, INT32_MAX, &every));
+    if (on) a->temper = (cdz_temper){by, every, 1, true};
     return CDZ_OK;
 }
 
@@ -389,7 +415,8 @@ static cdz_status refuse_modes(const cdz_keys *k, const cdz_family *f)
 static cdz_status read_qk_norm(const cdz_keys *k, cdz_arch *a)
 {
     bool on = true;
-    if (a->family->qk_norm_key) CDZ_TRY(cdz_key_bool(k, "use_qk_norm", false, &on));
+    const bool bare = a->family->qk_norm_bare;
+    if (a->family->qk_norm_key || bare) CDZ_TRY(cdz_key_bool(k, "use_qk_norm", bare, &on));
     a->qk_norm = on ? a->family->qk_norm : CDZ_QK_NONE;
     a->qk_norm_last = a->family->qk_norm_last;
     return CDZ_OK;
@@ -408,11 +435,13 @@ static cdz_status read_block(const cdz_keys *k, cdz_arch *a)
     a->fused = f->fused;
     a->conv1d = f->conv1d;
     a->scales_given = f->scales_given;
+    a->position_offset = f->position_offset;
     a->embed_scale = f->scaled_embedding ? (float)sqrt((double)a->hidden) : 1.0f;
     a->head_scale = 1;
     a->norm_after_sum = f->norm_after_sum;
     CDZ_TRY(refuse_modes(k, f));
     CDZ_TRY(read_qk_norm(k, a));
+    CDZ_TRY(read_temper(k, a));
     CDZ_TRY(read_activation(k, a));
     CDZ_TRY(read_biases(k, a));
     CDZ_TRY(read_scores(k, a));

@@ -49,8 +49,10 @@ typedef enum cdz_arch_part {
     CDZ_PART_EXPERT_GATE, /* '@' is the expert's number */
     CDZ_PART_EXPERT_UP,
     CDZ_PART_EXPERT_DOWN,
-    CDZ_PART_SHARED_ROUTER, /* one row: how much of the shared expert */
-    CDZ_PART_SHARED_GATE,   /* the expert that every row goes to */
+    CDZ_PART_EXPERTS_GATE_UP, /* of all experts, gate first; the stem is the whole name */
+    CDZ_PART_EXPERTS_DOWN,    /* the same */
+    CDZ_PART_SHARED_ROUTER,   /* one row: how much of the shared expert */
+    CDZ_PART_SHARED_GATE,     /* the expert that every row goes to */
     CDZ_PART_SHARED_UP,
     CDZ_PART_SHARED_DOWN,
     CDZ_N_PARTS,
@@ -91,6 +93,13 @@ typedef enum cdz_route_score {
     CDZ_ROUTE_SIGMOID,
 } cdz_route_score;
 
+/* Queries grow with their position p: times 1 + by * ln(1 + floor((p + ahead) / every)). */
+typedef struct cdz_temper {
+    double by, every; /* every 0: they do not */
+    uint32_t ahead;
+    bool unrotated; /* of layers that do not rotate alone */
+} cdz_temper;
+
 /* How rows find their experts, and what they take of them. */
 typedef struct cdz_router {
     cdz_route_score score;
@@ -121,11 +130,13 @@ typedef struct cdz_arch {
     uint32_t context;
     const uint32_t *window; /* (n_layers) positions a layer sees, its own included; 0: all */
     bool has_window;        /* some layer has one */
+    bool window_blocks;     /* a window is the block of so many positions that a position is in */
 
     cdz_norm_kind norm;
     float norm_eps, norm_offset;
     cdz_qk_norm qk_norm;
-    bool qk_norm_last;     /* after the rotation */
+    bool qk_norm_last; /* after the rotation */
+    cdz_temper temper;
     bool norm_after_sum;   /* a sublayer's post norm is of x with what was added */
     float embed_scale;     /* on what is embedded; 1: none */
     bool scales_given;     /* on embeddings given as prompt as well */

@@ -272,8 +272,12 @@ static cdz_status bind_attention(binder *b, uint32_t i, cdz_layer_weights *out)
         CDZ_TRY(bind_linear(b, (place){CDZ_PART_K, i, 0}, kv, hidden, a->qkv_bias, &out->k));
         CDZ_TRY(bind_linear(b, (place){CDZ_PART_V, i, 0}, kv, hidden, a->qkv_bias, &out->v));
     }
-    const bool whole = a->qk_norm == CDZ_QK_ALL;
-    if (a->qk_norm != CDZ_QK_NONE) {
+    const bool whole = a->qk_norm == CDZ_QK_ALL, bare = a->family->qk_norm_bare;
+    if (a->qk_norm != CDZ_QK_NONE && bare && cdz_arch_rope(a, i)) {
+        CDZ_TRY(make_vector(b, d, 1.0f, &out->q_norm.w));
+        out->k_norm = out->q_norm;
+    }
+    if (a->qk_norm != CDZ_QK_NONE && !bare) {
         CDZ_TRY(bind_norm(b, CDZ_PART_Q_NORM, i, whole ? q : d, &out->q_norm));
         CDZ_TRY(bind_norm(b, CDZ_PART_K_NORM, i, whole ? kv : d, &out->k_norm));
     }
@@ -353,6 +357,74 @@ static cdz_status bind_router_bias(binder *b, uint32_t i, const float **out)
     return CDZ_OK;
 }
 
+/* What is (k, n) in the file, as (n, k) in memory of the model's own. */
+static cdz_status turn_expert(binder *b, const cdz_tensor *t, size_t from, cdz_weight *w)
+{
+    const cdz_file *file = &b->w->tensors.files[t->file];
+    const size_t bytes = w->n * cdz_row_bytes(w->dtype, w->k);
+    char *as_stored = malloc(bytes ? bytes : 1);
+    char *turned = cdz_arena_alloc_aligned(&b->w->tensors.arena, bytes, 64);
+    const uint64_t offset = (uint64_t)((const char *)t->data - (const char *)file->data) + from;
+    cdz_status st = as_stored && turned ? CDZ_OK : no_memory(file->path, b->err);
+    if (st == CDZ_OK) st = cdz_file_read_at(file, offset, as_stored, bytes, b->err);
+    if (st == CDZ_OK) transpose(turned, as_stored, w->n, w->k, cdz_dtype_bytes(w->dtype));
+    free(as_stored);
+    w->data = turned;
+    return st;
+}
+
+/* One tensor (experts, n, k), or (experts, k, n) where the family's are transposed: out[e] is expert e's. */
+static cdz_status bind_stack(binder *b, place at, size_t n, size_t k, cdz_weight *out)
+{
+    const cdz_arch *a = b->arch;
+    const bool turned = a->family->routing->transposed;
+    char name[NAME_BYTES], shape[128];
+    cdz_dtype dtype;
+    const void *data;
+    name_of(b, at, "", name);
+    const cdz_tensor *t = find(b, name);
+    if (!t) return cdz_err(b->err, CDZ_E_INPUT, "%s: tensor %s is missing", b->source, name);
+    const size_t rows = turned ? k : n, columns = turned ? n : k;
+    if (t->n_dims != 3 || t->shape[0] != a->n_experts || t->shape[1] != rows ||
+        t->shape[2] != columns)
+        return cdz_err(
+            b->err, CDZ_E_INPUT, "%s: tensor %s is %s, config.json makes it [%u, %zu, %zu]",
+            b->w->tensors.files[t->file].path, name, cdz_tensor_shape_text(t, shape, sizeof shape),
+            (unsigned)a->n_experts, rows, columns);
+    if (!cdz_tensor_dtype(t, &dtype) || dtype >= CDZ_N_PLAIN)
+        return cdz_err(b->err, CDZ_E_UNSUPPORTED,
+                       "%s: tensor %s has dtype %s; supported are F32, F16, BF16",
+                       b->w->tensors.files[t->file].path, name, t->dtype);
+    const size_t each = (size_t)(t->n_bytes / a->n_experts);
+    CDZ_TRY(align_data(b, t, cdz_dtype_bytes(dtype), &data));
+    for (uint32_t e = 0; e < a->n_experts; e++) {
+        out[e] = (cdz_weight){(const char *)data + e * each, dtype, n, k, CDZ_WEIGHT_ROWS};
+        if (turned) CDZ_TRY(turn_expert(b, t, e * each, &out[e]));
+    }
+    b->used[t - b->w->tensors.items] = true;
+    b->w->facts.n_copied += turned;
+    b->w->facts.n_parameters += (uint64_t)a->n_experts * n * k;
+    b->w->facts.bytes[dtype] += t->n_bytes;
+    return CDZ_OK;
+}
+
+static cdz_status bind_stacks(binder *b, uint32_t i, cdz_layer_weights *out)
+{
+    const cdz_arch *a = b->arch;
+    const size_t hidden = a->hidden, inner = a->expert_intermediate;
+    cdz_weight *all = cdz_arena_array(&b->w->arena, (size_t)a->n_experts * 2, sizeof *all);
+    if (!all) return no_memory(b->w->folder, b->err);
+    CDZ_TRY(bind_stack(b, (place){CDZ_PART_EXPERTS_GATE_UP, i, 0}, 2 * inner, hidden, all));
+    CDZ_TRY(bind_stack(b, (place){CDZ_PART_EXPERTS_DOWN, i, 0}, hidden, inner, all + a->n_experts));
+    for (uint32_t e = 0; e < a->n_experts; e++) {
+        const cdz_linear both = {.w = all[e]};
+        out->experts[e].gate = rows_of(&both, 0, inner);
+        out->experts[e].up = rows_of(&both, inner, inner);
+        out->experts[e].down.w = all[a->n_experts + e];
+    }
+    return CDZ_OK;
+}
+
 static cdz_status bind_experts(binder *b, uint32_t i, cdz_layer_weights *out)
 {
     const cdz_arch *a = b->arch;
@@ -363,6 +435,7 @@ static cdz_status bind_experts(binder *b, uint32_t i, cdz_layer_weights *out)
         bind_linear(b, (place){CDZ_PART_ROUTER, i, 0}, a->n_experts, hidden, false, &out->router));
     CDZ_TRY(bind_router_bias(b, i, &out->router_bias));
     CDZ_TRY(bind_shared(b, i, out));
+    if (cdz_arch_has(a, CDZ_PART_EXPERTS_GATE_UP)) return bind_stacks(b, i, out);
     for (uint32_t e = 0; e < a->n_experts; e++) {
         cdz_feed_forward *f = &out->experts[e];
         CDZ_TRY(bind_linear(b, (place){CDZ_PART_EXPERT_GATE, i, e}, inner, hidden, false, &f->gate));

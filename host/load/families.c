@@ -353,6 +353,7 @@ static const cdz_family families[] = {
      .biases = CDZ_BIAS_ALL,
      .norm = CDZ_NORM_LAYER,
      .conv1d = true,
+     .inner_four = true,
      .gpt2_scales = true,
      .context = 1024,
      .activation = "gelu_new",

@@ -27,6 +27,7 @@ typedef enum cdz_window_rule {
     CDZ_WINDOW_BY_LAYER, /* use_sliding_window; layer_types, or layers from max_window_layers on */
     CDZ_WINDOW_NO_ROPE,  /* use_sliding_window; layer_types, or the layers without rotation */
     CDZ_WINDOW_PATTERN,  /* layer_types, or all but each nth layer */
+    CDZ_WINDOW_BLOCKS,   /* attention_chunk_size; layer_types, or the layers that rotate */
 } cdz_window_rule;
 
 typedef enum cdz_expert_rule {
@@ -67,6 +68,7 @@ typedef struct cdz_expert_rules {
     bool scale_key;          /* routed_scaling_factor */
     bool group_keys;         /* n_group, topk_group */
     const char *least_key;   /* router.sum_least */
+    bool transposed;         /* experts that lie in one tensor lie as (experts, inputs, outputs) */
     const char *dense_inner; /* width of the layers without experts; NULL: intermediate_size */
 } cdz_expert_rules;
 
@@ -75,6 +77,12 @@ typedef struct cdz_key_names {
     const char *hidden, *intermediate, *layers, *heads, *context, *eps, *activation;
     const char *head_dim, *vocab;
 } cdz_key_names;
+
+/* A key that the block can follow with one value alone, which is its default. */
+typedef struct cdz_only_value {
+    const char *key;
+    bool value;
+} cdz_only_value;
 
 struct cdz_family {
     const char *model_type, *architecture;
@@ -96,7 +104,10 @@ struct cdz_family {
     cdz_qk_norm qk_norm;
     bool qk_norm_last; /* after the rotation */
     bool qk_norm_key;  /* use_qk_norm, false unless given, says whether there are such norms */
-    bool clips;        /* clip_qkv is read, and refused */
+    bool qk_norm_bare; /* they have no weights, and layers that rotate have them alone; use_qk_norm is true unless given */
+    bool tempered;    /* attn_temperature_tuning, attn_scale, floor_scale */
+    bool temper_beta; /* llama_4_scaling_beta of the rope's description */
+    bool clips;       /* clip_qkv is read, and refused */
     cdz_fused fused;
     bool conv1d, scaled_embedding, scales_given, parallel, gpt2_scales, no_rope_layers, local_rope;
     bool one_norm; /* attention and feed-forward are parallel and read the same normed row */
@@ -107,6 +118,8 @@ struct cdz_family {
     bool only_longrope; /* its releases call that "su" or "yarn" */
     bool norm_after_sum, unscaled, hidden_count, sinusoidal, relative;
     bool runs_whole; /* transformers' forward runs all layers, whatever num_hidden_layers has become */
+    const cdz_only_value *only; /* ends with a key of NULL; or NULL */
+    bool inner_four;      /* the feed-forward is four times as wide as the rest unless it is said */
     bool scale_key;       /* scale_embedding is read */
     bool t5_rules;        /* feed_forward_proj names activation and gate; the head's own scale */
     bool may_share_embed; /* share_encoder_decoder_embeddings, decoder_vocab_size are read */
@@ -116,6 +129,7 @@ struct cdz_family {
     uint32_t context;               /* max_position_embeddings */
     uint32_t n_kv_heads;            /* num_key_value_heads; 0: num_attention_heads */
     uint32_t head_dim;              /* 0: hidden_size / num_attention_heads */
+    uint32_t rotary_dim;            /* rotary_dim; 0: no such key */
     uint32_t window_size;           /* sliding_window; 0: none */
     uint32_t window_pattern;        /* each nth layer sees everything */
     uint32_t query_scalar;          /* query_pre_attn_scalar; 0: no such key, head_dim */

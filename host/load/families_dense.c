@@ -37,6 +37,70 @@ static const char *const hunyuan_names[CDZ_N_PARTS] = {
     [CDZ_PART_K_NORM] = "model.layers.#.self_attn.key_layernorm",
 };
 
+static const char *const phi_names[CDZ_N_PARTS] = {
+    [CDZ_PART_EMBED] = "model.embed_tokens",
+    [CDZ_PART_FINAL_NORM] = "model.final_layernorm",
+    [CDZ_PART_HEAD] = "lm_head",
+    [CDZ_PART_HEAD_BIAS] = "lm_head.bias",
+    [CDZ_PART_ATTN_NORM] = "model.layers.#.input_layernorm",
+    [CDZ_PART_Q] = "model.layers.#.self_attn.q_proj",
+    [CDZ_PART_K] = "model.layers.#.self_attn.k_proj",
+    [CDZ_PART_V] = "model.layers.#.self_attn.v_proj",
+    [CDZ_PART_O] = "model.layers.#.self_attn.dense",
+    [CDZ_PART_UP] = "model.layers.#.mlp.fc1",
+    [CDZ_PART_DOWN] = "model.layers.#.mlp.fc2",
+};
+
+static const char *const persimmon_names[CDZ_N_PARTS] = {
+    PRE_NORMS,
+    [CDZ_PART_EMBED] = "model.embed_tokens",
+    [CDZ_PART_FINAL_NORM] = "model.final_layernorm",
+    [CDZ_PART_HEAD] = "lm_head",
+    [CDZ_PART_QKV] = "model.layers.#.self_attn.query_key_value",
+    [CDZ_PART_O] = "model.layers.#.self_attn.dense",
+    [CDZ_PART_Q_NORM] = "model.layers.#.self_attn.q_layernorm",
+    [CDZ_PART_K_NORM] = "model.layers.#.self_attn.k_layernorm",
+    [CDZ_PART_UP] = "model.layers.#.mlp.dense_h_to_4h",
+    [CDZ_PART_DOWN] = "model.layers.#.mlp.dense_4h_to_h",
+};
+
+static const char *const gptj_names[CDZ_N_PARTS] = {
+    [CDZ_PART_EMBED] = "transformer.wte",
+    [CDZ_PART_FINAL_NORM] = "transformer.ln_f",
+    [CDZ_PART_HEAD] = "lm_head",
+    [CDZ_PART_HEAD_BIAS] = "lm_head.bias",
+    [CDZ_PART_ATTN_NORM] = "transformer.h.#.ln_1",
+    [CDZ_PART_Q] = "transformer.h.#.attn.q_proj",
+    [CDZ_PART_K] = "transformer.h.#.attn.k_proj",
+    [CDZ_PART_V] = "transformer.h.#.attn.v_proj",
+    [CDZ_PART_O] = "transformer.h.#.attn.out_proj",
+    [CDZ_PART_UP] = "transformer.h.#.mlp.fc_in",
+    [CDZ_PART_DOWN] = "transformer.h.#.mlp.fc_out",
+};
+
+static const char *const bigcode_names[CDZ_N_PARTS] = {
+    [CDZ_PART_EMBED] = "transformer.wte",          [CDZ_PART_POSITIONS] = "transformer.wpe",
+    [CDZ_PART_FINAL_NORM] = "transformer.ln_f",    [CDZ_PART_HEAD] = "lm_head",
+    [CDZ_PART_ATTN_NORM] = "transformer.h.#.ln_1", [CDZ_PART_QKV] = "transformer.h.#.attn.c_attn",
+    [CDZ_PART_O] = "transformer.h.#.attn.c_proj",  [CDZ_PART_MLP_NORM] = "transformer.h.#.ln_2",
+    [CDZ_PART_UP] = "transformer.h.#.mlp.c_fc",    [CDZ_PART_DOWN] = "transformer.h.#.mlp.c_proj",
+};
+
+static const char *const opt_names[CDZ_N_PARTS] = {
+    [CDZ_PART_EMBED] = "model.decoder.embed_tokens",
+    [CDZ_PART_POSITIONS] = "model.decoder.embed_positions",
+    [CDZ_PART_FINAL_NORM] = "model.decoder.final_layer_norm",
+    [CDZ_PART_HEAD] = "lm_head",
+    [CDZ_PART_ATTN_NORM] = "model.decoder.layers.#.self_attn_layer_norm",
+    [CDZ_PART_Q] = "model.decoder.layers.#.self_attn.q_proj",
+    [CDZ_PART_K] = "model.decoder.layers.#.self_attn.k_proj",
+    [CDZ_PART_V] = "model.decoder.layers.#.self_attn.v_proj",
+    [CDZ_PART_O] = "model.decoder.layers.#.self_attn.out_proj",
+    [CDZ_PART_MLP_NORM] = "model.decoder.layers.#.final_layer_norm",
+    [CDZ_PART_UP] = "model.decoder.layers.#.fc1",
+    [CDZ_PART_DOWN] = "model.decoder.layers.#.fc2",
+};
+
 /* --- keys ---------------------------------------------------------------------------------- */
 
 #define SIZE_KEYS                                                                                  \
@@ -48,6 +112,28 @@ static const cdz_key_names rms_keys = {SIZE_KEYS, .eps = "rms_norm_eps"};
 static const cdz_key_names layer_keys = {SIZE_KEYS, .eps = "layer_norm_eps"};
 static const cdz_key_names norm_keys = {SIZE_KEYS, .eps = "norm_eps"};
 static const cdz_key_names no_eps_keys = {SIZE_KEYS};
+
+static const cdz_key_names gpt_keys = {.hidden = "n_embd",
+                                       .intermediate = "n_inner",
+                                       .layers = "n_layer",
+                                       .heads = "n_head",
+                                       .context = "n_positions",
+                                       .eps = "layer_norm_epsilon",
+                                       .activation = "activation_function"};
+static const cdz_key_names opt_keys = {.hidden = "hidden_size",
+                                       .intermediate = "ffn_dim",
+                                       .layers = "num_hidden_layers",
+                                       .heads = "num_attention_heads",
+                                       .context = "max_position_embeddings",
+                                       .activation = "activation_function"};
+
+static const cdz_only_value persimmon_only[] = {{"qk_layernorm", true}, {NULL, false}};
+static const cdz_only_value bigcode_only[] = {{"multi_query", true}, {NULL, false}};
+static const cdz_only_value opt_only[] = {{"do_layer_norm_before", true},
+                                          {"enable_bias", true},
+                                          {"layer_norm_elementwise_affine", true},
+                                          {"_remove_final_layer_norm", false},
+                                          {NULL, false}};
 
 /* --- families ------------------------------------------------------------------------------ */
 
@@ -65,6 +151,7 @@ static const cdz_family families[] = {
      .eps = 1e-5},
     {.model_type = "exaone4",
      .architecture = "Exaone4ForCausalLM",
+     .runs_whole = true,
      .names = late_names,
      .keys = &rms_keys,
      .window = CDZ_WINDOW_PATTERN,
@@ -77,6 +164,7 @@ static const cdz_family families[] = {
      .eps = 1e-5},
     {.model_type = "cohere2",
      .architecture = "Cohere2ForCausalLM",
+     .runs_whole = true,
      .names = cohere_names,
      .keys = &layer_keys,
      .biases = CDZ_BIAS_ATTENTION,
@@ -170,6 +258,16 @@ static const cdz_family families[] = {
      .head_dim = 256,
      .activation = "gelu_pytorch_tanh",
      .tied = true},
+    {.model_type = "ministral3",
+     .architecture = "Ministral3ForCausalLM",
+     .names = llama_names,
+     .keys = &rms_keys,
+     .window = CDZ_WINDOW_ALL,
+     .temper_beta = true,
+     .context = 262144,
+     .n_kv_heads = 8,
+     .head_dim = 128,
+     .eps = 1e-5},
     {.model_type = "arcee",
      .architecture = "ArceeForCausalLM",
      .names = ungated_names,
@@ -190,6 +288,7 @@ static const cdz_family families[] = {
      .eps = 1e-5},
     {.model_type = "nemotron",
      .architecture = "NemotronForCausalLM",
+     .runs_whole = true,
      .names = ungated_names,
      .keys = &norm_keys,
      .biases = CDZ_BIAS_BY_KEY,
@@ -199,6 +298,73 @@ static const cdz_family families[] = {
      .activation = "relu2",
      .eps = 1e-5,
      .partial_rotary = 0.5},
+    {.model_type = "phi",
+     .architecture = "PhiForCausalLM",
+     .names = phi_names,
+     .keys = &layer_keys,
+     .biases = CDZ_BIAS_ALL,
+     .norm = CDZ_NORM_LAYER,
+     .one_norm = true,
+     .context = 2048,
+     .activation = "gelu_new",
+     .eps = 1e-5,
+     .partial_rotary = 0.5},
+    {.model_type = "persimmon",
+     .architecture = "PersimmonForCausalLM",
+     .runs_whole = true,
+     .names = persimmon_names,
+     .keys = &layer_keys,
+     .only = persimmon_only,
+     .biases = CDZ_BIAS_ALL,
+     .norm = CDZ_NORM_LAYER,
+     .fused = CDZ_FUSED_HEADS,
+     .qk_norm = CDZ_QK_HEAD,
+     .context = 16384,
+     .activation = "relu2",
+     .eps = 1e-5,
+     .partial_rotary = 0.5},
+    {.model_type = "gptj",
+     .architecture = "GPTJForCausalLM",
+     .runs_whole = true,
+     .names = gptj_names,
+     .keys = &gpt_keys,
+     .biases = CDZ_BIAS_MLP,
+     .norm = CDZ_NORM_LAYER,
+     .one_norm = true,
+     .inner_four = true,
+     .interleaved = true,
+     .rotary_dim = 64,
+     .context = 2048,
+     .activation = "gelu_new",
+     .eps = 1e-5},
+    {.model_type = "gpt_bigcode",
+     .architecture = "GPTBigCodeForCausalLM",
+     .runs_whole = true,
+     .names = bigcode_names,
+     .keys = &gpt_keys,
+     .only = bigcode_only,
+     .biases = CDZ_BIAS_ALL,
+     .norm = CDZ_NORM_LAYER,
+     .inner_four = true,
+     .gpt2_scales = true,
+     .context = 1024,
+     .n_kv_heads = 1,
+     .activation = "gelu_pytorch_tanh",
+     .eps = 1e-5,
+     .tied = true},
+    {.model_type = "opt",
+     .architecture = "OPTForCausalLM",
+     .runs_whole = true,
+     .names = opt_names,
+     .keys = &opt_keys,
+     .only = opt_only,
+     .biases = CDZ_BIAS_ALL,
+     .norm = CDZ_NORM_LAYER,
+     .position_offset = 2,
+     .context = 2048,
+     .activation = "relu",
+     .eps = 1e-5,
+     .tied = true},
 };
 
 cdz_family_list cdz_families_dense(void)

@@ -56,6 +56,30 @@ static const cdz_key_names rms_keys = {.hidden = "hidden_size",
                                        .eps = "rms_norm_eps",
                                        .activation = "hidden_act"};
 
+static const char *const granite_moe_names[CDZ_N_PARTS] = {
+    ENDS,
+    PRE_NORMS,
+    ATTENTION,
+    [CDZ_PART_ROUTER] = "model.layers.#.block_sparse_moe.router.layer",
+    [CDZ_PART_EXPERTS_GATE_UP] = "model.layers.#.block_sparse_moe.input_linear.weight",
+    [CDZ_PART_EXPERTS_DOWN] = "model.layers.#.block_sparse_moe.output_linear.weight",
+};
+
+static const char *const llama4_names[CDZ_N_PARTS] = {
+    ENDS,
+    PRE_NORMS,
+    ATTENTION,
+    [CDZ_PART_GATE] = "model.layers.#.feed_forward.gate_proj",
+    [CDZ_PART_UP] = "model.layers.#.feed_forward.up_proj",
+    [CDZ_PART_DOWN] = "model.layers.#.feed_forward.down_proj",
+    [CDZ_PART_ROUTER] = "model.layers.#.feed_forward.router",
+    [CDZ_PART_EXPERTS_GATE_UP] = "model.layers.#.feed_forward.experts.gate_up_proj",
+    [CDZ_PART_EXPERTS_DOWN] = "model.layers.#.feed_forward.experts.down_proj",
+    [CDZ_PART_SHARED_GATE] = "model.layers.#.feed_forward.shared_expert.gate_proj",
+    [CDZ_PART_SHARED_UP] = "model.layers.#.feed_forward.shared_expert.up_proj",
+    [CDZ_PART_SHARED_DOWN] = "model.layers.#.feed_forward.shared_expert.down_proj",
+};
+
 /* --- experts ------------------------------------------------------------------------------- */
 
 static const cdz_expert_rules glm4_moe_experts = {
@@ -113,6 +137,25 @@ static const cdz_expert_rules olmoe_experts = {
     .n_active = 8,
     .router = {.scale = 1},
     .normalise_key = true,
+};
+
+/* The softmax over the chosen ones is the one over all, normalised. */
+static const cdz_expert_rules granite_moe_experts = {
+    .count = "num_local_experts",
+    .active = "num_experts_per_tok",
+    .n_active = 2,
+    .router = {.normalise = true, .scale = 1},
+};
+
+static const cdz_expert_rules llama4_experts = {
+    .count = "num_local_experts",
+    .active = "num_experts_per_tok",
+    .n_active = 1,
+    .sparse = CDZ_SPARSE_INTERLEAVED,
+    .shared_inner = "intermediate_size",
+    .dense_inner = "intermediate_size_mlp",
+    .router = {.score = CDZ_ROUTE_SIGMOID, .scale = 1, .into_inputs = true},
+    .transposed = true,
 };
 
 /* --- families ------------------------------------------------------------------------------ */
@@ -178,6 +221,36 @@ static const cdz_family families[] = {
      .qk_norm = CDZ_QK_ALL,
      .clips = true,
      .context = 4096,
+     .eps = 1e-5},
+    {.model_type = "granitemoe",
+     .architecture = "GraniteMoeForCausalLM",
+     .names = granite_moe_names,
+     .keys = &rms_keys,
+     .biases = CDZ_BIAS_ATTENTION,
+     .experts = CDZ_EXPERTS_ROUTED,
+     .routing = &granite_moe_experts,
+     .multipliers = true,
+     .scales_given = true,
+     .context = 2048},
+    {.model_type = "llama4_text",
+     .architecture = "Llama4ForCausalLM",
+     .names = llama4_names,
+     .keys = &rms_keys,
+     .biases = CDZ_BIAS_ATTENTION,
+     .window = CDZ_WINDOW_BLOCKS,
+     .experts = CDZ_EXPERTS_ROUTED,
+     .routing = &llama4_experts,
+     .qk_norm = CDZ_QK_HEAD,
+     .qk_norm_last = true,
+     .qk_norm_bare = true,
+     .no_rope_layers = true,
+     .interleaved = true,
+     .tempered = true,
+     .window_size = 8192,
+     .context = 4096 * 32,
+     .n_kv_heads = 8,
+     .head_dim = 128,
+     .theta = 5e5,
      .eps = 1e-5},
 };
 

@@ -3,6 +3,7 @@
  * Shapes are said in layers.h. */
 #include "run/layers.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -395,6 +396,26 @@ static void place_heads(cdz_layers *f, float *x, size_t heads, const cdz_norm *n
     if (rope && !last) rotate(f, x, heads, rope);
 }
 
+/* Queries grow with their positions; the memory of what attention gives is free until then. */
+static void temper(cdz_layers *f, uint32_t layer)
+{
+    const cdz_arch *a = f->stack.arch;
+    const cdz_temper *t = &a->temper;
+    const size_t wide = (size_t)a->n_heads * a->head_dim;
+    uint32_t n = 0;
+    if (t->every == 0 || (t->unrotated && cdz_arch_rope(a, layer))) return;
+    for (uint32_t r = 0; r < f->m; r++) {
+        f->picked[r] = (int32_t)r;
+        f->shares[r] =
+            (float)(t->by * log(1 + floor(((double)f->positions[r] + t->ahead) / t->every)));
+        n += f->shares[r] != 0.0f;
+    }
+    if (n == 0) return;
+    f->backend->api->copy(f->backend, f->mixed, f->q, f->m * wide * sizeof *f->q);
+    f->backend->api->add_scaled(f->backend, f->q, wide, f->picked, f->shares, f->mixed, wide, f->m,
+                                wide);
+}
+
 /* Rows from r on whose older positions lie in the same store. */
 static uint32_t same_store(const cdz_layers *f, uint32_t r)
 {
@@ -429,7 +450,10 @@ void cdz_layers_project(cdz_layers *f, uint32_t layer, bool queries, bool keys)
     cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     b->api->matmul(b, queries ? qkv : qkv + 1, n, x, a->hidden, f->m);
     cdz_profile_mark(f->profile, CDZ_WORK_NORM);
-    if (queries) place_heads(f, f->q, a->n_heads, &w->q_norm, rope);
+    if (queries) {
+        place_heads(f, f->q, a->n_heads, &w->q_norm, rope);
+        temper(f, layer);
+    }
     if (!keys) return;
     place_heads(f, f->k, a->n_kv_heads, &w->k_norm, rope);
     cdz_profile_mark(f->profile, CDZ_WORK_ATTENTION);
@@ -438,12 +462,29 @@ void cdz_layers_project(cdz_layers *f, uint32_t layer, bool queries, bool keys)
     if (f->any_packed) pack_rows(f, layer);
 }
 
-/* Attention of all rows, those of one packed store at a time. */
+uint32_t cdz_layers_window(const cdz_layers *f, uint32_t layer, uint32_t row)
+{
+    const uint32_t window = f->stack.arch->window[layer], p = f->rows[row].position;
+    if (!f->stack.arch->window_blocks || window == 0) return window;
+    return p < window ? 0 : p % window + 1;
+}
+
+/* Rows from r on, of n, that see as many positions: only blocks differ. */
+static uint32_t same_window(const cdz_layers *f, uint32_t layer, uint32_t r, uint32_t n)
+{
+    uint32_t run = 1;
+    if (!f->stack.arch->window_blocks) return n;
+    while (run < n && cdz_layers_window(f, layer, r + run) == cdz_layers_window(f, layer, r)) run++;
+    return run;
+}
+
+/* Attention of all rows, those of one packed store and of one window at a time. */
 static void mix(cdz_layers *f, uint32_t layer, cdz_attention how)
 {
     const size_t wide = (size_t)f->stack.arch->n_heads * f->stack.arch->head_dim;
     for (uint32_t r = 0, n; r < f->m; r += n) {
-        n = f->any_packed ? same_store(f, r) : f->m;
+        n = same_window(f, layer, r, f->any_packed ? same_store(f, r) : f->m - r);
+        how.window = cdz_layers_window(f, layer, r);
         how.packed = f->any_packed ? f->packed[r] : NULL;
         how.packed_blocks = how.packed ? f->spans_of + r : NULL;
         f->backend->api->attention(f->backend, f->mixed + r * wide, wide, f->q + r * wide, wide,

@@ -117,6 +117,8 @@ void cdz_layers_embed(cdz_layers *layers, const cdz_weight *table, const cdz_wei
                       const cdz_norm *norm);
 /* Queries of the m rows of x for a layer, and keys and values, which go into the store. */
 void cdz_layers_project(cdz_layers *layers, uint32_t layer, bool queries, bool keys);
+/* Positions that a row of the pass sees, its own included; 0: all. */
+uint32_t cdz_layers_window(const cdz_layers *layers, uint32_t layer, uint32_t row);
 /* The rest of the layer: attention, and what follows. */
 void cdz_layers_finish(cdz_layers *layers, uint32_t layer);
 
