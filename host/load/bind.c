@@ -319,6 +319,16 @@ static cdz_status bind_dense(binder *b, uint32_t i, cdz_feed_forward *out)
     return bind_linear(b, (place){CDZ_PART_DOWN, i, 0}, hidden, inner, bias, &out->down);
 }
 
+/* (1, hidden), or (hidden) in GGUF. */
+static cdz_status bind_shared_router(binder *b, uint32_t i, cdz_weight *out)
+{
+    char name[NAME_BYTES];
+    name_of(b, (place){CDZ_PART_SHARED_ROUTER, i, 0}, ".weight", name);
+    const cdz_tensor *t = find(b, name);
+    const bool row = !t || t->n_dims == 2;
+    return bind_name(b, name, row ? 1 : b->arch->hidden, row ? b->arch->hidden : 0, out);
+}
+
 /* The expert that every row goes to, and how much of it is taken. */
 static cdz_status bind_shared(binder *b, uint32_t i, cdz_layer_weights *out)
 {
@@ -328,8 +338,7 @@ static cdz_status bind_shared(binder *b, uint32_t i, cdz_layer_weights *out)
     cdz_feed_forward *f = &out->shared;
     if (inner == 0) return CDZ_OK;
     if (cdz_arch_has(a, CDZ_PART_SHARED_ROUTER))
-        CDZ_TRY(bind_linear(b, (place){CDZ_PART_SHARED_ROUTER, i, 0}, 1, hidden, false,
-                            &out->shared_router));
+        CDZ_TRY(bind_shared_router(b, i, &out->shared_router.w));
     CDZ_TRY(bind_linear(b, (place){CDZ_PART_SHARED_GATE, i, 0}, inner, hidden, bias, &f->gate));
     CDZ_TRY(bind_linear(b, (place){CDZ_PART_SHARED_UP, i, 0}, inner, hidden, bias, &f->up));
     return bind_linear(b, (place){CDZ_PART_SHARED_DOWN, i, 0}, hidden, inner, bias, &f->down);
