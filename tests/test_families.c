@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "load/arch.h"
-#include "run/route.h"
+#include "run/pass/route.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 #define SIZES                                                                                      \

@@ -5,14 +5,10 @@
 /* --- names --------------------------------------------------------------------------------- */
 
 static const char *const glm4_moe_names[CDZ_N_PARTS] = {
-    ENDS,
-    PRE_NORMS,
-    ATTENTION,
-    QK_NORMS,
-    GATED,
-    EXPERTS("mlp", "gate_proj", "up_proj", "down_proj"),
-    SHARED("shared_experts"),
-    [CDZ_PART_ROUTER_BIAS] = "model.layers.#.mlp.gate.e_score_correction_bias",
+    ENDS,           PRE_NORMS,
+    ATTENTION,      QK_NORMS,
+    GATED,          MLP_EXPERTS,
+    SHARED_EXPERTS, [CDZ_PART_ROUTER_BIAS] = "model.layers.#.mlp.gate.e_score_correction_bias",
 };
 
 static const char *const ernie_moe_names[CDZ_N_PARTS] = {
@@ -20,8 +16,8 @@ static const char *const ernie_moe_names[CDZ_N_PARTS] = {
     PRE_NORMS,
     ATTENTION,
     GATED,
-    EXPERTS("mlp", "gate_proj", "up_proj", "down_proj"),
-    SHARED("shared_experts"),
+    MLP_EXPERTS,
+    SHARED_EXPERTS,
     [CDZ_PART_HEAD_BIAS] = "lm_head.bias",
     [CDZ_PART_ROUTER_BIAS] = "model.layers.#.mlp.moe_statics.e_score_correction_bias",
 };
@@ -31,7 +27,7 @@ static const char *const minimax_names[CDZ_N_PARTS] = {
     PRE_NORMS,
     ATTENTION,
     QK_NORMS,
-    EXPERTS("block_sparse_moe", "w1", "w3", "w2"),
+    MIXTRAL_EXPERTS,
     [CDZ_PART_ROUTER_BIAS] = "model.layers.#.block_sparse_moe.e_score_correction_bias",
 };
 
@@ -40,13 +36,13 @@ static const char *const qwen2_moe_names[CDZ_N_PARTS] = {
     PRE_NORMS,
     ATTENTION,
     GATED,
-    EXPERTS("mlp", "gate_proj", "up_proj", "down_proj"),
-    SHARED("shared_expert"),
+    MLP_EXPERTS,
+    SHARED_EXPERT,
     [CDZ_PART_SHARED_ROUTER] = "model.layers.#.mlp.shared_expert_gate",
 };
 
-static const char *const olmoe_names[CDZ_N_PARTS] = {
-    ENDS, PRE_NORMS, ATTENTION, QK_NORMS, EXPERTS("mlp", "gate_proj", "up_proj", "down_proj")};
+static const char *const olmoe_names[CDZ_N_PARTS] = {ENDS, PRE_NORMS, ATTENTION, QK_NORMS,
+                                                     MLP_EXPERTS};
 
 static const cdz_key_names rms_keys = {.hidden = "hidden_size",
                                        .intermediate = "intermediate_size",

@@ -25,14 +25,23 @@
 #define FUSED_GATED                                                                                \
     [CDZ_PART_GATE_UP] = "model.layers.#.mlp.gate_up_proj", [CDZ_PART_DOWN] =                      \
                                                                 "model.layers.#.mlp.down_proj"
-#define EXPERTS(block, gate, up, down)                                                             \
-    [CDZ_PART_ROUTER] = "model.layers.#." block ".gate",                                           \
-    [CDZ_PART_EXPERT_GATE] = "model.layers.#." block ".experts.@." gate,                           \
-    [CDZ_PART_EXPERT_UP] = "model.layers.#." block ".experts.@." up,                               \
-    [CDZ_PART_EXPERT_DOWN] = "model.layers.#." block ".experts.@." down
-#define SHARED(stem)                                                                               \
-    [CDZ_PART_SHARED_GATE] = "model.layers.#.mlp." stem ".gate_proj",                              \
-    [CDZ_PART_SHARED_UP] = "model.layers.#.mlp." stem ".up_proj",                                  \
-    [CDZ_PART_SHARED_DOWN] = "model.layers.#.mlp." stem ".down_proj"
+#define MLP_EXPERTS                                                                                \
+    [CDZ_PART_ROUTER] = "model.layers.#.mlp.gate",                                                 \
+    [CDZ_PART_EXPERT_GATE] = "model.layers.#.mlp.experts.@.gate_proj",                             \
+    [CDZ_PART_EXPERT_UP] = "model.layers.#.mlp.experts.@.up_proj",                                 \
+    [CDZ_PART_EXPERT_DOWN] = "model.layers.#.mlp.experts.@.down_proj"
+#define MIXTRAL_EXPERTS                                                                            \
+    [CDZ_PART_ROUTER] = "model.layers.#.block_sparse_moe.gate",                                    \
+    [CDZ_PART_EXPERT_GATE] = "model.layers.#.block_sparse_moe.experts.@.w1",                       \
+    [CDZ_PART_EXPERT_UP] = "model.layers.#.block_sparse_moe.experts.@.w3",                         \
+    [CDZ_PART_EXPERT_DOWN] = "model.layers.#.block_sparse_moe.experts.@.w2"
+#define SHARED_EXPERTS                                                                             \
+    [CDZ_PART_SHARED_GATE] = "model.layers.#.mlp.shared_experts.gate_proj",                        \
+    [CDZ_PART_SHARED_UP] = "model.layers.#.mlp.shared_experts.up_proj",                            \
+    [CDZ_PART_SHARED_DOWN] = "model.layers.#.mlp.shared_experts.down_proj"
+#define SHARED_EXPERT                                                                              \
+    [CDZ_PART_SHARED_GATE] = "model.layers.#.mlp.shared_expert.gate_proj",                         \
+    [CDZ_PART_SHARED_UP] = "model.layers.#.mlp.shared_expert.up_proj",                             \
+    [CDZ_PART_SHARED_DOWN] = "model.layers.#.mlp.shared_expert.down_proj"
 
 #endif
