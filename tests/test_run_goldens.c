@@ -1,12 +1,59 @@
 /* test_run_goldens.c - the engine against recorded logits and greedy runs of the reference. */
 #include "run/run_support.h"
 
-static const char *const models[] = {
-    "llama_gqa",     "llama_draft", "llama_tied_l3", "llama_bias", "llama_bf16",   "llama_f16",
-    "llama_sharded", "mistral_sw",  "qwen2_tied",    "qwen2_sw",   "qwen3",        "smollm3",
-    "olmo2",         "qwen3_yarn",  "phi3",          "gemma2",     "gemma3",       "mixtral",
-    "qwen3_moe",     "gpt2",        "gpt2_scaled",   "gpt_neox",   "gpt_neox_seq", "llama_dynamic",
-    "phi3_longrope", "stablelm",    "starcoder2"};
+static const char *const models[] = {"llama_gqa",
+                                     "llama_draft",
+                                     "llama_tied_l3",
+                                     "llama_bias",
+                                     "llama_bf16",
+                                     "llama_f16",
+                                     "llama_sharded",
+                                     "mistral_sw",
+                                     "qwen2_tied",
+                                     "qwen2_sw",
+                                     "qwen3",
+                                     "smollm3",
+                                     "olmo2",
+                                     "qwen3_yarn",
+                                     "phi3",
+                                     "gemma2",
+                                     "gemma3",
+                                     "mixtral",
+                                     "qwen3_moe",
+                                     "gpt2",
+                                     "gpt2_scaled",
+                                     "gpt_neox",
+                                     "gpt_neox_seq",
+                                     "llama_dynamic",
+                                     "phi3_longrope",
+                                     "stablelm",
+                                     "starcoder2",
+                                     "olmo3",
+                                     "exaone4",
+                                     "cohere2",
+                                     "glm4",
+                                     "granite",
+                                     "seed_oss",
+                                     "hunyuan_v1_dense",
+                                     "glm4_moe",
+                                     "ernie4_5_moe",
+                                     "minimax_m2",
+                                     "ernie4_5",
+                                     "qwen2_moe",
+                                     "olmoe",
+                                     "cohere",
+                                     "gemma",
+                                     "arcee",
+                                     "olmo",
+                                     "nemotron",
+                                     "granitemoe",
+                                     "llama4",
+                                     "ministral3",
+                                     "phi",
+                                     "persimmon",
+                                     "gptj",
+                                     "gpt_bigcode",
+                                     "opt"};
 enum { N_MODELS = sizeof models / sizeof *models };
 
 static void compare_floats(const char *what, const float *got, const float *want, size_t n)
@@ -134,6 +181,7 @@ static void test_greedy(void **state)
 {
     (void)state;
     static const char *const cases[] = {"greedy/0", "greedy/1", "batch/0", "eos/batch", "eos/list"};
+    enum { EVERYWHERE = 4 }; /* the last one is not recorded of all */
     const cdz_plugin_base *greedy = built_plugin("greedy");
     for (int m = 0; m < N_MODELS; m++) {
         /* No cases of these names; the program's own replay covers what they have. */
@@ -144,6 +192,7 @@ static void test_greedy(void **state)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             char id[128];
             snprintf(id, sizeof id, "%s/%s", models[m], cases[i]);
+            if (i >= EVERYWHERE && !golden_has(&g, id)) continue;
             check_greedy(&r, golden_case(&g, id), greedy);
         }
         rig_close(&r);

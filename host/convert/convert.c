@@ -178,7 +178,7 @@ static cdz_status gguf_to_folder(conversion *c)
     count_in(c, &c->w->tensors);
     const cdz_arch *a = &c->w->arch;
     const cdz_naming how = {.names = a->family->names,
-                            .from_pairs = a->rope.interleaved,
+                            .from_pairs = a->rope.interleaved && !a->family->interleaved,
                             .transposed = a->family->conv1d,
                             .by_head = a->family->fused == CDZ_FUSED_HEADS,
                             .norm_add = -a->family->norm_offset,

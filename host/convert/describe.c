@@ -306,7 +306,7 @@ const char *cdz_arch_difference(const cdz_arch *a, const cdz_arch *b)
     if (a->n_experts != b->n_experts || a->n_active != b->n_active ||
         a->expert_intermediate != b->expert_intermediate)
         return "experts";
-    if (a->n_experts && a->normalise_routes != b->normalise_routes) return "norm_topk_prob";
+    if (a->n_experts && a->router.normalise != b->router.normalise) return "norm_topk_prob";
     if (!same_rope(&a->rope, &b->rope) || !same_rope(&a->local_rope, &b->local_rope) ||
         !same_long(a, b))
         return "rotary frequencies";

@@ -108,7 +108,7 @@ static cdz_status put_file(cdz_target *target, const char *name, object *o, cdz_
 
 static void put_biases(object *o, const cdz_arch *a)
 {
-    const cdz_bias_rule rule = a->family->bias;
+    const cdz_bias_rule rule = a->family->biases;
     if (rule == CDZ_BIAS_BY_KEY || rule == CDZ_BIAS_ATTENTION || rule == CDZ_BIAS_NEOX)
         put_bool(o, "attention_bias", a->qkv_bias);
     if (rule == CDZ_BIAS_BY_KEY) put_bool(o, "mlp_bias", a->mlp_bias);

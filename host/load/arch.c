@@ -18,21 +18,31 @@ enum {
     MAX_WIDTH = 1 << 24, /* hidden, intermediate, vocabulary */
     MAX_HEADS = 1 << 16,
     MAX_HEAD_DIM = 1 << 14,
-    MAX_EXPERTS = 1 << 12,
 };
 
 /* --- which family -------------------------------------------------------------------------- */
 
+/* The names, all of them and as a list. */
+static size_t known_types(const char **names, size_t room, char *text, size_t size)
+{
+    size_t at = 0, n = 0;
+    text[0] = '\0';
+    for (; n < room && (names[n] = cdz_arch_model_type(n)) != NULL; n++)
+        if (at < size)
+            at += (size_t)snprintf(text + at, size - at, "%s%s", n ? ", " : "", names[n]);
+    return n;
+}
+
 static cdz_status unknown_family(const cdz_keys *k, const char *key, const char *value)
 {
-    char known[512];
-    size_t at = 0;
-    known[0] = '\0';
-    const char *const *types = cdz_arch_model_types();
-    for (size_t i = 0; types[i] && at < sizeof known; i++)
-        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", types[i]);
-    return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %s \"%.80s\" is not supported; supported are %s",
-                   k->path, key, value, known);
+    enum { MOST = 256 };
+    const char *names[MOST];
+    char known[1024];
+    const size_t n = known_types(names, MOST, known, sizeof known);
+    const char *near = strcmp(key, "model_type") == 0 ? cdz_nearest_name(value, names, n) : NULL;
+    return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %s \"%.80s\" is not supported%s%s%s", k->path,
+                   key, value, near ? ": did you mean \"" : "; supported are ", near ? near : known,
+                   near ? "\"?" : "");
 }
 
 /* The first entry of "architectures", or NULL. */
@@ -98,8 +108,8 @@ static cdz_status read_sizes(const cdz_keys *k, cdz_arch *a)
     const cdz_key_names *keys = a->keys;
     CDZ_TRY(cdz_key_size(k, keys->hidden, NULL, MAX_WIDTH, &a->hidden));
     const uint32_t four_times = a->hidden * 4; /* n_inner may be left out */
-    CDZ_TRY(cdz_key_size(k, keys->intermediate, a->family->conv1d ? &four_times : NULL, MAX_WIDTH,
-                         &a->intermediate));
+    CDZ_TRY(cdz_key_size(k, keys->intermediate, a->family->inner_four ? &four_times : NULL,
+                         MAX_WIDTH, &a->intermediate));
     /* As many as the encoder has, unless it is said (t5). */
     const uint32_t *as_encoder = a->encoder && a->family->t5_rules ? &a->encoder->n_layers : NULL;
     CDZ_TRY(cdz_key_size(k, keys->layers, as_encoder, MAX_LAYERS, &a->n_layers));
@@ -155,13 +165,32 @@ static cdz_status read_layer_types(const cdz_keys *k, const cdz_arch *a, uint32_
                        "%s: layer_types must be an array of num_hidden_layers (%u) names", k->path,
                        (unsigned)a->n_layers);
     for (uint32_t i = 0; i < a->n_layers; i++) {
-        slides[i] = cdz_json_eq(&types->items[i], "sliding_attention");
+        const bool blocks = a->family->window == CDZ_WINDOW_BLOCKS;
+        slides[i] =
+            cdz_json_eq(&types->items[i], blocks ? "chunked_attention" : "sliding_attention");
         if (!slides[i] && !cdz_json_eq(&types->items[i], "full_attention"))
             return cdz_err(k->err, CDZ_E_UNSUPPORTED,
                            "%s: layer_types[%u] is not supported; supported are full_attention, "
-                           "sliding_attention",
-                           k->path, (unsigned)i);
+                           "%s",
+                           k->path, (unsigned)i, blocks ? "chunked_attention" : "sliding_attention");
     }
+    return CDZ_OK;
+}
+
+/* sliding_window_pattern: each nth layer does not slide; or letters, L for those that do and G for the others. */
+static cdz_status read_pattern(const cdz_keys *k, uint32_t *pattern, const char **letters)
+{
+    const char *key = "sliding_window_pattern";
+    const cdz_json *given = cdz_key(k, key);
+    if (!cdz_json_is(given, CDZ_JSON_STRING))
+        return cdz_key_size(k, key, pattern, MAX_LAYERS, pattern);
+    const size_t n = strlen(given->string);
+    if (n == 0 || n > MAX_LAYERS || strspn(given->string, "LG") != n)
+        return cdz_err(k->err, CDZ_E_INPUT,
+                       "%s: %s is \"%.40s\", expected a number of layers or letters L and G",
+                       k->path, key, given->string);
+    *letters = given->string;
+    *pattern = (uint32_t)n;
     return CDZ_OK;
 }
 
@@ -174,12 +203,14 @@ static cdz_status read_sliding(const cdz_keys *k, const cdz_arch *a, bool used, 
     if (rule == CDZ_WINDOW_BY_LAYER)
         CDZ_TRY(
             cdz_key_count(k, "max_window_layers", default_full_layers, MAX_LAYERS, &full_layers));
-    if (rule == CDZ_WINDOW_PATTERN && pattern != 2)
-        CDZ_TRY(cdz_key_size(k, "sliding_window_pattern", &pattern, MAX_LAYERS, &pattern));
+    const char *letters = NULL;
+    if (rule == CDZ_WINDOW_PATTERN && pattern != 2) CDZ_TRY(read_pattern(k, &pattern, &letters));
     for (uint32_t i = 0; used && i < a->n_layers; i++) {
         slides[i] = i >= full_layers;
         if (rule == CDZ_WINDOW_PATTERN) slides[i] = (i + 1) % pattern != 0;
+        if (letters) slides[i] = letters[i % pattern] == 'L';
         if (rule == CDZ_WINDOW_NO_ROPE) slides[i] = a->no_rope[i];
+        if (rule == CDZ_WINDOW_BLOCKS) slides[i] = !a->no_rope[i];
     }
     const bool whole = rule == CDZ_WINDOW_ALL || rule == CDZ_WINDOW_ALL_IF_USED;
     return whole ? CDZ_OK : read_layer_types(k, a, slides);
@@ -194,90 +225,62 @@ static cdz_status read_windows(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
     if (rule == CDZ_WINDOW_NEVER) return CDZ_OK;
 
     bool used = true;
-    if (rule != CDZ_WINDOW_ALL && rule != CDZ_WINDOW_PATTERN)
+    a->window_blocks = rule == CDZ_WINDOW_BLOCKS;
+    const char *key = a->window_blocks ? "attention_chunk_size" : "sliding_window";
+    if (rule != CDZ_WINDOW_ALL && rule != CDZ_WINDOW_PATTERN && rule != CDZ_WINDOW_BLOCKS)
         CDZ_TRY(cdz_key_bool(k, "use_sliding_window", false, &used));
-    const bool has_default = a->family->window_size && !cdz_key_is_null(k, "sliding_window");
-    if (used && (has_default || cdz_key(k, "sliding_window")))
-        CDZ_TRY(cdz_key_size(k, "sliding_window", &a->family->window_size, INT32_MAX, &size));
+    const bool has_default = a->family->window_size && !cdz_key_is_null(k, key);
+    if (used && (has_default || cdz_key(k, key)))
+        CDZ_TRY(cdz_key_size(k, key, &a->family->window_size, INT32_MAX, &size));
     CDZ_TRY(read_sliding(k, a, used && size, window));
     for (uint32_t i = 0; i < a->n_layers; i++) {
         if (window[i] && !size)
-            return cdz_err(k->err, CDZ_E_INPUT,
-                           "%s: layer_types[%u] is sliding_attention, but sliding_window is not set",
-                           k->path, (unsigned)i);
+            return cdz_err(k->err, CDZ_E_INPUT, "%s: layer_types[%u] is %s, but %s is not set",
+                           k->path, (unsigned)i,
+                           a->window_blocks ? "chunked_attention" : "sliding_attention", key);
         a->has_window |= window[i] != 0;
         window[i] *= size;
     }
     return CDZ_OK;
 }
 
-/* --- experts ------------------------------------------------------------------------------- */
+/* --- everything ---------------------------------------------------------------------------- */
 
-/* mlp_only_layers lists layers that keep one dense feed-forward. */
-static cdz_status read_dense_layers(const cdz_keys *k, const cdz_arch *a, bool *sparse)
+/* Layers that do not rotate, where that follows from their windows. */
+static cdz_status read_rope_rule(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
 {
-    const cdz_json *list = cdz_key(k, "mlp_only_layers");
-    if (list && list->type != CDZ_JSON_ARRAY)
-        return cdz_err(k->err, CDZ_E_INPUT, "%s: mlp_only_layers is %s, expected an array", k->path,
-                       cdz_json_type_name(list));
-    for (uint32_t i = 0; list && i < list->len; i++) {
-        const cdz_json *layer = &list->items[i];
-        if (layer->type != CDZ_JSON_INT)
-            return cdz_err(k->err, CDZ_E_INPUT, "%s: mlp_only_layers[%u] is %s, expected a layer",
-                           k->path, (unsigned)i, cdz_json_type_name(layer));
-        if (layer->integer >= 0 && layer->integer < (int64_t)a->n_layers)
-            sparse[layer->integer] = false;
-    }
+    const cdz_rope_rule rule = a->family->rope_rule;
+    const bool none = cdz_key_is_null(k, "sliding_window");
+    if (rule == CDZ_ROPE_EVERYWHERE || (rule == CDZ_ROPE_IN_WINDOWS_IF_ANY && none)) return CDZ_OK;
+    bool *no_rope = cdz_arena_array(arena, a->n_layers, sizeof *no_rope);
+    if (!no_rope) return no_memory(k);
+    for (uint32_t i = 0; i < a->n_layers; i++) no_rope[i] = a->window[i] == 0;
+    a->no_rope = no_rope;
     return CDZ_OK;
 }
 
-static cdz_status read_experts(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
-{
-    const uint32_t one = 1, two = 2, eight = 8;
-    const bool by_layer = a->family->experts == CDZ_EXPERTS_BY_LAYER;
-    uint32_t step = 1;
-    bool *sparse = cdz_arena_array(arena, a->n_layers, sizeof *sparse);
-    if (!sparse) return no_memory(k);
-    a->sparse = sparse;
-    if (a->family->experts == CDZ_EXPERTS_NEVER) return CDZ_OK;
-
-    const char *count = cdz_key(k, "num_local_experts") ? "num_local_experts" : "num_experts";
-    CDZ_TRY(
-        cdz_key_size(k, by_layer ? count : "num_local_experts", NULL, MAX_EXPERTS, &a->n_experts));
-    CDZ_TRY(cdz_key_size(k, "num_experts_per_tok", by_layer ? &eight : &two, MAX_EXPERTS,
-                         &a->n_active));
-    if (a->n_active > a->n_experts)
-        return cdz_err(k->err, CDZ_E_INPUT, "%s: num_experts_per_tok %u is more than the %u experts",
-                       k->path, (unsigned)a->n_active, (unsigned)a->n_experts);
-    a->expert_intermediate = a->intermediate;
-    a->normalise_routes = true;
-    if (by_layer) {
-        CDZ_TRY(cdz_key_size(k, "moe_intermediate_size", NULL, MAX_WIDTH, &a->expert_intermediate));
-        CDZ_TRY(cdz_key_bool(k, "norm_topk_prob", false, &a->normalise_routes));
-        CDZ_TRY(cdz_key_size(k, "decoder_sparse_step", &one, MAX_LAYERS, &step));
-    }
-    for (uint32_t i = 0; i < a->n_layers; i++) sparse[i] = (i + 1) % step == 0;
-    return by_layer ? read_dense_layers(k, a, sparse) : CDZ_OK;
-}
-
-/* --- everything ---------------------------------------------------------------------------- */
-
 static cdz_status read_biases(const cdz_keys *k, cdz_arch *a)
 {
-    const cdz_bias_rule rule = a->family->bias;
+    const cdz_bias_rule rule = a->family->biases;
     a->qkv_bias = rule == CDZ_BIAS_QKV || rule == CDZ_BIAS_ALL;
     a->o_bias = rule == CDZ_BIAS_ALL;
-    a->mlp_bias = rule == CDZ_BIAS_ALL || rule == CDZ_BIAS_NEOX;
+    a->mlp_bias = rule == CDZ_BIAS_ALL || rule == CDZ_BIAS_NEOX || rule == CDZ_BIAS_MLP;
     if (rule == CDZ_BIAS_BY_KEY || rule == CDZ_BIAS_ATTENTION || rule == CDZ_BIAS_NEOX) {
         CDZ_TRY(cdz_key_bool(k, "attention_bias", rule == CDZ_BIAS_NEOX, &a->qkv_bias));
         a->o_bias = a->qkv_bias;
     }
     if (rule == CDZ_BIAS_USE_QKV) return cdz_key_bool(k, "use_qkv_bias", false, &a->qkv_bias);
+    if (rule == CDZ_BIAS_QKV_KEY || rule == CDZ_BIAS_APART)
+        CDZ_TRY(cdz_key_bool(k, "attention_bias", a->family->bias, &a->qkv_bias));
+    if (rule == CDZ_BIAS_QKV_NAMED)
+        CDZ_TRY(cdz_key_bool(k, "qkv_bias", a->family->bias, &a->qkv_bias));
+    if (rule == CDZ_BIAS_APART) CDZ_TRY(cdz_key_bool(k, "attention_out_bias", false, &a->o_bias));
     if (rule == CDZ_BIAS_USE) {
-        CDZ_TRY(cdz_key_bool(k, "use_bias", true, &a->qkv_bias));
+        CDZ_TRY(cdz_key_bool(k, "use_bias", a->family->bias, &a->qkv_bias));
         a->o_bias = a->mlp_bias = a->qkv_bias;
     }
-    return rule == CDZ_BIAS_BY_KEY ? cdz_key_bool(k, "mlp_bias", false, &a->mlp_bias) : CDZ_OK;
+    const bool mlp_key = rule == CDZ_BIAS_BY_KEY || rule == CDZ_BIAS_APART;
+    return mlp_key ? cdz_key_bool(k, "mlp_bias", false, &a->mlp_bias) : CDZ_OK;
 }
 
 cdz_status cdz_arch_read_activation(const cdz_keys *k, const char *key, const cdz_json *given,
@@ -286,13 +289,10 @@ cdz_status cdz_arch_read_activation(const cdz_keys *k, const char *key, const cd
     static const struct {
         const char *name;
         cdz_activation activation;
-    } known[] = {{"silu", CDZ_ACT_SILU},
-                 {"swish", CDZ_ACT_SILU},
-                 {"gelu", CDZ_ACT_GELU},
-                 {"gelu_new", CDZ_ACT_GELU_TANH},
-                 {"gelu_fast", CDZ_ACT_GELU_TANH},
-                 {"gelu_pytorch_tanh", CDZ_ACT_GELU_TANH},
-                 {"relu", CDZ_ACT_RELU}};
+    } known[] = {{"silu", CDZ_ACT_SILU},           {"swish", CDZ_ACT_SILU},
+                 {"gelu", CDZ_ACT_GELU},           {"gelu_new", CDZ_ACT_GELU_TANH},
+                 {"gelu_fast", CDZ_ACT_GELU_TANH}, {"gelu_pytorch_tanh", CDZ_ACT_GELU_TANH},
+                 {"relu", CDZ_ACT_RELU},           {"relu2", CDZ_ACT_RELU2}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (given ? cdz_json_eq(given, known[i].name) : strcmp(usual, known[i].name) == 0) {
             *out = known[i].activation;
@@ -301,7 +301,7 @@ cdz_status cdz_arch_read_activation(const cdz_keys *k, const char *key, const cd
     const bool text = !given || given->type == CDZ_JSON_STRING;
     return cdz_err(k->err, CDZ_E_UNSUPPORTED,
                    "%s: %s %s%.40s%s is not supported; supported are silu, gelu, gelu_new, "
-                   "gelu_pytorch_tanh, relu",
+                   "gelu_pytorch_tanh, relu, relu2",
                    k->path, key, text ? "\"" : "",
                    !given ? usual
                    : text ? given->string
@@ -314,7 +314,14 @@ static cdz_status read_activation(const cdz_keys *k, cdz_arch *a)
     const char *key = a->keys->activation;
     const char *usual = a->family->activation ? a->family->activation : "silu";
     if (a->family->t5_rules) return CDZ_OK; /* pair.c */
-    return cdz_arch_read_activation(k, key, cdz_key(k, key), usual, &a->activation);
+    CDZ_TRY(cdz_arch_read_activation(k, key, cdz_key(k, key), usual, &a->activation));
+    const bool gated =
+        a->names[CDZ_PART_GATE] || a->names[CDZ_PART_GATE_UP] || a->names[CDZ_PART_EXPERT_GATE];
+    if (a->activation == CDZ_ACT_RELU2 && gated)
+        return cdz_err(k->err, CDZ_E_UNSUPPORTED,
+                       "%s: %s relu2 is not supported for %s, whose feed-forward has a gate",
+                       k->path, key, a->model_type);
+    return CDZ_OK;
 }
 
 static cdz_status read_cap(const cdz_keys *k, const char *key, float usual, float *out)
@@ -322,6 +329,21 @@ static cdz_status read_cap(const cdz_keys *k, const char *key, float usual, floa
     double cap = 0;
     if (!cdz_key_is_null(k, key)) CDZ_TRY(cdz_key_real(k, key, (double)usual, 0, 1e9, &cap));
     *out = (float)cap;
+    return CDZ_OK;
+}
+
+/* granite's four numbers. */
+static cdz_status read_multipliers(const cdz_keys *k, cdz_arch *a)
+{
+    double embed, residual, attention, divisor;
+    CDZ_TRY(cdz_key_real(k, "embedding_multiplier", 1, -1e9, 1e9, &embed));
+    CDZ_TRY(cdz_key_real(k, "residual_multiplier", 1, -1e9, 1e9, &residual));
+    CDZ_TRY(cdz_key_real(k, "attention_multiplier", 1, -1e9, 1e9, &attention));
+    CDZ_TRY(cdz_key_real(k, "logits_scaling", 1, 1e-9, 1e9, &divisor));
+    a->embed_scale = (float)embed;
+    a->residual_scale = (float)residual;
+    a->attention_scale = (float)attention;
+    a->head_scale = (float)(1 / divisor);
     return CDZ_OK;
 }
 
@@ -338,6 +360,12 @@ static cdz_status read_scores(const cdz_keys *k, cdz_arch *a)
         CDZ_TRY(cdz_key_bool(k, "scale_attn_by_inverse_layer_idx", false, &a->scale_by_layer));
     }
     a->attention_scale = scaled && !a->family->unscaled ? (float)(1.0 / sqrt(divisor)) : 1.0f;
+    if (a->family->multipliers) CDZ_TRY(read_multipliers(k, a));
+    if (a->family->logit_scale != 0) {
+        double scale;
+        CDZ_TRY(cdz_key_real(k, "logit_scale", a->family->logit_scale, -1e9, 1e9, &scale));
+        a->head_scale = (float)scale;
+    }
     if (!a->family->caps) return CDZ_OK;
     CDZ_TRY(read_cap(k, "attn_logit_softcapping", a->family->attention_cap, &a->attention_cap));
     return read_cap(k, "final_logit_softcapping", a->family->final_cap, &a->final_cap);
@@ -347,15 +375,50 @@ static cdz_status read_scores(const cdz_keys *k, cdz_arch *a)
 static cdz_status refuse_modes(const cdz_keys *k, const cdz_family *f)
 {
     static const char *const modes[] = {"add_cross_attention", "use_bidirectional_attention",
-                                        "qk_layernorm", "use_parallel_residual"};
+                                        "qk_layernorm", "use_qk_norm", "use_parallel_residual"};
     const size_t n =
         sizeof modes / sizeof *modes - f->parallel; /* the last one by families that can */
     for (size_t i = 0; i < n; i++) {
         bool on;
+        if (strcmp(modes[i], "qk_layernorm") == 0 && f->qk_norm != CDZ_QK_NONE) continue;
+        if (strcmp(modes[i], "use_qk_norm") == 0 && (f->qk_norm_key || f->qk_norm_bare)) continue;
         CDZ_TRY(cdz_key_bool(k, modes[i], false, &on));
         if (on)
             return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %s is not supported", k->path, modes[i]);
     }
+    for (const cdz_only_value *o = f->only; o && o->key; o++) {
+        bool value;
+        CDZ_TRY(cdz_key_bool(k, o->key, o->value, &value));
+        if (value != o->value)
+            return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: %s %s is not supported", k->path, o->key,
+                           value ? "true" : "false");
+    }
+    if (f->clips && cdz_key(k, "clip_qkv"))
+        return cdz_err(k->err, CDZ_E_UNSUPPORTED, "%s: clip_qkv is not supported", k->path);
+    return CDZ_OK;
+}
+
+/* llama4's growing queries: attention over long contexts stays sharp. */
+static cdz_status read_temper(const cdz_keys *k, cdz_arch *a)
+{
+    bool on = true;
+    double by, every;
+    if (!a->family->tempered) return CDZ_OK;
+    CDZ_TRY(cdz_key_bool(k, "attn_temperature_tuning", true, &on));
+    CDZ_TRY(cdz_key_real(k, "attn_scale", 0.1, 0, 1e6, &by));
+    CDZ_TRY(cdz_key_real(k, "floor_scale", 8192, 1, INT32_MAX, &every));
+    if (on) a->temper = (cdz_temper){by, every, 1, true};
+    return CDZ_OK;
+}
+
+/* Which norms queries and keys have. */
+static cdz_status read_qk_norm(const cdz_keys *k, cdz_arch *a)
+{
+    bool on = true;
+    const bool bare = a->family->qk_norm_bare;
+    if (a->family->qk_norm_key || bare) CDZ_TRY(cdz_key_bool(k, "use_qk_norm", bare, &on));
+    a->qk_norm = on ? a->family->qk_norm : CDZ_QK_NONE;
+    a->qk_norm_last = a->family->qk_norm_last;
     return CDZ_OK;
 }
 
@@ -367,14 +430,18 @@ static cdz_status read_block(const cdz_keys *k, cdz_arch *a)
     a->norm_eps = (float)eps;
     a->norm = f->norm;
     a->norm_offset = f->norm_offset;
-    a->qk_norm = f->qk_norm;
+    a->parallel_residual = f->one_norm;
+    a->residual_scale = 1;
     a->fused = f->fused;
     a->conv1d = f->conv1d;
     a->scales_given = f->scales_given;
+    a->position_offset = f->position_offset;
     a->embed_scale = f->scaled_embedding ? (float)sqrt((double)a->hidden) : 1.0f;
     a->head_scale = 1;
     a->norm_after_sum = f->norm_after_sum;
     CDZ_TRY(refuse_modes(k, f));
+    CDZ_TRY(read_qk_norm(k, a));
+    CDZ_TRY(read_temper(k, a));
     CDZ_TRY(read_activation(k, a));
     CDZ_TRY(read_biases(k, a));
     CDZ_TRY(read_scores(k, a));
@@ -402,7 +469,8 @@ static cdz_status read_stack(const cdz_keys *k, cdz_arena *arena, cdz_arch *a)
     if (a->family->encoder_names) CDZ_TRY(cdz_pair_read(k, a));
     CDZ_TRY(read_no_rope(k, arena, a));
     CDZ_TRY(read_windows(k, arena, a));
-    CDZ_TRY(read_experts(k, arena, a));
+    CDZ_TRY(read_rope_rule(k, arena, a));
+    CDZ_TRY(cdz_experts_read(k, arena, a));
     return cdz_arch_rotates(a) ? cdz_rope_read(k, arena, a) : CDZ_OK;
 }
 

@@ -45,9 +45,16 @@ typedef enum cdz_arch_part {
     CDZ_PART_DOWN,
     CDZ_PART_MLP_POST_NORM,
     CDZ_PART_ROUTER,      /* one row per expert */
+    CDZ_PART_ROUTER_BIAS, /* on what experts are chosen by; the stem is the whole name */
     CDZ_PART_EXPERT_GATE, /* '@' is the expert's number */
     CDZ_PART_EXPERT_UP,
     CDZ_PART_EXPERT_DOWN,
+    CDZ_PART_EXPERTS_GATE_UP, /* of all experts, gate first; the stem is the whole name */
+    CDZ_PART_EXPERTS_DOWN,    /* the same */
+    CDZ_PART_SHARED_ROUTER,   /* one row: how much of the shared expert */
+    CDZ_PART_SHARED_GATE,     /* the expert that every row goes to */
+    CDZ_PART_SHARED_UP,
+    CDZ_PART_SHARED_DOWN,
     CDZ_N_PARTS,
 } cdz_arch_part;
 
@@ -57,7 +64,8 @@ typedef enum cdz_activation {
     CDZ_ACT_SILU,
     CDZ_ACT_GELU,
     CDZ_ACT_GELU_TANH,
-    CDZ_ACT_RELU
+    CDZ_ACT_RELU,
+    CDZ_ACT_RELU2, /* relu squared */
 } cdz_activation;
 typedef enum cdz_rope_type {
     CDZ_ROPE_DEFAULT,
@@ -71,13 +79,40 @@ typedef enum cdz_rope_type {
 /* y = x / rms * (offset + w), or (x - mean) / deviation * w + bias */
 typedef enum cdz_norm_kind { CDZ_NORM_RMS, CDZ_NORM_LAYER } cdz_norm_kind;
 
-/* Norms of queries and keys, before the rotation. */
+/* Norms of queries and keys, before the rotation unless qk_norm_last. */
 typedef enum cdz_qk_norm { CDZ_QK_NONE, CDZ_QK_HEAD, CDZ_QK_ALL } cdz_qk_norm;
 
 /* How q, k and v lie in one tensor: all of q, of k, of v; or the three of one head together. */
 typedef enum cdz_fused { CDZ_FUSED_PARTS, CDZ_FUSED_HEADS } cdz_fused;
 
 struct cdz_key_names;
+
+/* What a router's numbers become before experts are chosen by them. */
+typedef enum cdz_route_score {
+    CDZ_ROUTE_SOFTMAX, /* over all experts */
+    CDZ_ROUTE_SIGMOID,
+} cdz_route_score;
+
+/* Queries grow with their position p: times 1 + by * ln(1 + floor((p + ahead) / every)). */
+typedef struct cdz_temper {
+    double by, every; /* every 0: they do not */
+    uint32_t ahead;
+    bool unrotated; /* of layers that do not rotate alone */
+} cdz_temper;
+
+/* How rows find their experts, and what they take of them. */
+typedef struct cdz_router {
+    cdz_route_score score;
+    bool biased; /* experts are chosen by score plus a bias, which enters no weight */
+    /* Of so many groups only the best stay, by the sum of their two best; 0 or 1: there are none. The others' experts count as
+     * 0. */
+    uint32_t n_groups, groups_kept;
+    bool normalise;   /* the chosen weights sum to 1 */
+    float sum_add;    /* what is added to that sum before it divides */
+    float sum_least;  /* and what it is at least */
+    float scale;      /* on the weights; 1: none */
+    bool into_inputs; /* the weight multiplies what the expert reads, not what it gives */
+} cdz_router;
 
 /* One stack of layers: a decoder, or the encoder that one reads from. */
 typedef struct cdz_arch {
@@ -95,13 +130,17 @@ typedef struct cdz_arch {
     uint32_t context;
     const uint32_t *window; /* (n_layers) positions a layer sees, its own included; 0: all */
     bool has_window;        /* some layer has one */
+    bool window_blocks;     /* a window is the block of so many positions that a position is in */
 
     cdz_norm_kind norm;
     float norm_eps, norm_offset;
     cdz_qk_norm qk_norm;
+    bool qk_norm_last; /* after the rotation */
+    cdz_temper temper;
     bool norm_after_sum;   /* a sublayer's post norm is of x with what was added */
     float embed_scale;     /* on what is embedded; 1: none */
     bool scales_given;     /* on embeddings given as prompt as well */
+    float residual_scale;  /* on what a sublayer gives; 1: none */
     float head_scale;      /* on what the head reads; 1: none */
     float attention_scale; /* head_dim ** -0.5, or what config.json says */
     bool scale_by_layer;   /* layer i divides it by i + 1 */
@@ -114,9 +153,10 @@ typedef struct cdz_arch {
     bool conv1d; /* weights of the layers are stored (inputs, outputs) */
 
     uint32_t n_experts, n_active, expert_intermediate; /* n_experts 0: none */
-    bool normalise_routes;                             /* the chosen weights sum to 1 */
-    const bool *sparse;                                /* (n_layers) which layers have experts */
-    bool tied; /* what config.json asks for; cdz_weights.tied tells what came of it */
+    uint32_t shared_intermediate; /* of the expert that every row goes to; 0: there is none */
+    cdz_router router;
+    const bool *sparse; /* (n_layers) which layers have experts */
+    bool tied;          /* what config.json asks for; cdz_weights.tied tells what came of it */
 
     cdz_rope_type rope_type;
     double rope_theta, rope_factor; /* factor 1 for the default type */
@@ -163,8 +203,8 @@ const char *cdz_arch_tensor_name(const cdz_arch *arch, cdz_arch_part part, uint3
 /* True for tensors that some releases stored but no one reads, such as rotary frequencies. */
 bool cdz_arch_tensor_is_harmless(const cdz_arch *arch, const char *name);
 
-/* The supported model types, NULL-terminated. */
-const char *const *cdz_arch_model_types(void);
+/* The i-th supported model type; NULL: there are not so many. */
+const char *cdz_arch_model_type(size_t i);
 
 /* inv_freq[i] = 1 / theta^(2i / n_rotated) in float32, as transformers computes it; scaled by
  * the rope type later. */

@@ -189,15 +189,43 @@ static const char *name_of(const binder *b, place at, const char *suffix, char *
     return cdz_arch_tensor_name(b->arch, at.part, at.layer, at.expert, suffix, buf, NAME_BYTES);
 }
 
+/* What a family's norms leave out, made: n times the same number. */
+static cdz_status make_vector(binder *b, size_t n, float value, cdz_weight *out)
+{
+    float *made = cdz_arena_alloc_aligned(&b->w->tensors.arena, n * sizeof *made, 64);
+    if (!made) return no_memory(b->w->folder, b->err);
+    for (size_t i = 0; i < n; i++) made[i] = value;
+    *out = (cdz_weight){made, CDZ_F32, 1, n, CDZ_WEIGHT_ROWS};
+    return CDZ_OK;
+}
+
+/* A layer norm's weight with the family's offset added: its kernel knows of none. */
+static cdz_status offset_weight(binder *b, cdz_weight *w)
+{
+    float *made = cdz_arena_alloc_aligned(&b->w->tensors.arena, w->k * sizeof *made, 64);
+    if (!made) return no_memory(b->w->folder, b->err);
+    cdz_widen(w->dtype, made, w->data, w->k);
+    for (size_t i = 0; i < w->k; i++) made[i] += b->arch->norm_offset;
+    *w = (cdz_weight){made, CDZ_F32, 1, w->k, CDZ_WEIGHT_ROWS};
+    b->w->facts.n_copied++;
+    return CDZ_OK;
+}
+
 /* A norm that the family does not have stays without data. */
 static cdz_status bind_norm(binder *b, cdz_arch_part part, uint32_t layer, size_t width,
                             cdz_norm *out)
 {
     char name[NAME_BYTES];
     const place at = {part, layer, 0};
+    const cdz_family *f = b->arch->family;
     if (!cdz_arch_has(b->arch, part)) return CDZ_OK;
-    CDZ_TRY(bind_name(b, name_of(b, at, ".weight", name), width, 0, &out->w));
+    if (f->norm_no_weight)
+        CDZ_TRY(make_vector(b, width, 1.0f, &out->w));
+    else
+        CDZ_TRY(bind_name(b, name_of(b, at, ".weight", name), width, 0, &out->w));
     if (b->arch->norm != CDZ_NORM_LAYER) return CDZ_OK;
+    if (b->arch->norm_offset != 0.0f) CDZ_TRY(offset_weight(b, &out->w));
+    if (f->norm_no_bias || f->norm_no_weight) return make_vector(b, width, 0.0f, &out->bias);
     return bind_name(b, name_of(b, at, ".bias", name), width, 0, &out->bias);
 }
 
@@ -244,9 +272,15 @@ static cdz_status bind_attention(binder *b, uint32_t i, cdz_layer_weights *out)
         CDZ_TRY(bind_linear(b, (place){CDZ_PART_K, i, 0}, kv, hidden, a->qkv_bias, &out->k));
         CDZ_TRY(bind_linear(b, (place){CDZ_PART_V, i, 0}, kv, hidden, a->qkv_bias, &out->v));
     }
-    const bool whole = a->qk_norm == CDZ_QK_ALL;
-    CDZ_TRY(bind_norm(b, CDZ_PART_Q_NORM, i, whole ? q : d, &out->q_norm));
-    CDZ_TRY(bind_norm(b, CDZ_PART_K_NORM, i, whole ? kv : d, &out->k_norm));
+    const bool whole = a->qk_norm == CDZ_QK_ALL, bare = a->family->qk_norm_bare;
+    if (a->qk_norm != CDZ_QK_NONE && bare && cdz_arch_rope(a, i)) {
+        CDZ_TRY(make_vector(b, d, 1.0f, &out->q_norm.w));
+        out->k_norm = out->q_norm;
+    }
+    if (a->qk_norm != CDZ_QK_NONE && !bare) {
+        CDZ_TRY(bind_norm(b, CDZ_PART_Q_NORM, i, whole ? q : d, &out->q_norm));
+        CDZ_TRY(bind_norm(b, CDZ_PART_K_NORM, i, whole ? kv : d, &out->k_norm));
+    }
     return bind_linear(b, (place){CDZ_PART_O, i, 0}, hidden, q, a->o_bias, &out->o);
 }
 
@@ -285,6 +319,121 @@ static cdz_status bind_dense(binder *b, uint32_t i, cdz_feed_forward *out)
     return bind_linear(b, (place){CDZ_PART_DOWN, i, 0}, hidden, inner, bias, &out->down);
 }
 
+/* (1, hidden), or (hidden) in GGUF. */
+static cdz_status bind_shared_router(binder *b, uint32_t i, cdz_weight *out)
+{
+    char name[NAME_BYTES];
+    name_of(b, (place){CDZ_PART_SHARED_ROUTER, i, 0}, ".weight", name);
+    const cdz_tensor *t = find(b, name);
+    const bool row = !t || t->n_dims == 2;
+    return bind_name(b, name, row ? 1 : b->arch->hidden, row ? b->arch->hidden : 0, out);
+}
+
+/* The expert that every row goes to, and how much of it is taken. */
+static cdz_status bind_shared(binder *b, uint32_t i, cdz_layer_weights *out)
+{
+    const cdz_arch *a = b->arch;
+    const size_t hidden = a->hidden, inner = a->shared_intermediate;
+    const bool bias = a->mlp_bias;
+    cdz_feed_forward *f = &out->shared;
+    if (inner == 0) return CDZ_OK;
+    if (cdz_arch_has(a, CDZ_PART_SHARED_ROUTER))
+        CDZ_TRY(bind_shared_router(b, i, &out->shared_router.w));
+    CDZ_TRY(bind_linear(b, (place){CDZ_PART_SHARED_GATE, i, 0}, inner, hidden, bias, &f->gate));
+    CDZ_TRY(bind_linear(b, (place){CDZ_PART_SHARED_UP, i, 0}, inner, hidden, bias, &f->up));
+    return bind_linear(b, (place){CDZ_PART_SHARED_DOWN, i, 0}, hidden, inner, bias, &f->down);
+}
+
+/* (n_experts), or (1, n_experts), as float32 in the host's memory. */
+static cdz_status bind_router_bias(binder *b, uint32_t i, const float **out)
+{
+    const size_t n = b->arch->n_experts;
+    char name[NAME_BYTES];
+    cdz_weight w = {0};
+    if (!b->arch->router.biased) return CDZ_OK;
+    name_of(b, (place){CDZ_PART_ROUTER_BIAS, i, 0}, "", name);
+    const cdz_tensor *t = find(b, name);
+    const bool row = t && t->n_dims == 2;
+    CDZ_TRY(bind_name(b, name, row ? 1 : n, row ? n : 0, &w));
+    if (w.dtype >= CDZ_N_PLAIN)
+        return cdz_err(b->err, CDZ_E_UNSUPPORTED,
+                       "%s: tensor %s is of %s; supported are F32, F16, BF16", b->source, name,
+                       cdz_dtype_name(w.dtype));
+    float *bias = cdz_arena_array(&b->w->arena, n, sizeof *bias);
+    if (!bias) return no_memory(b->w->folder, b->err);
+    cdz_widen(w.dtype, bias, w.data, n);
+    *out = bias;
+    return CDZ_OK;
+}
+
+/* What is (k, n) in the file, as (n, k) in memory of the model's own. */
+static cdz_status turn_expert(binder *b, const cdz_tensor *t, size_t from, cdz_weight *w)
+{
+    const cdz_file *file = &b->w->tensors.files[t->file];
+    const size_t bytes = w->n * cdz_row_bytes(w->dtype, w->k);
+    char *as_stored = malloc(bytes ? bytes : 1);
+    char *turned = cdz_arena_alloc_aligned(&b->w->tensors.arena, bytes, 64);
+    const uint64_t offset = (uint64_t)((const char *)t->data - (const char *)file->data) + from;
+    cdz_status st = as_stored && turned ? CDZ_OK : no_memory(file->path, b->err);
+    if (st == CDZ_OK) st = cdz_file_read_at(file, offset, as_stored, bytes, b->err);
+    if (st == CDZ_OK) transpose(turned, as_stored, w->n, w->k, cdz_dtype_bytes(w->dtype));
+    free(as_stored);
+    w->data = turned;
+    return st;
+}
+
+/* One tensor (experts, n, k), or (experts, k, n) where the family's are transposed: out[e] is expert e's. */
+static cdz_status bind_stack(binder *b, place at, size_t n, size_t k, cdz_weight *out)
+{
+    const cdz_arch *a = b->arch;
+    const bool turned = a->family->routing->transposed;
+    char name[NAME_BYTES], shape[128];
+    cdz_dtype dtype;
+    const void *data;
+    name_of(b, at, "", name);
+    const cdz_tensor *t = find(b, name);
+    if (!t) return cdz_err(b->err, CDZ_E_INPUT, "%s: tensor %s is missing", b->source, name);
+    const size_t rows = turned ? k : n, columns = turned ? n : k;
+    if (t->n_dims != 3 || t->shape[0] != a->n_experts || t->shape[1] != rows ||
+        t->shape[2] != columns)
+        return cdz_err(
+            b->err, CDZ_E_INPUT, "%s: tensor %s is %s, config.json makes it [%u, %zu, %zu]",
+            b->w->tensors.files[t->file].path, name, cdz_tensor_shape_text(t, shape, sizeof shape),
+            (unsigned)a->n_experts, rows, columns);
+    if (!cdz_tensor_dtype(t, &dtype) || dtype >= CDZ_N_PLAIN)
+        return cdz_err(b->err, CDZ_E_UNSUPPORTED,
+                       "%s: tensor %s has dtype %s; supported are F32, F16, BF16",
+                       b->w->tensors.files[t->file].path, name, t->dtype);
+    const size_t each = (size_t)(t->n_bytes / a->n_experts);
+    CDZ_TRY(align_data(b, t, cdz_dtype_bytes(dtype), &data));
+    for (uint32_t e = 0; e < a->n_experts; e++) {
+        out[e] = (cdz_weight){(const char *)data + e * each, dtype, n, k, CDZ_WEIGHT_ROWS};
+        if (turned) CDZ_TRY(turn_expert(b, t, e * each, &out[e]));
+    }
+    b->used[t - b->w->tensors.items] = true;
+    b->w->facts.n_copied += turned;
+    b->w->facts.n_parameters += (uint64_t)a->n_experts * n * k;
+    b->w->facts.bytes[dtype] += t->n_bytes;
+    return CDZ_OK;
+}
+
+static cdz_status bind_stacks(binder *b, uint32_t i, cdz_layer_weights *out)
+{
+    const cdz_arch *a = b->arch;
+    const size_t hidden = a->hidden, inner = a->expert_intermediate;
+    cdz_weight *all = cdz_arena_array(&b->w->arena, (size_t)a->n_experts * 2, sizeof *all);
+    if (!all) return no_memory(b->w->folder, b->err);
+    CDZ_TRY(bind_stack(b, (place){CDZ_PART_EXPERTS_GATE_UP, i, 0}, 2 * inner, hidden, all));
+    CDZ_TRY(bind_stack(b, (place){CDZ_PART_EXPERTS_DOWN, i, 0}, hidden, inner, all + a->n_experts));
+    for (uint32_t e = 0; e < a->n_experts; e++) {
+        const cdz_linear both = {.w = all[e]};
+        out->experts[e].gate = rows_of(&both, 0, inner);
+        out->experts[e].up = rows_of(&both, inner, inner);
+        out->experts[e].down.w = all[a->n_experts + e];
+    }
+    return CDZ_OK;
+}
+
 static cdz_status bind_experts(binder *b, uint32_t i, cdz_layer_weights *out)
 {
     const cdz_arch *a = b->arch;
@@ -293,6 +442,9 @@ static cdz_status bind_experts(binder *b, uint32_t i, cdz_layer_weights *out)
     if (!out->experts) return no_memory(b->w->folder, b->err);
     CDZ_TRY(
         bind_linear(b, (place){CDZ_PART_ROUTER, i, 0}, a->n_experts, hidden, false, &out->router));
+    CDZ_TRY(bind_router_bias(b, i, &out->router_bias));
+    CDZ_TRY(bind_shared(b, i, out));
+    if (cdz_arch_has(a, CDZ_PART_EXPERTS_GATE_UP)) return bind_stacks(b, i, out);
     for (uint32_t e = 0; e < a->n_experts; e++) {
         cdz_feed_forward *f = &out->experts[e];
         CDZ_TRY(bind_linear(b, (place){CDZ_PART_EXPERT_GATE, i, e}, inner, hidden, false, &f->gate));
@@ -344,15 +496,17 @@ static cdz_status bind_ends(binder *b)
     return CDZ_OK;
 }
 
-/* (1, n_vocab) in the file, which may leave it out: then it is zero. */
+/* (n_vocab), or (1, n_vocab) in the file, which may leave it out: then it is zero. */
 static cdz_status bind_head_bias(binder *b)
 {
     char name[NAME_BYTES];
     if (!cdz_arch_has(b->arch, CDZ_PART_HEAD_BIAS)) return CDZ_OK;
     name_of(b, (place){CDZ_PART_HEAD_BIAS, 0, 0}, "", name);
     if (!find(b, name)) return CDZ_OK;
-    CDZ_TRY(bind_name(b, name, 1, b->arch->n_vocab, &b->w->head.bias));
-    b->w->facts.n_parameters -= b->arch->n_vocab; /* a buffer there */
+    const size_t n = b->arch->n_vocab;
+    if (find(b, name)->n_dims == 1) return bind_name(b, name, n, 0, &b->w->head.bias);
+    CDZ_TRY(bind_name(b, name, 1, n, &b->w->head.bias));
+    b->w->facts.n_parameters -= n; /* a buffer there */
     return CDZ_OK;
 }
 

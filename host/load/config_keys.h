@@ -36,6 +36,9 @@ cdz_status cdz_arch_read_activation(const cdz_keys *keys, const char *key, const
 cdz_status cdz_pair_names(const cdz_keys *config, cdz_arch *decoder, cdz_arch *encoder);
 cdz_status cdz_pair_read(const cdz_keys *config, cdz_arch *arch);
 
+/* mixture.c: experts, once sizes and layers are known. */
+cdz_status cdz_experts_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arch);
+
 /* rope.c: the rotary part of config.json, once head_dim and context are known. */
 cdz_status cdz_rope_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arch);
 

@@ -1,32 +1,15 @@
-/* families.c - the table of families: a row and a name map each.
+/* families.c - the table of families: a row and a name map each; it goes on in families_dense.c and
+ * families_sparse.c.
  *
  * Keys and defaults are those of transformers' configuration classes. Adding a family that fits
- * the decoder block is adding a row; docs/models.md goes through it. */
+ * the decoder block is adding a row; docs/adding-a-family.md goes through it. */
 #include "load/families.h"
 
 #include <stddef.h>
 
-/* --- names --------------------------------------------------------------------------------- */
+#include "load/family_names.h"
 
-#define ENDS                                                                                       \
-    [CDZ_PART_EMBED] = "model.embed_tokens", [CDZ_PART_FINAL_NORM] = "model.norm", [CDZ_PART_HEAD] = "lm_head"
-#define PRE_NORMS                                                                                  \
-    [CDZ_PART_ATTN_NORM] = "model.layers.#.input_layernorm", [CDZ_PART_MLP_NORM] =                 \
-                                                                 "model.layers.#.post_attention_layernorm"
-#define SANDWICH_NORMS                                                                             \
-    [CDZ_PART_ATTN_NORM] = "model.layers.#.input_layernorm",                                       \
-    [CDZ_PART_ATTN_POST_NORM] = "model.layers.#.post_attention_layernorm",                         \
-    [CDZ_PART_MLP_NORM] = "model.layers.#.pre_feedforward_layernorm",                              \
-    [CDZ_PART_MLP_POST_NORM] = "model.layers.#.post_feedforward_layernorm"
-#define ATTENTION                                                                                       \
-    [CDZ_PART_Q] = "model.layers.#.self_attn.q_proj", [CDZ_PART_K] = "model.layers.#.self_attn.k_proj", \
-    [CDZ_PART_V] = "model.layers.#.self_attn.v_proj", [CDZ_PART_O] = "model.layers.#.self_attn.o_proj"
-#define QK_NORMS                                                                                   \
-    [CDZ_PART_Q_NORM] = "model.layers.#.self_attn.q_norm", [CDZ_PART_K_NORM] =                     \
-                                                               "model.layers.#.self_attn.k_norm"
-#define GATED                                                                                      \
-    [CDZ_PART_GATE] = "model.layers.#.mlp.gate_proj",                                              \
-    [CDZ_PART_UP] = "model.layers.#.mlp.up_proj", [CDZ_PART_DOWN] = "model.layers.#.mlp.down_proj"
+/* --- names --------------------------------------------------------------------------------- */
 
 static const char *const llama_names[CDZ_N_PARTS] = {ENDS, PRE_NORMS, ATTENTION, GATED};
 static const char *const qwen3_names[CDZ_N_PARTS] = {ENDS, PRE_NORMS, ATTENTION, QK_NORMS, GATED};
@@ -243,7 +226,7 @@ static const cdz_family families[] = {
      .architecture = "LlamaForCausalLM",
      .names = llama_names,
      .keys = &usual_keys,
-     .bias = CDZ_BIAS_BY_KEY,
+     .biases = CDZ_BIAS_BY_KEY,
      .context = 2048},
     {.model_type = "mistral",
      .architecture = "MistralForCausalLM",
@@ -257,7 +240,7 @@ static const cdz_family families[] = {
      .architecture = "Qwen2ForCausalLM",
      .names = llama_names,
      .keys = &usual_keys,
-     .bias = CDZ_BIAS_QKV,
+     .biases = CDZ_BIAS_QKV,
      .window = CDZ_WINDOW_BY_LAYER,
      .window_size = 4096,
      .context = 32768,
@@ -266,7 +249,7 @@ static const cdz_family families[] = {
      .architecture = "Qwen3ForCausalLM",
      .names = qwen3_names,
      .keys = &usual_keys,
-     .bias = CDZ_BIAS_ATTENTION,
+     .biases = CDZ_BIAS_ATTENTION,
      .window = CDZ_WINDOW_BY_LAYER,
      .qk_norm = CDZ_QK_HEAD,
      .window_size = 4096,
@@ -277,7 +260,7 @@ static const cdz_family families[] = {
      .architecture = "SmolLM3ForCausalLM",
      .names = llama_names,
      .keys = &usual_keys,
-     .bias = CDZ_BIAS_BY_KEY,
+     .biases = CDZ_BIAS_BY_KEY,
      .window = CDZ_WINDOW_NO_ROPE,
      .no_rope_layers = true,
      .context = 32768,
@@ -288,7 +271,7 @@ static const cdz_family families[] = {
      .architecture = "Olmo2ForCausalLM",
      .names = olmo2_names,
      .keys = &usual_keys,
-     .bias = CDZ_BIAS_ATTENTION,
+     .biases = CDZ_BIAS_ATTENTION,
      .qk_norm = CDZ_QK_ALL,
      .context = 2048,
      .eps = 1e-5},
@@ -305,7 +288,7 @@ static const cdz_family families[] = {
      .architecture = "Gemma2ForCausalLM",
      .names = gemma2_names,
      .keys = &gemma_keys,
-     .bias = CDZ_BIAS_ATTENTION,
+     .biases = CDZ_BIAS_ATTENTION,
      .window = CDZ_WINDOW_PATTERN,
      .norm_offset = 1,
      .scaled_embedding = true,
@@ -325,7 +308,7 @@ static const cdz_family families[] = {
      .architecture = "Gemma3ForCausalLM",
      .names = gemma3_names,
      .keys = &gemma_keys,
-     .bias = CDZ_BIAS_ATTENTION,
+     .biases = CDZ_BIAS_ATTENTION,
      .window = CDZ_WINDOW_PATTERN,
      .norm_offset = 1,
      .qk_norm = CDZ_QK_HEAD,
@@ -355,7 +338,7 @@ static const cdz_family families[] = {
      .architecture = "Qwen3MoeForCausalLM",
      .names = qwen3_moe_names,
      .keys = &usual_keys,
-     .bias = CDZ_BIAS_ATTENTION,
+     .biases = CDZ_BIAS_ATTENTION,
      .window = CDZ_WINDOW_ALL_IF_USED,
      .experts = CDZ_EXPERTS_BY_LAYER,
      .qk_norm = CDZ_QK_HEAD,
@@ -367,9 +350,10 @@ static const cdz_family families[] = {
      .architecture = "GPT2LMHeadModel",
      .names = gpt2_names,
      .keys = &gpt2_keys,
-     .bias = CDZ_BIAS_ALL,
+     .biases = CDZ_BIAS_ALL,
      .norm = CDZ_NORM_LAYER,
      .conv1d = true,
+     .inner_four = true,
      .gpt2_scales = true,
      .context = 1024,
      .activation = "gelu_new",
@@ -380,7 +364,7 @@ static const cdz_family families[] = {
      .architecture = "GPTNeoXForCausalLM",
      .names = gpt_neox_names,
      .keys = &gpt_neox_keys,
-     .bias = CDZ_BIAS_NEOX,
+     .biases = CDZ_BIAS_NEOX,
      .norm = CDZ_NORM_LAYER,
      .fused = CDZ_FUSED_HEADS,
      .parallel = true,
@@ -393,7 +377,7 @@ static const cdz_family families[] = {
      .architecture = "StableLmForCausalLM",
      .names = llama_names,
      .keys = &gpt_neox_keys,
-     .bias = CDZ_BIAS_USE_QKV,
+     .biases = CDZ_BIAS_USE_QKV,
      .norm = CDZ_NORM_LAYER,
      .context = 4096,
      .n_kv_heads = 32,
@@ -403,7 +387,8 @@ static const cdz_family families[] = {
      .architecture = "Starcoder2ForCausalLM",
      .names = starcoder2_names,
      .keys = &starcoder2_keys,
-     .bias = CDZ_BIAS_USE,
+     .biases = CDZ_BIAS_USE,
+     .bias = true,
      .window = CDZ_WINDOW_ALL,
      .norm = CDZ_NORM_LAYER,
      .context = 4096,
@@ -434,7 +419,7 @@ static const cdz_family families[] = {
      .embed_aliases = bart_aliases,
      .keys = &bart_keys,
      .encoder_keys = &bart_encoder_keys,
-     .bias = CDZ_BIAS_ALL,
+     .biases = CDZ_BIAS_ALL,
      .norm = CDZ_NORM_LAYER,
      .norm_after_sum = true,
      .hidden_count = true,
@@ -454,7 +439,7 @@ static const cdz_family families[] = {
      .embed_aliases = bart_aliases,
      .keys = &marian_keys,
      .encoder_keys = &bart_encoder_keys,
-     .bias = CDZ_BIAS_ALL,
+     .biases = CDZ_BIAS_ALL,
      .norm = CDZ_NORM_LAYER,
      .norm_after_sum = true,
      .hidden_count = true,
@@ -468,21 +453,28 @@ static const cdz_family families[] = {
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
-static const char *const model_types[N_FAMILIES + 1] = {
-    "llama",      "mistral",     "qwen2",   "qwen3",     "smollm3", "olmo2",    "phi3",
-    "gemma2",     "gemma3_text", "mixtral", "qwen3_moe", "gpt2",    "gpt_neox", "stablelm",
-    "starcoder2", "t5",          "bart",    "marian",    NULL};
-
-const cdz_family *cdz_family_find(const cdz_json *model_type, const cdz_json *architecture)
+/* The i-th of the whole table. */
+static const cdz_family *family_at(size_t i)
 {
-    for (size_t i = 0; i < N_FAMILIES; i++)
-        if (model_type ? cdz_json_eq(model_type, families[i].model_type)
-                       : cdz_json_eq(architecture, families[i].architecture))
-            return &families[i];
+    const cdz_family_list lists[] = {
+        {families, N_FAMILIES}, cdz_families_dense(), cdz_families_sparse()};
+    for (size_t l = 0; l < sizeof lists / sizeof *lists; i -= lists[l++].n)
+        if (i < lists[l].n) return &lists[l].items[i];
     return NULL;
 }
 
-const char *const *cdz_arch_model_types(void)
+const cdz_family *cdz_family_find(const cdz_json *model_type, const cdz_json *architecture)
 {
-    return model_types;
+    const cdz_family *f;
+    for (size_t i = 0; (f = family_at(i)) != NULL; i++)
+        if (model_type ? cdz_json_eq(model_type, f->model_type)
+                       : cdz_json_eq(architecture, f->architecture))
+            return f;
+    return NULL;
+}
+
+const char *cdz_arch_model_type(size_t i)
+{
+    const cdz_family *f = family_at(i);
+    return f ? f->model_type : NULL;
 }

@@ -14,6 +14,10 @@ typedef enum cdz_bias_rule {
     CDZ_BIAS_NEOX,      /* attention_bias, true unless given; the feed-forward always */
     CDZ_BIAS_USE,       /* use_bias, true unless given: all */
     CDZ_BIAS_USE_QKV,   /* use_qkv_bias: q, k and v */
+    CDZ_BIAS_QKV_KEY,   /* attention_bias: q, k and v */
+    CDZ_BIAS_QKV_NAMED, /* qkv_bias: q, k and v */
+    CDZ_BIAS_APART,     /* attention_bias: q, k and v; attention_out_bias: o; mlp_bias */
+    CDZ_BIAS_MLP,       /* always the feed-forward, nothing else */
 } cdz_bias_rule;
 
 typedef enum cdz_window_rule {
@@ -23,19 +27,62 @@ typedef enum cdz_window_rule {
     CDZ_WINDOW_BY_LAYER, /* use_sliding_window; layer_types, or layers from max_window_layers on */
     CDZ_WINDOW_NO_ROPE,  /* use_sliding_window; layer_types, or the layers without rotation */
     CDZ_WINDOW_PATTERN,  /* layer_types, or all but each nth layer */
+    CDZ_WINDOW_BLOCKS,   /* attention_chunk_size; layer_types, or the layers that rotate */
 } cdz_window_rule;
 
 typedef enum cdz_expert_rule {
     CDZ_EXPERTS_NEVER,
     CDZ_EXPERTS_ALL,      /* every layer, as wide as intermediate_size */
     CDZ_EXPERTS_BY_LAYER, /* decoder_sparse_step, mlp_only_layers; moe_intermediate_size */
+    CDZ_EXPERTS_ROUTED,   /* as the family's cdz_expert_rules says */
 } cdz_expert_rule;
+
+/* Which layers rotate. */
+typedef enum cdz_rope_rule {
+    CDZ_ROPE_EVERYWHERE,
+    CDZ_ROPE_IN_WINDOWS,        /* layers with a window */
+    CDZ_ROPE_IN_WINDOWS_IF_ANY, /* the same unless sliding_window is null */
+} cdz_rope_rule;
+
+/* Which layers have experts. */
+typedef enum cdz_sparse_rule {
+    CDZ_SPARSE_ALL,
+    CDZ_SPARSE_BY_STEP,     /* decoder_sparse_step, mlp_only_layers */
+    CDZ_SPARSE_AFTER_FIRST, /* from first_k_dense_replace on */
+    CDZ_SPARSE_INTERVAL,    /* moe_layer_interval, moe_layer_start_index, moe_layer_end_index */
+    CDZ_SPARSE_INTERLEAVED, /* moe_layers, or every interleave_moe_layer_step-th */
+} cdz_sparse_rule;
+
+/* How a family's experts are told. Keys that are NULL are not read. */
+typedef struct cdz_expert_rules {
+    const char *count, *active;
+    const char *inner; /* NULL: intermediate_size */
+    uint32_t n_active; /* default of that key; 0: required */
+    cdz_sparse_rule sparse;
+    uint32_t first_dense; /* default of first_k_dense_replace */
+    /* The expert that every row goes to: its width, or how many experts' widths it has. */
+    const char *shared_inner, *shared_count;
+    uint32_t n_shared;
+    cdz_router router;       /* with the defaults of what follows */
+    bool normalise_key;      /* norm_topk_prob */
+    bool scale_key;          /* routed_scaling_factor */
+    bool group_keys;         /* n_group, topk_group */
+    const char *least_key;   /* router.sum_least */
+    bool transposed;         /* experts that lie in one tensor lie as (experts, inputs, outputs) */
+    const char *dense_inner; /* width of the layers without experts; NULL: intermediate_size */
+} cdz_expert_rules;
 
 /* The keys that families spell differently; NULL: there is none. */
 typedef struct cdz_key_names {
     const char *hidden, *intermediate, *layers, *heads, *context, *eps, *activation;
     const char *head_dim, *vocab;
 } cdz_key_names;
+
+/* A key that the block can follow with one value alone, which is its default. */
+typedef struct cdz_only_value {
+    const char *key;
+    bool value;
+} cdz_only_value;
 
 struct cdz_family {
     const char *model_type, *architecture;
@@ -46,17 +93,33 @@ struct cdz_family {
     const cdz_key_names *encoder_keys;
     const char *const *embed_aliases; /* names of the embedding in older files, NULL-terminated */
 
-    cdz_bias_rule bias;
+    cdz_bias_rule biases;
     cdz_window_rule window;
     cdz_expert_rule experts;
+    const cdz_expert_rules *routing; /* of CDZ_EXPERTS_ROUTED */
     cdz_norm_kind norm;
     float norm_offset;
+    bool norm_no_bias;   /* layer norms have a weight alone */
+    bool norm_no_weight; /* nor that */
     cdz_qk_norm qk_norm;
+    bool qk_norm_last; /* after the rotation */
+    bool qk_norm_key;  /* use_qk_norm, false unless given, says whether there are such norms */
+    bool qk_norm_bare; /* they have no weights, and layers that rotate have them alone; use_qk_norm is true unless given */
+    bool tempered;    /* attn_temperature_tuning, attn_scale, floor_scale */
+    bool temper_beta; /* llama_4_scaling_beta of the rope's description */
+    bool clips;       /* clip_qkv is read, and refused */
     cdz_fused fused;
     bool conv1d, scaled_embedding, scales_given, parallel, gpt2_scales, no_rope_layers, local_rope;
+    bool one_norm; /* attention and feed-forward are parallel and read the same normed row */
+    bool multipliers; /* embedding_multiplier, residual_multiplier, attention_multiplier, logits_scaling */
+    bool interleaved; /* a head's pairs are neighbours */
+    bool rope_alpha;  /* "dynamic" with alpha is a larger theta, whatever the length */
+    cdz_rope_rule rope_rule;
     bool only_longrope; /* its releases call that "su" or "yarn" */
     bool norm_after_sum, unscaled, hidden_count, sinusoidal, relative;
     bool runs_whole; /* transformers' forward runs all layers, whatever num_hidden_layers has become */
+    const cdz_only_value *only; /* ends with a key of NULL; or NULL */
+    bool inner_four;      /* the feed-forward is four times as wide as the rest unless it is said */
     bool scale_key;       /* scale_embedding is read */
     bool t5_rules;        /* feed_forward_proj names activation and gate; the head's own scale */
     bool may_share_embed; /* share_encoder_decoder_embeddings, decoder_vocab_size are read */
@@ -66,6 +129,7 @@ struct cdz_family {
     uint32_t context;               /* max_position_embeddings */
     uint32_t n_kv_heads;            /* num_key_value_heads; 0: num_attention_heads */
     uint32_t head_dim;              /* 0: hidden_size / num_attention_heads */
+    uint32_t rotary_dim;            /* rotary_dim; 0: no such key */
     uint32_t window_size;           /* sliding_window; 0: none */
     uint32_t window_pattern;        /* each nth layer sees everything */
     uint32_t query_scalar;          /* query_pre_attn_scalar; 0: no such key, head_dim */
@@ -73,6 +137,8 @@ struct cdz_family {
     double theta;                   /* rope_theta; 0: 10000 */
     double eps;                     /* 0: 1e-6 */
     double partial_rotary;          /* partial_rotary_factor; 0: the key means nothing here */
+    double logit_scale;             /* logit_scale; 0: no such key */
+    bool bias;                      /* attention_bias and the like, where the rule asks for them */
     float attention_cap, final_cap; /* attn_logit_softcapping, final_logit_softcapping */
     bool caps;                      /* those keys are read */
     bool tied;                      /* tie_word_embeddings */
@@ -80,5 +146,14 @@ struct cdz_family {
 
 /* By model type where there is one, else by architecture; NULL: none. */
 const cdz_family *cdz_family_find(const cdz_json *model_type, const cdz_json *architecture);
+
+/* A part of the table, each in a file of its own. */
+typedef struct cdz_family_list {
+    const cdz_family *items;
+    size_t n;
+} cdz_family_list;
+
+cdz_family_list cdz_families_dense(void);  /* families_dense.c */
+cdz_family_list cdz_families_sparse(void); /* families_sparse.c */
 
 #endif

@@ -13,12 +13,38 @@
 /* --- architectures ------------------------------------------------------------------------- */
 
 static const cdz_gguf_arch archs[] = {
-    {"llama", "llama", true},       {"qwen2", "qwen2", false},
-    {"qwen3", "qwen3", false},      {"qwen3moe", "qwen3_moe", false},
-    {"gemma2", "gemma2", false},    {"gemma3", "gemma3_text", false},
-    {"phi3", "phi3", false},        {"gpt2", "gpt2", false},
-    {"gptneox", "gpt_neox", false}, {"olmo2", "olmo2", false},
-    {"smollm3", "smollm3", true},
+    {"llama", "llama", true, false, false},
+    {"qwen2", "qwen2", false, false, false},
+    {"qwen3", "qwen3", false, false, false},
+    {"qwen3moe", "qwen3_moe", false, false, false},
+    {"gemma2", "gemma2", false, false, false},
+    {"gemma3", "gemma3_text", false, false, false},
+    {"phi3", "phi3", false, false, false},
+    {"gpt2", "gpt2", false, false, false},
+    {"gptneox", "gpt_neox", false, false, false},
+    {"olmo2", "olmo2", false, false, false},
+    {"smollm3", "smollm3", true, false, false},
+    {"exaone4", "exaone4", false, true, false},
+    {"cohere2", "cohere2", false, true, false},
+    {"command-r", "cohere", false, true, false},
+    {"glm4", "glm4", false, true, false},
+    {"glm4moe", "glm4_moe", false, true, true},
+    {"granite", "granite", true, true, false},
+    {"granitemoe", "granitemoe", true, true, false},
+    {"seed_oss", "seed_oss", false, true, true},
+    {"hunyuan-dense", "hunyuan_v1_dense", false, true, false},
+    {"ernie4_5", "ernie4_5", false, true, false},
+    {"ernie4_5-moe", "ernie4_5_moe", false, true, false},
+    {"minimax-m2", "minimax_m2", false, true, false},
+    {"qwen2moe", "qwen2_moe", false, true, false},
+    {"olmoe", "olmoe", false, true, false},
+    {"gemma", "gemma", false, true, false},
+    {"arcee", "arcee", true, true, false},
+    {"olmo", "olmo", true, true, false},
+    {"nemotron", "nemotron", false, true, false},
+    {"llama4", "llama4_text", false, true, false},
+    {"phi2", "phi", false, true, false},
+    {"starcoder", "gpt_bigcode", false, true, false},
 };
 enum { N_ARCHS = sizeof archs / sizeof *archs };
 
@@ -33,7 +59,7 @@ cdz_status cdz_gguf_find_arch(const cdz_gguf *g, const cdz_gguf_arch **out, cdz_
         *out = &archs[i];
         return CDZ_OK;
     }
-    char known[256];
+    char known[512];
     size_t at = 0;
     for (size_t i = 0; i < N_ARCHS && at < sizeof known; i++)
         at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", archs[i].name);
@@ -46,7 +72,8 @@ const cdz_gguf_arch *cdz_gguf_arch_for(const char *model_type)
 {
     const bool llama = strcmp(model_type, "mistral") == 0 || strcmp(model_type, "mixtral") == 0;
     for (size_t i = 0; i < N_ARCHS; i++)
-        if (strcmp(archs[i].model_type, llama ? "llama" : model_type) == 0) return &archs[i];
+        if (strcmp(archs[i].model_type, llama ? "llama" : model_type) == 0)
+            return archs[i].read_only ? NULL : &archs[i];
     return NULL;
 }
 
@@ -130,7 +157,7 @@ static cdz_status get_real(const writer *w, const char *rest, double *out)
 static cdz_status copy_real(writer *w, const char *to, const char *rest)
 {
     double value = 0;
-    if (!has_key(w, rest)) return CDZ_OK;
+    if (!to || !has_key(w, rest)) return CDZ_OK;
     CDZ_TRY(get_real(w, rest, &value));
     put_key(w, to);
     cdz_json_write_f32(w->out, (float)value);
@@ -167,6 +194,21 @@ static cdz_status write_heads(writer *w)
     return CDZ_OK;
 }
 
+/* Layers that only foretell more tokens are counted with the others; they come last, and are not read. */
+static cdz_status write_layers(writer *w)
+{
+    uint64_t n = 0, foretelling = 0;
+    CDZ_TRY(get_uint(w, "nextn_predict_layers", &foretelling));
+    if (foretelling == 0) return copy_uint(w, w->family->keys->layers, "block_count", true);
+    CDZ_TRY(get_uint(w, "block_count", &n));
+    if (foretelling >= n)
+        return cdz_err(w->err, CDZ_E_INPUT,
+                       "%s: %s.nextn_predict_layers is %llu, there are %llu layers", w->g->path,
+                       w->arch->name, (unsigned long long)foretelling, (unsigned long long)n);
+    put_uint(w, w->family->keys->layers, n - foretelling);
+    return CDZ_OK;
+}
+
 static cdz_status write_sizes(writer *w)
 {
     const cdz_key_names *k = w->family->keys;
@@ -179,8 +221,9 @@ static cdz_status write_sizes(writer *w)
     put_uint(w, "vocab_size", embed->shape[0]);
     CDZ_TRY(copy_uint(w, k->context, "context_length", true));
     CDZ_TRY(copy_uint(w, k->hidden, "embedding_length", true));
-    CDZ_TRY(copy_uint(w, k->layers, "block_count", true));
-    const bool dense = has_key(w, "feed_forward_length");
+    CDZ_TRY(write_layers(w));
+    const cdz_expert_rules *routing = w->family->routing;
+    const bool dense = has_key(w, "feed_forward_length") && !(routing && routing->dense_inner);
     CDZ_TRY(copy_uint(w, k->intermediate,
                       dense ? "feed_forward_length" : "expert_feed_forward_length", true));
     CDZ_TRY(copy_real(w, k->eps,
@@ -191,9 +234,36 @@ static cdz_status write_sizes(writer *w)
 
 /* --- experts, windows ---------------------------------------------------------------------- */
 
+static cdz_status copy_bool(writer *w, const char *to, const char *rest, bool usual)
+{
+    char key[CDZ_GGUF_KEY_BYTES];
+    CDZ_TRY(cdz_gguf_bool(w->g, cdz_gguf_arch_key(w->arch, rest, key), &usual, w->err));
+    put_bool(w, to, usual);
+    return CDZ_OK;
+}
+
+/* By the spelling of the family's own keys; which layers have experts is told by their tensors (read_sparse). */
+static cdz_status write_routed(writer *w, const cdz_expert_rules *r)
+{
+    CDZ_TRY(copy_uint(w, r->count, "expert_count", true));
+    CDZ_TRY(copy_uint(w, r->active, "expert_used_count", true));
+    if (r->inner) CDZ_TRY(copy_uint(w, r->inner, "expert_feed_forward_length", true));
+    if (r->dense_inner) CDZ_TRY(copy_uint(w, r->dense_inner, "feed_forward_length", true));
+    if (r->shared_count) CDZ_TRY(copy_uint(w, r->shared_count, "expert_shared_count", false));
+    if (r->shared_inner && !r->dense_inner)
+        CDZ_TRY(copy_uint(w, r->shared_inner, "expert_shared_feed_forward_length", true));
+    if (r->normalise_key)
+        CDZ_TRY(copy_bool(w, "norm_topk_prob", "expert_weights_norm", r->router.normalise));
+    if (r->scale_key) CDZ_TRY(copy_real(w, "routed_scaling_factor", "expert_weights_scale"));
+    if (!r->group_keys) return CDZ_OK;
+    CDZ_TRY(copy_uint(w, "n_group", "expert_group_count", false));
+    return copy_uint(w, "topk_group", "expert_group_used_count", false);
+}
+
 static cdz_status write_experts(writer *w)
 {
     if (w->family->experts == CDZ_EXPERTS_NEVER) return CDZ_OK;
+    if (w->family->experts == CDZ_EXPERTS_ROUTED) return write_routed(w, w->family->routing);
     CDZ_TRY(copy_uint(w, "num_local_experts", "expert_count", true));
     CDZ_TRY(copy_uint(w, "num_experts_per_tok", "expert_used_count", true));
     if (w->family->experts != CDZ_EXPERTS_BY_LAYER) return CDZ_OK;
@@ -232,6 +302,8 @@ static cdz_status write_windows(writer *w)
     const cdz_window_rule rule = w->family->window;
     uint64_t window = 0;
     if (rule == CDZ_WINDOW_NEVER || rule == CDZ_WINDOW_NO_ROPE) return CDZ_OK;
+    if (rule == CDZ_WINDOW_BLOCKS) /* without the key: llama4's, which is the default */
+        return copy_uint(w, "attention_chunk_size", "attention.chunk_size", false);
     CDZ_TRY(get_uint(w, "attention.sliding_window", &window));
     if (rule == CDZ_WINDOW_ALL || window == 0) {
         put_key(w, "sliding_window");
@@ -378,7 +450,35 @@ static cdz_status write_tokens(writer *w)
 
 /* --- everything ---------------------------------------------------------------------------- */
 
-/* GGUF's llama is three families. */
+/* Factors that some families have. */
+static cdz_status write_factors_of(writer *w)
+{
+    const cdz_family *f = w->family;
+    if (f->tempered) {
+        CDZ_TRY(copy_uint(w, "floor_scale", "attention.temperature_length", false));
+        CDZ_TRY(copy_real(w, "attn_scale", "attention.temperature_scale"));
+    }
+    if (f->logit_scale != 0) CDZ_TRY(copy_real(w, "logit_scale", "logit_scale"));
+    if (!f->multipliers) return CDZ_OK;
+    CDZ_TRY(copy_real(w, "embedding_multiplier", "embedding_scale"));
+    CDZ_TRY(copy_real(w, "residual_multiplier", "residual_scale"));
+    CDZ_TRY(copy_real(w, "attention_multiplier", "attention.scale"));
+    return copy_real(w, "logits_scaling", "logit_scale");
+}
+
+/* Norms of queries and keys are there where their tensors are; llama4's have none, and its largest model lacks them. */
+static void write_qk_norm(writer *w)
+{
+    enum { MAVERICK_EXPERTS = 128 };
+    uint64_t experts = 0;
+    if (w->family->qk_norm_key)
+        put_bool(w, "use_qk_norm",
+                 cdz_tensors_find(&w->g->tensors, "blk.0.attn_q_norm.weight") != NULL);
+    if (!w->family->qk_norm_bare || get_uint(w, "expert_count", &experts) != CDZ_OK) return;
+    put_bool(w, "use_qk_norm", experts != MAVERICK_EXPERTS);
+}
+
+/* GGUF's llama is three families, its olmo2 two. */
 static cdz_status family_of(const cdz_gguf *g, const cdz_gguf_arch *arch, const cdz_family **out,
                             cdz_error *err)
 {
@@ -390,8 +490,11 @@ static cdz_status family_of(const cdz_gguf *g, const cdz_gguf_arch *arch, const 
     CDZ_TRY(cdz_gguf_uint(g, cdz_gguf_arch_key(arch, "attention.sliding_window", key), UINT32_MAX,
                           &window, err));
     if (strcmp(type, "llama") == 0) type = experts ? "mixtral" : window ? "mistral" : type;
+    const cdz_json olmo3 = {.type = CDZ_JSON_STRING, .string = "olmo3", .len = 5};
+    *out = NULL;
     const cdz_json name = {.type = CDZ_JSON_STRING, .string = type, .len = (uint32_t)strlen(type)};
-    *out = cdz_family_find(&name, NULL);
+    if (strcmp(arch->model_type, "olmo2") == 0 && window) *out = cdz_family_find(&olmo3, NULL);
+    if (!*out) *out = cdz_family_find(&name, NULL);
     return *out ? CDZ_OK : cdz_err(err, CDZ_E_INTERNAL, "%s: there is no family %s", g->path, type);
 }
 
@@ -408,6 +511,8 @@ cdz_status cdz_gguf_write_config(const cdz_gguf *g, const cdz_gguf_arch *arch, c
     CDZ_TRY(write_experts(&w));
     CDZ_TRY(write_windows(&w));
     CDZ_TRY(write_rotation(&w));
+    CDZ_TRY(write_factors_of(&w));
+    write_qk_norm(&w);
     if (w.family->caps) {
         CDZ_TRY(copy_real(&w, "attn_logit_softcapping", "attn_logit_softcapping"));
         CDZ_TRY(copy_real(&w, "final_logit_softcapping", "final_logit_softcapping"));

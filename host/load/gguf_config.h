@@ -10,6 +10,9 @@ typedef struct cdz_gguf_arch {
     const char *name;       /* general.architecture, and the prefix of its keys */
     const char *model_type; /* unless experts or a window make it another */
     bool pairs;             /* q and k are stored for rotation in neighbouring pairs */
+    bool read_only;         /* cadenza writes none */
+    /* The norm before the feed-forward is called what others call the one after attention. */
+    bool mlp_norm_is_post;
 } cdz_gguf_arch;
 
 cdz_status cdz_gguf_find_arch(const cdz_gguf *gguf, const cdz_gguf_arch **out, cdz_error *err);

@@ -20,6 +20,7 @@ static const char *const part_names[CDZ_N_PARTS] = {
     [CDZ_PART_POSITIONS] = "position_embd",
     [CDZ_PART_FINAL_NORM] = "output_norm",
     [CDZ_PART_HEAD] = "output",
+    [CDZ_PART_HEAD_BIAS] = "output.bias",
     [CDZ_PART_ATTN_NORM] = "blk.#.attn_norm",
     [CDZ_PART_Q] = "blk.#.attn_q",
     [CDZ_PART_K] = "blk.#.attn_k",
@@ -36,6 +37,11 @@ static const char *const part_names[CDZ_N_PARTS] = {
     [CDZ_PART_DOWN] = "blk.#.ffn_down",
     [CDZ_PART_MLP_POST_NORM] = "blk.#.post_ffw_norm",
     [CDZ_PART_ROUTER] = "blk.#.ffn_gate_inp",
+    [CDZ_PART_ROUTER_BIAS] = "blk.#.exp_probs_b.bias",
+    [CDZ_PART_SHARED_ROUTER] = "blk.#.ffn_gate_inp_shexp",
+    [CDZ_PART_SHARED_GATE] = "blk.#.ffn_gate_shexp",
+    [CDZ_PART_SHARED_UP] = "blk.#.ffn_up_shexp",
+    [CDZ_PART_SHARED_DOWN] = "blk.#.ffn_down_shexp",
     [CDZ_PART_EXPERT_GATE] = "blk.#.ffn_gate.@",
     [CDZ_PART_EXPERT_UP] = "blk.#.ffn_up.@",
     [CDZ_PART_EXPERT_DOWN] = "blk.#.ffn_down.@",
@@ -46,12 +52,19 @@ const char *const *cdz_gguf_part_names(void)
     return part_names;
 }
 
-/* The parts that the family has, by GGUF's names. */
-static const char *const *make_names(cdz_weights *w)
+/* The parts that the family has, by GGUF's names. Experts are one tensor for gates, one for ups and one for downs, however
+ * a folder has them. */
+static const char *const *make_names(const cdz_gguf_arch *ga, cdz_weights *w)
 {
     const char **names = cdz_arena_array(&w->arena, CDZ_N_PARTS, sizeof *names);
-    for (size_t part = 0; names && part < CDZ_N_PARTS; part++)
-        names[part] = w->arch.family->names[part] ? part_names[part] : NULL;
+    const char *const *own = w->arch.family->names;
+    if (!names) return NULL;
+    for (size_t part = 0; part < CDZ_N_PARTS; part++)
+        names[part] = own[part] ? part_names[part] : NULL;
+    if (ga->mlp_norm_is_post) names[CDZ_PART_MLP_NORM] = part_names[CDZ_PART_ATTN_POST_NORM];
+    if (!own[CDZ_PART_EXPERTS_GATE_UP]) return names;
+    for (cdz_arch_part p = CDZ_PART_EXPERT_GATE; p <= CDZ_PART_EXPERT_DOWN; p++)
+        names[p] = part_names[p];
     return names;
 }
 
@@ -196,7 +209,7 @@ static void as_stored(const cdz_gguf *g, const cdz_gguf_arch *ga, cdz_arch *a)
     a->conv1d = false;
     a->fused = CDZ_FUSED_PARTS;
     a->norm_offset = 0;
-    a->rope.interleaved = ga->pairs;
+    a->rope.interleaved = ga->pairs || a->family->interleaved;
     a->rope.regroup = ga->pairs && a->rope.n_rotated <= CDZ_ROPE_REGROUP;
 }
 
@@ -243,7 +256,7 @@ cdz_status cdz_gguf_to_weights(cdz_gguf *g, cdz_weights *w, cdz_error *err)
     CDZ_TRY(read_sparse(g, w, err));
     as_stored(g, ga, &w->arch);
     CDZ_TRY(read_generation(g, w, err));
-    w->arch.names = make_names(w);
+    w->arch.names = make_names(ga, w);
     if (!w->arch.names) return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", g->path);
     CDZ_TRY(split_experts(g, err));
     drop(&g->tensors, "rope_freqs.weight");

@@ -46,8 +46,10 @@ static cdz_status visit_layer(const visitor *v, const cdz_arch *a, cdz_layer_wei
     for (size_t i = 0; i < sizeof linears / sizeof *linears; i++)
         CDZ_TRY(visit_linear(v, linears[i]));
     if (v->all) CDZ_TRY(visit_linear(v, &l->router));
+    if (v->all) CDZ_TRY(visit_linear(v, &l->shared_router));
     for (uint32_t e = 0; l->experts && e < a->n_experts; e++)
         CDZ_TRY(visit_feed_forward(v, &l->experts[e]));
+    CDZ_TRY(visit_feed_forward(v, &l->shared));
     return visit_feed_forward(v, &l->mlp);
 }
 

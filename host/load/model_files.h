@@ -30,7 +30,10 @@ typedef struct cdz_layer_weights {
     cdz_linear cross_q, cross_k, cross_v, cross_o; /* the same; data NULL: no encoder to look at */
     cdz_feed_forward mlp;                          /* of a dense layer */
     cdz_linear router;         /* (n_experts, hidden); data NULL: a dense layer */
+    const float *router_bias;  /* (n_experts), the host's whatever runs the model; or NULL */
     cdz_feed_forward *experts; /* (n_experts) */
+    cdz_linear shared_router;  /* (1, hidden); data NULL: all of the shared expert is taken */
+    cdz_feed_forward shared;   /* data NULL: there is none */
 } cdz_layer_weights;
 
 /* The encoder that a decoder reads from. */

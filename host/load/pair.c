@@ -83,7 +83,6 @@ static cdz_status read_relative(const cdz_keys *k, cdz_arch *a)
 cdz_status cdz_pair_read(const cdz_keys *k, cdz_arch *a)
 {
     const cdz_family *f = a->family;
-    a->position_offset = f->position_offset;
     a->hidden_count = f->hidden_count;
     if (f->relative) CDZ_TRY(read_relative(k, a));
     if (f->t5_rules) {

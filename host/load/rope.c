@@ -302,6 +302,33 @@ static cdz_status make_frequencies(const cdz_keys *k, const cdz_keys *config, cd
     return CDZ_OK;
 }
 
+/* HunYuanDenseV1RotaryEmbedding: with alpha, "dynamic" is the default type with a larger theta, whatever the length. */
+static cdz_status read_alpha(const cdz_keys *k, const cdz_arch *arch, rotation *r)
+{
+    double alpha;
+    CDZ_TRY(cdz_key_real(k, "alpha", 0, 0, 1e9, &alpha));
+    if (r->type != CDZ_ROPE_DYNAMIC || alpha == 0) return CDZ_OK;
+    if (arch->head_dim <= 2)
+        return cdz_err(k->err, CDZ_E_UNSUPPORTED,
+                       "%s: head_dim %u; %salpha needs one of more than 2", k->path,
+                       (unsigned)arch->head_dim, k->prefix);
+    r->type = CDZ_ROPE_DEFAULT;
+    r->theta *= pow(alpha, (double)arch->head_dim / (double)(arch->head_dim - 2));
+    return CDZ_OK;
+}
+
+/* GPT-J's: so many dims of a head; all where it is null. */
+static cdz_status read_rotary_dim(const cdz_keys *config, const cdz_arch *arch, rotation *r)
+{
+    uint32_t n = arch->family->rotary_dim;
+    if (cdz_key_is_null(config, "rotary_dim")) n = arch->head_dim;
+    CDZ_TRY(cdz_key_size(config, "rotary_dim", &n, arch->head_dim, &n));
+    r->rope.n_rotated = n;
+    if (n <= arch->head_dim) return CDZ_OK;
+    return cdz_err(config->err, CDZ_E_INPUT, "%s: rotary_dim %u is more than the %u dims of a head",
+                   config->path, (unsigned)n, (unsigned)arch->head_dim);
+}
+
 /* k describes the rotation; theta is what it is unless k says so. */
 static cdz_status read_rotation(const cdz_keys *k, const cdz_keys *config, cdz_arena *arena,
                                 const cdz_arch *arch, double theta, rotation *r)
@@ -310,10 +337,13 @@ static cdz_status read_rotation(const cdz_keys *k, const cdz_keys *config, cdz_a
     CDZ_TRY(read_type(k, arch->family->only_longrope, &r->type));
     CDZ_TRY(read_partial(k, config, arch, r->type, &partial));
     CDZ_TRY(cdz_key_real(k, "rope_theta", theta, 1e-3, LARGEST, &r->theta));
+    if (arch->family->rope_alpha) CDZ_TRY(read_alpha(k, arch, r));
+    r->rope.interleaved = arch->family->interleaved;
     r->factor = 1;
     if (r->type != CDZ_ROPE_DEFAULT && r->type != CDZ_ROPE_LONGROPE)
         CDZ_TRY(cdz_key_real(k, "factor", NAN, 1e-6, 1e6, &r->factor));
     r->rope.n_rotated = (size_t)((double)arch->head_dim * partial);
+    if (arch->family->rotary_dim) CDZ_TRY(read_rotary_dim(config, arch, r));
     if (r->rope.n_rotated % 2)
         return cdz_err(k->err, CDZ_E_UNSUPPORTED,
                        "%s: %zu dims of a head rotate; rotary positions need an even number",
@@ -349,6 +379,18 @@ static cdz_status read_local(const cdz_keys *described, const cdz_keys *config,
     return CDZ_OK;
 }
 
+/* Ministral3's queries, which grow in every layer; without the key they do not. */
+static cdz_status read_beta(const cdz_keys *k, const cdz_keys *config, cdz_arch *arch)
+{
+    double by;
+    uint32_t every;
+    if (!arch->family->temper_beta || !cdz_key(k, "llama_4_scaling_beta")) return CDZ_OK;
+    CDZ_TRY(cdz_key_real(k, "llama_4_scaling_beta", 0, 0, 1e6, &by));
+    CDZ_TRY(read_old_context(k, config, arch, &every));
+    arch->temper = (cdz_temper){by, every, 0, false};
+    return CDZ_OK;
+}
+
 cdz_status cdz_rope_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arch)
 {
     const cdz_json empty = {.type = CDZ_JSON_OBJECT};
@@ -365,6 +407,7 @@ cdz_status cdz_rope_read(const cdz_keys *config, cdz_arena *arena, cdz_arch *arc
         pick_layer_type(k, "full_attention");
     }
     CDZ_TRY(read_rotation(k, config, arena, arch, theta, &r));
+    CDZ_TRY(read_beta(k, config, arch));
     arch->rope_type = r.type;
     arch->rope_theta = r.theta;
     arch->rope_factor = r.factor;

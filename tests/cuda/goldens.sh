@@ -43,7 +43,7 @@ replay() {
 # On a device all of them; on the emulation, which is slow, families that differ.
 cd "$root/tests/golden" || exit 1
 if [ -n "${2:-}" ]; then
-    replay "alone" one gpt2 bart gemma2 gemma3 llama_bf16 llama_draft mistral_sw mixtral phi3_longrope qwen3 stablelm t5_relu
+    replay "alone" one gpt2 bart cohere2 gemma2 gemma3 glm4_moe llama4 llama_bf16 llama_draft mistral_sw mixtral phi3_longrope qwen3 stablelm t5_relu
     replay "together" all llama_f16 qwen3_moe
 else
     mapfile -t all < <(ls -d -- */cases.json | sed 's,/cases.json$,,' | grep -vxFf unsupported.txt)

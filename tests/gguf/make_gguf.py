@@ -21,22 +21,35 @@ from safetensors.torch import load_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden")
-COMMITTED = ["llama_bf16", "llama_tied_l3", "mistral_sw", "mixtral", "gemma3", "gpt_neox", "phi3", "qwen2_sw"]
+COMMITTED = ["llama_bf16", "llama_tied_l3", "mistral_sw", "mixtral", "gemma3", "gpt_neox", "phi3", "qwen2_sw", "cohere2", "glm4_moe",
+             "granite", "granitemoe", "llama4", "olmo3", "qwen2_moe"]
 
 ARCH = {"llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen2", "qwen3": "qwen3",
         "qwen3_moe": "qwen3moe", "gemma2": "gemma2", "gemma3_text": "gemma3", "phi3": "phi3", "gpt2": "gpt2",
-        "gpt_neox": "gptneox", "olmo2": "olmo2", "smollm3": "smollm3"}
+        "gpt_neox": "gptneox", "olmo2": "olmo2", "smollm3": "smollm3", "olmo3": "olmo2", "exaone4": "exaone4",
+        "cohere2": "cohere2", "cohere": "command-r", "glm4": "glm4", "glm4_moe": "glm4moe", "granite": "granite",
+        "granitemoe": "granitemoe", "seed_oss": "seed_oss", "hunyuan_v1_dense": "hunyuan-dense", "ernie4_5": "ernie4_5",
+        "ernie4_5_moe": "ernie4_5-moe", "minimax_m2": "minimax-m2", "qwen2_moe": "qwen2moe", "olmoe": "olmoe",
+        "gemma": "gemma", "arcee": "arcee", "olmo": "olmo", "nemotron": "nemotron", "llama4_text": "llama4", "phi": "phi2",
+        "gpt_bigcode": "starcoder"}
+PERMUTED = ("llama", "smollm3", "granite", "granitemoe", "arcee", "olmo")
+LAYER_NORM = ("gpt2", "gpt_neox", "cohere", "cohere2", "nemotron", "phi", "olmo", "gpt_bigcode")
 
 NAMES = [
     (r"(model|transformer|gpt_neox)\.(embed_tokens|wte|embed_in)", "token_embd"),
     (r"transformer\.wpe", "position_embd"),
-    (r"(model\.norm|transformer\.ln_f|gpt_neox\.final_layer_norm)", "output_norm"),
+    (r"(model\.norm|model\.final_layernorm|transformer\.ln_f|gpt_neox\.final_layer_norm)", "output_norm"),
     (r"(lm_head|embed_out)", "output"),
     (r"(?:model\.layers|transformer\.h|gpt_neox\.layers)\.(\d+)\.(.*)", None),
 ]
 LAYER = [
     (r"(self_attn|attn|attention)\.(q|k|v)_proj", r"attn_\2"), (r"self_attn\.qkv_proj|attn\.c_attn|attention\.query_key_value", "attn_qkv"),
     (r"self_attn\.o_proj|attn\.c_proj|attention\.dense", "attn_output"), (r"self_attn\.(q|k)_norm", r"attn_\1_norm"),
+    (r"self_attn\.(q|k)(?:uery|ey)_layernorm", r"attn_\1_norm"), (r"self_attn\.dense", "attn_output"),
+    (r"mlp\.fc1", "ffn_up"), (r"mlp\.fc2", "ffn_down"), (r"feed_forward\.(gate|up|down)_proj", r"ffn_\1"),
+    (r"(?:mlp\.shared_experts?|feed_forward\.shared_expert)\.(gate|up|down)_proj", r"ffn_\1_shexp"),
+    (r"mlp\.shared_expert_gate", "ffn_gate_inp_shexp"), (r"feed_forward\.router|block_sparse_moe\.router\.layer", "ffn_gate_inp"),
+    (r"post_self_attn_layernorm", "post_attention_norm"), (r"post_mlp_layernorm", "post_ffw_norm"),
     (r"input_layernorm|ln_1", "attn_norm"), (r"ln_2", "ffn_norm"), (r"pre_feedforward_layernorm", "ffn_norm"),
     (r"post_feedforward_layernorm", "post_ffw_norm"),
     (r"mlp\.gate_up_proj", "ffn_up"), (r"mlp\.(gate|up|down)_proj", r"ffn_\1"),
@@ -49,6 +62,9 @@ LAYER = [
 
 
 def name_of(name, sandwich):
+    bias = re.fullmatch(r"model\.layers\.(\d+)\..*e_score_correction_bias", name)
+    if bias:
+        return "blk.%s.exp_probs_b.bias" % bias[1]
     stem, suffix = name.rsplit(".", 1)
     for pattern, to in NAMES:
         m = re.fullmatch(pattern, stem)
@@ -80,13 +96,28 @@ def tensors_of(folder, config):
     for name, t in stored.items():
         if kind == "gpt2" and name.endswith((".attn.bias", ".attn.masked_bias")):
             continue
-        new = name_of(name, kind.startswith("gemma") or kind == "olmo2")
-        if ARCH[kind] in ("llama", "smollm3"):
+        stacked = re.fullmatch(r"model\.layers\.(\d+)\..*\.(gate_up_proj|down_proj|input_linear\.weight|output_linear\.weight)", name)
+        if stacked and t.dim() == 3:  # llama4 has (inputs, outputs), granitemoe (outputs, inputs)
+            t = t.transpose(1, 2).contiguous() if kind == "llama4_text" else t
+            if stacked[2] in ("gate_up_proj", "input_linear.weight"):
+                half = t.shape[1] // 2
+                out["blk.%s.ffn_gate_exps.weight" % stacked[1]] = t[:, :half].contiguous()
+                out["blk.%s.ffn_up_exps.weight" % stacked[1]] = t[:, half:].contiguous()
+            else:
+                out["blk.%s.ffn_down_exps.weight" % stacked[1]] = t
+            continue
+        after = kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "glm4_moe", "seed_oss")
+        new = name_of(name, after)
+        if new.endswith("exp_probs_b.bias"):
+            t = t.reshape(-1)
+        if "ffn_gate_inp_shexp" in new:
+            t = t.reshape(-1)
+        if ARCH[kind] in PERMUTED:
             if ".attn_q." in new:
                 t = permute(t, heads)
             if ".attn_k." in new:
                 t = permute(t, kv)
-        if kind.startswith("gemma") and new.endswith("norm.weight"):
+        if (kind.startswith("gemma") or kind == "nemotron") and new.endswith("norm.weight"):
             t = t.float() + 1
         if kind == "gpt2" and t.dim() == 2 and new.startswith("blk."):
             t = t.T.contiguous()
@@ -127,8 +158,11 @@ def write_metadata(w, c, rope):
     w.add_context_length(get("max_position_embeddings", "n_positions"))
     w.add_embedding_length(width)
     w.add_vocab_size(c["vocab_size"])
-    w.add_block_count(get("num_hidden_layers", "n_layer"))
-    w.add_feed_forward_length(get("intermediate_size", "n_inner") or 4 * width)
+    foretelling = kind == "glm4_moe"  # published files count a layer that predicts further tokens, and have it
+    w.add_block_count(get("num_hidden_layers", "n_layer") + foretelling)
+    if foretelling:
+        w.add_nextn_predict_layers(1)
+    w.add_feed_forward_length(get("intermediate_size_mlp", "intermediate_size", "n_inner") or 4 * width)
     w.add_head_count(heads)
     if kind not in ("gpt2", "gpt_neox"):
         w.add_head_count_kv(get("num_key_value_heads") or heads)
@@ -136,10 +170,11 @@ def write_metadata(w, c, rope):
         w.add_key_length(c["head_dim"])
         w.add_value_length(c["head_dim"])
     eps = get("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")
-    (w.add_layer_norm_eps if kind in ("gpt2", "gpt_neox") else w.add_layer_norm_rms_eps)(eps)
-    if kind != "gpt2":
+    (w.add_layer_norm_eps if kind in LAYER_NORM else w.add_layer_norm_rms_eps)(eps or 1e-5)
+    if kind not in ("gpt2", "gpt_bigcode"):
         full = rope.get("full_attention", rope)
-        w.add_rope_freq_base(full["rope_theta"])
+        dim = c.get("head_dim") or width // heads
+        w.add_rope_freq_base(full["rope_theta"] * full.get("alpha", 1) ** (dim / (dim - 2)))
         share = full.get("partial_rotary_factor", c.get("rotary_pct", c.get("partial_rotary_factor", 1)))
         w.add_rope_dimension_count(int((c.get("head_dim") or width // heads) * share))
         if full.get("rope_type") in ("linear", "yarn"):
@@ -158,14 +193,32 @@ def write_metadata(w, c, rope):
         w.add_sliding_window(c["sliding_window"])
         if slides:
             w.add_sliding_window_pattern(slides)
-    if kind.startswith("gemma"):
+    if kind == "llama4_text":  # llama.cpp has them as constants, and no keys for them; small models need others
+        w.add_uint32(a + ".attention.chunk_size", c["attention_chunk_size"])
+        w.add_uint32(a + ".attention.temperature_length", c["floor_scale"])
+        w.add_float32(a + ".attention.temperature_scale", c["attn_scale"])
+    if kind in ("cohere", "cohere2"):
+        w.add_float32(a + ".logit_scale", c["logit_scale"])
+    if kind in ("granite", "granitemoe"):
+        for key, name in (("embedding_multiplier", "embedding_scale"), ("residual_multiplier", "residual_scale"),
+                          ("attention_multiplier", "attention.scale"), ("logits_scaling", "logit_scale")):
+            w.add_float32(a + "." + name, c[key])
+    if kind in ("gemma2", "gemma3_text"):
         w.add_float32(a + ".attention.scale", c["query_pre_attn_scalar"] ** -0.5)
         for key in ("attn_logit_softcapping", "final_logit_softcapping"):
             if c.get(key):
                 w.add_float32(a + "." + key, c[key])
-    if get("num_local_experts", "num_experts"):
-        w.add_expert_count(get("num_local_experts", "num_experts"))
-        w.add_expert_used_count(c["num_experts_per_tok"])
+    if get("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"):
+        w.add_expert_count(get("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"))
+        w.add_expert_used_count(get("num_experts_per_tok", "moe_k"))
+        if get("n_shared_experts", "moe_num_shared_experts"):
+            w.add_expert_shared_count(get("n_shared_experts", "moe_num_shared_experts"))
+        if c.get("shared_expert_intermediate_size"):
+            w.add_expert_shared_feed_forward_length(c["shared_expert_intermediate_size"])
+        if kind in ("glm4_moe", "olmoe"):
+            w.add_expert_weights_norm(c["norm_topk_prob"])
+        if kind == "glm4_moe":
+            w.add_expert_weights_scale(c["routed_scaling_factor"])
         w.add_expert_feed_forward_length(get("moe_intermediate_size", "intermediate_size"))
     for key in ("bos", "eos", "pad"):
         if isinstance(c.get(key + "_token_id"), int):

@@ -280,6 +280,13 @@ UNUSED static golden golden_open(const char *model)
     return g;
 }
 
+UNUSED static bool golden_has(const golden *g, const char *id)
+{
+    for (uint32_t i = 0; i < g->cases.len; i++)
+        if (cdz_json_eq(cdz_json_get(&g->cases.items[i], "id"), id)) return true;
+    return false;
+}
+
 UNUSED static const cdz_json *golden_case(const golden *g, const char *id)
 {
     for (uint32_t i = 0; i < g->cases.len; i++)

@@ -260,9 +260,58 @@ def marian(rng: random.Random) -> Json:
             "init": dict(emb=0.3, gain=1.0, cross=0.5, ff=1.5, flip=True, bias=0.05, final=1.5, center=True)}
 
 
+def _slides(d: Json, rng: random.Random) -> Json:
+    """Windows in layers that are listed."""
+    n = d["config"]["num_hidden_layers"]
+    d["config"].update(sliding_window=rng.choice([3, 6, 9]),
+                       layer_types=[rng.choice(["sliding_attention", "full_attention"]) for _ in range(n)])
+    return d
+
+
+def olmo3(rng: random.Random) -> Json:
+    return _slides(_llama_like(rng, "Olmo3Config", attention_bias=_maybe(rng, 0.3)), rng)
+
+
+def exaone4(rng: random.Random) -> Json:
+    return _slides(_llama_like(rng, "Exaone4Config"), rng)
+
+
+def cohere2(rng: random.Random) -> Json:
+    d = _llama_like(rng, "Cohere2Config", attention_bias=_maybe(rng, 0.3), logit_scale=rng.choice([0.3, 1.0]))
+    d["config"].pop("rms_norm_eps", None)
+    return _slides(d, rng)
+
+
+def granite(rng: random.Random) -> Json:
+    return _llama_like(rng, "GraniteConfig", attention_bias=_maybe(rng, 0.3), mlp_bias=_maybe(rng, 0.3),
+                       embedding_multiplier=rng.choice([1.0, 3.0]), residual_multiplier=rng.choice([0.5, 1.0]),
+                       attention_multiplier=rng.choice([0.2, 0.4]), logits_scaling=rng.choice([1.0, 1.6]))
+
+
+def seed_oss(rng: random.Random) -> Json:
+    return _llama_like(rng, "SeedOssConfig", True, attention_bias=_maybe(rng, 0.7), attention_out_bias=_maybe(rng, 0.3))
+
+
+def gemma(rng: random.Random) -> Json:
+    d = _llama_like(rng, "GemmaConfig", True)
+    d["config"].pop("hidden_act", None)
+    d["config"]["tie_word_embeddings"] = True
+    d["init"] = dict(emb=0.6, gain=2.4, flip=True)
+    return d
+
+
+def minimax_m2(rng: random.Random) -> Json:
+    experts = rng.choice([2, 4, 5])
+    d = _llama_like(rng, "MiniMaxM2Config", True, num_local_experts=experts,
+                    num_experts_per_tok=rng.choice([k for k in (1, 2, 3) if k < experts]))
+    _experts_fit(d)
+    return d
+
+
 FAMILIES = dict(llama=llama, mistral=mistral, mixtral=mixtral, qwen2=qwen2, qwen3=qwen3, qwen3_moe=qwen3_moe, smollm3=smollm3,
                 olmo2=olmo2, phi3=phi3, gemma2=gemma2, gemma3=gemma3, gpt2=gpt2, gpt_neox=gpt_neox, stablelm=stablelm,
-                starcoder2=starcoder2, t5=t5, bart=bart, marian=marian)
+                starcoder2=starcoder2, t5=t5, bart=bart, marian=marian, olmo3=olmo3, exaone4=exaone4, cohere2=cohere2,
+                granite=granite, seed_oss=seed_oss, gemma=gemma, minimax_m2=minimax_m2)
 PAIRS = ("t5", "bart", "marian")
 OLD_STYLE = ("llama", "mistral", "qwen2", "qwen3", "gpt_neox")  # config.json as before transformers 5, where that says the same
 

@@ -58,6 +58,7 @@ static void look(void *arg, size_t r)
     float *tensor = (l->cross ? c->cross : c->attentions)[l->layer];
     float *to = tensor + (c->row * heads * c->n_queries + seen->query) * n_keys;
     cdz_attention how = *l->how;
+    if (!l->cross) how.window = cdz_layers_window(f, l->layer, (uint32_t)r);
     how.packed = f->any_packed ? f->packed[r] : NULL;
     how.packed_blocks = how.packed ? f->spans_of + r : NULL;
     f->backend->api->attention_weights(f->backend, to, ld,

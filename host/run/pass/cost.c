@@ -30,14 +30,16 @@ static void add_norms(cdz_cost *c, const cdz_layer_weights *w)
 
 static void add_layer(cdz_cost *c, const cdz_layer_weights *w, uint32_t n_active)
 {
-    const cdz_linear *const all[] = {&w->q,       &w->k,       &w->v,       &w->o,     &w->cross_q,
-                                     &w->cross_k, &w->cross_v, &w->cross_o, &w->router};
+    const cdz_linear *const all[] = {
+        &w->q,       &w->k,       &w->v,       &w->o,      &w->cross_q,
+        &w->cross_k, &w->cross_v, &w->cross_o, &w->router, &w->shared_router};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) add_linear(c, all[i]);
     add_norms(c, w);
     if (!w->router.w.data) {
         add_feed(c, &w->mlp);
         return;
     }
+    add_feed(c, &w->shared);
     for (uint32_t e = 0; e < n_active; e++) add_feed(c, &w->experts[e]); /* all have one shape */
 }
 

@@ -1,6 +1,7 @@
 /* experts.c - feed-forwards of which each row takes a few: chosen by the device where it can for a few rows, and by the host
  * otherwise, which then waits for every layer's choice. */
 #include "run/pass/layers.h"
+#include "run/pass/route.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,17 +64,26 @@ static bool feed_there(cdz_layers *f, uint32_t layer, const float *x, float *giv
 {
     const cdz_arch *a = f->stack.arch;
     const size_t D = a->hidden;
-    if (!f->expert_table || a != f->own.arch) return false;
+    if (!f->expert_table || a != f->own.arch || !cdz_layers_routes_plainly(a)) return false;
     cdz_experts experts = {.at = f->expert_table + layer * layer_entries(a),
                            .n = a->n_experts,
                            .n_active = a->n_active,
-                           .normalise = a->normalise_routes,
+                           .normalise = a->router.normalise,
                            .curve = cdz_layers_curve(a)};
     for (int p = 0; p < CDZ_EXPERT_PARTS; p++)
         experts.part[p] = part_of(&f->stack.layers[layer].experts[0], p)->w;
     cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     return f->backend->api->experts(f->backend, given, D, &experts, f->route_scores, a->n_experts,
                                     x, D, f->m);
+}
+
+/* --- the choice ----------------------------------------------------------------------------------------------- */
+
+bool cdz_layers_routes_plainly(const cdz_arch *a)
+{
+    const cdz_router *r = &a->router;
+    return r->score == CDZ_ROUTE_SOFTMAX && !r->biased && r->n_groups < 2 && r->scale == 1.0f &&
+           !r->into_inputs && r->sum_add == 0.0f && r->sum_least == 0.0f;
 }
 
 /* --- the host chooses ----------------------------------------------------------------------------------------- */
@@ -101,19 +111,73 @@ static void clear(cdz_layers *f, float *y, size_t n)
         b->api->copy(b, y, f->zeros, n * sizeof *y);
 }
 
+/* Every row's experts and their weights. */
+static void choose(cdz_layers *f, const cdz_layer_weights *w)
+{
+    const cdz_arch *a = f->stack.arch;
+    cdz_backend *b = f->backend;
+    const size_t n = a->n_experts, k = a->n_active;
+    if (cdz_layers_routes_plainly(a)) {
+        b->api->route(b, f->route_weights, f->route_ids, k, f->route_scores, n, f->m, n,
+                      a->router.normalise);
+        return;
+    }
+    b->api->download(b, f->route_home, f->route_scores, f->m * n * sizeof *f->route_home);
+    for (uint32_t r = 0; r < f->m; r++)
+        cdz_route_row(&a->router, w->router_bias, f->route_home + r * n, n, k,
+                      f->route_weights + r * k, f->route_ids + r * k);
+}
+
+/* The rows of one expert, as it reads them: times their weights, where those go into the inputs. */
+static void gather_rows(cdz_layers *f, const float *x, uint32_t n)
+{
+    const size_t D = f->stack.arch->hidden;
+    if (!f->stack.arch->router.into_inputs) {
+        cdz_layers_pick(f, f->gathered, x, n);
+        return;
+    }
+    int32_t places[CDZ_PASS_ROWS];
+    cdz_layers_pick(f, f->expert_gives, x, n);
+    clear(f, f->gathered, n * D);
+    for (uint32_t i = 0; i < n; i++) places[i] = (int32_t)i;
+    f->backend->api->add_scaled(f->backend, f->gathered, D, places, f->shares, f->expert_gives, D,
+                                n, D);
+    for (uint32_t i = 0; i < n; i++) f->shares[i] = 1.0f;
+}
+
+/* given += the shared expert's, or as much of it as its own router says. */
+static void feed_shared(cdz_layers *f, const cdz_layer_weights *w, const float *x, float *given)
+{
+    cdz_backend *b = f->backend;
+    const size_t D = f->stack.arch->hidden;
+    if (!w->shared.up.w.data) return;
+    cdz_layers_feed(f, &w->shared, x, f->m, f->expert_gives);
+    if (!w->shared_router.w.data) {
+        b->api->add(b, given, D, f->expert_gives, D, f->m, D);
+        return;
+    }
+    const cdz_product share = cdz_layers_product(&w->shared_router, f->route_scores);
+    b->api->matmul(b, &share, 1, x, D, f->m);
+    b->api->download(b, f->shares, f->route_scores, f->m * sizeof *f->shares);
+    for (uint32_t r = 0; r < f->m; r++) {
+        f->shares[r] = cdz_route_sigmoid(f->shares[r]);
+        f->picked[r] = (int32_t)r;
+    }
+    b->api->add_scaled(b, given, D, f->picked, f->shares, f->expert_gives, D, f->m, D);
+}
+
 static void feed_here(cdz_layers *f, const cdz_layer_weights *w, const float *x, float *given)
 {
     const cdz_arch *a = f->stack.arch;
     cdz_backend *b = f->backend;
     const size_t D = a->hidden, m = f->m;
     cdz_profile_mark(f->profile, CDZ_WORK_NORM);
-    b->api->route(b, f->route_weights, f->route_ids, a->n_active, f->route_scores, a->n_experts, m,
-                  a->n_experts, a->normalise_routes);
+    choose(f, w);
     clear(f, given, m * D);
     for (uint32_t e = 0; e < a->n_experts; e++) {
         const uint32_t n = rows_of_expert(f, (int32_t)e);
         if (n == 0) continue;
-        cdz_layers_pick(f, f->gathered, x, n);
+        gather_rows(f, x, n);
         cdz_layers_feed(f, &w->experts[e], f->gathered, n, f->expert_gives);
         cdz_profile_mark(f->profile, CDZ_WORK_NORM);
         b->api->add_scaled(b, given, D, f->picked, f->shares, f->expert_gives, D, n, D);
@@ -128,4 +192,5 @@ void cdz_layers_feed_experts(cdz_layers *f, uint32_t layer, const float *x, floa
     cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     f->backend->api->matmul(f->backend, &route, 1, x, a->hidden, f->m);
     if (!feed_there(f, layer, x, given)) feed_here(f, w, x, given);
+    feed_shared(f, w, x, given);
 }

@@ -3,6 +3,7 @@
  * Shapes are said in layers.h. */
 #include "run/pass/layers.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,8 @@ static size_t larger(size_t a, size_t b)
 
 static size_t widest_inner(const cdz_arch *a)
 {
-    return a->expert_intermediate > a->intermediate ? a->expert_intermediate : a->intermediate;
+    const size_t inner = larger(a->expert_intermediate, a->intermediate);
+    return larger(inner, a->shared_intermediate);
 }
 
 /* One piece of activation memory: where its address goes, its shape; columns 0: not needed. */
@@ -60,6 +62,10 @@ static bool allocate_here(cdz_layers *f)
     if (a->n_active == 0) return true;
     f->route_weights = calloc(m, a->n_active * sizeof *f->route_weights);
     f->route_ids = calloc(m, a->n_active * sizeof *f->route_ids);
+    if (!cdz_layers_routes_plainly(a)) {
+        f->route_home = calloc(m, a->n_experts * sizeof *f->route_home);
+        if (!f->route_home) return false;
+    }
     return f->route_weights && f->route_ids && cdz_layers_place_experts(f);
 }
 
@@ -159,6 +165,7 @@ void cdz_layers_free(cdz_layers *f)
                          f->expert_table};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]) f->backend->api->free(f->backend, all[i]);
+    free(f->route_home);
     free(f->route_ids);
     free(f->route_weights);
     free(f->made);
@@ -360,7 +367,9 @@ static void leave(cdz_layers *f, float *given, const cdz_norm *norm)
     cdz_profile_mark(f->profile, CDZ_WORK_NORM);
     const size_t D = f->stack.arch->hidden;
     const bool after = f->stack.arch->norm_after_sum;
+    const float scale = f->stack.arch->residual_scale;
     if (norm->w.data && !after) cdz_layers_norm(f, given, given, f->m, norm);
+    if (scale != 1.0f) f->backend->api->scale(f->backend, given, D, f->m, D, scale);
     f->backend->api->add(f->backend, f->x, D, given, D, f->m, D);
     if (norm->w.data && after) cdz_layers_norm(f, f->x, f->x, f->m, norm);
 }
@@ -376,13 +385,35 @@ static void rotate(cdz_layers *f, float *x, size_t heads, const cdz_rope *rope)
     }
 }
 
-/* Norm and rotation of queries or keys (m, heads * d); a norm as wide as a head takes each alone. */
+/* Norm and rotation of queries or keys (m, heads * d), in the family's order; a norm as wide as a head takes each alone. */
 static void place_heads(cdz_layers *f, float *x, size_t heads, const cdz_norm *norm,
                         const cdz_rope *rope)
 {
     const size_t d = f->stack.arch->head_dim, wide = heads * d;
+    const bool last = f->stack.arch->qk_norm_last;
+    if (rope && last) rotate(f, x, heads, rope);
     if (norm->w.data) cdz_layers_norm(f, x, x, f->m * (wide / norm->w.k), norm);
-    if (rope) rotate(f, x, heads, rope);
+    if (rope && !last) rotate(f, x, heads, rope);
+}
+
+/* Queries grow with their positions; the memory of what attention gives is free until then. */
+static void temper(cdz_layers *f, uint32_t layer)
+{
+    const cdz_arch *a = f->stack.arch;
+    const cdz_temper *t = &a->temper;
+    const size_t wide = (size_t)a->n_heads * a->head_dim;
+    uint32_t n = 0;
+    if (t->every == 0 || (t->unrotated && cdz_arch_rope(a, layer))) return;
+    for (uint32_t r = 0; r < f->m; r++) {
+        f->picked[r] = (int32_t)r;
+        f->shares[r] =
+            (float)(t->by * log(1 + floor(((double)f->positions[r] + t->ahead) / t->every)));
+        n += f->shares[r] != 0.0f;
+    }
+    if (n == 0) return;
+    f->backend->api->copy(f->backend, f->mixed, f->q, f->m * wide * sizeof *f->q);
+    f->backend->api->add_scaled(f->backend, f->q, wide, f->picked, f->shares, f->mixed, wide, f->m,
+                                wide);
 }
 
 /* Rows from r on whose older positions lie in the same store. */
@@ -419,7 +450,10 @@ void cdz_layers_project(cdz_layers *f, uint32_t layer, bool queries, bool keys)
     cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
     b->api->matmul(b, queries ? qkv : qkv + 1, n, x, a->hidden, f->m);
     cdz_profile_mark(f->profile, CDZ_WORK_NORM);
-    if (queries) place_heads(f, f->q, a->n_heads, &w->q_norm, rope);
+    if (queries) {
+        place_heads(f, f->q, a->n_heads, &w->q_norm, rope);
+        temper(f, layer);
+    }
     if (!keys) return;
     place_heads(f, f->k, a->n_kv_heads, &w->k_norm, rope);
     cdz_profile_mark(f->profile, CDZ_WORK_ATTENTION);
@@ -428,12 +462,29 @@ void cdz_layers_project(cdz_layers *f, uint32_t layer, bool queries, bool keys)
     if (f->any_packed) pack_rows(f, layer);
 }
 
-/* Attention of all rows, those of one packed store at a time. */
+uint32_t cdz_layers_window(const cdz_layers *f, uint32_t layer, uint32_t row)
+{
+    const uint32_t window = f->stack.arch->window[layer], p = f->rows[row].position;
+    if (!f->stack.arch->window_blocks || window == 0) return window;
+    return p < window ? 0 : p % window + 1;
+}
+
+/* Rows from r on, of n, that see as many positions: only blocks differ. */
+static uint32_t same_window(const cdz_layers *f, uint32_t layer, uint32_t r, uint32_t n)
+{
+    uint32_t run = 1;
+    if (!f->stack.arch->window_blocks) return n;
+    while (run < n && cdz_layers_window(f, layer, r + run) == cdz_layers_window(f, layer, r)) run++;
+    return run;
+}
+
+/* Attention of all rows, those of one packed store and of one window at a time. */
 static void mix(cdz_layers *f, uint32_t layer, cdz_attention how)
 {
     const size_t wide = (size_t)f->stack.arch->n_heads * f->stack.arch->head_dim;
     for (uint32_t r = 0, n; r < f->m; r += n) {
-        n = f->any_packed ? same_store(f, r) : f->m;
+        n = same_window(f, layer, r, f->any_packed ? same_store(f, r) : f->m - r);
+        how.window = cdz_layers_window(f, layer, r);
         how.packed = f->any_packed ? f->packed[r] : NULL;
         how.packed_blocks = how.packed ? f->spans_of + r : NULL;
         f->backend->api->attention(f->backend, f->mixed + r * wide, wide, f->q + r * wide, wide,
@@ -486,7 +537,8 @@ cdz_curve cdz_layers_curve(const cdz_arch *a)
     static const cdz_curve curves[] = {[CDZ_ACT_SILU] = CDZ_CURVE_SILU,
                                        [CDZ_ACT_GELU] = CDZ_CURVE_GELU,
                                        [CDZ_ACT_GELU_TANH] = CDZ_CURVE_GELU_TANH,
-                                       [CDZ_ACT_RELU] = CDZ_CURVE_RELU};
+                                       [CDZ_ACT_RELU] = CDZ_CURVE_RELU,
+                                       [CDZ_ACT_RELU2] = CDZ_CURVE_RELU};
     return curves[a->activation];
 }
 
@@ -498,7 +550,9 @@ void cdz_layers_feed(cdz_layers *f, const cdz_feed_forward *w, const float *x, s
     const cdz_backend_api *api = b->api;
     const bool gated = w->gate.w.data;
     const size_t D = a->hidden, F = w->up.w.n;
-    const float *inner = gated ? f->gate : f->up, *factor = gated ? f->up : NULL;
+    const float *inner = gated ? f->gate : f->up;
+    /* relu squared is relu times what it is of: there is no gate then. */
+    const float *factor = gated || a->activation == CDZ_ACT_RELU2 ? f->up : NULL;
 
     const cdz_product halves[] = {cdz_layers_product(&w->up, f->up),
                                   cdz_layers_product(&w->gate, f->gate)};
@@ -524,7 +578,9 @@ void cdz_layers_finish(cdz_layers *f, uint32_t layer)
         attend_source(f, layer, entering(f, &w->cross_norm), f->given);
         leave(f, f->given, &w->cross_post_norm);
     }
-    const float *x = entering(f, &w->mlp_norm);
+    /* A layer with one norm has its rows still there. */
+    const bool once = parallel && !w->mlp_norm.w.data;
+    const float *x = once ? f->normed : entering(f, &w->mlp_norm);
     float *given = parallel ? f->also_given : f->given;
     if (w->router.w.data)
         cdz_layers_feed_experts(f, layer, x, given);

@@ -80,8 +80,9 @@ struct cdz_layers {
     const void **expert_table;
 
     /* From here on memory of the host. */
-    float *route_weights;               /* (m, n_active) */
-    int32_t *route_ids;                 /* (m, n_active) */
+    float *route_weights; /* (m, n_active) */
+    float *route_home;    /* (m, n_experts) a router's scores, where the host chooses by them */
+    int32_t *route_ids;   /* (m, n_active) */
     int32_t best[CDZ_PASS_ROWS];        /* of each row that was scored */
     cdz_leaders leaders[CDZ_PASS_ROWS]; /* the same */
     float shares[CDZ_PASS_ROWS];        /* of the rows picked */
@@ -116,6 +117,8 @@ void cdz_layers_embed(cdz_layers *layers, const cdz_weight *table, const cdz_wei
                       const cdz_norm *norm);
 /* Queries of the m rows of x for a layer, and keys and values, which go into the store. */
 void cdz_layers_project(cdz_layers *layers, uint32_t layer, bool queries, bool keys);
+/* Positions that a row of the pass sees, its own included; 0: all. */
+uint32_t cdz_layers_window(const cdz_layers *layers, uint32_t layer, uint32_t row);
 /* The rest of the layer: attention, and what follows. */
 void cdz_layers_finish(cdz_layers *layers, uint32_t layer);
 
@@ -127,7 +130,9 @@ cdz_curve cdz_layers_curve(const cdz_arch *arch);
 /* --- experts.c --- */
 /* Tells a device where experts are, if it can choose among them; false: out of memory. */
 bool cdz_layers_place_experts(cdz_layers *layers);
-/* given = the chosen experts' weighted sum, added in ascending index. */
+/* Is the choice the kernels' own: by softmax, with nothing added or left out? */
+bool cdz_layers_routes_plainly(const cdz_arch *arch);
+/* given = the chosen experts' weighted sum, added in ascending index; then the shared one's. */
 void cdz_layers_feed_experts(cdz_layers *layers, uint32_t layer, const float *x, float *given);
 
 /* --- heads.c --- */

@@ -12,7 +12,9 @@ static const struct {
     bool near;
 } models[] = {{"llama_bf16", false}, {"llama_tied_l3", true}, {"mistral_sw", false},
               {"mixtral", false},    {"gemma3", false},       {"gpt_neox", false},
-              {"phi3", false},       {"qwen2_sw", false}};
+              {"phi3", false},       {"qwen2_sw", false},     {"cohere2", false},
+              {"glm4_moe", false},   {"granite", false},      {"granitemoe", false},
+              {"llama4", true},      {"olmo3", false},        {"qwen2_moe", false}};
 
 static float *prompt_logits(const char *model, size_t *n)
 {

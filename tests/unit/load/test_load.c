@@ -385,7 +385,7 @@ static const struct {
     {"not an object", "[]", "m/config.json: is an array, expected an object", CDZ_E_INPUT},
     {"nothing inside", "{}", "m/config.json: has neither model_type nor architectures", CDZ_E_INPUT},
     {"unknown type", "{\"model_type\":\"lama\"}",
-     "m/config.json: model_type \"lama\" is not supported; supported are llama, mistral, qwen2",
+     "m/config.json: model_type \"lama\" is not supported: did you mean \"llama\"?",
      CDZ_E_UNSUPPORTED},
     {"unknown architecture", "{\"architectures\":[\"XForCausalLM\"]}",
      "architecture \"XForCausalLM\" is not supported", CDZ_E_UNSUPPORTED},
