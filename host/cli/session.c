@@ -151,6 +151,7 @@ static cdz_status open_all(const cdz_cli_options *o, const char *folder, const c
         .n_threads = o->n_threads,
         .kv_bytes = o->kv_bytes,
         .kv_cache = o->kv_cache,
+        .max_queue = o->max_queue,
         .numa = o->numa,
         .plugins = o->plugins,
         .n_plugins = o->n_plugins,
@@ -253,6 +254,8 @@ static struct {
     cdz_mutex lock;
     void (*handler)(void *user);
     void *user;
+    bool patient; /* the handler ends the program in its own time */
+    unsigned calls;
     atomic_bool interrupted;
 } interrupts = {.lock = CDZ_MUTEX_INITIALIZER};
 
@@ -262,7 +265,9 @@ static void take_signal(int number, bool soon)
     const bool again = atomic_exchange(&interrupts.interrupted, true) || soon,
                handled = interrupts.handler != NULL;
     if (handled) interrupts.handler(interrupts.user);
+    const bool waits = interrupts.patient && ++interrupts.calls < 3;
     cdz_mutex_unlock(&interrupts.lock);
+    if (handled && waits) return;
     if (again || !handled || number == SIGTERM) _exit(128 + number);
 }
 
@@ -270,7 +275,8 @@ static void take_signal(int number, bool soon)
 static bool is_stopping(void)
 {
     cdz_mutex_lock(&interrupts.lock);
-    const bool stopping = atomic_load(&interrupts.interrupted) && interrupts.handler;
+    const bool stopping =
+        atomic_load(&interrupts.interrupted) && interrupts.handler && !interrupts.patient;
     cdz_mutex_unlock(&interrupts.lock);
     return stopping;
 }
@@ -315,6 +321,17 @@ void cdz_cli_on_interrupt(void (*handler)(void *user), void *user)
     cdz_mutex_lock(&interrupts.lock);
     interrupts.handler = handler;
     interrupts.user = user;
+    interrupts.patient = false;
+    cdz_mutex_unlock(&interrupts.lock);
+}
+
+void cdz_cli_on_stop(void (*handler)(void *user), void *user)
+{
+    cdz_mutex_lock(&interrupts.lock);
+    interrupts.handler = handler;
+    interrupts.user = user;
+    interrupts.patient = handler != NULL;
+    interrupts.calls = 0;
     cdz_mutex_unlock(&interrupts.lock);
 }
 

@@ -60,7 +60,7 @@ rows() {
 2|cadenza ls|there is no command 'ls': `cadenza model list` lists models, `cadenza plugin list` plugins
 2|cadenza ps|there is no command 'ps': nothing runs in the background: a command ends with its answer
 2|cadenza pull llama3|there is no command 'pull': Cadenza does not download: `hf download ORG/NAME --local-dir NAME`, then `cadenza run NAME`
-2|cadenza serve|there is no command 'serve': Cadenza has no server; `cadenza run --input FILE` answers many requests at once, and cadenza.h embeds it
+2|cadenza server|there is no command 'server': `cadenza serve MODEL` answers requests over HTTP
 2|cadenza show words|there is no command 'show': `cadenza model info MODEL` describes a model, `cadenza plugin info ID` a plugin
 2|cadenza -p x|-p belongs to a command: did you mean cadenza run -p?
 2|cadenza 'once upon a time'|'once upon a time' is no command; did you mean cadenza run -p 'once upon a time'?
