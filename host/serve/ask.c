@@ -29,7 +29,7 @@ bool cdz_ask_bool(const cdz_json *object, const char *name, bool absent, bool *o
 }
 
 /* A whole number in a range; *given false: it is absent. */
-static bool take_int(cdz_ask *a, const char *name, int64_t low, int64_t high, int64_t *out,
+static bool take_int(cdz_asking *a, const char *name, int64_t low, int64_t high, int64_t *out,
                      bool *given)
 {
     const cdz_json *value = cdz_ask_field(&a->body, name);
@@ -44,7 +44,7 @@ static bool take_int(cdz_ask *a, const char *name, int64_t low, int64_t high, in
 
 /* --- generation parameters ------------------------------------------------------------------------------------ */
 
-bool cdz_ask_set(cdz_ask *a, const char *name, const char *value)
+bool cdz_ask_set(cdz_asking *a, const char *name, const char *value)
 {
     for (size_t i = 0; i < a->n_set; i++) {
         if (strcmp(a->set[i], name) != 0) continue;
@@ -66,7 +66,7 @@ bool cdz_ask_set(cdz_ask *a, const char *name, const char *value)
     return true;
 }
 
-static bool set_json(cdz_ask *a, const char *name, const cdz_json *value)
+static bool set_json(cdz_asking *a, const char *name, const cdz_json *value)
 {
     cdz_buf text = {0};
     cdz_json_write(&text, value);
@@ -75,7 +75,7 @@ static bool set_json(cdz_ask *a, const char *name, const cdz_json *value)
     return good;
 }
 
-static bool set_int(cdz_ask *a, const char *name, int64_t value)
+static bool set_int(cdz_asking *a, const char *name, int64_t value)
 {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)value);
@@ -99,7 +99,7 @@ static const struct {
     {"min_tokens", "min_new_tokens", true, false, 0, 1e9},
 };
 
-static bool set_number(cdz_ask *a, size_t i, const cdz_json *value)
+static bool set_number(cdz_asking *a, size_t i, const cdz_json *value)
 {
     double x = 0;
     const char *field = numbers[i].field;
@@ -116,7 +116,7 @@ static bool set_number(cdz_ask *a, size_t i, const cdz_json *value)
     return cdz_ask_set(a, "do_sample", "true") && set_json(a, "temperature", value);
 }
 
-static bool take_numbers(cdz_ask *a)
+static bool take_numbers(cdz_asking *a)
 {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         const cdz_json *value = cdz_ask_field(&a->body, numbers[i].field);
@@ -126,7 +126,7 @@ static bool take_numbers(cdz_ask *a)
 }
 
 /* {"id": bias} becomes [[[id], bias], ...]. */
-static bool take_logit_bias(cdz_ask *a)
+static bool take_logit_bias(cdz_asking *a)
 {
     const cdz_json *bias = cdz_ask_field(&a->body, "logit_bias");
     const long most = (long)cdz_model_vocab_size(a->world->model);
@@ -207,7 +207,7 @@ static bool same_json(const cdz_json *value, const char *text)
     return same;
 }
 
-static bool refuse_names(cdz_ask *a)
+static bool refuse_names(cdz_asking *a)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         const cdz_json *value = cdz_ask_field(&a->body, refused[i].name);
@@ -222,7 +222,7 @@ static bool refuse_names(cdz_ask *a)
     return true;
 }
 
-static bool take_model(cdz_ask *a)
+static bool take_model(cdz_asking *a)
 {
     const cdz_json *model = cdz_ask_field(&a->body, "model");
     if (!model) return true;
@@ -232,7 +232,7 @@ static bool take_model(cdz_ask *a)
                          "there is no model '%.80s' here; /v1/models lists them", model->string);
 }
 
-static bool take_response_format(cdz_ask *a)
+static bool take_response_format(cdz_asking *a)
 {
     const cdz_json *format = cdz_ask_field(&a->body, "response_format");
     if (!format) return true;
@@ -249,7 +249,7 @@ static bool take_response_format(cdz_ask *a)
                          type->string);
 }
 
-static bool take_tools(cdz_ask *a)
+static bool take_tools(cdz_asking *a)
 {
     const cdz_json *tools = cdz_ask_field(&a->body, "tools");
     const cdz_json *choice = cdz_ask_field(&a->body, "tool_choice");
@@ -268,7 +268,7 @@ static bool take_tools(cdz_ask *a)
 
 /* --- the answer's form ---------------------------------------------------------------------------------------- */
 
-static bool take_stream(cdz_ask *a)
+static bool take_stream(cdz_asking *a)
 {
     const cdz_json *options = cdz_ask_field(&a->body, "stream_options");
     if (!cdz_ask_bool(&a->body, "stream", false, &a->stream, a->fault)) return false;
@@ -281,7 +281,7 @@ static bool take_stream(cdz_ask *a)
     return cdz_ask_bool(options, "include_usage", false, &a->usage, a->fault);
 }
 
-static bool take_logprobs(cdz_ask *a)
+static bool take_logprobs(cdz_asking *a)
 {
     int64_t top = 0;
     bool given;
@@ -299,7 +299,7 @@ static bool take_logprobs(cdz_ask *a)
                          "'top_logprobs' goes with 'logprobs': true");
 }
 
-static bool take_counts(cdz_ask *a)
+static bool take_counts(cdz_asking *a)
 {
     int64_t n = 1, best = 1, tokens = -1, newer = -1, other = -1;
     bool has_n, has_best, has_tokens, has_newer, has_other;
@@ -320,7 +320,7 @@ static bool take_counts(cdz_ask *a)
     return true;
 }
 
-static bool take_stops(cdz_ask *a)
+static bool take_stops(cdz_asking *a)
 {
     const cdz_json *stop = cdz_ask_field(&a->body, "stop");
     cdz_buf text = {0};
@@ -371,7 +371,7 @@ bool cdz_ask_ids(const cdz_ask_world *world, const cdz_json *list, const char *n
     return true;
 }
 
-static bool take_text(cdz_ask *a, const cdz_json *text, cdz_ask_prompt *out)
+static bool take_text(cdz_asking *a, const cdz_json *text, cdz_ask_prompt *out)
 {
     bool special;
     cdz_error err = {0};
@@ -385,7 +385,7 @@ static bool take_text(cdz_ask *a, const cdz_json *text, cdz_ask_prompt *out)
     return true;
 }
 
-static bool add_prompt(cdz_ask *a, const cdz_json *value)
+static bool add_prompt(cdz_asking *a, const cdz_json *value)
 {
     cdz_ask_prompt *p = &a->prompts[a->n_prompts];
     if (value->type == CDZ_JSON_STRING
@@ -397,7 +397,7 @@ static bool add_prompt(cdz_ask *a, const cdz_json *value)
     return cdz_fault_set(a->fault, 400, "prompt", NULL, "'prompt' holds a prompt of no tokens");
 }
 
-static bool take_prompts(cdz_ask *a)
+static bool take_prompts(cdz_asking *a)
 {
     const cdz_json *prompt = cdz_ask_field(&a->body, "prompt");
     if (!prompt) return cdz_fault_set(a->fault, 400, "prompt", NULL, "'prompt' is missing");
@@ -425,7 +425,7 @@ static bool take_prompts(cdz_ask *a)
     return true;
 }
 
-static bool take_messages(cdz_ask *a)
+static bool take_messages(cdz_asking *a)
 {
     a->prompts = calloc(1, sizeof *a->prompts);
     if (!a->prompts) return cdz_fault_set(a->fault, 500, NULL, NULL, "out of memory");
@@ -433,7 +433,7 @@ static bool take_messages(cdz_ask *a)
     return cdz_ask_messages(a->world, &a->body, &a->prompts[0].ids, &a->prompts[0].n, a->fault);
 }
 
-static bool truncate_prompts(cdz_ask *a)
+static bool truncate_prompts(cdz_asking *a)
 {
     int64_t most = 0;
     bool given;
@@ -449,7 +449,7 @@ static bool truncate_prompts(cdz_ask *a)
 }
 
 /* A prompt leaves room for a token, or for none where none is asked for. */
-static bool check_room(cdz_ask *a)
+static bool check_room(cdz_asking *a)
 {
     const uint32_t context = cdz_model_context(a->world->model);
     if (cdz_model_has_encoder(a->world->model) || !context) return true;
@@ -463,7 +463,7 @@ static bool check_room(cdz_ask *a)
 
 /* --- all of it ------------------------------------------------------------------------------------------------ */
 
-static bool is_set(const cdz_ask *a, const char *name)
+static bool is_set(const cdz_asking *a, const char *name)
 {
     for (size_t i = 0; i < a->n_set; i++)
         if (strcmp(a->set[i], name) == 0) return true;
@@ -471,7 +471,7 @@ static bool is_set(const cdz_ask *a, const char *name)
 }
 
 /* How many new tokens, where nothing more specific says it: a chat goes on to the end of the context. */
-static bool settle_length(cdz_ask *a)
+static bool settle_length(cdz_asking *a)
 {
     const uint32_t context = cdz_model_context(a->world->model);
     if (is_set(a, "max_new_tokens") || is_set(a, "max_length")) return true;
@@ -482,7 +482,7 @@ static bool settle_length(cdz_ask *a)
     return a->max_tokens == 0 || set_int(a, "max_new_tokens", a->max_tokens);
 }
 
-static bool parse(cdz_ask *a, const char *body, size_t len)
+static bool parse(cdz_asking *a, const char *body, size_t len)
 {
     static const cdz_json_limits limits = {.depth = 128, .nodes = 4 << 20};
     cdz_error err = {0};
@@ -494,10 +494,10 @@ static bool parse(cdz_ask *a, const char *body, size_t len)
                          cdz_json_type_name(&a->body));
 }
 
-bool cdz_ask_read(cdz_ask *a, const cdz_ask_world *world, bool chat, const char *body, size_t len,
-                  cdz_fault *fault)
+bool cdz_ask_read(cdz_asking *a, const cdz_ask_world *world, bool chat, const char *body,
+                  size_t len, cdz_fault *fault)
 {
-    *a = (cdz_ask){.world = world, .fault = fault, .chat = chat, .max_tokens = -1};
+    *a = (cdz_asking){.world = world, .fault = fault, .chat = chat, .max_tokens = -1};
     return parse(a, body, len) && take_model(a) && refuse_names(a) && take_stream(a) &&
            (chat || cdz_ask_bool(&a->body, "echo", false, &a->echo, fault)) && take_logprobs(a) &&
            take_counts(a) && take_response_format(a) && (!chat || take_tools(a)) &&
@@ -508,7 +508,7 @@ bool cdz_ask_read(cdz_ask *a, const cdz_ask_world *world, bool chat, const char 
            settle_length(a);
 }
 
-void cdz_ask_free(cdz_ask *a)
+void cdz_ask_free(cdz_asking *a)
 {
     for (size_t i = 0; i < a->n_prompts; i++) cdz_free(a->prompts[i].ids);
     free(a->prompts);
@@ -517,7 +517,7 @@ void cdz_ask_free(cdz_ask *a)
     cdz_arena_free(&a->arena);
 }
 
-void cdz_ask_document(const cdz_ask *a, size_t prompt, uint32_t n, cdz_buf *out)
+void cdz_ask_document(const cdz_asking *a, size_t prompt, uint32_t n, cdz_buf *out)
 {
     const cdz_ask_prompt *p = &a->prompts[prompt];
     cdz_buf_puts(out, "{\"prompt_ids\": [[");

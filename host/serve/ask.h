@@ -29,7 +29,7 @@ typedef struct cdz_ask_world {
     void *user;
 } cdz_ask_world;
 
-typedef struct cdz_ask {
+typedef struct cdz_asking {
     cdz_arena arena;
     const cdz_ask_world *world;
     cdz_fault *fault;
@@ -49,15 +49,15 @@ typedef struct cdz_ask {
     bool own_pipeline;
     bool named_pipeline;
     const char *strategy; /* id or NULL */
-} cdz_ask;
+} cdz_asking;
 
 /* False: fault says why. Free it in either case. */
-bool cdz_ask_read(cdz_ask *ask, const cdz_ask_world *world, bool chat, const char *body, size_t len,
-                  cdz_fault *fault);
-void cdz_ask_free(cdz_ask *ask);
+bool cdz_ask_read(cdz_asking *ask, const cdz_ask_world *world, bool chat, const char *body,
+                  size_t len, cdz_fault *fault);
+void cdz_ask_free(cdz_asking *ask);
 
 /* The request document of one of its prompts, for n rows. */
-void cdz_ask_document(const cdz_ask *ask, size_t prompt, uint32_t n, cdz_buf *out);
+void cdz_ask_document(const cdz_asking *ask, size_t prompt, uint32_t n, cdz_buf *out);
 
 /* --- parts, shared with /tokenize --- */
 /* A field that is there and not null; or NULL. */
@@ -73,8 +73,8 @@ bool cdz_ask_ids(const cdz_ask_world *world, const cdz_json *list, const char *n
                  size_t *n, cdz_fault *fault);
 
 /* Own parts of the reader (ask_cadenza.c): pipeline, strategy, kwargs, processors. */
-bool cdz_ask_cadenza(cdz_ask *ask);
+bool cdz_ask_cadenza(cdz_asking *ask);
 /* Sets a generation parameter to a JSON text; a second, different value is refused. */
-bool cdz_ask_set(cdz_ask *ask, const char *name, const char *value);
+bool cdz_ask_set(cdz_asking *ask, const char *name, const char *value);
 
 #endif

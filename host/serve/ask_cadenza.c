@@ -26,7 +26,7 @@ static bool is_id(const cdz_json *value)
            !ends(value->string, ".lua") && !ends(value->string, ".ini");
 }
 
-static bool no_id(cdz_ask *a, const char *what, const cdz_json *value)
+static bool no_id(cdz_asking *a, const char *what, const cdz_json *value)
 {
     return cdz_fault_set(
         a->fault, 400, "cadenza", NULL, "cadenza.%s must be the %s, found %s", what,
@@ -57,7 +57,7 @@ static bool opens_something(const char *name, const cdz_json *value)
            ends(value->string, ".lua") || strncmp(value->string, "lua:", 4) == 0;
 }
 
-static bool take_kwargs(cdz_ask *a, const cdz_json *kwargs)
+static bool take_kwargs(cdz_asking *a, const cdz_json *kwargs)
 {
     if (!kwargs) return true;
     if (kwargs->type != CDZ_JSON_OBJECT)
@@ -92,7 +92,7 @@ typedef struct made {
     double presence, frequency;
 } made;
 
-static bool take_processor(cdz_ask *a, const cdz_json *item, made *m)
+static bool take_processor(cdz_asking *a, const cdz_json *item, made *m)
 {
     static const char *const known[] = {"name", "params"};
     const cdz_json *name = cdz_json_get(item, "name");
@@ -122,7 +122,7 @@ static bool take_processor(cdz_ask *a, const cdz_json *item, made *m)
     return true;
 }
 
-static bool take_processors(cdz_ask *a, const cdz_json *list, made *m)
+static bool take_processors(cdz_asking *a, const cdz_json *list, made *m)
 {
     if (!list) return true;
     if (list->type != CDZ_JSON_ARRAY)
@@ -134,7 +134,7 @@ static bool take_processors(cdz_ask *a, const cdz_json *list, made *m)
     return true;
 }
 
-static bool set_param(cdz_ask *a, const char *section, const char *name, const cdz_json *value)
+static bool set_param(cdz_asking *a, const char *section, const char *name, const cdz_json *value)
 {
     char key[256];
     cdz_buf text = {0};
@@ -156,7 +156,7 @@ static bool set_param(cdz_ask *a, const char *section, const char *name, const c
     return good || cdz_fault_of(a->fault, "cadenza", &err);
 }
 
-static bool set_params(cdz_ask *a, const made *m)
+static bool set_params(cdz_asking *a, const made *m)
 {
     for (uint32_t i = 0; i < m->n; i++)
         for (uint32_t k = 0; m->params[i] && k < m->params[i]->len; k++) {
@@ -168,7 +168,7 @@ static bool set_params(cdz_ask *a, const made *m)
 
 /* --- penalties of OpenAI's, which are processors here ---------------------------------------------------------------- */
 
-static bool take_penalty(cdz_ask *a, const char *name, made *m, double *out)
+static bool take_penalty(cdz_asking *a, const char *name, made *m, double *out)
 {
     const cdz_json *value = cdz_ask_field(&a->body, name);
     *out = 0;
@@ -185,7 +185,7 @@ static bool take_penalty(cdz_ask *a, const char *name, made *m, double *out)
     return true;
 }
 
-static bool set_penalty(cdz_ask *a, const char *name, double value)
+static bool set_penalty(cdz_asking *a, const char *name, double value)
 {
     const cdz_json number = {.type = CDZ_JSON_REAL, .real = value};
     return !(value < 0 || value > 0) || set_param(a, name, name, &number);
@@ -193,7 +193,7 @@ static bool set_penalty(cdz_ask *a, const char *name, double value)
 
 /* --- the pipeline ------------------------------------------------------------------------------------------------------ */
 
-static bool take_pipeline(cdz_ask *a, const cdz_json *name, const char **file)
+static bool take_pipeline(cdz_asking *a, const cdz_json *name, const char **file)
 {
     *file = NULL;
     if (!name) return true;
@@ -207,7 +207,7 @@ static bool take_pipeline(cdz_ask *a, const cdz_json *name, const char **file)
 }
 
 /* A pipeline of the request's own, over the one that it names. */
-static bool make_pipeline(cdz_ask *a, const char *file, const made *m)
+static bool make_pipeline(cdz_asking *a, const char *file, const made *m)
 {
     cdz_buf text = {0};
     cdz_error err = {0};
@@ -227,7 +227,7 @@ static bool make_pipeline(cdz_ask *a, const char *file, const made *m)
            set_penalty(a, "frequency_penalty", m->frequency);
 }
 
-static bool check_names(cdz_ask *a, const cdz_json *object)
+static bool check_names(cdz_asking *a, const cdz_json *object)
 {
     static const char *const known[] = {"pipeline", "strategy", "kwargs", "processors"};
     for (uint32_t i = 0; i < object->len; i++) {
@@ -245,7 +245,7 @@ static bool check_names(cdz_ask *a, const cdz_json *object)
     return true;
 }
 
-static bool take_all(cdz_ask *a, const cdz_json *object, made *m)
+static bool take_all(cdz_asking *a, const cdz_json *object, made *m)
 {
     const char *file = NULL;
     const cdz_json *strategy = cdz_ask_field(object, "strategy");
@@ -259,7 +259,7 @@ static bool take_all(cdz_ask *a, const cdz_json *object, made *m)
            take_penalty(a, "frequency_penalty", m, &m->frequency) && make_pipeline(a, file, m);
 }
 
-bool cdz_ask_cadenza(cdz_ask *a)
+bool cdz_ask_cadenza(cdz_asking *a)
 {
     static const cdz_json nothing = {.type = CDZ_JSON_OBJECT};
     const cdz_json *object = cdz_ask_field(&a->body, "cadenza");

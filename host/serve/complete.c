@@ -9,32 +9,53 @@
 /* --- while the engine runs ------------------------------------------------------------------------------------- */
 
 /* With log-probabilities the text waits for them; chat pieces and completions go at once otherwise. */
-static bool tells_text(const cdz_exchange *e)
+static bool tells_text(const cdz_http_exchange *e)
 {
     return e->streaming && !e->ask.logprobs && !e->gone;
 }
 
-static void tell_piece(cdz_generation_run *run, const cdz_event *event)
+/* Of a row, what no event has yet. */
+static void tell_row(cdz_generation_run *run, uint32_t row, const int32_t *ids, uint32_t n_ids)
 {
-    cdz_exchange *e = run->exchange;
-    cdz_row_text *row = &run->texts[event->row];
-    const size_t from = row->let_out;
-    const size_t n = cdz_row_text_add(row, &e->ask.stops, event->text, strlen(event->text));
-    if (!n && !(e->ask.return_ids && event->n_ids)) return;
+    cdz_http_exchange *e = run->exchange;
+    cdz_row_text *text = &run->texts[row];
+    const size_t n = text->let_out - text->told;
+    if (!n && !(ids && n_ids)) return;
     for (uint32_t k = 0; k < run->copies; k++) {
         const cdz_choice choice = {
-            .index = run->prompt * e->ask.n + event->row + k,
-            .text = row->text.data ? row->text.data + from : "",
+            .index = run->prompt * e->ask.n + row + k,
+            .text = text->text.data ? text->text.data + text->told : "",
             .len = n,
-            .ids = e->ask.return_ids ? event->ids : NULL,
-            .n_ids = event->n_ids,
+            .ids = ids,
+            .n_ids = n_ids,
         };
         cdz_answer_event(e, &choice);
     }
+    text->told = text->let_out;
     cdz_exchange_wake(e);
 }
 
-static void note_times(cdz_exchange *e, uint32_t n_ids)
+void cdz_complete_catch_up(cdz_http_exchange *e)
+{
+    cdz_assert_holds(&e->lock);
+    e->behind = false;
+    for (size_t i = 0; i < e->n_runs; i++)
+        for (uint32_t r = 0; e->runs[i].texts && r < e->runs[i].rows; r++)
+            tell_row(&e->runs[i], r, NULL, 0);
+}
+
+/* A reader who is slow gets fewer and longer events: the text waits as text. */
+static void tell_piece(cdz_generation_run *run, const cdz_event *event)
+{
+    cdz_http_exchange *e = run->exchange;
+    cdz_row_text_add(&run->texts[event->row], &e->ask.stops, event->text, strlen(event->text));
+    if (e->out.len - e->out_at > CDZ_EXCHANGE_HELD && !e->ask.return_ids)
+        e->behind = true;
+    else
+        tell_row(run, event->row, e->ask.return_ids ? event->ids : NULL, event->n_ids);
+}
+
+static void note_times(cdz_http_exchange *e, uint32_t n_ids)
 {
     cdz_metrics *m = &e->serve->metrics;
     const double now = cdz_now_s();
@@ -49,14 +70,14 @@ static void note_times(cdz_exchange *e, uint32_t n_ids)
     atomic_fetch_add(&m->new_tokens, n_ids);
 }
 
-static void finish(cdz_exchange *e);
+static void finish(cdz_http_exchange *e);
 
 /* [engine thread] */
 static void on_event(void *user, const cdz_event *event)
 {
     cdz_generation_run *run = user;
-    cdz_exchange *e = run->exchange;
-    bool last = false;
+    cdz_http_exchange *e = run->exchange;
+    bool last = false, unread = false;
     cdz_mutex_lock(&e->lock);
     if (event->kind == CDZ_EVENT_TOKENS) {
         note_times(e, event->n_ids);
@@ -65,13 +86,15 @@ static void on_event(void *user, const cdz_event *event)
         run->done = true;
         last = --e->n_open == 0;
     }
+    unread = !last && !e->gone && e->out.len - e->out_at > CDZ_EXCHANGE_UNREAD;
     cdz_mutex_unlock(&e->lock);
     if (last) cdz_serve_push(e, finish);
+    if (unread) cdz_exchange_abandon(e);
 }
 
 /* --- submitting -------------------------------------------------------------------------------------------------- */
 
-static cdz_status submit_rows(cdz_exchange *e, cdz_generation_run *run, uint32_t rows,
+static cdz_status submit_rows(cdz_http_exchange *e, cdz_generation_run *run, uint32_t rows,
                               cdz_error *err)
 {
     cdz_buf json = {0};
@@ -100,7 +123,7 @@ static cdz_status submit_rows(cdz_exchange *e, cdz_generation_run *run, uint32_t
 }
 
 /* n rows of a prompt. A search for the one best row has no others: it is made once and told n times. */
-static bool submit(cdz_exchange *e, cdz_generation_run *run)
+static bool submit(cdz_http_exchange *e, cdz_generation_run *run)
 {
     cdz_error err = {0};
     cdz_mutex_lock(&e->lock);
@@ -117,7 +140,7 @@ static bool submit(cdz_exchange *e, cdz_generation_run *run)
     return cdz_fault_of(&e->fault, NULL, &err);
 }
 
-static bool submit_all(cdz_exchange *e)
+static bool submit_all(cdz_http_exchange *e)
 {
     cdz_generation_run *runs = calloc(e->ask.n_prompts, sizeof *runs);
     if (!runs) return cdz_fault_set(&e->fault, 500, NULL, NULL, "out of memory for the request");
@@ -132,13 +155,13 @@ static bool submit_all(cdz_exchange *e)
     return true;
 }
 
-static void cancel_all(cdz_exchange *e)
+static void cancel_all(cdz_http_exchange *e)
 {
     for (size_t i = 0; i < e->n_runs; i++)
         if (e->runs[i].id) cdz_cancel(e->serve->options.runtime, e->runs[i].id, NULL);
 }
 
-static void put_prompt_text(const cdz_exchange *e, size_t prompt, cdz_buf *out)
+static void put_prompt_text(const cdz_http_exchange *e, size_t prompt, cdz_buf *out)
 {
     const cdz_ask_prompt *p = &e->ask.prompts[prompt];
     char *text = NULL;
@@ -151,7 +174,7 @@ static void put_prompt_text(const cdz_exchange *e, size_t prompt, cdz_buf *out)
 }
 
 /* What a stream says before the first token: roles of a chat, prompts where they are echoed. */
-static void begin_stream(cdz_exchange *e)
+static void begin_stream(cdz_http_exchange *e)
 {
     for (size_t p = 0; p < e->ask.n_prompts; p++)
         for (size_t k = 0; k < e->ask.n; k++) {
@@ -167,14 +190,14 @@ static void begin_stream(cdz_exchange *e)
         }
 }
 
-static void count_prompts(cdz_exchange *e)
+static void count_prompts(cdz_http_exchange *e)
 {
     for (size_t i = 0; i < e->ask.n_prompts; i++) e->prompt_tokens += e->ask.prompts[i].n;
     atomic_fetch_add(&e->serve->metrics.prompt_tokens, e->prompt_tokens);
 }
 
 /* A worker's: reads the body and hands it to the engine. */
-void cdz_complete(cdz_exchange *e)
+void cdz_complete(cdz_http_exchange *e)
 {
     const bool chat = strcmp(e->route->path, "/v1/chat/completions") == 0;
     snprintf(e->id, sizeof e->id, "%s-%.32s", chat ? "chatcmpl" : "cmpl", e->request_id);
@@ -235,7 +258,7 @@ static void free_ending(ending *end)
 }
 
 /* Text, reason and log-probabilities of a row that has ended; result NULL: nothing was to be generated. */
-static bool end_row(cdz_exchange *e, const cdz_generation_run *run, uint32_t row, ending *end)
+static bool end_row(cdz_http_exchange *e, const cdz_generation_run *run, uint32_t row, ending *end)
 {
     uint32_t n_ids = 0;
     size_t which = e->ask.stops.n;
@@ -268,14 +291,14 @@ static bool end_row(cdz_exchange *e, const cdz_generation_run *run, uint32_t row
 }
 
 /* Of a stream: what the row has not said yet, and its reason. */
-static void tell_end(cdz_exchange *e, const cdz_generation_run *run, uint32_t row, ending *end)
+static void tell_end(cdz_http_exchange *e, const cdz_generation_run *run, uint32_t row, ending *end)
 {
     const cdz_row_text *said = run->texts ? &run->texts[row] : NULL;
     size_t from = 0;
     if (!e->ask.logprobs) {
         cdz_buf prompt = {0};
         if (e->ask.echo) put_prompt_text(e, run->prompt, &prompt);
-        from = prompt.len + (said ? said->let_out : 0);
+        from = prompt.len + (said ? said->told : 0);
         cdz_buf_free(&prompt);
         if (from > end->choice.len) from = end->choice.len;
     }
@@ -292,7 +315,7 @@ static void tell_end(cdz_exchange *e, const cdz_generation_run *run, uint32_t ro
     cdz_answer_event(e, &rest);
 }
 
-static bool end_run(cdz_exchange *e, const cdz_generation_run *run, size_t *n, cdz_buf *whole)
+static bool end_run(cdz_http_exchange *e, const cdz_generation_run *run, size_t *n, cdz_buf *whole)
 {
     const uint32_t rows = run->rows ? run->rows : 1, copies = run->rows ? run->copies : e->ask.n;
     for (uint32_t row = 0; row < rows; row++) {
@@ -308,6 +331,7 @@ static bool end_run(cdz_exchange *e, const cdz_generation_run *run, size_t *n, c
                 cdz_answer_choice(e, &end.choice, false, whole);
             }
         }
+        if (good && run->texts) run->texts[row].told = run->texts[row].let_out; /* and all the rest */
         cdz_mutex_unlock(&e->lock);
         free_ending(&end);
         if (good) continue;
@@ -318,7 +342,7 @@ static bool end_run(cdz_exchange *e, const cdz_generation_run *run, size_t *n, c
 }
 
 /* What a decode loop put: the "results" of the run's own document. */
-static void put_results(const cdz_exchange *e, cdz_buf *out)
+static void put_results(const cdz_http_exchange *e, cdz_buf *out)
 {
     bool any = false;
     for (size_t i = 0; i < e->n_runs; i++) {
@@ -339,7 +363,7 @@ static void put_results(const cdz_exchange *e, cdz_buf *out)
 }
 
 /* Takes every result; false: a request failed, and the fault says why. */
-static bool collect(cdz_exchange *e)
+static bool collect(cdz_http_exchange *e)
 {
     bool good = true;
     for (size_t i = 0; i < e->n_runs; i++) {
@@ -361,7 +385,7 @@ static bool collect(cdz_exchange *e)
     return good;
 }
 
-static void finish_whole(cdz_exchange *e, cdz_buf *choices)
+static void finish_whole(cdz_http_exchange *e, cdz_buf *choices)
 {
     cdz_mutex_lock(&e->lock);
     cdz_answer_head(e, false, &e->out);
@@ -381,7 +405,7 @@ static void finish_whole(cdz_exchange *e, cdz_buf *choices)
     }
 }
 
-static void finish_stream(cdz_exchange *e, bool good)
+static void finish_stream(cdz_http_exchange *e, bool good)
 {
     cdz_mutex_lock(&e->lock);
     if (good && e->ask.usage) {
@@ -405,7 +429,7 @@ static void finish_stream(cdz_exchange *e, bool good)
 }
 
 /* A worker's, when the last of the engine's requests has ended. */
-static void finish(cdz_exchange *e)
+static void finish(cdz_http_exchange *e)
 {
     cdz_buf choices = {0};
     size_t n = 0;

@@ -132,9 +132,10 @@ static cdz_guest *new_guest(cdz_door *door, int fd, int inner)
 
 static void welcome(cdz_door *door, int fd)
 {
-    static const int yes = 1, room = 64 << 10;
+    static const int yes = 1, room = 64 << 10, unread = 256 << 10;
     int pair[2];
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &unread, sizeof unread);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
         close(fd);
         return;
@@ -152,8 +153,8 @@ static void welcome(cdz_door *door, int fd)
     atomic_fetch_add(&door->n_guests, 1);
     atomic_fetch_add(&g->holders, 1);
     if (door->options.enters(door->options.user, g, pair[1])) return;
-    release(g);
     cdz_guest_end(g);
+    release(g);
 }
 
 /* The connection that has been idle for longest makes room. */

@@ -9,9 +9,10 @@
 
 #include "base/clock.h"
 
-cdz_exchange *cdz_exchange_new(cdz_serve *serve, cdz_guest *guest, struct MHD_Connection *connection)
+cdz_http_exchange *cdz_exchange_new(cdz_serve *serve, cdz_guest *guest,
+                                    struct MHD_Connection *connection)
 {
-    cdz_exchange *e = calloc(1, sizeof *e);
+    cdz_http_exchange *e = calloc(1, sizeof *e);
     if (!e) return NULL;
     e->serve = serve;
     e->guest = guest;
@@ -30,7 +31,7 @@ cdz_exchange *cdz_exchange_new(cdz_serve *serve, cdz_guest *guest, struct MHD_Co
     return e;
 }
 
-static void free_runs(cdz_exchange *e)
+static void free_runs(cdz_http_exchange *e)
 {
     for (size_t i = 0; i < e->n_runs; i++) {
         for (uint32_t r = 0; e->runs[i].texts && r < e->runs[i].rows; r++)
@@ -41,7 +42,7 @@ static void free_runs(cdz_exchange *e)
     free(e->runs);
 }
 
-void cdz_exchange_release(cdz_exchange *e)
+void cdz_exchange_release(cdz_http_exchange *e)
 {
     cdz_serve *serve = e->serve;
     if (atomic_fetch_sub(&e->holders, 1) != 1) return;
@@ -59,7 +60,7 @@ void cdz_exchange_release(cdz_exchange *e)
     free(e);
 }
 
-void cdz_exchange_wake(cdz_exchange *e)
+void cdz_exchange_wake(cdz_http_exchange *e)
 {
     cdz_assert_holds(&e->lock);
     e->spoke = cdz_now_s();
@@ -68,7 +69,7 @@ void cdz_exchange_wake(cdz_exchange *e)
     MHD_resume_connection(e->connection);
 }
 
-void cdz_exchange_reply(cdz_exchange *e, int status, const char *content_type)
+void cdz_exchange_reply(cdz_http_exchange *e, int status, const char *content_type)
 {
     cdz_mutex_lock(&e->lock);
     e->status = status;
@@ -78,7 +79,7 @@ void cdz_exchange_reply(cdz_exchange *e, int status, const char *content_type)
     cdz_mutex_unlock(&e->lock);
 }
 
-void cdz_exchange_refuse(cdz_exchange *e)
+void cdz_exchange_refuse(cdz_http_exchange *e)
 {
     cdz_buf text = {0};
     cdz_fault_write(&e->fault, &text);
@@ -89,7 +90,7 @@ void cdz_exchange_refuse(cdz_exchange *e)
     cdz_exchange_reply(e, e->fault.status, "application/json");
 }
 
-void cdz_exchange_abandon(cdz_exchange *e)
+void cdz_exchange_abandon(cdz_http_exchange *e)
 {
     cdz_mutex_lock(&e->lock);
     const bool first = !e->gone;
@@ -108,10 +109,10 @@ void cdz_exchange_abandon(cdz_exchange *e)
 
 /* --- workers ---------------------------------------------------------------------------------------------------- */
 
-void cdz_serve_push(cdz_exchange *e, void (*run)(cdz_exchange *exchange))
+void cdz_serve_push(cdz_http_exchange *e, void (*run)(cdz_http_exchange *exchange))
 {
     cdz_serve *serve = e->serve;
-    e->task = (cdz_task){.exchange = e, .run = run};
+    e->task = (cdz_errand){.exchange = e, .run = run};
     cdz_mutex_lock(&serve->lock);
     *serve->tasks_end = &e->task;
     serve->tasks_end = &e->task.next;
@@ -119,11 +120,11 @@ void cdz_serve_push(cdz_exchange *e, void (*run)(cdz_exchange *exchange))
     cdz_mutex_unlock(&serve->lock);
 }
 
-static cdz_task *next_task(cdz_serve *serve)
+static cdz_errand *next_task(cdz_serve *serve)
 {
     cdz_mutex_lock(&serve->lock);
     while (!serve->tasks && !serve->closing) cdz_mutex_wait(&serve->lock, &serve->changed, NULL);
-    cdz_task *task = serve->tasks;
+    cdz_errand *task = serve->tasks;
     if (task) serve->tasks = task->next;
     if (!serve->tasks) serve->tasks_end = &serve->tasks;
     cdz_mutex_unlock(&serve->lock);
@@ -133,7 +134,7 @@ static cdz_task *next_task(cdz_serve *serve)
 void *cdz_serve_work(void *user)
 {
     cdz_serve *serve = user;
-    cdz_task *task;
+    cdz_errand *task;
     while ((task = next_task(serve)) != NULL) task->run(task->exchange);
     return NULL;
 }

@@ -17,11 +17,11 @@
 struct MHD_Connection;
 struct MHD_Daemon;
 
-typedef struct cdz_exchange cdz_exchange;
+typedef struct cdz_http_exchange cdz_http_exchange;
 
 /* One of the requests that the engine has for an exchange: a prompt of it. */
 typedef struct cdz_generation_run {
-    cdz_exchange *exchange;
+    cdz_http_exchange *exchange;
     size_t prompt;
     uint64_t id;           /* 0: not submitted */
     uint32_t rows, copies; /* rows of the result; choices made of each */
@@ -32,15 +32,18 @@ typedef struct cdz_generation_run {
 
 typedef struct cdz_route cdz_route;
 
-/* What a worker is to do; an exchange has at most one such. */
-typedef struct cdz_task {
-    struct cdz_task *next;
-    cdz_exchange *exchange;
-    void (*run)(cdz_exchange *exchange);
-} cdz_task;
+/* Bytes of events that nobody has taken: after so many they are held back as text; after so many the stream is dropped. */
+enum { CDZ_EXCHANGE_HELD = 256 << 10, CDZ_EXCHANGE_UNREAD = 16 << 20 };
 
-struct cdz_exchange {
-    cdz_exchange *next, **prev; /* in the server's list, under its lock */
+/* What a worker is to do; an exchange has at most one such. */
+typedef struct cdz_errand {
+    struct cdz_errand *next;
+    cdz_http_exchange *exchange;
+    void (*run)(cdz_http_exchange *exchange);
+} cdz_errand;
+
+struct cdz_http_exchange {
+    cdz_http_exchange *next, **prev; /* in the server's list, under its lock */
     cdz_serve *serve;
     cdz_guest *guest;
     struct MHD_Connection *connection;
@@ -54,14 +57,14 @@ struct cdz_exchange {
     double arrived, first_token, last_token;
     int64_t created;
 
-    cdz_task task; /* under the server's lock */
+    cdz_errand task; /* under the server's lock */
 
     cdz_mutex lock;
     bool begun;                             /* a worker has it, or had */
     bool ready;                             /* status is known, and what is to be sent first */
     bool suspended, gone, streaming, whole; /* whole: out holds all there will be */
-    bool counted;
-    bool broken; /* the answer ends in an error */
+    bool behind;                            /* rows have text that no event has */
+    bool broken;                            /* the answer ends in an error */
     int status;
     cdz_fault fault;
     const char *content_type;
@@ -69,7 +72,7 @@ struct cdz_exchange {
     size_t out_at;
     double spoke; /* when something was last put into out */
 
-    cdz_ask ask;
+    cdz_asking ask;
     bool asked;
     cdz_generation_run *runs;
     size_t n_runs,
@@ -84,7 +87,7 @@ struct cdz_route {
     bool post, rest;
     bool open; /* without a key */
     bool work; /* for a worker */
-    void (*answer)(cdz_exchange *exchange);
+    void (*answer)(cdz_http_exchange *exchange);
 };
 
 struct cdz_pipeline_file {
@@ -94,7 +97,7 @@ struct cdz_pipeline_file {
 
 struct cdz_serve {
     cdz_serve_options options;
-    cdz_keys keys;
+    cdz_api_keys keys;
     cdz_door *door;
     struct MHD_Daemon *daemon;
     cdz_metrics metrics;
@@ -103,29 +106,32 @@ struct cdz_serve {
     int64_t created;
     cdz_ask_world world;
     atomic_bool draining, ending;
+    atomic_bool stuck; /* the engine has work, and has done none for a while */
+    uint64_t progress; /* what the engine had done at that time. [the door's thread] */
+    double progress_s;
     atomic_ullong drain_until; /* microseconds of the clock */
     cdz_mutex lock;
     pthread_cond_t changed;
-    cdz_exchange *exchanges;
+    cdz_http_exchange *exchanges;
     size_t n_exchanges, n_held; /* n_held: those that are not freed */
-    cdz_task *tasks, **tasks_end;
+    cdz_errand *tasks, **tasks_end;
     bool closing;
     pthread_t workers[2];
     size_t n_workers;
 };
 
 /* --- exchange.c: life ------------------------------------------------------------------------------------------- */
-cdz_exchange *cdz_exchange_new(cdz_serve *serve, cdz_guest *guest,
-                               struct MHD_Connection *connection);
-void cdz_exchange_release(cdz_exchange *exchange);
+cdz_http_exchange *cdz_exchange_new(cdz_serve *serve, cdz_guest *guest,
+                                    struct MHD_Connection *connection);
+void cdz_exchange_release(cdz_http_exchange *exchange);
 /* The answer is all there: out, or the fault. */
-void cdz_exchange_reply(cdz_exchange *exchange, int status, const char *content_type);
-void cdz_exchange_refuse(cdz_exchange *exchange);
+void cdz_exchange_reply(cdz_http_exchange *exchange, int status, const char *content_type);
+void cdz_exchange_refuse(cdz_http_exchange *exchange);
 /* Something was put into out; the lock is held. */
-void cdz_exchange_wake(cdz_exchange *exchange);
+void cdz_exchange_wake(cdz_http_exchange *exchange);
 /* Nobody waits for the answer any more: what the engine does for it ends. */
-void cdz_exchange_abandon(cdz_exchange *exchange);
-void cdz_serve_push(cdz_exchange *exchange, void (*run)(cdz_exchange *exchange));
+void cdz_exchange_abandon(cdz_http_exchange *exchange);
+void cdz_serve_push(cdz_http_exchange *exchange, void (*run)(cdz_http_exchange *exchange));
 void *cdz_serve_work(void *serve); /* a worker's thread */
 
 /* --- web.c: the HTTP library ------------------------------------------------------------------------------------- */
@@ -137,12 +143,14 @@ void cdz_web_second(void *serve);
 
 /* --- routes.c, complete.c, answer.c -------------------------------------------------------------------------------- */
 /* Finds the route and looks at head and keys; false: exchange->fault says why not. */
-struct cdz_seen {
+struct cdz_http_seen {
     cdz_slice host, origin, authorization, content_type, request_id, traceparent;
 };
-bool cdz_route_check(cdz_exchange *exchange, const struct cdz_seen *head);
-void cdz_route_metrics(cdz_exchange *exchange);
-void cdz_complete(cdz_exchange *exchange); /* completions and chats: a worker's */
+bool cdz_route_check(cdz_http_exchange *exchange, const struct cdz_http_seen *head);
+void cdz_route_metrics(cdz_http_exchange *exchange);
+void cdz_complete(cdz_http_exchange *exchange); /* completions and chats: a worker's */
+/* Puts the text that was held back into out. The lock is held. */
+void cdz_complete_catch_up(cdz_http_exchange *exchange);
 
 /* Log-probabilities of a choice: those of the ids from `from` on. */
 typedef struct cdz_choice {
@@ -158,14 +166,14 @@ typedef struct cdz_choice {
     bool role;                    /* the first event of a chat */
 } cdz_choice;
 
-void cdz_answer_head(const cdz_exchange *exchange, bool chunk, cdz_buf *out);
-void cdz_answer_choice(const cdz_exchange *exchange, const cdz_choice *choice, bool chunk,
+void cdz_answer_head(const cdz_http_exchange *exchange, bool chunk, cdz_buf *out);
+void cdz_answer_choice(const cdz_http_exchange *exchange, const cdz_choice *choice, bool chunk,
                        cdz_buf *out);
-void cdz_answer_usage(const cdz_exchange *exchange, cdz_buf *out);
+void cdz_answer_usage(const cdz_http_exchange *exchange, cdz_buf *out);
 /* An event of one choice, into exchange->out. The lock is held. */
-void cdz_answer_event(cdz_exchange *exchange, const cdz_choice *choice);
+void cdz_answer_event(cdz_http_exchange *exchange, const cdz_choice *choice);
 /* The log-probabilities of a row's ids (and of the prompt's, with echo) as JSON. cut: bytes of the answer that are returned. */
-bool cdz_answer_logprobs(cdz_exchange *exchange, size_t prompt, const int32_t *ids, size_t n,
+bool cdz_answer_logprobs(cdz_http_exchange *exchange, size_t prompt, const int32_t *ids, size_t n,
                          size_t cut, cdz_buf *out, cdz_fault *fault);
 
 #endif

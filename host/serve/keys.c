@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 
-static bool add_key(cdz_keys *keys, const char *at, size_t len)
+static bool add_key(cdz_api_keys *keys, const char *at, size_t len)
 {
     void *grown = realloc(keys->hashes, (keys->n + 1) * sizeof *keys->hashes);
     if (!grown) return false;
@@ -23,7 +23,7 @@ static size_t trim(const char **at, size_t len)
     return len;
 }
 
-static bool add_lines(cdz_keys *keys, const char *text, size_t len)
+static bool add_lines(cdz_api_keys *keys, const char *text, size_t len)
 {
     const char *end = text + len;
     while (text < end) {
@@ -36,11 +36,11 @@ static bool add_lines(cdz_keys *keys, const char *text, size_t len)
     return true;
 }
 
-cdz_status cdz_keys_read(const char *path, cdz_keys *out, cdz_error *err)
+cdz_status cdz_keys_read(const char *path, cdz_api_keys *out, cdz_error *err)
 {
     char *text = NULL;
     size_t len = 0;
-    *out = (cdz_keys){0};
+    *out = (cdz_api_keys){0};
     CDZ_TRY(cdz_file_read(path, 1 << 20, &text, &len, err));
     const bool good = add_lines(out, text, len);
     memset(text, 0, len);
@@ -50,13 +50,13 @@ cdz_status cdz_keys_read(const char *path, cdz_keys *out, cdz_error *err)
     return cdz_err(err, CDZ_E_INPUT, "%s: there is no key in it; expected a key a line", path);
 }
 
-void cdz_keys_free(cdz_keys *keys)
+void cdz_keys_free(cdz_api_keys *keys)
 {
     free(keys->hashes);
-    *keys = (cdz_keys){0};
+    *keys = (cdz_api_keys){0};
 }
 
-bool cdz_keys_open(const cdz_keys *keys, cdz_slice authorization)
+bool cdz_keys_open(const cdz_api_keys *keys, cdz_slice authorization)
 {
     static const char scheme[] = "Bearer ";
     static const size_t n = sizeof scheme - 1;

@@ -29,7 +29,7 @@ static void put_value(cdz_buf *out, float value)
 }
 
 /* A token's text, and whether the answer's text has it: special tokens it has not. */
-static char *text_of(const cdz_exchange *e, int32_t id, size_t *len, bool *shown)
+static char *text_of(const cdz_http_exchange *e, int32_t id, size_t *len, bool *shown)
 {
     char *text = NULL, *plain = NULL;
     const cdz_model *model = e->serve->options.model;
@@ -43,7 +43,7 @@ static char *text_of(const cdz_exchange *e, int32_t id, size_t *len, bool *shown
     return text;
 }
 
-static void put_token(const cdz_exchange *e, int32_t id, cdz_buf *out)
+static void put_token(const cdz_http_exchange *e, int32_t id, cdz_buf *out)
 {
     size_t len;
     bool shown;
@@ -72,7 +72,7 @@ static bool among(const place *p, uint32_t n)
 }
 
 /* {"token": value, ...}: of two tokens with one text the likelier, which comes first. */
-static void put_dictionary(const cdz_exchange *e, const place *p, cdz_buf *out)
+static void put_dictionary(const cdz_http_exchange *e, const place *p, cdz_buf *out)
 {
     const uint32_t n = p->n_top;
     cdz_buf names[CDZ_ASK_MOST_TOP + 1] = {{0}};
@@ -97,7 +97,7 @@ static void put_dictionary(const cdz_exchange *e, const place *p, cdz_buf *out)
 }
 
 /* {"token", "logprob", "bytes"} without its end. */
-static void put_entry(const cdz_exchange *e, int32_t id, float value, cdz_buf *out)
+static void put_entry(const cdz_http_exchange *e, int32_t id, float value, cdz_buf *out)
 {
     size_t len;
     bool shown;
@@ -113,7 +113,7 @@ static void put_entry(const cdz_exchange *e, int32_t id, float value, cdz_buf *o
     cdz_free(text);
 }
 
-static void put_chat(const cdz_exchange *e, const place *places, size_t n, cdz_buf *out)
+static void put_chat(const cdz_http_exchange *e, const place *places, size_t n, cdz_buf *out)
 {
     cdz_buf_puts(out, "{\"content\":[");
     for (size_t i = 0; i < n; i++) {
@@ -130,7 +130,7 @@ static void put_chat(const cdz_exchange *e, const place *places, size_t n, cdz_b
     cdz_buf_puts(out, "],\"refusal\":null}");
 }
 
-static void put_completion(const cdz_exchange *e, const place *places, size_t n, cdz_buf *out)
+static void put_completion(const cdz_http_exchange *e, const place *places, size_t n, cdz_buf *out)
 {
     size_t offset = 0;
     cdz_buf_puts(out, "{\"tokens\":[");
@@ -167,7 +167,7 @@ static void put_completion(const cdz_exchange *e, const place *places, size_t n,
 }
 
 /* Without the tokens that begin behind the answer's end: a stop string has cut them off. */
-static size_t kept(const cdz_exchange *e, const int32_t *ids, size_t n, size_t cut)
+static size_t kept(const cdz_http_exchange *e, const int32_t *ids, size_t n, size_t cut)
 {
     size_t at = 0;
     for (size_t i = 0; i < n; i++) {
@@ -210,8 +210,8 @@ static void fill(const cdz_result *result, size_t from, size_t n, place *out)
     }
 }
 
-bool cdz_answer_logprobs(cdz_exchange *e, size_t prompt, const int32_t *ids, size_t n, size_t cut,
-                         cdz_buf *out, cdz_fault *fault)
+bool cdz_answer_logprobs(cdz_http_exchange *e, size_t prompt, const int32_t *ids, size_t n,
+                         size_t cut, cdz_buf *out, cdz_fault *fault)
 {
     const cdz_ask_prompt *p = &e->ask.prompts[prompt];
     const size_t left = e->ask.echo ? p->n + n : n;

@@ -7,7 +7,7 @@
 
 #include "serve/exchange.h"
 
-static void reply_json(cdz_exchange *e, cdz_buf *text)
+static void reply_json(cdz_http_exchange *e, cdz_buf *text)
 {
     cdz_mutex_lock(&e->lock);
     cdz_buf_free(&e->out);
@@ -24,9 +24,14 @@ static void reply_json(cdz_exchange *e, cdz_buf *text)
 
 /* --- state ------------------------------------------------------------------------------------------------------ */
 
-static void health(cdz_exchange *e)
+static void health(cdz_http_exchange *e)
 {
     cdz_buf text = {0};
+    if (atomic_load(&e->serve->stuck)) {
+        cdz_fault_set(&e->fault, 503, NULL, NULL, "the engine has stood still for 30 s");
+        cdz_exchange_refuse(e);
+        return;
+    }
     cdz_buf_puts(&text, "{\"status\":\"ok\"}");
     reply_json(e, &text);
 }
@@ -39,7 +44,7 @@ static bool is_full(const cdz_serve *serve)
     return stats.n_pending >= serve->options.most_waiting;
 }
 
-static void ready(cdz_exchange *e)
+static void ready(cdz_http_exchange *e)
 {
     cdz_buf text = {0};
     if (atomic_load(&e->serve->draining) || is_full(e->serve)) {
@@ -53,7 +58,7 @@ static void ready(cdz_exchange *e)
     reply_json(e, &text);
 }
 
-static void metrics(cdz_exchange *e)
+static void metrics(cdz_http_exchange *e)
 {
     cdz_serve *serve = e->serve;
     const char *model = serve->options.model_id;
@@ -93,7 +98,7 @@ static void put_card(const cdz_serve *serve, cdz_buf *out)
                    (long long)serve->created, cdz_model_context(serve->options.model));
 }
 
-static void models(cdz_exchange *e)
+static void models(cdz_http_exchange *e)
 {
     cdz_buf text = {0};
     cdz_buf_puts(&text, "{\"object\":\"list\",\"data\":[");
@@ -102,7 +107,7 @@ static void models(cdz_exchange *e)
     reply_json(e, &text);
 }
 
-static void one_model(cdz_exchange *e)
+static void one_model(cdz_http_exchange *e)
 {
     cdz_buf text = {0};
     const char *id = e->path + strlen(e->route->path);
@@ -116,7 +121,7 @@ static void one_model(cdz_exchange *e)
     cdz_exchange_refuse(e);
 }
 
-static void plugins(cdz_exchange *e)
+static void plugins(cdz_http_exchange *e)
 {
     cdz_buf text = {0};
     cdz_error err = {0};
@@ -132,7 +137,7 @@ static void plugins(cdz_exchange *e)
     cdz_exchange_release(e);
 }
 
-static void pipelines(cdz_exchange *e)
+static void pipelines(cdz_http_exchange *e)
 {
     const cdz_serve *serve = e->serve;
     cdz_buf text = {0};
@@ -149,7 +154,7 @@ static void pipelines(cdz_exchange *e)
 
 /* --- reading small bodies --------------------------------------------------------------------------------------- */
 
-static bool read_body(cdz_exchange *e, cdz_arena *arena, cdz_json *out)
+static bool read_body(cdz_http_exchange *e, cdz_arena *arena, cdz_json *out)
 {
     static const cdz_json_limits limits = {.depth = 128, .nodes = 4 << 20};
     static const cdz_json none = {.type = CDZ_JSON_OBJECT};
@@ -164,8 +169,8 @@ static bool read_body(cdz_exchange *e, cdz_arena *arena, cdz_json *out)
 }
 
 /* A worker's endpoint: reads the body, answers, lets go. */
-static void with_body(cdz_exchange *e,
-                      bool (*answer)(cdz_exchange *e, const cdz_json *body, cdz_buf *out))
+static void with_body(cdz_http_exchange *e,
+                      bool (*answer)(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out))
 {
     cdz_arena arena = {0};
     cdz_json body;
@@ -180,7 +185,7 @@ static void with_body(cdz_exchange *e,
     cdz_exchange_release(e);
 }
 
-static bool reload_pipelines(cdz_exchange *e, const cdz_json *body, cdz_buf *out)
+static bool reload_pipelines(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out)
 {
     cdz_serve *serve = e->serve;
     const cdz_json *name = cdz_ask_field(body, "pipeline");
@@ -201,12 +206,12 @@ static bool reload_pipelines(cdz_exchange *e, const cdz_json *body, cdz_buf *out
     return true;
 }
 
-static void reload(cdz_exchange *e)
+static void reload(cdz_http_exchange *e)
 {
     with_body(e, reload_pipelines);
 }
 
-static bool tokenize_text(cdz_exchange *e, const cdz_json *body, int32_t **ids, size_t *n)
+static bool tokenize_text(cdz_http_exchange *e, const cdz_json *body, int32_t **ids, size_t *n)
 {
     const cdz_json *text = cdz_ask_field(body, "prompt");
     bool special;
@@ -224,7 +229,7 @@ static bool tokenize_text(cdz_exchange *e, const cdz_json *body, int32_t **ids, 
     return cdz_fault_of(&e->fault, "prompt", &err);
 }
 
-static bool put_tokens(cdz_exchange *e, const cdz_json *body, cdz_buf *out)
+static bool put_tokens(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out)
 {
     int32_t *ids = NULL;
     size_t n = 0;
@@ -237,12 +242,12 @@ static bool put_tokens(cdz_exchange *e, const cdz_json *body, cdz_buf *out)
     return true;
 }
 
-static void tokenize(cdz_exchange *e)
+static void tokenize(cdz_http_exchange *e)
 {
     with_body(e, put_tokens);
 }
 
-static bool put_detokenized(cdz_exchange *e, const cdz_json *body, cdz_buf *out)
+static bool put_detokenized(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out)
 {
     const cdz_json *tokens = cdz_ask_field(body, "tokens");
     int32_t *ids = NULL;
@@ -264,12 +269,12 @@ static bool put_detokenized(cdz_exchange *e, const cdz_json *body, cdz_buf *out)
     return true;
 }
 
-static void detokenize(cdz_exchange *e)
+static void detokenize(cdz_http_exchange *e)
 {
     with_body(e, put_detokenized);
 }
 
-static void tokenizer_info(cdz_exchange *e)
+static void tokenizer_info(cdz_http_exchange *e)
 {
     cdz_buf text = {0};
     char *json = cdz_tokenizer_info_json(e->serve->options.model);
@@ -310,7 +315,7 @@ static const cdz_route *route_of(const char *path)
 
 /* --- who may ---------------------------------------------------------------------------------------------------- */
 
-static void take_request_id(cdz_exchange *e, cdz_slice id)
+static void take_request_id(cdz_http_exchange *e, cdz_slice id)
 {
     static const char allowed[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
@@ -334,7 +339,7 @@ static bool is_json(cdz_slice type)
     return type.len == n || type.at[n] == ';' || type.at[n] == ' ';
 }
 
-static bool check_site(cdz_exchange *e, const struct cdz_seen *head)
+static bool check_site(cdz_http_exchange *e, const struct cdz_http_seen *head)
 {
     const cdz_serve_options *o = &e->serve->options;
     if (cdz_door_is_loopback(e->serve->door) && !cdz_host_is_local(head->host, o->hosts, o->n_hosts))
@@ -350,7 +355,7 @@ static bool check_site(cdz_exchange *e, const struct cdz_seen *head)
                          "pages of this Origin may not ask; --cors-origin names those that may");
 }
 
-static bool check_method(cdz_exchange *e)
+static bool check_method(cdz_http_exchange *e)
 {
     static const char *const never[] = {"TRACE", "CONNECT"};
     for (size_t i = 0; i < 2; i++)
@@ -365,7 +370,7 @@ static bool check_method(cdz_exchange *e)
                          e->route->post ? "POST" : "GET");
 }
 
-static bool check_load(cdz_exchange *e)
+static bool check_load(cdz_http_exchange *e)
 {
     if (!e->route->work) return true;
     if (atomic_load(&e->serve->draining))
@@ -376,7 +381,7 @@ static bool check_load(cdz_exchange *e)
                          e->serve->options.most_waiting);
 }
 
-bool cdz_route_check(cdz_exchange *e, const struct cdz_seen *head)
+bool cdz_route_check(cdz_http_exchange *e, const struct cdz_http_seen *head)
 {
     take_request_id(e, head->request_id);
     snprintf(e->traceparent, sizeof e->traceparent, "%.*s",

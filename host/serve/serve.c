@@ -158,7 +158,7 @@ static void cancel_all(cdz_serve *serve)
     uint64_t *ids = NULL;
     size_t n = 0, room = 0;
     cdz_mutex_lock(&serve->lock);
-    for (cdz_exchange *e = serve->exchanges; e; e = e->next) {
+    for (cdz_http_exchange *e = serve->exchanges; e; e = e->next) {
         cdz_mutex_lock(&e->lock);
         for (size_t i = 0; i < e->n_runs; i++) {
             if (!e->runs[i].id || e->runs[i].done) continue;

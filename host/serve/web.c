@@ -53,10 +53,10 @@ static void on_connection(void *user, struct MHD_Connection *connection, void **
 }
 
 /* The exchange that this guest waits for, held; or NULL. */
-static cdz_exchange *exchange_of(cdz_serve *serve, const cdz_guest *guest)
+static cdz_http_exchange *exchange_of(cdz_serve *serve, const cdz_guest *guest)
 {
     cdz_mutex_lock(&serve->lock);
-    cdz_exchange *e = serve->exchanges;
+    cdz_http_exchange *e = serve->exchanges;
     while (e && (e->guest != guest || !e->connection)) e = e->next;
     if (e) atomic_fetch_add(&e->holders, 1);
     cdz_mutex_unlock(&serve->lock);
@@ -66,10 +66,23 @@ static cdz_exchange *exchange_of(cdz_serve *serve, const cdz_guest *guest)
 /* [the door's thread] */
 void cdz_web_leaves(void *user, cdz_guest *guest)
 {
-    cdz_exchange *e = exchange_of(user, guest);
+    cdz_http_exchange *e = exchange_of(user, guest);
     if (!e) return;
     cdz_exchange_abandon(e);
     cdz_exchange_release(e);
+}
+
+/* A server whose engine stands still says so: somebody may start it anew. */
+static void watch_engine(cdz_serve *serve, double now)
+{
+    static const double patience = 30;
+    cdz_stats stats = {.size = sizeof stats};
+    cdz_get_stats(serve->options.runtime, &stats);
+    const uint64_t progress = stats.n_passes + stats.n_finished + stats.n_cancelled + stats.n_failed;
+    if (progress != serve->progress || !(stats.n_running + stats.n_pending))
+        serve->progress_s = now;
+    serve->progress = progress;
+    atomic_store(&serve->stuck, now - serve->progress_s > patience);
 }
 
 /* [the door's thread] Streams that have nothing to say keep their connection alive. */
@@ -79,8 +92,9 @@ void cdz_web_second(void *user)
     const double now = cdz_now_s();
     const double until = (double)atomic_load(&serve->drain_until) * 1e-6;
     if (until > 0 && now > until && !atomic_exchange(&serve->ending, true)) cdz_serve_stop(serve);
+    watch_engine(serve, now);
     cdz_mutex_lock(&serve->lock);
-    for (cdz_exchange *e = serve->exchanges; e; e = e->next) {
+    for (cdz_http_exchange *e = serve->exchanges; e; e = e->next) {
         cdz_mutex_lock(&e->lock);
         if (e->streaming && e->ready && !e->whole && now - e->spoke > 15 && e->out_at == e->out.len) {
             cdz_buf_puts(&e->out, ": ping\n\n");
@@ -93,7 +107,7 @@ void cdz_web_second(void *user)
 
 /* --- answers -------------------------------------------------------------------------------------------------------- */
 
-static void take_out(cdz_exchange *e, size_t n)
+static void take_out(cdz_http_exchange *e, size_t n)
 {
     e->out_at += n;
     if (e->out_at < e->out.len) return;
@@ -107,10 +121,11 @@ static void take_out(cdz_exchange *e, size_t n)
 /* [the library's thread] */
 static ssize_t read_stream(void *user, uint64_t at, char *buffer, size_t room)
 {
-    cdz_exchange *e = user;
+    cdz_http_exchange *e = user;
     ssize_t given = 0;
     (void)at;
     cdz_mutex_lock(&e->lock);
+    if (e->behind && !e->whole && e->out.len == e->out_at) cdz_complete_catch_up(e);
     const size_t left = e->out.len - e->out_at;
     if (e->gone || e->out.failed) {
         given = MHD_CONTENT_READER_END_WITH_ERROR;
@@ -133,7 +148,7 @@ static void free_stream(void *user)
     cdz_exchange_release(user);
 }
 
-static struct MHD_Response *response_of(cdz_exchange *e)
+static struct MHD_Response *response_of(cdz_http_exchange *e)
 {
     if (e->streaming) {
         atomic_fetch_add(&e->holders, 1);
@@ -148,7 +163,7 @@ static struct MHD_Response *response_of(cdz_exchange *e)
     return r;
 }
 
-static void add_cors(const cdz_exchange *e, struct MHD_Response *r)
+static void add_cors(const cdz_http_exchange *e, struct MHD_Response *r)
 {
     if (!e->origin[0]) return;
     MHD_add_response_header(r, "Access-Control-Allow-Origin", e->origin);
@@ -161,7 +176,7 @@ static void add_cors(const cdz_exchange *e, struct MHD_Response *r)
     MHD_add_response_header(r, "Access-Control-Max-Age", "600");
 }
 
-static void add_headers(const cdz_exchange *e, struct MHD_Response *r)
+static void add_headers(const cdz_http_exchange *e, struct MHD_Response *r)
 {
     const bool options = strcmp(e->method, "OPTIONS") == 0;
     if (e->content_type) MHD_add_response_header(r, "Content-Type", e->content_type);
@@ -181,7 +196,7 @@ static void add_headers(const cdz_exchange *e, struct MHD_Response *r)
 }
 
 /* [the library's thread] */
-static enum MHD_Result answer(cdz_exchange *e)
+static enum MHD_Result answer(cdz_http_exchange *e)
 {
     cdz_mutex_lock(&e->lock);
     struct MHD_Response *response = response_of(e);
@@ -201,9 +216,9 @@ static cdz_slice header(struct MHD_Connection *connection, const char *name)
     return (cdz_slice){value, value ? strlen(value) : 0};
 }
 
-static enum MHD_Result begin(cdz_exchange *e)
+static enum MHD_Result begin(cdz_http_exchange *e)
 {
-    const struct cdz_seen head = {
+    const struct cdz_http_seen head = {
         .host = header(e->connection, "Host"),
         .origin = header(e->connection, "Origin"),
         .authorization = header(e->connection, "Authorization"),
@@ -217,7 +232,7 @@ static enum MHD_Result begin(cdz_exchange *e)
 }
 
 /* All of the request is there. */
-static enum MHD_Result run(cdz_exchange *e)
+static enum MHD_Result run(cdz_http_exchange *e)
 {
     cdz_mutex_lock(&e->lock);
     const bool ready = e->ready, begun = e->begun;
@@ -246,7 +261,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
                                   const char *method, const char *version, const char *data,
                                   size_t *size, void **context)
 {
-    cdz_exchange *e = *context;
+    cdz_http_exchange *e = *context;
     (void)version;
     if (!e) {
         cdz_guest *guest = guest_of(connection);
@@ -266,7 +281,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
 
 /* --- the end ----------------------------------------------------------------------------------------------------------- */
 
-static void log_line(const cdz_exchange *e, bool whole)
+static void log_line(const cdz_http_exchange *e, bool whole)
 {
     const cdz_serve_options *o = &e->serve->options;
     const double now = cdz_now_s();
@@ -292,7 +307,7 @@ static void log_line(const cdz_exchange *e, bool whole)
 static void on_completed(void *user, struct MHD_Connection *connection, void **context,
                          enum MHD_RequestTerminationCode why)
 {
-    cdz_exchange *e = *context;
+    cdz_http_exchange *e = *context;
     const bool whole = why == MHD_REQUEST_TERMINATED_COMPLETED_OK;
     (void)user;
     (void)connection;

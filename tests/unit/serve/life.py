@@ -61,6 +61,27 @@ check("health under load", s.get("/health")[0] == 200)
 lazy.close()
 s.quiet()
 
+# --- and has the same text in fewer events ---
+many = {"prompt": "river (noun): a", "max_tokens": 200, "temperature": 1.0, "seed": 6, "n": 64,
+        "cadenza": {"kwargs": {"min_new_tokens": 200}}}
+want = [c["text"] for c in s.post("/v1/completions", many)[1]["choices"]]
+lazy = socket.socket()
+lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+lazy.connect(("127.0.0.1", s.port))
+lazy.sendall(request("/v1/completions", {**many, "stream": True}).replace(b"Host:", b"Connection: close\r\nHost:"))
+while not s.metrics()["num_requests_running"]:
+    time.sleep(0.01)
+while s.metrics()["num_requests_running"]: # all of it, before a byte is read
+    time.sleep(0.05)
+_, _, body = parse(read_all(lazy))
+events = [json.loads(b[6:]) for b in body.decode().split("\n\n") if b.startswith("data: {")]
+texts = [""] * 64
+for e in events:
+    for c in e["choices"]:
+        texts[c["index"]] += c["text"]
+check("the text of a slow reader", texts == want)
+check("in fewer events", len(events) < 64 * 200 / 2, len(events))
+
 # --- many at once, and each its own ---
 want = s.post("/v1/completions", {"prompt": "dog (noun):", "max_tokens": 20, "temperature": 0.8, "seed": 9})[1]["choices"]
 got = [None] * 64
@@ -81,18 +102,21 @@ s.stop()
 # --- a full queue ---
 s = Server("--max-queue", "1")
 held = []
-refused = None
-for _ in range(600): # until all places and the queue are taken
+full = closed = None
+for _ in range(900): # until all places and the queue are taken: some end meanwhile
     c = s.connect()
     c.sendall(request("/v1/completions", {**LONG, "stream": True}))
     held.append(c)
-    if s.metrics()["num_requests_waiting"] >= 1:
-        refused = s.ask("POST", "/v1/completions", {"prompt": "a", "max_tokens": 2})
+    if s.metrics()["num_requests_waiting"] < 1:
+        continue
+    answer = s.ask("POST", "/v1/completions", {"prompt": "a", "max_tokens": 2})
+    full = answer if answer[0] == 429 else full
+    answer = s.ask("GET", "/ready")
+    closed = answer if answer[0] == 503 else closed
+    if full and closed:
         break
-check("the queue was full once", refused is not None)
-if refused:
-    check("a full queue", refused[0] == 429 and "retry-after" in refused[1], refused)
-    check("and is not ready", s.ask("GET", "/ready")[0] == 503)
+check("a full queue", full and "retry-after" in full[1], full)
+check("and is not ready", closed and "retry-after" in closed[1], closed)
 for c in held:
     c.close()
 s.quiet()

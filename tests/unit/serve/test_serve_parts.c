@@ -90,7 +90,7 @@ static void test_keys(void **state)
 {
     static const char file[] = "# people\n\n  first-key \r\nsecond-key\n#third-key\n";
     char path[] = "/tmp/cadenza-keys-XXXXXX";
-    cdz_keys keys, none = {0};
+    cdz_api_keys keys, none = {0};
     (void)state;
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
