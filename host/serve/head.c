@@ -127,10 +127,12 @@ static cdz_head_state read_target(cdz_slice target, cdz_head *h)
     }
     if (cdz_slice_is(h->method, "CONNECT")) return refuse(h, 405, "CONNECT is not served here");
     if (target.len > n && strncasecmp(target.at, scheme, n) == 0) {
-        const size_t len = strcspn(target.at + n, "/? \r");
+        size_t len = 0;
+        while (n + len < target.len && target.at[n + len] != '/' && target.at[n + len] != '?')
+            len++;
         h->host = (cdz_slice){target.at + n, len};
         if (!len || !is_host(h->host)) return refuse(h, 400, "the target's host is malformed");
-        if (target.at[n + len] != '/')
+        if (n + len == target.len || target.at[n + len] != '/')
             return refuse(h, 400, "an absolute target needs a path that begins with /");
         target = (cdz_slice){target.at + n + len, target.len - n - len};
     }

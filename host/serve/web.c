@@ -28,7 +28,7 @@ static cdz_guest *guest_of(struct MHD_Connection *connection)
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     guest_address address;
     if (!info || !info->client_addr) return NULL;
-    memcpy(&address, info->client_addr, sizeof address);
+    memcpy(&address.as_address, info->client_addr, sizeof address.as_address);
     return address.is.guest;
 }
 
