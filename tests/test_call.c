@@ -615,6 +615,54 @@ static void test_offers(void **unused)
 #endif
 }
 
+static const void *lame; /* the table that f_lame_extension gives for whatever it is asked */
+static const char *lame_id;
+
+static const void *f_lame_extension(const char *id)
+{
+    return strcmp(id, lame_id) == 0 ? lame : NULL;
+}
+
+/* A table without a function that its header asks for is refused before anything is called through it. */
+static void test_offers_that_lack_a_function(void **unused)
+{
+    static const cdz_processor offering = {
+        .base = {CDZ_PROCESSOR_BASE, COMMON, .extension = f_lame_extension}, .apply = f_apply};
+    static const cdz_state_api no_clone = {.size = sizeof no_clone, .free = f_free},
+                               no_free = {.size = sizeof no_free, .clone = f_clone},
+                               short_one = {.size = sizeof(void *), .clone = f_clone, .free = f_free},
+                               least = {.size = sizeof least, .clone = f_clone, .free = f_free};
+    static const cdz_phase_api no_of = {.size = sizeof no_of};
+    static const cdz_companion_api no_describe = {.size = sizeof no_describe};
+    static const struct {
+        const char *id;
+        const void *table;
+        const char *lacks; /* NULL: nothing */
+    } cases[] = {
+        {CDZ_EXT_STATE, &no_clone, "clone"},
+        {CDZ_EXT_STATE, &no_free, "free"},
+        {CDZ_EXT_STATE, &short_one, "clone"},
+        {CDZ_EXT_STATE, &least, NULL},
+        {CDZ_EXT_PHASE, &no_of, "of"},
+        {CDZ_EXT_PHASE, &phase, NULL},
+        {CDZ_EXT_COMPANION, &no_describe, "describe"},
+    };
+    (void)unused;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cdz_offers offers;
+        cdz_error err = {0};
+        char expected_text[160];
+        lame = cases[i].table;
+        lame_id = cases[i].id;
+        const cdz_status status = cdz_offers_ask(&offering.base, &offers, &err);
+        assert_int_equal(status, cases[i].lacks ? CDZ_E_PLUGIN : CDZ_OK);
+        if (!cases[i].lacks) continue;
+        snprintf(expected_text, sizeof expected_text, "test.sick: its table of %s has no %s",
+                 cases[i].id, cases[i].lacks);
+        assert_string_equal(err.text, expected_text);
+    }
+}
+
 /* Outside of a request the sentence stands alone where the plugin has said it. */
 static void test_outside_of_requests(void **unused)
 {
@@ -656,6 +704,7 @@ int main(void)
         cmocka_unit_test(test_raw_calls_leave_it),
         cmocka_unit_test(test_missing_functions),
         cmocka_unit_test(test_offers),
+        cmocka_unit_test(test_offers_that_lack_a_function),
         cmocka_unit_test(test_outside_of_requests),
     };
     return cmocka_run_group_tests_name("call", tests, NULL, NULL);

@@ -1,11 +1,38 @@
 /* offers.c - see offers.h. */
 #include "call/offers.h"
 
+#include <stddef.h>
+
 #include "call/calls.h"
+
+#define HAS(type, table, field)                                                                    \
+    ((table)->size >= offsetof(type, field) + sizeof(table)->field && (table)->field)
 
 static const void *ask(cdz_call *call, const cdz_plugin_base *plugin, const char *id)
 {
     return call->broken ? NULL : cdz_call_extension(call, plugin, id);
+}
+
+/* A table that is offered has the functions that its header does not call optional. */
+static cdz_status lacks(const cdz_plugin_base *plugin, const char *extension, const char *function,
+                        cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_PLUGIN, "%s: its table of %s has no %s", plugin->id, extension,
+                   function);
+}
+
+static cdz_status check_tables(const cdz_plugin_base *plugin, const cdz_offers *o, cdz_error *err)
+{
+    const cdz_state_api *state = o->state;
+    const cdz_phase_api *phase = o->phase;
+    const cdz_companion_api *companion = o->companion;
+    if (state && !HAS(cdz_state_api, state, clone))
+        return lacks(plugin, CDZ_EXT_STATE, "clone", err);
+    if (state && !HAS(cdz_state_api, state, free)) return lacks(plugin, CDZ_EXT_STATE, "free", err);
+    if (phase && !HAS(cdz_phase_api, phase, of)) return lacks(plugin, CDZ_EXT_PHASE, "of", err);
+    if (companion && !HAS(cdz_companion_api, companion, describe))
+        return lacks(plugin, CDZ_EXT_COMPANION, "describe", err);
+    return CDZ_OK;
 }
 
 cdz_status cdz_offers_ask(const cdz_plugin_base *plugin, cdz_offers *out, cdz_error *err)
@@ -19,5 +46,6 @@ cdz_status cdz_offers_ask(const cdz_plugin_base *plugin, cdz_offers *out, cdz_er
         out->phase = ask(&call, plugin, CDZ_EXT_PHASE);
         out->companion = ask(&call, plugin, CDZ_EXT_COMPANION);
     }
-    return cdz_call_judge(&call, CDZ_OK, NULL, err);
+    CDZ_TRY(cdz_call_judge(&call, CDZ_OK, NULL, err));
+    return check_tables(plugin, out, err);
 }

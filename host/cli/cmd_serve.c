@@ -57,7 +57,7 @@ const cdz_page cdz_page_serve = {
         "SIGTERM or Ctrl-C ends it: new requests are refused, those that are there end; a second "
         "signal ends these too.",
     .flags = flags,
-    .takes = CDZ_TAKES_MODEL | CDZ_TAKES_MACHINE,
+    .takes = CDZ_TAKES_MODEL | CDZ_TAKES_MACHINE | CDZ_TAKES_PLUGINS,
     .more_title = "Endpoints",
     .more =
         "  POST /v1/completions, /v1/chat/completions, /tokenize, /detokenize\n"
@@ -188,10 +188,10 @@ int cdz_cmd_serve(int argc, char **argv)
     cdz_session session = {0};
     cdz_args a = cdz_args_of(&cdz_page_serve, argc, argv, &o.common);
     while (cdz_args_next(&a)) take_option(&o, &a);
-    const bool good = !a.stopped && cdz_args_take_model(&a, &o.common.model) && cdz_args_end(&a);
+    const bool good = !a.stopped && cdz_args_take_model(&a, &o.common.host.program.model) && cdz_args_end(&a);
     int status = a.status;
     if (good && !a.stopped) {
-        o.common.max_queue = o.queue;
+        o.common.host.options.max_queue = o.queue;
         status = cdz_session_open(&o.common, &session);
         if (status == CDZ_EXIT_OK) status = serve(&o, &session);
         cdz_session_close(&session);
