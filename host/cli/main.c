@@ -12,14 +12,23 @@ static const struct {
     const cdz_page *page;
     cdz_command *run;
 } commands[] = {
-    {&cdz_page_run, cdz_cmd_run},           {&cdz_page_chat, cdz_cmd_chat},
-    {&cdz_page_lua, cdz_cmd_lua},           {&cdz_page_explain, cdz_cmd_explain},
-    {&cdz_page_plugin, cdz_cmd_plugin},     {&cdz_page_model, cdz_cmd_model},
-    {&cdz_page_tokenize, cdz_cmd_tokenize}, {&cdz_page_template, cdz_cmd_template},
-    {&cdz_page_config, cdz_cmd_config},     {&cdz_page_detect, cdz_cmd_detect},
-    {&cdz_page_score, cdz_cmd_score},       {&cdz_page_bench, cdz_cmd_bench},
-    {&cdz_page_parity, cdz_cmd_parity},     {&cdz_page_completion, cdz_cmd_completion},
-    {&cdz_page_manual, cdz_cmd_manual},     {&cdz_page_version, cdz_cmd_version},
+    {&cdz_page_run, cdz_cmd_run},
+    {&cdz_page_chat, cdz_cmd_chat},
+    {&cdz_page_serve, cdz_cmd_serve},
+    {&cdz_page_lua, cdz_cmd_lua},
+    {&cdz_page_explain, cdz_cmd_explain},
+    {&cdz_page_plugin, cdz_cmd_plugin},
+    {&cdz_page_model, cdz_cmd_model},
+    {&cdz_page_tokenize, cdz_cmd_tokenize},
+    {&cdz_page_template, cdz_cmd_template},
+    {&cdz_page_config, cdz_cmd_config},
+    {&cdz_page_detect, cdz_cmd_detect},
+    {&cdz_page_score, cdz_cmd_score},
+    {&cdz_page_bench, cdz_cmd_bench},
+    {&cdz_page_parity, cdz_cmd_parity},
+    {&cdz_page_completion, cdz_cmd_completion},
+    {&cdz_page_manual, cdz_cmd_manual},
+    {&cdz_page_version, cdz_cmd_version},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -33,9 +42,7 @@ static const struct {
      "`cadenza model info MODEL` describes a model, `cadenza plugin info ID` a plugin"},
     {" pull download get fetch ",
      "Cadenza does not download: `hf download ORG/NAME --local-dir NAME`, then `cadenza run NAME`"},
-    {" serve server api ",
-     "Cadenza has no server; `cadenza run --input FILE` answers many requests at once, and cadenza.h "
-     "embeds it"},
+    {" server api ", "`cadenza serve MODEL` answers requests over HTTP"},
     {" ps top stop ", "nothing runs in the background: a command ends with its answer"},
     {" rm remove cp push create ", "a model is a folder or a file; the shell copies and removes it"},
     {" generate complete prompt infer ", "`cadenza run -p TEXT` continues a text"},

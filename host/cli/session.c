@@ -255,6 +255,8 @@ static struct {
     cdz_mutex lock;
     void (*handler)(void *user);
     void *user;
+    bool patient; /* the handler ends the program in its own time */
+    unsigned calls;
     atomic_bool interrupted;
 } interrupts = {.lock = CDZ_MUTEX_INITIALIZER};
 
@@ -264,7 +266,9 @@ static void take_signal(int number, bool soon)
     const bool again = atomic_exchange(&interrupts.interrupted, true) || soon,
                handled = interrupts.handler != NULL;
     if (handled) interrupts.handler(interrupts.user);
+    const bool waits = interrupts.patient && ++interrupts.calls < 3;
     cdz_mutex_unlock(&interrupts.lock);
+    if (handled && waits) return;
     if (again || !handled || number == SIGTERM) _exit(128 + number);
 }
 
@@ -272,7 +276,8 @@ static void take_signal(int number, bool soon)
 static bool is_stopping(void)
 {
     cdz_mutex_lock(&interrupts.lock);
-    const bool stopping = atomic_load(&interrupts.interrupted) && interrupts.handler;
+    const bool stopping =
+        atomic_load(&interrupts.interrupted) && interrupts.handler && !interrupts.patient;
     cdz_mutex_unlock(&interrupts.lock);
     return stopping;
 }
@@ -317,6 +322,17 @@ void cdz_cli_on_interrupt(void (*handler)(void *user), void *user)
     cdz_mutex_lock(&interrupts.lock);
     interrupts.handler = handler;
     interrupts.user = user;
+    interrupts.patient = false;
+    cdz_mutex_unlock(&interrupts.lock);
+}
+
+void cdz_cli_on_stop(void (*handler)(void *user), void *user)
+{
+    cdz_mutex_lock(&interrupts.lock);
+    interrupts.handler = handler;
+    interrupts.user = user;
+    interrupts.patient = handler != NULL;
+    interrupts.calls = 0;
     cdz_mutex_unlock(&interrupts.lock);
 }
 

@@ -18,7 +18,8 @@ static const char processor_says[] =
 static const char grammar_says[] =
     "there is no grammar engine; a processor in Lua can forbid tokens: "
     "`cadenza help processor`";
-static const char serve_says[] = "Cadenza has no server; run --input answers many requests at once";
+static const char serve_says[] =
+    "it is `cadenza serve` that listens; run --input answers many requests at once";
 
 static const cdz_habit habits[] = {
     {"n", "max_new_tokens", NULL, llama},

@@ -112,6 +112,10 @@ void cdz_close(cdz_runtime *runtime);
  * cdz_options.profile was not set, or there is no memory. Free with cdz_free. */
 char *cdz_profile_json(const cdz_runtime *runtime);
 
+/* The plugins that this runtime knows: a JSON list of objects with id, kind, version, summary, and parameters, which is a JSON
+ * Schema. Free with cdz_free. */
+cdz_status cdz_plugins_json(cdz_runtime *runtime, char **json, cdz_error *err) CDZ_MUST_CHECK;
+
 /* --- models ------------------------------------------------------------------------------------------- */
 
 typedef struct cdz_model_options {
@@ -144,6 +148,19 @@ cdz_status cdz_tokenize(const cdz_model *model, const char *text, size_t len, bo
 /* Ids to text (allocated; free with cdz_free). */
 cdz_status cdz_detokenize(const cdz_model *model, const int32_t *ids, size_t n_ids,
                           bool skip_special, char **text, cdz_error *err) CDZ_MUST_CHECK;
+/* A conversation to ids, by the model's chat template: transformers' apply_chat_template. json: a request document of which
+ * messages, tools, documents, chat_template, chat_template_kwargs and special_in_messages are read (docs/chat-templates.md);
+ * a request with these messages has this prompt. *ids is allocated, *n_ids long; free with cdz_free. */
+cdz_status cdz_apply_chat_template(const cdz_model *model, const char *json, size_t len,
+                                   int32_t **ids, size_t *n_ids, cdz_error *err) CDZ_MUST_CHECK;
+/* The text that a token adds after other tokens, special ones included: what stop strings are looked for in. Bytes of a
+ * character that is not whole are U+FFFD. *text is allocated, NUL-terminated, *len bytes long; free with cdz_free.
+ * CDZ_E_NOT_FOUND: no token has this id. */
+cdz_status cdz_token_text(const cdz_model *model, int32_t id, char **text, size_t *len,
+                          cdz_error *err) CDZ_MUST_CHECK;
+/* bos_token, eos_token, pad_token and unk_token with their ids ("bos_token_id"), vocab_size and chat_template as a JSON object;
+ * what the tokenizer does not name is null. NULL: no tokenizer, or no memory. Free with cdz_free. */
+char *cdz_tokenizer_info_json(const cdz_model *model);
 void cdz_free(void *memory);
 
 /* --- pipelines ---------------------------------------------------------------------------------------- */

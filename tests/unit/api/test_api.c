@@ -398,6 +398,85 @@ static void text_that_is_not_utf8_is_refused(void **state)
     assert_non_null(strstr(err.text, "3")); /* the byte's offset */
 }
 
+/* --- what a program that speaks for a model asks ------------------------------------------------------------------ */
+
+/* A conversation's ids are those that a request with it has as its prompt. */
+static void a_conversation_becomes_ids(void **state)
+{
+    fixture *f = *state;
+    static const char json[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"What does river mean?\"}]}";
+    cdz_error err = {0};
+    cdz_result *result = NULL;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    uint32_t len = 0, fresh = 0;
+    must(cdz_apply_chat_template(f->model, json, strlen(json), &ids, &n, &err), &err);
+    const cdz_request request = {
+        .size = sizeof request, .model = f->model, .pipeline = f->greedy, .json = json};
+    must(cdz_generate(f->rt, &request, &result, &err), &err);
+    const int32_t *sequence = cdz_result_sequence(result, 0, &len);
+    cdz_result_ids(result, 0, &fresh);
+    assert_int_equal(len, n + fresh);
+    assert_memory_equal(sequence, ids, n * sizeof *ids);
+    cdz_result_free(result);
+    cdz_free(ids);
+    static const char *const wrong[] = {"{}", "[]", "{\"messages\": 5}",
+                                        "{\"messages\": [], \"mesages\": 1}", "{"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        err.text[0] = '\0';
+        assert_int_not_equal(
+            cdz_apply_chat_template(f->model, wrong[i], strlen(wrong[i]), &ids, &n, &err), CDZ_OK);
+        assert_true(err.text[0]);
+    }
+}
+
+static void tokens_have_texts(void **state)
+{
+    fixture *f = *state;
+    cdz_error err = {0};
+    int32_t *ids = NULL;
+    size_t n = 0, len = 0;
+    char joined[64] = "", *text = NULL;
+    must(cdz_tokenize(f->model, "a river", 7, false, &ids, &n, &err), &err);
+    for (size_t i = 0; i < n; i++) {
+        must(cdz_token_text(f->model, ids[i], &text, &len, &err), &err);
+        assert_int_equal(strlen(text), len);
+        strncat(joined, text, sizeof joined - strlen(joined) - 1);
+        cdz_free(text);
+    }
+    assert_string_equal(joined, "a river");
+    cdz_free(ids);
+    assert_int_equal(cdz_token_text(f->model, -1, &text, &len, &err), CDZ_E_NOT_FOUND);
+    assert_int_equal(cdz_token_text(f->model, INT32_MAX, &text, &len, &err), CDZ_E_NOT_FOUND);
+}
+
+static void tokenizer_and_plugins_are_told(void **state)
+{
+    fixture *f = *state;
+    cdz_error err = {0};
+    cdz_arena arena = {0};
+    cdz_json value;
+    bool greedy = false;
+    char *info = cdz_tokenizer_info_json(f->model), *plugins = NULL;
+    assert_non_null(info);
+    must(cdz_json_parse(info, strlen(info), "info", NULL, &arena, &value, &err), &err);
+    assert_true(cdz_json_is(cdz_json_get(&value, "eos_token"), CDZ_JSON_STRING));
+    assert_true(cdz_json_is(cdz_json_get(&value, "eos_token_id"), CDZ_JSON_INT));
+    must(cdz_plugins_json(f->rt, &plugins, &err), &err);
+    must(cdz_json_parse(plugins, strlen(plugins), "plugins", NULL, &arena, &value, &err), &err);
+    for (uint32_t i = 0; i < value.len; i++) {
+        const cdz_json *id = cdz_json_get(&value.items[i], "id");
+        assert_true(cdz_json_is(cdz_json_get(&value.items[i], "parameters"), CDZ_JSON_OBJECT));
+        greedy |= cdz_json_eq(id, "greedy") &&
+                  cdz_json_eq(cdz_json_get(&value.items[i], "kind"), "strategy");
+    }
+    assert_true(greedy);
+    cdz_free(info);
+    cdz_free(plugins);
+    cdz_arena_free(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -413,6 +492,9 @@ int main(void)
         cmocka_unit_test(wrong_requests_are_refused_in_words),
         cmocka_unit_test(a_prompt_longer_than_the_context_is_refused),
         cmocka_unit_test(text_that_is_not_utf8_is_refused),
+        cmocka_unit_test(a_conversation_becomes_ids),
+        cmocka_unit_test(tokens_have_texts),
+        cmocka_unit_test(tokenizer_and_plugins_are_told),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -62,7 +62,7 @@ rows() {
 2|cadenza ls|there is no command 'ls': `cadenza model list` lists models, `cadenza plugin list` plugins
 2|cadenza ps|there is no command 'ps': nothing runs in the background: a command ends with its answer
 2|cadenza pull llama3|there is no command 'pull': Cadenza does not download: `hf download ORG/NAME --local-dir NAME`, then `cadenza run NAME`
-2|cadenza serve|there is no command 'serve': Cadenza has no server; `cadenza run --input FILE` answers many requests at once, and cadenza.h embeds it
+2|cadenza server|there is no command 'server': `cadenza serve MODEL` answers requests over HTTP
 2|cadenza show words|there is no command 'show': `cadenza model info MODEL` describes a model, `cadenza plugin info ID` a plugin
 2|cadenza -p x|-p belongs to a command: did you mean cadenza run -p?
 2|cadenza 'once upon a time'|'once upon a time' is no command; did you mean cadenza run -p 'once upon a time'?
@@ -87,7 +87,7 @@ rows() {
 2|cadenza run -p a -ngl 99|run: -ngl is not an option here: a device computes all layers: --device cuda; see `cadenza run --help`
 2|cadenza run -p a --torch-dtype bfloat16|run: --torch-dtype is not an option here: weights are used in the type they are stored in; --quantize TYPE makes them smaller; see `cadenza run --help`
 2|cadenza run -p a --no-do-sample=yes|run: --no-do-sample takes no value; see `cadenza run --help`
-2|cadenza tokenize --kv-cache f16 -p a|tokenize: --kv-cache is not an option here; run, chat, lua, explain, detect, score, bench and parity have it; see `cadenza tokenize --help`
+2|cadenza tokenize --kv-cache f16 -p a|tokenize: --kv-cache is not an option here; run, chat, serve, lua, explain, detect, score, bench and parity have it; see `cadenza tokenize --help`
 2|cadenza model check --device cpu|model: check takes no --json, no --context and no --device; see `cadenza model --help`
 2|cadenza chat --profile|chat: --profile is not an option here; run has it; see `cadenza chat --help`
 2|cadenza explain hf --timeout=3|explain: --timeout is not an option here; run, chat, lua, score, bench and parity have it; see `cadenza explain --help`

@@ -1,0 +1,533 @@
+/* ask.c - reads the body of a completion, field by field; see ask.h. */
+#include "serve/ask.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+const cdz_json *cdz_ask_field(const cdz_json *object, const char *name)
+{
+    const cdz_json *value = cdz_json_get(object, name);
+    return value && value->type != CDZ_JSON_NULL ? value : NULL;
+}
+
+static bool wrong(cdz_fault *fault, const char *name, const char *expected, const cdz_json *found)
+{
+    return cdz_fault_set(fault, 400, name, NULL, "'%s' must be %s, found %s", name, expected,
+                         cdz_json_type_name(found));
+}
+
+bool cdz_ask_bool(const cdz_json *object, const char *name, bool absent, bool *out, cdz_fault *fault)
+{
+    const cdz_json *value = cdz_ask_field(object, name);
+    *out = value ? value->boolean : absent;
+    if (!value || value->type == CDZ_JSON_BOOL) return true;
+    return wrong(fault, name, "true or false", value);
+}
+
+/* A whole number in a range; *given false: it is absent. */
+static bool take_int(cdz_asking *a, const char *name, int64_t low, int64_t high, int64_t *out,
+                     bool *given)
+{
+    const cdz_json *value = cdz_ask_field(&a->body, name);
+    *given = value != NULL;
+    if (!value) return true;
+    if (value->type != CDZ_JSON_INT) return wrong(a->fault, name, "an integer", value);
+    *out = value->integer;
+    if (*out >= low && *out <= high) return true;
+    return cdz_fault_set(a->fault, 400, name, NULL, "'%s' must be from %lld to %lld, found %lld",
+                         name, (long long)low, (long long)high, (long long)*out);
+}
+
+/* --- generation parameters ------------------------------------------------------------------------------------ */
+
+bool cdz_ask_set(cdz_asking *a, const char *name, const char *value)
+{
+    for (size_t i = 0; i < a->n_set; i++) {
+        if (strcmp(a->set[i], name) != 0) continue;
+        if (strcmp(a->values[i], value) == 0) return true;
+        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
+                             "cadenza.kwargs says %s = %s, and a field of the request says %s",
+                             name, value, a->values[i]);
+    }
+    if (a->n_set == sizeof a->set / sizeof *a->set)
+        return cdz_fault_set(a->fault, 400, "cadenza", NULL, "too many parameters");
+    a->set[a->n_set] = cdz_arena_strdup(&a->arena, name);
+    a->values[a->n_set] = cdz_arena_strdup(&a->arena, value);
+    if (!a->set[a->n_set] || !a->values[a->n_set])
+        return cdz_fault_set(a->fault, 500, NULL, NULL, "out of memory for the request");
+    a->n_set++;
+    cdz_buf_puts(&a->kwargs, a->kwargs.len ? ", " : "");
+    cdz_json_write_string(&a->kwargs, name, strlen(name));
+    cdz_buf_printf(&a->kwargs, ": %s", value);
+    return true;
+}
+
+static bool set_json(cdz_asking *a, const char *name, const cdz_json *value)
+{
+    cdz_buf text = {0};
+    cdz_json_write(&text, value);
+    const bool good = !text.failed && cdz_ask_set(a, name, text.data);
+    cdz_buf_free(&text);
+    return good;
+}
+
+static bool set_int(cdz_asking *a, const char *name, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return cdz_ask_set(a, name, text);
+}
+
+/* Fields that are a generation parameter under another name, or its own. */
+static const struct {
+    const char *field, *parameter;
+    bool whole; /* an integer */
+    bool above; /* low itself is refused */
+    double low, high;
+} numbers[] = {
+    {"temperature", "temperature", false, false, 0, 1e6},
+    {"top_p", "top_p", false, true, 0, 1},
+    {"top_k", "top_k", true, false, -1, 1e9},
+    {"min_p", "min_p", false, false, 0, 1},
+    {"typical_p", "typical_p", false, true, 0, 1},
+    {"repetition_penalty", "repetition_penalty", false, true, 0, 1e6},
+    {"repeat_penalty", "repetition_penalty", false, true, 0, 1e6},
+    {"min_tokens", "min_new_tokens", true, false, 0, 1e9},
+};
+
+static bool set_number(cdz_asking *a, size_t i, const cdz_json *value)
+{
+    double x = 0;
+    const char *field = numbers[i].field;
+    if (!cdz_json_number(value, &x)) return wrong(a->fault, field, "a number", value);
+    if (numbers[i].whole && value->type != CDZ_JSON_INT)
+        return wrong(a->fault, field, "an integer", value);
+    if (x < numbers[i].low || x > numbers[i].high || (numbers[i].above && x <= numbers[i].low))
+        return cdz_fault_set(a->fault, 400, field, NULL, "'%s' must be %s %g%s%g, found %g", field,
+                             numbers[i].above ? "above" : "from", numbers[i].low,
+                             numbers[i].above ? " and at most " : " to ", numbers[i].high, x);
+    if (strcmp(field, "top_k") == 0 && x < 0) return set_int(a, "top_k", 0);
+    if (strcmp(field, "temperature") != 0) return set_json(a, numbers[i].parameter, value);
+    if (x <= 0) return cdz_ask_set(a, "do_sample", "false");
+    return cdz_ask_set(a, "do_sample", "true") && set_json(a, "temperature", value);
+}
+
+static bool take_numbers(cdz_asking *a)
+{
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const cdz_json *value = cdz_ask_field(&a->body, numbers[i].field);
+        if (value && !set_number(a, i, value)) return false;
+    }
+    return true;
+}
+
+/* {"id": bias} becomes [[[id], bias], ...]. */
+static bool take_logit_bias(cdz_asking *a)
+{
+    const cdz_json *bias = cdz_ask_field(&a->body, "logit_bias");
+    const long most = (long)cdz_model_vocab_size(a->world->model);
+    cdz_buf text = {0};
+    bool good = true;
+    if (!bias) return true;
+    if (bias->type != CDZ_JSON_OBJECT)
+        return wrong(a->fault, "logit_bias", "an object of ids and numbers", bias);
+    if (!bias->len) return true;
+    for (uint32_t i = 0; good && i < bias->len; i++) {
+        char *end;
+        double x;
+        const cdz_json_member *m = &bias->members[i];
+        const long id = strtol(m->key, &end, 10);
+        good = *m->key >= '0' && *m->key <= '9' && !*end && id < most &&
+               cdz_json_number(&m->value, &x) && fabs(x) <= 100;
+        if (!good)
+            cdz_fault_set(a->fault, 400, "logit_bias", NULL,
+                          "'logit_bias' \"%.40s\": expected an id below %ld and a number from -100 "
+                          "to 100",
+                          m->key, most);
+        cdz_buf_printf(&text, "%s[[%ld], ", i ? ", " : "[", id);
+        if (good) cdz_json_write_real(&text, x);
+        cdz_buf_putc(&text, ']');
+    }
+    cdz_buf_putc(&text, ']');
+    good = good && !text.failed && cdz_ask_set(a, "sequence_bias", text.data);
+    cdz_buf_free(&text);
+    return good;
+}
+
+/* --- names ---------------------------------------------------------------------------------------------------- */
+
+/* Known, and not to be had here: refused unless they say what would be done anyway. */
+static const struct {
+    const char *name;
+    const char *neutral; /* the JSON that is let through; NULL: null alone */
+    const char *says;
+} refused[] = {
+    {"suffix", "\"\"", "the model does not fill in"},
+    {"functions", NULL, "use 'tools'"},
+    {"function_call", NULL, "use 'tool_choice'"},
+    {"modalities", "[\"text\"]", "answers are text"},
+    {"audio", NULL, "answers are text"},
+    {"prediction", NULL, "predicted outputs are not used; drafts are a strategy"},
+    {"web_search_options", NULL, "the server looks nothing up"},
+    {"chat_template", NULL, "a template from a request is code, which this server does not run"},
+    {"structured_outputs", NULL, "structured output is not there yet"},
+    {"guided_json", NULL, "structured output is not there yet"},
+    {"guided_regex", NULL, "structured output is not there yet"},
+    {"guided_choice", NULL, "structured output is not there yet"},
+    {"guided_grammar", NULL, "structured output is not there yet"},
+    {"grammar", "\"\"", "structured output is not there yet"},
+    {"json_schema", "{}", "structured output is not there yet"},
+    {"stop_token_ids", "[]", "use cadenza.kwargs.eos_token_id"},
+    {"ignore_eos", "false", "use cadenza.kwargs.eos_token_id"},
+    {"bad_words", "[]", "use cadenza.kwargs.bad_words_ids"},
+    {"allowed_token_ids", "[]", "use cadenza.kwargs.prefix_allowed_tokens"},
+    {"skip_special_tokens", "true", "special tokens are left out of the text"},
+    {"prompt_logprobs", NULL, "use 'echo' and 'logprobs'"},
+    {"priority", "0", "the scheduler has no priorities"},
+    {"n_probs", "0", "use 'logprobs'"},
+    {"mirostat", "0", "use cadenza.processors"},
+    {"dry_multiplier", "0", "use cadenza.processors"},
+    {"xtc_probability", "0", "use cadenza.processors"},
+    {"samplers", NULL, "the order of processors is a pipeline's"},
+    {"return_progress", "false", "progress is not told"},
+    {"timings_per_token", "false", "times of tokens are not told"},
+    {"use_beam_search", "false", "use cadenza.kwargs.num_beams"},
+};
+
+static bool same_json(const cdz_json *value, const char *text)
+{
+    cdz_buf written = {0};
+    cdz_json_write(&written, value);
+    const bool same = written.data && strcmp(written.data, text) == 0;
+    cdz_buf_free(&written);
+    return same;
+}
+
+static bool refuse_names(cdz_asking *a)
+{
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const cdz_json *value = cdz_ask_field(&a->body, refused[i].name);
+        double x = 1;
+        if (!value || (refused[i].neutral && same_json(value, refused[i].neutral))) continue;
+        if (refused[i].neutral && *refused[i].neutral == '0' && cdz_json_number(value, &x) &&
+            fpclassify(x) == FP_ZERO)
+            continue;
+        return cdz_fault_set(a->fault, 400, refused[i].name, NULL, "'%s' is not supported: %s",
+                             refused[i].name, refused[i].says);
+    }
+    return true;
+}
+
+static bool take_model(cdz_asking *a)
+{
+    const cdz_json *model = cdz_ask_field(&a->body, "model");
+    if (!model) return true;
+    if (model->type != CDZ_JSON_STRING) return wrong(a->fault, "model", "a string", model);
+    if (cdz_json_eq(model, a->world->model_id)) return true;
+    return cdz_fault_set(a->fault, 404, "model", "model_not_found",
+                         "there is no model '%.80s' here; /v1/models lists them", model->string);
+}
+
+static bool take_response_format(cdz_asking *a)
+{
+    const cdz_json *format = cdz_ask_field(&a->body, "response_format");
+    if (!format) return true;
+    if (format->type != CDZ_JSON_OBJECT)
+        return wrong(a->fault, "response_format", "an object", format);
+    const cdz_json *type = cdz_json_get(format, "type");
+    if (!cdz_json_is(type, CDZ_JSON_STRING))
+        return cdz_fault_set(a->fault, 400, "response_format", NULL,
+                             "'response_format' needs a \"type\"");
+    if (cdz_json_eq(type, "text")) return true;
+    return cdz_fault_set(a->fault, 400, "response_format", NULL,
+                         "'response_format' of type \"%.40s\" is not supported: structured output "
+                         "is not there yet",
+                         type->string);
+}
+
+static bool take_tools(cdz_asking *a)
+{
+    const cdz_json *tools = cdz_ask_field(&a->body, "tools");
+    const cdz_json *choice = cdz_ask_field(&a->body, "tool_choice");
+    if (tools && tools->type != CDZ_JSON_ARRAY) return wrong(a->fault, "tools", "a list", tools);
+    const bool none = !choice || cdz_json_eq(choice, "none") || cdz_json_eq(choice, "auto");
+    if (choice && choice->type != CDZ_JSON_STRING && choice->type != CDZ_JSON_OBJECT)
+        return wrong(a->fault, "tool_choice", "a string or an object", choice);
+    if (tools && tools->len && !cdz_json_eq(choice, "none"))
+        return cdz_fault_set(a->fault, 400, "tools", NULL,
+                             "'tools' is not supported: calls are not read from answers yet");
+    if (!none)
+        return cdz_fault_set(a->fault, 400, "tool_choice", NULL,
+                             "'tool_choice' asks for a call, and there are no tools");
+    return true;
+}
+
+/* --- the answer's form ---------------------------------------------------------------------------------------- */
+
+static bool take_stream(cdz_asking *a)
+{
+    const cdz_json *options = cdz_ask_field(&a->body, "stream_options");
+    if (!cdz_ask_bool(&a->body, "stream", false, &a->stream, a->fault)) return false;
+    if (!options) return true;
+    if (options->type != CDZ_JSON_OBJECT)
+        return wrong(a->fault, "stream_options", "an object", options);
+    if (!a->stream)
+        return cdz_fault_set(a->fault, 400, "stream_options", NULL,
+                             "'stream_options' goes with 'stream': true");
+    return cdz_ask_bool(options, "include_usage", false, &a->usage, a->fault);
+}
+
+static bool take_logprobs(cdz_asking *a)
+{
+    int64_t top = 0;
+    bool given;
+    if (!a->chat) {
+        if (!take_int(a, "logprobs", 0, CDZ_ASK_MOST_TOP, &top, &a->logprobs)) return false;
+        a->top = (uint32_t)top;
+        return true;
+    }
+    if (!cdz_ask_bool(&a->body, "logprobs", false, &a->logprobs, a->fault) ||
+        !take_int(a, "top_logprobs", 0, CDZ_ASK_MOST_TOP, &top, &given))
+        return false;
+    a->top = (uint32_t)top;
+    if (!given || a->logprobs) return true;
+    return cdz_fault_set(a->fault, 400, "top_logprobs", NULL,
+                         "'top_logprobs' goes with 'logprobs': true");
+}
+
+static bool take_counts(cdz_asking *a)
+{
+    int64_t n = 1, best = 1, tokens = -1, newer = -1, other = -1;
+    bool has_n, has_best, has_tokens, has_newer, has_other;
+    const int64_t least = !a->chat && a->echo ? 0 : 1;
+    if (!take_int(a, "n", 1, CDZ_ASK_MOST_N, &n, &has_n) ||
+        !take_int(a, "best_of", 1, CDZ_ASK_MOST_N, &best, &has_best) ||
+        !take_int(a, "n_predict", -1, INT32_MAX, &other, &has_other) ||
+        !take_int(a, "max_tokens", least, INT32_MAX, &tokens, &has_tokens) ||
+        !take_int(a, "max_completion_tokens", least, INT32_MAX, &newer, &has_newer) ||
+        !take_int(a, "seed", INT64_MIN, INT64_MAX, &a->seed, &a->seeded))
+        return false;
+    a->n = (uint32_t)n;
+    if (has_best && best != n)
+        return cdz_fault_set(a->fault, 400, "best_of", NULL,
+                             "'best_of' other than 'n' is not supported: use cadenza.strategy");
+    a->max_tokens = has_newer ? newer : has_tokens ? tokens : has_other ? other : -1;
+    if (a->max_tokens == 0 && least) a->max_tokens = -1;
+    return true;
+}
+
+static bool take_stops(cdz_asking *a)
+{
+    const cdz_json *stop = cdz_ask_field(&a->body, "stop");
+    cdz_buf text = {0};
+    if (!cdz_ask_bool(&a->body, "include_stop_str_in_output", false, &a->stops.keep, a->fault))
+        return false;
+    if (!stop) return true;
+    const cdz_json *all = stop->type == CDZ_JSON_ARRAY ? stop->items : stop;
+    const uint32_t n = stop->type == CDZ_JSON_ARRAY ? stop->len : 1;
+    const char **texts = cdz_arena_array(&a->arena, n ? n : 1, sizeof *texts);
+    if (!texts) return cdz_fault_set(a->fault, 500, NULL, NULL, "out of memory for the request");
+    for (uint32_t i = 0; i < n; i++) {
+        if (all[i].type != CDZ_JSON_STRING)
+            return wrong(a->fault, "stop", "a string or a list of strings", &all[i]);
+        if (!all[i].len || strlen(all[i].string) != all[i].len)
+            return cdz_fault_set(a->fault, 400, "stop", NULL,
+                                 "'stop' holds a string that is empty or has a NUL in it");
+        texts[i] = all[i].string;
+        cdz_buf_puts(&text, i ? ", " : "[");
+        cdz_json_write_string(&text, all[i].string, all[i].len);
+    }
+    a->stops.at = texts;
+    a->stops.n = n;
+    cdz_buf_putc(&text, ']');
+    const bool good = !n || (!text.failed && cdz_ask_set(a, "stop_strings", text.data));
+    cdz_buf_free(&text);
+    return good;
+}
+
+/* --- prompts ---------------------------------------------------------------------------------------------------- */
+
+bool cdz_ask_ids(const cdz_ask_world *world, const cdz_json *list, const char *name, int32_t **ids,
+                 size_t *n, cdz_fault *fault)
+{
+    const int64_t most = cdz_model_vocab_size(world->model);
+    int32_t *out = malloc((list->len + (size_t)1) * sizeof *out);
+    if (!out) return cdz_fault_set(fault, 500, NULL, NULL, "out of memory for the request");
+    for (uint32_t i = 0; i < list->len; i++) {
+        const cdz_json *id = &list->items[i];
+        const bool good = id->type == CDZ_JSON_INT && id->integer >= 0 && id->integer < most;
+        if (good) out[i] = (int32_t)id->integer;
+        if (good) continue;
+        free(out);
+        return cdz_fault_set(fault, 400, name, NULL, "'%s' entry %u: expected an id from 0 to %lld",
+                             name, i, (long long)most - 1);
+    }
+    *ids = out;
+    *n = list->len;
+    return true;
+}
+
+static bool take_text(cdz_asking *a, const cdz_json *text, cdz_ask_prompt *out)
+{
+    bool special;
+    cdz_error err = {0};
+    if (!cdz_ask_bool(&a->body, "add_special_tokens", true, &special, a->fault)) return false;
+    out->text = text->string;
+    if (strlen(text->string) != text->len)
+        return cdz_fault_set(a->fault, 400, "prompt", NULL, "'prompt' holds a NUL character");
+    if (cdz_tokenize(a->world->model, text->string, text->len, special, &out->ids, &out->n, &err) !=
+        CDZ_OK)
+        return cdz_fault_of(a->fault, "prompt", &err);
+    return true;
+}
+
+static bool add_prompt(cdz_asking *a, const cdz_json *value)
+{
+    cdz_ask_prompt *p = &a->prompts[a->n_prompts];
+    if (value->type == CDZ_JSON_STRING
+            ? !take_text(a, value, p)
+            : !cdz_ask_ids(a->world, value, "prompt", &p->ids, &p->n, a->fault))
+        return false;
+    a->n_prompts++;
+    if (p->n) return true;
+    return cdz_fault_set(a->fault, 400, "prompt", NULL, "'prompt' holds a prompt of no tokens");
+}
+
+static bool take_prompts(cdz_asking *a)
+{
+    const cdz_json *prompt = cdz_ask_field(&a->body, "prompt");
+    if (!prompt) return cdz_fault_set(a->fault, 400, "prompt", NULL, "'prompt' is missing");
+    const bool list = prompt->type == CDZ_JSON_ARRAY;
+    if (!list && prompt->type != CDZ_JSON_STRING)
+        return wrong(a->fault, "prompt", "a string or a list", prompt);
+    if (list && !prompt->len)
+        return cdz_fault_set(a->fault, 400, "prompt", NULL, "'prompt' is an empty list");
+    const bool one = !list || prompt->items[0].type == CDZ_JSON_INT;
+    const uint32_t n = one ? 1 : prompt->len;
+    if (n > CDZ_ASK_MOST_PROMPTS)
+        return cdz_fault_set(a->fault, 400, "prompt", NULL, "'prompt' holds more than %d prompts",
+                             CDZ_ASK_MOST_PROMPTS);
+    a->prompts = calloc(n, sizeof *a->prompts);
+    if (!a->prompts) return cdz_fault_set(a->fault, 500, NULL, NULL, "out of memory");
+    if (one) return add_prompt(a, prompt);
+    for (uint32_t i = 0; i < n; i++) {
+        const cdz_json *item = &prompt->items[i];
+        if (item->type != prompt->items[0].type ||
+            (item->type != CDZ_JSON_STRING && item->type != CDZ_JSON_ARRAY))
+            return cdz_fault_set(a->fault, 400, "prompt", NULL,
+                                 "'prompt' must be a string, ids, or a list of either kind");
+        if (!add_prompt(a, item)) return false;
+    }
+    return true;
+}
+
+static bool take_messages(cdz_asking *a)
+{
+    a->prompts = calloc(1, sizeof *a->prompts);
+    if (!a->prompts) return cdz_fault_set(a->fault, 500, NULL, NULL, "out of memory");
+    a->n_prompts = 1;
+    return cdz_ask_messages(a->world, &a->body, &a->prompts[0].ids, &a->prompts[0].n, a->fault);
+}
+
+static bool truncate_prompts(cdz_asking *a)
+{
+    int64_t most = 0;
+    bool given;
+    if (!take_int(a, "truncate_prompt_tokens", -1, INT32_MAX, &most, &given)) return false;
+    for (size_t i = 0; given && most > 0 && i < a->n_prompts; i++) {
+        cdz_ask_prompt *p = &a->prompts[i];
+        if (p->n <= (size_t)most) continue;
+        memmove(p->ids, p->ids + (p->n - (size_t)most), (size_t)most * sizeof *p->ids);
+        p->n = (size_t)most;
+        p->text = NULL;
+    }
+    return true;
+}
+
+/* A prompt leaves room for a token, or for none where none is asked for. */
+static bool check_room(cdz_asking *a)
+{
+    const uint32_t context = cdz_model_context(a->world->model);
+    if (cdz_model_has_encoder(a->world->model) || !context) return true;
+    for (size_t i = 0; i < a->n_prompts; i++)
+        if (a->prompts[i].n >= context && !(a->max_tokens == 0 && a->prompts[i].n == context))
+            return cdz_fault_set(
+                a->fault, 400, a->chat ? "messages" : "prompt", "context_length_exceeded",
+                "the prompt has %zu tokens; the model's context is %u", a->prompts[i].n, context);
+    return true;
+}
+
+/* --- all of it ------------------------------------------------------------------------------------------------ */
+
+static bool is_set(const cdz_asking *a, const char *name)
+{
+    for (size_t i = 0; i < a->n_set; i++)
+        if (strcmp(a->set[i], name) == 0) return true;
+    return false;
+}
+
+/* How many new tokens, where nothing more specific says it: a chat goes on to the end of the context. */
+static bool settle_length(cdz_asking *a)
+{
+    const uint32_t context = cdz_model_context(a->world->model);
+    if (is_set(a, "max_new_tokens") || is_set(a, "max_length")) return true;
+    if (a->max_tokens < 0 && a->named_pipeline) return true;
+    if (a->max_tokens < 0 && a->chat)
+        a->max_tokens = context > a->prompts[0].n ? (int64_t)(context - a->prompts[0].n) : 1;
+    if (a->max_tokens < 0) a->max_tokens = 16;
+    return a->max_tokens == 0 || set_int(a, "max_new_tokens", a->max_tokens);
+}
+
+static bool parse(cdz_asking *a, const char *body, size_t len)
+{
+    static const cdz_json_limits limits = {.depth = 128, .nodes = 4 << 20};
+    cdz_error err = {0};
+    if (cdz_json_parse(body, len, "body", &limits, &a->arena, &a->body, &err) != CDZ_OK)
+        return cdz_fault_set(a->fault, err.code == CDZ_E_NOMEM ? 500 : 400, NULL, NULL, "%s",
+                             err.text);
+    if (a->body.type == CDZ_JSON_OBJECT) return true;
+    return cdz_fault_set(a->fault, 400, NULL, NULL, "the body must be a JSON object, found %s",
+                         cdz_json_type_name(&a->body));
+}
+
+bool cdz_ask_read(cdz_asking *a, const cdz_ask_world *world, bool chat, const char *body,
+                  size_t len, cdz_fault *fault)
+{
+    *a = (cdz_asking){.world = world, .fault = fault, .chat = chat, .max_tokens = -1};
+    return parse(a, body, len) && take_model(a) && refuse_names(a) && take_stream(a) &&
+           (chat || cdz_ask_bool(&a->body, "echo", false, &a->echo, fault)) && take_logprobs(a) &&
+           take_counts(a) && take_response_format(a) && (!chat || take_tools(a)) &&
+           cdz_ask_bool(&a->body, "return_token_ids", false, &a->return_ids, fault) &&
+           cdz_ask_bool(&a->body, "return_tokens_as_token_ids", false, &a->ids_as_text, fault) &&
+           take_numbers(a) && take_logit_bias(a) && take_stops(a) && cdz_ask_cadenza(a) &&
+           (chat ? take_messages(a) : take_prompts(a)) && truncate_prompts(a) && check_room(a) &&
+           settle_length(a);
+}
+
+void cdz_ask_free(cdz_asking *a)
+{
+    for (size_t i = 0; i < a->n_prompts; i++) cdz_free(a->prompts[i].ids);
+    free(a->prompts);
+    if (a->own_pipeline) cdz_pipeline_free(a->pipeline);
+    cdz_buf_free(&a->kwargs);
+    cdz_arena_free(&a->arena);
+}
+
+void cdz_ask_document(const cdz_asking *a, size_t prompt, uint32_t n, cdz_buf *out)
+{
+    const cdz_ask_prompt *p = &a->prompts[prompt];
+    cdz_buf_puts(out, "{\"prompt_ids\": [[");
+    for (size_t i = 0; i < p->n; i++) cdz_buf_printf(out, "%s%d", i ? "," : "", (int)p->ids[i]);
+    cdz_buf_puts(out, "]], \"attention_mask\": [[");
+    for (size_t i = 0; i < p->n; i++) cdz_buf_puts(out, i ? ",1" : "1");
+    cdz_buf_puts(out, "]], \"kwargs\": {");
+    cdz_buf_puts(out, a->kwargs.data ? a->kwargs.data : "");
+    if (n > 1) cdz_buf_printf(out, "%s\"num_return_sequences\": %u", a->kwargs.len ? ", " : "", n);
+    cdz_buf_putc(out, '}');
+    if (a->seeded) cdz_buf_printf(out, ", \"seed\": %lld", (long long)a->seed);
+    cdz_buf_putc(out, '}');
+}

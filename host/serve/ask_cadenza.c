@@ -1,0 +1,273 @@
+/* ask_cadenza.c - "cadenza" of a request: a pipeline by its name, a strategy and processors by their ids, and parameters.
+ *
+ * What a request names is looked up, never opened: no name has a slash, is a file's, or belongs to a loader. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/ask.h"
+
+enum { MOST_PROCESSORS = 32 };
+
+static bool ends(const char *text, const char *ending)
+{
+    const size_t n = strlen(text), m = strlen(ending);
+    return n >= m && strcmp(text + n - m, ending) == 0;
+}
+
+/* Letters, digits, '-', '_' and single dots: an id or a name, and no file. */
+static bool is_id(const cdz_json *value)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    if (!cdz_json_is(value, CDZ_JSON_STRING) || !value->len || value->len > 128) return false;
+    return strspn(value->string, allowed) == value->len && value->string[0] != '.' &&
+           !strstr(value->string, "..") && !ends(value->string, ".so") &&
+           !ends(value->string, ".lua") && !ends(value->string, ".ini");
+}
+
+static bool no_id(cdz_asking *a, const char *what, const cdz_json *value)
+{
+    return cdz_fault_set(
+        a->fault, 400, "cadenza", NULL, "cadenza.%s must be the %s, found %s", what,
+        strcmp(what, "pipeline") == 0 ? "name of a pipeline of this server"
+                                      : "id of a plugin, no file",
+        value->type == CDZ_JSON_STRING ? "another text" : cdz_json_type_name(value));
+}
+
+/* --- kwargs ------------------------------------------------------------------------------------------------------- */
+
+/* Parameters that take data in ways of their own, or name a processor. */
+static bool is_closed(const char *name)
+{
+    static const char *const closed[] = {"inputs_embeds", "past_key_values", "position_ids",
+                                         "trust_remote_code", "num_return_sequences"};
+    for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+        if (strcmp(closed[i], name) == 0) return true;
+    return false;
+}
+
+/* Where a text may name a file, or code. */
+static bool opens_something(const char *name, const cdz_json *value)
+{
+    if (value->type != CDZ_JSON_STRING) return false;
+    if (strcmp(name, "prefix_allowed_tokens") == 0) return !is_id(value);
+    if (strcmp(name, "stop_strings") == 0) return false;
+    return strchr(value->string, '/') || ends(value->string, ".so") ||
+           ends(value->string, ".lua") || strncmp(value->string, "lua:", 4) == 0;
+}
+
+static bool take_kwargs(cdz_asking *a, const cdz_json *kwargs)
+{
+    if (!kwargs) return true;
+    if (kwargs->type != CDZ_JSON_OBJECT)
+        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
+                             "cadenza.kwargs must be an object, found %s",
+                             cdz_json_type_name(kwargs));
+    for (uint32_t i = 0; i < kwargs->len; i++) {
+        const cdz_json_member *m = &kwargs->members[i];
+        cdz_buf text = {0};
+        if (is_closed(m->key))
+            return cdz_fault_set(a->fault, 400, "cadenza", NULL,
+                                 "cadenza.kwargs.%s cannot be set by a request of this server",
+                                 m->key);
+        if (opens_something(m->key, &m->value))
+            return cdz_fault_set(a->fault, 400, "cadenza", NULL,
+                                 "cadenza.kwargs.%.64s: a request may name ids, no files", m->key);
+        cdz_json_write(&text, &m->value);
+        const bool good = !text.failed && cdz_ask_set(a, m->key, text.data);
+        cdz_buf_free(&text);
+        if (!good) return false;
+    }
+    return true;
+}
+
+/* --- processors --------------------------------------------------------------------------------------------------- */
+
+/* What the pipeline of this request alone is made of. */
+typedef struct made {
+    cdz_buf list; /* of processors */
+    const cdz_json *names[MOST_PROCESSORS], *params[MOST_PROCESSORS];
+    uint32_t n;
+    double presence, frequency;
+} made;
+
+static bool take_processor(cdz_asking *a, const cdz_json *item, made *m)
+{
+    static const char *const known[] = {"name", "params"};
+    const cdz_json *name = cdz_json_get(item, "name");
+    const cdz_json *params = cdz_ask_field(item, "params");
+    if (item->type != CDZ_JSON_OBJECT)
+        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
+                             "an entry of cadenza.processors must be {\"name\", \"params\"}");
+    for (uint32_t i = 0; i < item->len; i++)
+        if (strcmp(item->members[i].key, "name") != 0 &&
+            strcmp(item->members[i].key, "params") != 0) {
+            const char *near = cdz_nearest_name(item->members[i].key, known, 2);
+            return cdz_fault_set(a->fault, 400, "cadenza", NULL,
+                                 "cadenza.processors: unknown field \"%.60s\"%s%s%s",
+                                 item->members[i].key, near ? ": did you mean \"" : "",
+                                 near ? near : "", near ? "\"?" : "");
+        }
+    if (!is_id(name)) return no_id(a, "processors", name ? name : item);
+    if (params && params->type != CDZ_JSON_OBJECT)
+        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
+                             "cadenza.processors: params must be an object");
+    if (m->n == MOST_PROCESSORS)
+        return cdz_fault_set(a->fault, 400, "cadenza", NULL, "more than %d processors",
+                             MOST_PROCESSORS);
+    m->names[m->n] = name;
+    m->params[m->n++] = params;
+    cdz_buf_printf(&m->list, "%s%s", m->list.len ? ", " : "", name->string);
+    return true;
+}
+
+static bool take_processors(cdz_asking *a, const cdz_json *list, made *m)
+{
+    if (!list) return true;
+    if (list->type != CDZ_JSON_ARRAY)
+        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
+                             "cadenza.processors must be a list, found %s",
+                             cdz_json_type_name(list));
+    for (uint32_t i = 0; i < list->len; i++)
+        if (!take_processor(a, &list->items[i], m)) return false;
+    return true;
+}
+
+static bool set_param(cdz_asking *a, const char *section, const char *name, const cdz_json *value)
+{
+    char key[256];
+    cdz_buf text = {0};
+    cdz_error err = {0};
+    snprintf(key, sizeof key, "%s.%s", section, name);
+    if (opens_something(name, value))
+        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
+                             "cadenza.processors: %.64s.%.64s: a request may name ids, no files",
+                             section, name);
+    if (value->type == CDZ_JSON_STRING)
+        cdz_buf_add(&text, value->string, value->len);
+    else if (value->type == CDZ_JSON_NULL)
+        cdz_buf_puts(&text, "none");
+    else
+        cdz_json_write(&text, value);
+    const bool good =
+        text.data && !text.failed && cdz_pipeline_set(a->pipeline, key, text.data, &err) == CDZ_OK;
+    cdz_buf_free(&text);
+    return good || cdz_fault_of(a->fault, "cadenza", &err);
+}
+
+static bool set_params(cdz_asking *a, const made *m)
+{
+    for (uint32_t i = 0; i < m->n; i++)
+        for (uint32_t k = 0; m->params[i] && k < m->params[i]->len; k++) {
+            const cdz_json_member *p = &m->params[i]->members[k];
+            if (!set_param(a, m->names[i]->string, p->key, &p->value)) return false;
+        }
+    return true;
+}
+
+/* --- penalties of OpenAI's, which are processors here ---------------------------------------------------------------- */
+
+static bool take_penalty(cdz_asking *a, const char *name, made *m, double *out)
+{
+    const cdz_json *value = cdz_ask_field(&a->body, name);
+    *out = 0;
+    if (!value) return true;
+    if (!cdz_json_number(value, out) || *out < -2 || *out > 2)
+        return cdz_fault_set(a->fault, 400, name, NULL, "'%s' must be a number from -2 to 2", name);
+    const bool wanted = *out < 0 || *out > 0;
+    if (wanted && a->named_pipeline)
+        return cdz_fault_set(a->fault, 400, name, NULL,
+                             "'%s' does not go with cadenza.pipeline: write the processor into the "
+                             "pipeline's file",
+                             name);
+    if (wanted) cdz_buf_printf(&m->list, "%s%s", m->list.len ? ", " : "", name);
+    return true;
+}
+
+static bool set_penalty(cdz_asking *a, const char *name, double value)
+{
+    const cdz_json number = {.type = CDZ_JSON_REAL, .real = value};
+    return !(value < 0 || value > 0) || set_param(a, name, name, &number);
+}
+
+/* --- the pipeline ------------------------------------------------------------------------------------------------------ */
+
+static bool take_pipeline(cdz_asking *a, const cdz_json *name, const char **file)
+{
+    *file = NULL;
+    if (!name) return true;
+    if (!is_id(name)) return no_id(a, "pipeline", name);
+    a->named_pipeline = true;
+    if (a->world->pipeline && a->world->pipeline(a->world->user, name->string, &a->pipeline, file))
+        return true;
+    return cdz_fault_set(a->fault, 400, "cadenza", "pipeline_not_found",
+                         "there is no pipeline '%.80s' here; /v1/pipelines lists them",
+                         name->string);
+}
+
+/* A pipeline of the request's own, over the one that it names. */
+static bool make_pipeline(cdz_asking *a, const char *file, const made *m)
+{
+    cdz_buf text = {0};
+    cdz_error err = {0};
+    if (!a->strategy && !m->list.len) return true;
+    cdz_buf_printf(&text, "[pipeline]\nuse = %s\n", file ? file : "hf");
+    if (a->strategy) cdz_buf_printf(&text, "strategy = %s\n", a->strategy);
+    if (m->list.len) cdz_buf_printf(&text, "processors = %s\n", m->list.data);
+    cdz_pipeline *own = NULL;
+    const cdz_status status = text.failed ? cdz_err(&err, CDZ_E_NOMEM, "out of memory")
+                                          : cdz_pipeline_parse(a->world->runtime, text.data,
+                                                               text.len, "cadenza", &own, &err);
+    cdz_buf_free(&text);
+    if (status != CDZ_OK) return cdz_fault_of(a->fault, "cadenza", &err);
+    a->pipeline = own;
+    a->own_pipeline = true;
+    return set_params(a, m) && set_penalty(a, "presence_penalty", m->presence) &&
+           set_penalty(a, "frequency_penalty", m->frequency);
+}
+
+static bool check_names(cdz_asking *a, const cdz_json *object)
+{
+    static const char *const known[] = {"pipeline", "strategy", "kwargs", "processors"};
+    for (uint32_t i = 0; i < object->len; i++) {
+        const char *name = object->members[i].key;
+        size_t k = 0;
+        while (k < 4 && strcmp(known[k], name) != 0) k++;
+        if (k < 4) continue;
+        const char *near = cdz_nearest_name(name, known, 4);
+        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
+                             "cadenza: unknown field \"%.60s\"%s%s%s; it has pipeline, strategy, "
+                             "kwargs and processors",
+                             name, near ? ": did you mean \"" : "", near ? near : "",
+                             near ? "\"?" : "");
+    }
+    return true;
+}
+
+static bool take_all(cdz_asking *a, const cdz_json *object, made *m)
+{
+    const char *file = NULL;
+    const cdz_json *strategy = cdz_ask_field(object, "strategy");
+    if (!check_names(a, object) || !take_pipeline(a, cdz_ask_field(object, "pipeline"), &file))
+        return false;
+    if (strategy && !is_id(strategy)) return no_id(a, "strategy", strategy);
+    a->strategy = strategy ? strategy->string : NULL;
+    return take_kwargs(a, cdz_ask_field(object, "kwargs")) &&
+           take_processors(a, cdz_ask_field(object, "processors"), m) &&
+           take_penalty(a, "presence_penalty", m, &m->presence) &&
+           take_penalty(a, "frequency_penalty", m, &m->frequency) && make_pipeline(a, file, m);
+}
+
+bool cdz_ask_cadenza(cdz_asking *a)
+{
+    static const cdz_json nothing = {.type = CDZ_JSON_OBJECT};
+    const cdz_json *object = cdz_ask_field(&a->body, "cadenza");
+    made m = {0};
+    if (object && object->type != CDZ_JSON_OBJECT)
+        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
+                             "'cadenza' must be an object, found %s", cdz_json_type_name(object));
+    const bool good = take_all(a, object ? object : &nothing, &m);
+    cdz_buf_free(&m.list);
+    return good;
+}

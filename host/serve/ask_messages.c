@@ -1,0 +1,176 @@
+/* ask_messages.c - the messages of a chat, as the model's template takes them. */
+#include <string.h>
+
+#include "serve/ask.h"
+
+/* Texts of a content list, joined. */
+static bool put_parts(const cdz_json *parts, cdz_buf *out, cdz_fault *fault)
+{
+    cdz_buf text = {0};
+    bool good = true;
+    for (uint32_t i = 0; good && i < parts->len; i++) {
+        const cdz_json *type = cdz_json_get(&parts->items[i], "type");
+        const cdz_json *said = cdz_json_get(&parts->items[i], "text");
+        good = (cdz_json_eq(type, "text") || cdz_json_eq(type, "input_text")) &&
+               cdz_json_is(said, CDZ_JSON_STRING);
+        if (good) cdz_buf_add(&text, said->string, said->len);
+    }
+    if (good)
+        cdz_json_write_string(out, text.data ? text.data : "", text.len);
+    else
+        cdz_fault_set(fault, 400, "messages", NULL,
+                      "a part of a message's content is no text; this model reads text alone");
+    cdz_buf_free(&text);
+    return good;
+}
+
+static bool put_content(const cdz_json *content, bool may_be_null, cdz_buf *out, cdz_fault *fault)
+{
+    if (cdz_json_is(content, CDZ_JSON_STRING)) {
+        cdz_json_write_string(out, content->string, content->len);
+        return true;
+    }
+    if (cdz_json_is(content, CDZ_JSON_ARRAY)) return put_parts(content, out, fault);
+    if (may_be_null && (!content || content->type == CDZ_JSON_NULL)) {
+        cdz_buf_puts(out, "\"\"");
+        return true;
+    }
+    return cdz_fault_set(fault, 400, "messages", NULL,
+                         "a message's content must be a string or a list of text parts, found %s",
+                         content ? cdz_json_type_name(content) : "nothing");
+}
+
+/* Arguments come as a text; templates want the object in it. */
+static void put_arguments(const cdz_json *arguments, cdz_buf *out)
+{
+    cdz_arena arena = {0};
+    cdz_json value;
+    const bool object = cdz_json_is(arguments, CDZ_JSON_STRING) &&
+                        cdz_json_parse(arguments->string, arguments->len, "arguments", NULL, &arena,
+                                       &value, NULL) == CDZ_OK;
+    cdz_json_write(out, object ? &value : arguments);
+    cdz_arena_free(&arena);
+}
+
+static bool put_calls(const cdz_json *calls, cdz_buf *out, cdz_fault *fault)
+{
+    cdz_buf_puts(out, ", \"tool_calls\": [");
+    for (uint32_t i = 0; i < calls->len; i++) {
+        const cdz_json *id = cdz_json_get(&calls->items[i], "id");
+        const cdz_json *function = cdz_json_get(&calls->items[i], "function");
+        const cdz_json *name = function ? cdz_json_get(function, "name") : NULL;
+        const cdz_json *arguments = function ? cdz_json_get(function, "arguments") : NULL;
+        if (!cdz_json_is(name, CDZ_JSON_STRING) || !arguments)
+            return cdz_fault_set(fault, 400, "messages", NULL,
+                                 "an entry of tool_calls needs function.name and arguments");
+        cdz_buf_puts(out, i ? ", {\"type\": \"function\"" : "{\"type\": \"function\"");
+        if (cdz_json_is(id, CDZ_JSON_STRING)) {
+            cdz_buf_puts(out, ", \"id\": ");
+            cdz_json_write(out, id);
+        }
+        cdz_buf_puts(out, ", \"function\": {\"name\": ");
+        cdz_json_write(out, name);
+        cdz_buf_puts(out, ", \"arguments\": ");
+        put_arguments(arguments, out);
+        cdz_buf_puts(out, "}}");
+    }
+    cdz_buf_putc(out, ']');
+    return true;
+}
+
+static bool is_role(const cdz_json *role)
+{
+    static const char *const roles[] = {"system", "developer", "user", "assistant", "tool"};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (cdz_json_eq(role, roles[i])) return true;
+    return false;
+}
+
+static bool put_message(const cdz_json *message, cdz_buf *out, cdz_fault *fault)
+{
+    const cdz_json *role = cdz_json_get(message, "role");
+    const cdz_json *calls = cdz_ask_field(message, "tool_calls");
+    if (message->type != CDZ_JSON_OBJECT || !is_role(role))
+        return cdz_fault_set(fault, 400, "messages", NULL,
+                             "a message must be an object with a role: system, developer, user, "
+                             "assistant or tool");
+    if (calls && calls->type != CDZ_JSON_ARRAY)
+        return cdz_fault_set(fault, 400, "messages", NULL, "tool_calls must be a list");
+    cdz_buf_printf(out, "{\"role\": \"%s\", \"content\": ",
+                   cdz_json_eq(role, "developer") ? "system" : role->string);
+    if (!put_content(cdz_json_get(message, "content"), cdz_json_eq(role, "assistant"), out, fault))
+        return false;
+    if (calls && calls->len && !put_calls(calls, out, fault)) return false;
+    static const char *const kept[] = {"name", "tool_call_id"};
+    for (size_t i = 0; i < 2; i++) {
+        const cdz_json *value = cdz_ask_field(message, kept[i]);
+        if (!cdz_json_is(value, CDZ_JSON_STRING)) continue;
+        cdz_buf_printf(out, ", \"%s\": ", kept[i]);
+        cdz_json_write(out, value);
+    }
+    cdz_buf_putc(out, '}');
+    return true;
+}
+
+/* Variables of the template: the request's own, and the two that stand beside them. */
+static bool put_variables(const cdz_json *body, cdz_buf *out, cdz_fault *fault)
+{
+    static const char *const flags[] = {"add_generation_prompt", "continue_final_message"};
+    const cdz_json *given = cdz_ask_field(body, "chat_template_kwargs");
+    bool first = true;
+    if (given && given->type != CDZ_JSON_OBJECT)
+        return cdz_fault_set(fault, 400, "chat_template_kwargs", NULL,
+                             "'chat_template_kwargs' must be an object");
+    cdz_buf_puts(out, ", \"chat_template_kwargs\": {");
+    for (uint32_t i = 0; given && i < given->len; i++) {
+        cdz_buf_puts(out, first ? "" : ", ");
+        cdz_json_write_string(out, given->members[i].key, given->members[i].key_len);
+        cdz_buf_puts(out, ": ");
+        cdz_json_write(out, &given->members[i].value);
+        first = false;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        bool value;
+        if (!cdz_ask_bool(body, flags[i], false, &value, fault)) return false;
+        if (!cdz_ask_field(body, flags[i]) || (given && cdz_json_get(given, flags[i]))) continue;
+        cdz_buf_printf(out, "%s\"%s\": %s", first ? "" : ", ", flags[i], value ? "true" : "false");
+        first = false;
+    }
+    cdz_buf_putc(out, '}');
+    return true;
+}
+
+static bool put_document(const cdz_json *body, cdz_buf *out, cdz_fault *fault)
+{
+    const cdz_json *messages = cdz_ask_field(body, "messages");
+    const cdz_json *documents = cdz_ask_field(body, "documents");
+    if (!cdz_json_is(messages, CDZ_JSON_ARRAY) || !messages->len)
+        return cdz_fault_set(fault, 400, "messages", NULL,
+                             "'messages' must be a list of at least one message");
+    cdz_buf_puts(out, "{\"messages\": [");
+    for (uint32_t i = 0; i < messages->len; i++) {
+        cdz_buf_puts(out, i ? ", " : "");
+        if (!put_message(&messages->items[i], out, fault)) return false;
+    }
+    cdz_buf_putc(out, ']');
+    if (documents) {
+        cdz_buf_puts(out, ", \"documents\": ");
+        cdz_json_write(out, documents);
+    }
+    if (!put_variables(body, out, fault)) return false;
+    cdz_buf_putc(out, '}');
+    return true;
+}
+
+bool cdz_ask_messages(const cdz_ask_world *world, const cdz_json *body, int32_t **ids, size_t *n,
+                      cdz_fault *fault)
+{
+    cdz_buf text = {0};
+    cdz_error err = {0};
+    bool good = put_document(body, &text, fault);
+    if (good && text.failed) good = cdz_fault_set(fault, 500, NULL, NULL, "out of memory");
+    if (good && cdz_apply_chat_template(world->model, text.data, text.len, ids, n, &err) != CDZ_OK)
+        good = cdz_fault_of(fault, "messages", &err);
+    cdz_buf_free(&text);
+    return good;
+}

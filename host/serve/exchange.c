@@ -1,0 +1,140 @@
+/* exchange.c - the life of a request and its answer, and the workers' queue. */
+#include "serve/exchange.h"
+
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+cdz_http_exchange *cdz_exchange_new(cdz_serve *serve, cdz_guest *guest,
+                                    struct MHD_Connection *connection)
+{
+    cdz_http_exchange *e = calloc(1, sizeof *e);
+    if (!e) return NULL;
+    e->serve = serve;
+    e->guest = guest;
+    e->connection = connection;
+    e->arrived = e->spoke = cdz_now_s();
+    e->created = (int64_t)time(NULL);
+    atomic_store(&e->holders, 1);
+    cdz_mutex_init(&e->lock);
+    cdz_mutex_lock(&serve->lock);
+    e->next = serve->exchanges;
+    e->prev = &serve->exchanges;
+    if (e->next) e->next->prev = &e->next;
+    serve->exchanges = e;
+    serve->n_held++;
+    cdz_mutex_unlock(&serve->lock);
+    return e;
+}
+
+static void free_runs(cdz_http_exchange *e)
+{
+    for (size_t i = 0; i < e->n_runs; i++) {
+        for (uint32_t r = 0; e->runs[i].texts && r < e->runs[i].rows; r++)
+            cdz_buf_free(&e->runs[i].texts[r].text);
+        free(e->runs[i].texts);
+        cdz_result_free(e->runs[i].result);
+    }
+    free(e->runs);
+}
+
+void cdz_exchange_release(cdz_http_exchange *e)
+{
+    cdz_serve *serve = e->serve;
+    if (atomic_fetch_sub(&e->holders, 1) != 1) return;
+    free_runs(e);
+    if (e->asked) cdz_ask_free(&e->ask);
+    cdz_buf_free(&e->body);
+    cdz_buf_free(&e->out);
+    cdz_mutex_lock(&serve->lock);
+    *e->prev = e->next;
+    if (e->next) e->next->prev = e->prev;
+    serve->n_held--;
+    pthread_cond_broadcast(&serve->changed);
+    cdz_mutex_unlock(&serve->lock);
+    cdz_mutex_destroy(&e->lock);
+    free(e);
+}
+
+void cdz_exchange_wake(cdz_http_exchange *e)
+{
+    cdz_assert_holds(&e->lock);
+    e->spoke = cdz_now_s();
+    if (!e->suspended || !(e->ready || e->gone)) return;
+    e->suspended = false;
+    MHD_resume_connection(e->connection);
+}
+
+void cdz_exchange_reply(cdz_http_exchange *e, int status, const char *content_type)
+{
+    cdz_mutex_lock(&e->lock);
+    e->status = status;
+    e->content_type = content_type;
+    e->ready = e->whole = true;
+    cdz_exchange_wake(e);
+    cdz_mutex_unlock(&e->lock);
+}
+
+void cdz_exchange_refuse(cdz_http_exchange *e)
+{
+    cdz_buf text = {0};
+    cdz_fault_write(&e->fault, &text);
+    cdz_mutex_lock(&e->lock);
+    cdz_buf_free(&e->out);
+    e->out = text;
+    cdz_mutex_unlock(&e->lock);
+    cdz_exchange_reply(e, e->fault.status, "application/json");
+}
+
+void cdz_exchange_abandon(cdz_http_exchange *e)
+{
+    cdz_mutex_lock(&e->lock);
+    const bool first = !e->gone;
+    e->gone = true;
+    cdz_exchange_wake(e);
+    const size_t n = e->n_runs;
+    cdz_mutex_unlock(&e->lock);
+    if (first) atomic_fetch_add(&e->serve->metrics.disconnects, 1);
+    for (size_t i = 0; i < n; i++) {
+        cdz_mutex_lock(&e->lock);
+        const uint64_t id = e->runs[i].done ? 0 : e->runs[i].id;
+        cdz_mutex_unlock(&e->lock);
+        if (id) cdz_cancel(e->serve->options.runtime, id, NULL);
+    }
+}
+
+/* --- workers ---------------------------------------------------------------------------------------------------- */
+
+void cdz_serve_push(cdz_http_exchange *e, void (*run)(cdz_http_exchange *exchange))
+{
+    cdz_serve *serve = e->serve;
+    e->task = (cdz_errand){.exchange = e, .run = run};
+    cdz_mutex_lock(&serve->lock);
+    *serve->tasks_end = &e->task;
+    serve->tasks_end = &e->task.next;
+    pthread_cond_broadcast(&serve->changed);
+    cdz_mutex_unlock(&serve->lock);
+}
+
+static cdz_errand *next_task(cdz_serve *serve)
+{
+    cdz_mutex_lock(&serve->lock);
+    while (!serve->tasks && !serve->closing) cdz_mutex_wait(&serve->lock, &serve->changed, NULL);
+    cdz_errand *task = serve->tasks;
+    if (task) serve->tasks = task->next;
+    if (!serve->tasks) serve->tasks_end = &serve->tasks;
+    cdz_mutex_unlock(&serve->lock);
+    return task;
+}
+
+void *cdz_serve_work(void *user)
+{
+    cdz_serve *serve = user;
+    cdz_errand *task;
+    while ((task = next_task(serve)) != NULL) task->run(task->exchange);
+    return NULL;
+}

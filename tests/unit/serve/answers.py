@@ -1,0 +1,280 @@
+"""answers.py - completions and chats: every answer has the tokens that `cadenza run` gives alone, streamed or whole, and what
+cannot be honoured is refused by its name."""
+import concurrent.futures
+import json
+import math
+import os
+import tempfile
+
+from server import Server, check, done, run, run_request
+
+folder = tempfile.mkdtemp()
+with open(os.path.join(folder, "story.ini"), "w") as f:
+    f.write("[pipeline]\nprocessors = dry\n[generation]\ndo_sample = true\ntemperature = 0.8\nseed = 5\nmax_new_tokens = 9\n"
+            "[dry]\nmultiplier = 0.8\n")
+dry = os.path.join(folder, "dry.run")
+with open(dry, "w") as f:
+    f.write("[pipeline]\nprocessors = dry\n[dry]\nmultiplier = 0.8\n")
+beside = os.path.join(folder, "strategy.run")
+with open(beside, "w") as f:
+    f.write("[pipeline]\nstrategy = org.cadenza.simple-sample\n")
+penalties = os.path.join(folder, "penalties.run")
+with open(penalties, "w") as f:
+    f.write("[pipeline]\nprocessors = presence_penalty, frequency_penalty\n[presence_penalty]\npresence_penalty = 0.5\n"
+            "[frequency_penalty]\nfrequency_penalty = 0.25\n")
+
+s = Server("--pipelines", folder)
+MODEL = s.get("/v1/models")[1]["data"][0]["id"]
+check("the model's id", MODEL == "pocket-dictionary", MODEL)
+P = "river (noun): a"
+
+
+def ids_of(choice):
+    return choice["token_ids"]
+
+
+def completion(body, **more):
+    status, answer = s.post("/v1/completions", {"return_token_ids": True, **body, **more})
+    check(f"status of {body}", status == 200, answer)
+    return answer
+
+
+# --- the same tokens: (body, arguments of run) ---
+G = {"do_sample": False}
+table = [
+    ({"temperature": 0}, {"do_sample": False, "max_new_tokens": 16}, None),
+    ({"temperature": 0, "max_tokens": 30}, {"do_sample": False, "max_new_tokens": 30}, None),
+    ({"temperature": 0.9, "seed": 7, "max_tokens": 20}, {"do_sample": True, "temperature": 0.9, "max_new_tokens": 20}, 7),
+    ({"temperature": 1.3, "top_p": 0.8, "top_k": 20, "min_p": 0.01, "seed": 1, "max_tokens": 20},
+     {"do_sample": True, "temperature": 1.3, "top_p": 0.8, "top_k": 20, "min_p": 0.01, "max_new_tokens": 20}, 1),
+    ({"temperature": 0, "repetition_penalty": 1.5}, {"do_sample": False, "repetition_penalty": 1.5, "max_new_tokens": 16}, None),
+    ({"temperature": 0, "logit_bias": {"292": -100, "480": 5}},
+     {"do_sample": False, "sequence_bias": [[[292], -100.0], [[480], 5.0]], "max_new_tokens": 16}, None),
+    ({"temperature": 0, "min_tokens": 12}, {"do_sample": False, "min_new_tokens": 12, "max_new_tokens": 16}, None),
+    ({"cadenza": {"kwargs": {"do_sample": False, "num_beams": 4, "max_new_tokens": 12}}},
+     {"do_sample": False, "num_beams": 4, "max_new_tokens": 12}, None),
+    ({"cadenza": {"kwargs": {"do_sample": False, "prompt_lookup_num_tokens": 3, "max_new_tokens": 24}}},
+     {"do_sample": False, "prompt_lookup_num_tokens": 3, "max_new_tokens": 24}, None),
+    ({"cadenza": {"kwargs": {"do_sample": False, "penalty_alpha": 0.6, "top_k": 4, "max_new_tokens": 12}}},
+     {"do_sample": False, "penalty_alpha": 0.6, "top_k": 4, "max_new_tokens": 12}, None),
+]
+
+
+def compare(row):
+    body, kwargs, seed = row
+    document = {"prompt": P, "kwargs": kwargs}
+    if seed is not None:
+        document["seed"] = seed
+    return run_request(document)
+
+
+with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    wanted = list(pool.map(compare, table))
+with concurrent.futures.ThreadPoolExecutor(16) as pool: # all of them at once, three times each
+    answers = list(pool.map(lambda row: completion({"prompt": P, **row[0]}), table * 3))
+for i, answer in enumerate(answers):
+    want = wanted[i % len(table)]
+    choice = answer["choices"][0]
+    check(f"tokens of {table[i % len(table)][0]}", ids_of(choice) == want["ids"], (choice, want["ids"]))
+    check("text", choice["text"] == want["text"], (choice["text"], want["text"]))
+    check("usage", answer["usage"]["completion_tokens"] == len(want["ids"]), answer["usage"])
+    check("ids of the prompt", choice["prompt_token_ids"] == answers[0]["choices"][0]["prompt_token_ids"])
+
+for name, body, ini in (("processors", {"processors": [{"name": "dry", "params": {"multiplier": 0.8}}]}, dry),
+                        ("strategy", {"strategy": "org.cadenza.simple-sample"}, beside)):
+    got = completion({"prompt": P, "seed": 3, "temperature": 1, "max_tokens": 12, "cadenza": body})["choices"][0]
+    want = run("--pipeline", ini, "-p", P, "-n", "12", "--seed", "3", "-s", "do_sample=yes", "-s", "temperature=1.0")
+    check(f"tokens with {name}", ids_of(got) == want["ids"], (got, want["ids"]))
+got = completion({"prompt": P, "cadenza": {"pipeline": "story"}})["choices"][0]
+want = run("--pipeline", os.path.join(folder, "story.ini"), "-p", P)
+check("tokens of a pipeline", ids_of(got) == want["ids"], (got, want["ids"]))
+got = completion({"prompt": P, "temperature": 0, "presence_penalty": 0.5, "frequency_penalty": 0.25})["choices"][0]
+want = run("--pipeline", penalties, "-p", P, "-n", "16", "-s", "do_sample=no")
+check("tokens with penalties", ids_of(got) == want["ids"], (got, want["ids"]))
+
+# --- several prompts, several rows ---
+prompts = [P, "dog (noun):", "music is"]
+answer = completion({"prompt": prompts, "temperature": 0.9, "seed": 4, "n": 2, "max_tokens": 8})
+check("indexes", [c["index"] for c in answer["choices"]] == list(range(6)), answer)
+for i, prompt in enumerate(prompts):
+    want = run_request({"prompt": prompt, "seed": 4,
+                        "kwargs": {"do_sample": True, "temperature": 0.9, "num_return_sequences": 2, "max_new_tokens": 8}})
+    for k in range(2):
+        check(f"row {k} of prompt {i}", ids_of(answer["choices"][2 * i + k]) == want["ids"][k], want["ids"])
+answer = completion({"prompt": P, "temperature": 0, "n": 3})
+check("greedy, three times", len({json.dumps(c["token_ids"]) for c in answer["choices"]}) == 1 and len(answer["choices"]) == 3)
+answer = completion({"prompt": P, "n": 2, "cadenza": {"kwargs": {"num_beams": 3, "do_sample": False, "max_new_tokens": 6}}})
+want = run_request({"prompt": P, "kwargs": {"num_beams": 3, "do_sample": False, "num_return_sequences": 2, "max_new_tokens": 6}})
+check("two beams of three", [ids_of(c) for c in answer["choices"]] == want["ids"], (answer, want["ids"]))
+ids = s.post("/tokenize", {"prompt": P})[1]["tokens"]
+check("a prompt of ids", ids_of(completion({"prompt": ids, "temperature": 0})["choices"][0]) == wanted[0]["ids"])
+check("prompts of ids", ids_of(completion({"prompt": [ids, ids], "temperature": 0})["choices"][1]) == wanted[0]["ids"])
+
+# --- streams ---
+for body in [row[0] for row in table] + [{"temperature": 1, "seed": 2, "n": 3, "max_tokens": 10}]:
+    body = {"prompt": P, **body}
+    whole = completion(body)
+    events, ended = s.stream("/v1/completions", {**body, "stream": True, "stream_options": {"include_usage": True},
+                                                 "return_token_ids": True})
+    check("[DONE]", ended)
+    check("usage comes last", events[-1]["choices"] == [] and events[-1]["usage"] == whole["usage"], events[-1])
+    check("and not before", all(e["usage"] is None for e in events[:-1]))
+    check("one id", len({e["id"] for e in events}) == 1)
+    for choice in whole["choices"]:
+        mine = [c for e in events for c in e["choices"] if c["index"] == choice["index"]]
+        check(f"streamed text of {body}", "".join(c["text"] for c in mine) == choice["text"], mine)
+        check("one reason", [c["finish_reason"] for c in mine if c["finish_reason"]] == [choice["finish_reason"]], mine)
+events, _ = s.stream("/v1/completions", {"prompt": P, "stream": True, "temperature": 0})
+check("no usage unasked", all("usage" not in e for e in events))
+events, _ = s.stream("/v1/completions", {"prompt": P, "stream": True, "temperature": 0, "echo": True})
+check("echo, streamed", "".join(e["choices"][0]["text"] for e in events) == P + wanted[0]["text"], events)
+
+# --- stop strings: at every place of an answer ---
+long = completion({"prompt": P, "temperature": 0, "max_tokens": 40})["choices"][0]["text"]
+for at in range(1, len(long) - 6, 5):
+    stop = long[at:at + 4]
+    want = long[:long.index(stop)]
+    body = {"prompt": P, "temperature": 0, "max_tokens": 40, "stop": ["never", stop]}
+    choice = completion(body)["choices"][0]
+    check(f"stop {stop!r}", (choice["text"], choice["finish_reason"], choice["stop_reason"]) == (want, "stop", stop), choice)
+    events, _ = s.stream("/v1/completions", {**body, "stream": True})
+    check(f"stop {stop!r}, streamed", "".join(e["choices"][0]["text"] for e in events) == want, events)
+kept = completion({"prompt": P, "temperature": 0, "max_tokens": 40, "stop": long[9:12], "include_stop_str_in_output": True})
+check("the stop string kept", kept["choices"][0]["text"] == long[:long.index(long[9:12]) + 3], kept)
+
+# --- chats ---
+messages = [{"role": "user", "content": "What does river mean?"}]
+want = run_request({"messages": messages, "kwargs": {"do_sample": False, "max_new_tokens": 20}})
+parts = [{"role": "user", "content": [{"type": "text", "text": "What does "}, {"type": "text", "text": "river mean?"}]}]
+for m in (messages, parts):
+    status, answer = s.post("/v1/chat/completions", {"messages": m, "temperature": 0, "max_completion_tokens": 20,
+                                                     "return_token_ids": True})
+    check("a chat", status == 200 and answer["object"] == "chat.completion", answer)
+    check("tokens of a chat", ids_of(answer["choices"][0]) == want["ids"], (answer, want["ids"]))
+    check("text of a chat", answer["choices"][0]["message"] == {"role": "assistant", "content": want["text"]}, answer)
+events, ended = s.stream("/v1/chat/completions", {"messages": messages, "temperature": 0, "max_tokens": 20, "stream": True})
+deltas = [e["choices"][0]["delta"] for e in events]
+check("chunks", ended and all(e["object"] == "chat.completion.chunk" for e in events))
+check("first the role", deltas[0] == {"role": "assistant", "content": ""}, deltas[0])
+check("last an empty delta", deltas[-1] == {} and events[-1]["choices"][0]["finish_reason"], events[-1])
+check("chat text, streamed", "".join(d.get("content", "") for d in deltas) == want["text"], deltas)
+check("messages to ids", s.post("/tokenize", {"messages": messages, "add_generation_prompt": True})[1]["tokens"] ==
+      answer["choices"][0]["prompt_token_ids"])
+
+# --- log-probabilities ---
+want = run_request({"prompt": P, "kwargs": {"do_sample": False, "max_new_tokens": 8, "output_logprobs": True}})
+raw = [step[0] for step in want["raw_logprobs"]]
+for body in ({}, {"echo": True}, {"stream": True}):
+    if body.get("stream"):
+        events, _ = s.stream("/v1/completions", {"prompt": P, "temperature": 0, "max_tokens": 8, "logprobs": 3, **body})
+        choice = events[-1]["choices"][0]
+    else:
+        choice = completion({"prompt": P, "temperature": 0, "max_tokens": 8, "logprobs": 3, **body})["choices"][0]
+    lp = choice["logprobs"]
+    n = len(ids) if body.get("echo") else 0
+    check("raw log-probabilities", all(abs(a - b) < 1e-6 for a, b in zip(lp["token_logprobs"][n:], raw)), (lp, raw))
+    check("greedy is the leader", all(v == max(t.values()) for v, t in zip(lp["token_logprobs"][n:], lp["top_logprobs"][n:])), lp)
+    check("lengths", len({len(lp[k]) for k in ("tokens", "token_logprobs", "top_logprobs", "text_offset")}) == 1, lp)
+    check("tokens join to the text", "".join(lp["tokens"]).startswith(choice["text"][: len(choice["text"]) - 1]), (lp, choice))
+    if n:
+        check("nothing precedes the first", lp["token_logprobs"][0] is None and lp["top_logprobs"][0] is None, lp)
+scored = completion({"prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 1, "temperature": 0})["choices"][0]
+check("a prompt scored alone", scored["text"] == P and len(scored["logprobs"]["tokens"]) == len(ids), scored)
+harness = completion({"prompt": [ids], "temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": 1234, "echo": True})
+check("as lm-eval asks", len(harness["choices"][0]["logprobs"]["tokens"]) == len(ids) + 1, harness)
+status, answer = s.post("/v1/chat/completions", {"messages": messages, "temperature": 0, "max_tokens": 6, "logprobs": True,
+                                                 "top_logprobs": 2})
+content = answer["choices"][0]["logprobs"]["content"]
+check("chat log-probabilities", all(len(e["top_logprobs"]) == 2 and e["logprob"] <= 0 for e in content), content)
+check("bytes join to the text", bytes(b for e in content for b in e["bytes"]).decode().strip() ==
+      answer["choices"][0]["message"]["content"].strip(), answer)
+status, answer = s.post("/v1/chat/completions", {"messages": messages, "temperature": 0, "max_tokens": 3, "logprobs": True})
+check("no leaders unasked", all(e["top_logprobs"] == [] for e in answer["choices"][0]["logprobs"]["content"]), answer)
+
+# --- refusals, by name ---
+C, T = "/v1/completions", "/v1/chat/completions"
+M = {"messages": messages}
+refusals = [
+    (C, {}, "prompt"), (C, {"prompt": []}, "prompt"), (C, {"prompt": ["a", 1]}, "prompt"), (C, {"prompt": [1, "a"]}, "prompt"),
+    (C, {"prompt": 5}, "prompt"), (C, {"prompt": [999999]}, "prompt"), (C, {"prompt": [-1]}, "prompt"),
+    (C, {"prompt": [True]}, "prompt"), (C, {"prompt": [[1], "a"]}, "prompt"), (C, {"prompt": "a", "max_tokens": -1}, "max_tokens"),
+    (C, {"prompt": "a", "max_tokens": 0}, "max_tokens"), (C, {"prompt": "a", "max_tokens": 1.5}, "max_tokens"),
+    (C, {"prompt": "a", "max_tokens": True}, "max_tokens"), (C, {"prompt": "a", "max_tokens": "5"}, "max_tokens"),
+    (C, {"prompt": "a", "temperature": -1}, "temperature"), (C, {"prompt": "a", "temperature": True}, "temperature"),
+    (C, {"prompt": "a", "top_p": 0}, "top_p"), (C, {"prompt": "a", "top_p": 2}, "top_p"), (C, {"prompt": "a", "top_k": 1.5}, "top_k"),
+    (C, {"prompt": "a", "n": 0}, "n"), (C, {"prompt": "a", "n": 129}, "n"), (C, {"prompt": "a", "best_of": 3}, "best_of"),
+    (C, {"prompt": "a", "stop": 42}, "stop"), (C, {"prompt": "a", "stop": [1]}, "stop"), (C, {"prompt": "a", "stop": ""}, "stop"),
+    (C, {"prompt": "a", "logit_bias": 5}, "logit_bias"), (C, {"prompt": "a", "logit_bias": {"999999": 1}}, "logit_bias"),
+    (C, {"prompt": "a", "logit_bias": {"1": 101}}, "logit_bias"), (C, {"prompt": "a", "logit_bias": {"x": 1}}, "logit_bias"),
+    (C, {"prompt": "a", "logprobs": 21}, "logprobs"), (C, {"prompt": "a", "logprobs": True}, "logprobs"),
+    (C, {"prompt": "a", "stream": 1}, "stream"), (C, {"prompt": "a", "stream_options": {}}, "stream_options"),
+    (C, {"prompt": "a", "suffix": "b"}, "suffix"), (C, {"prompt": "a", "grammar": "root ::= x"}, "grammar"),
+    (C, {"prompt": "a", "guided_json": {}}, "guided_json"), (C, {"prompt": "a", "ignore_eos": True}, "ignore_eos"),
+    (C, {"prompt": "a", "mirostat": 2}, "mirostat"), (C, {"prompt": "a", "priority": 1}, "priority"),
+    (C, {"prompt": "a", "presence_penalty": 3}, "presence_penalty"), (C, {"prompt": "a", "seed": 1.5}, "seed"),
+    (C, {"prompt": "a", "response_format": {"type": "json_object"}}, "response_format"),
+    (T, {}, "messages"), (T, {"messages": []}, "messages"), (T, {"messages": [{"role": "robot", "content": "a"}]}, "messages"),
+    (T, {"messages": [{"role": "user", "content": 5}]}, "messages"), (T, {"messages": [{"role": "user"}]}, "messages"),
+    (T, {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages"),
+    (T, {**M, "top_logprobs": 2}, "top_logprobs"), (T, {**M, "logprobs": 2}, "logprobs"), (T, {**M, "tools": 5}, "tools"),
+    (T, {**M, "tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+    (T, {**M, "tool_choice": "required"}, "tool_choice"), (T, {**M, "chat_template": "{{ 1 }}"}, "chat_template"),
+    (C, {"prompt": "a", "cadenza": 5}, "cadenza"), (C, {"prompt": "a", "cadenza": {"pipelin": "x"}}, "cadenza"),
+    (C, {"prompt": "a", "cadenza": {"pipeline": "nobody"}}, "cadenza"),
+    (C, {"prompt": "a", "cadenza": {"kwargs": {"no_such_parameter": 1}}}, None),
+    (C, {"prompt": "a", "temperature": 0.5, "cadenza": {"kwargs": {"temperature": 0.6}}}, "cadenza"),
+    (C, {"prompt": "a", "cadenza": {"processors": [{"name": "dry", "parms": {}}]}}, "cadenza"),
+    (C, {"prompt": "a", "cadenza": {"processors": [{"name": "nobody"}]}}, None),
+    (C, {"prompt": "a", "cadenza": {"strategy": "nobody"}}, None),
+]
+for bad in ("../story", "/etc/passwd", "story.ini", "a/b", "a\0b", "..", ".", "x.so", "lua:x.lua", "x.lua", "a\nb"):
+    refusals.append((C, {"prompt": "a", "cadenza": {"pipeline": bad}}, "cadenza"))
+    refusals.append((C, {"prompt": "a", "cadenza": {"strategy": bad}}, "cadenza"))
+    refusals.append((C, {"prompt": "a", "cadenza": {"processors": [{"name": bad}]}}, "cadenza"))
+    if "." != bad:
+        refusals.append((C, {"prompt": "a", "cadenza": {"kwargs": {"prefix_allowed_tokens": bad}}}, "cadenza"))
+for path, body, param in refusals:
+    status, answer = s.post(path, body)
+    error = answer.get("error", {})
+    check(f"{body} is refused", status == 400, (status, answer))
+    check(f"{body} names the field", error.get("type") == "invalid_request_error" and (not param or error.get("param") == param), answer)
+    check(f"{body}: no path of the machine", folder not in json.dumps(answer) and "/work" not in json.dumps(answer), answer)
+status, answer = s.post(C, {"prompt": "a", "model": "other"})
+check("another model", status == 404 and answer["error"]["code"] == "model_not_found", answer)
+status, answer = s.post(C, {"prompt": [5] * 512})
+check("a prompt without room", status == 400 and answer["error"]["code"] == "context_length_exceeded", answer)
+answer = completion({"prompt": [5] * 505, "max_tokens": 100, "temperature": 0, "cadenza": {"kwargs": {"eos_token_id": []}}})
+check("up to the context", answer["choices"][0]["finish_reason"] in ("length", "stop") and
+      answer["usage"]["completion_tokens"] <= 7, answer)
+answer = completion({"prompt": P, "temperature": 0, "user": "x", "metadata": {}, "store": False, "no_such_field": 1, "stop": None,
+                     "logit_bias": None, "stream": None, "stream_options": None, "n": None, "model": MODEL})
+check("null is absent, and what many clients send is taken", ids_of(answer["choices"][0]) == wanted[0]["ids"])
+
+# --- the other endpoints ---
+check("one model", s.get("/v1/models/" + MODEL)[1]["max_model_len"] == 512)
+check("no such model", s.get("/v1/models/other")[0] == 404)
+text = "río \U0001f600 \"x\"\n"
+tokens = s.post("/tokenize", {"prompt": text, "add_special_tokens": False})[1]["tokens"]
+check("there and back", s.post("/detokenize", {"tokens": tokens})[1]["prompt"] == text)
+check("llama-server's names", s.post("/tokenize", {"content": P})[1]["tokens"] == ids)
+for bad in ({"tokens": 5}, {"tokens": ["a"]}, {"tokens": [1 << 40]}, {}):
+    check(f"detokenize {bad}", s.post("/detokenize", bad)[0] == 400)
+info = s.get("/tokenizer_info")[1]
+check("tokenizer_info", info["eos_token"] and info["chat_template"], info)
+plugins = {p["id"]: p for p in s.get("/v1/plugins")[1]["data"]}
+check("plugins", plugins["greedy"]["kind"] == "strategy" and "multiplier" in json.dumps(plugins["dry"]["parameters"]), list(plugins))
+check("pipelines", s.get("/v1/pipelines")[1]["data"] == [{"id": "story", "object": "pipeline", "generation": 1}])
+with open(os.path.join(folder, "story.ini"), "a") as f:
+    f.write("allowed_length = 3\n")
+check("reload", s.post("/v1/pipelines/reload", {"pipeline": "story"})[0] == 200)
+check("its next generation", s.get("/v1/pipelines")[1]["data"][0]["generation"] == 2)
+with open(os.path.join(folder, "story.ini"), "a") as f:
+    f.write("nonsense = 3\n")
+status, answer = s.post("/v1/pipelines/reload", {})
+check("a reload that fails", status == 400 and "nonsense" in answer["error"]["message"], answer)
+check("the old one serves", s.get("/v1/pipelines")[1]["data"][0]["generation"] == 2 and
+      s.post(C, {"prompt": P, "cadenza": {"pipeline": "story"}})[0] == 200)
+m = s.quiet()
+check("counters", m["prompt_tokens_total"] > 0 and m["generation_tokens_total"] > 0 and math.isfinite(m["request_success_total"]), m)
+s.stop()
+done()

@@ -1,0 +1,197 @@
+"""attacks.py - what HTTP servers are attacked with, on the socket: each row has its status, the connection ends, and nothing
+behind the refused head is answered."""
+import json
+import socket
+import time
+
+from server import Server, check, done, parse, read_all
+
+s = Server("--max-queue", "64")
+H = "Host: localhost\r\n"
+NEXT = f"GET /v1/models HTTP/1.1\r\n{H}\r\n"
+
+
+def head(line, *fields, host=True):
+    return (line + "\r\n" + (H if host else "") + "".join(f + "\r\n" for f in fields) + "\r\n").encode("latin-1")
+
+
+G, P = "GET /health HTTP/1.1", "POST /tokenize HTTP/1.1"
+BODY = '{"prompt": "a"}'
+rows = [
+    ("CL and TE", 400, head(P, "Content-Length: 5", "Transfer-Encoding: chunked") + b"0\r\n\r\n"),
+    ("TE and CL", 400, head(P, "Transfer-Encoding: chunked", "Content-Length: 5") + b"0\r\n\r\n"),
+    ("two lengths", 400, head(P, "Content-Length: 5", "Content-Length: 6") + b"hello"),
+    ("a list of lengths", 400, head(P, "Content-Length: 5, 5") + b"hello"),
+    ("a signed length", 400, head(P, "Content-Length: +5") + b"hello"),
+    ("a hexadecimal length", 400, head(P, "Content-Length: 0x5") + b"hello"),
+    ("a length that overflows", 400, head(P, "Content-Length: 99999999999999999999") + b"hello"),
+    ("two TE", 400, head(P, "Transfer-Encoding: chunked", "Transfer-Encoding: chunked") + b"0\r\n\r\n"),
+    ("TE identity", 400, head(P, "Transfer-Encoding: identity")),
+    ("TE gzip, chunked", 400, head(P, "Transfer-Encoding: gzip, chunked")),
+    ("TE with a tab", 400, head(P, "Transfer-Encoding:\tchun\tked")),
+    ("TE under 1.0", 400, head("POST /tokenize HTTP/1.0", "Transfer-Encoding: chunked")),
+    ("a folded field", 400, head(G, "A: b\r\n c")),
+    ("NUL in a field", 400, head(G, "A: b\0c")),
+    ("CR in a field", 400, head(G, "A: b\rc")),
+    ("LF line ends", 400, head(G).replace(b"\r\n", b"\n")),
+    ("LF at one line", 400, head(G, "A: b").replace(b"A: b\r\n", b"A: b\n")),
+    ("NUL in the target", 400, head("GET /hea\0lth HTTP/1.1")),
+    ("a control byte in the target", 400, head("GET /\x01 HTTP/1.1")),
+    ("two hosts", 400, head(G, "Host: localhost")),
+    ("no host", 400, head(G, host=False)),
+    ("a blank before the colon", 400, head(G, "A : b")),
+    ("an empty name", 400, head(G, ": b")),
+    ("bytes as a method", 400, head("G\xe4T /health HTTP/1.1")),
+    ("a target without a slash", 400, head("GET health HTTP/1.1")),
+    ("two blanks", 400, head("GET  /health HTTP/1.1")),
+    ("a blank before the first field", 400, b"GET /health HTTP/1.1\r\n " + H.encode() + b"\r\n"),
+    ("a TLS hello", 400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 64),
+    ("HTTP/2", 505, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    ("a signed chunk", 400, head(P, "Transfer-Encoding: chunked") + b"+5\r\nhello\r\n0\r\n\r\n"),
+    ("a 0x chunk", 400, head(P, "Transfer-Encoding: chunked") + b"0x5\r\nhello\r\n0\r\n\r\n"),
+    ("a chunk that overflows", 400, head(P, "Transfer-Encoding: chunked") + b"ffffffffffffffff1\r\n"),
+    ("a chunk with LF", 400, head(P, "Transfer-Encoding: chunked") + b"5\nhello\r\n0\r\n\r\n"),
+    ("a chunk that is too long", 400, head(P, "Transfer-Encoding: chunked") + b"2\r\nhello\r\n0\r\n\r\n"),
+    ("a long head", 431, head(G, "A: " + "b" * 40000)),
+    ("many fields", 431, head(G, *["A: b"] * 101)),
+    ("a long target", 414, head("GET /" + "a" * 9000 + " HTTP/1.1")),
+    ("a long body", 413, head(P, f"Content-Length: {1 << 30}", "Expect: 100-continue")),
+    ("a packed body", 415, head(P, "Content-Encoding: gzip", "Content-Length: 5") + b"hello"),
+    ("another expectation", 417, head(P, "Expect: tea", "Content-Length: 5") + b"hello"),
+    ("CONNECT", 405, head("CONNECT localhost:1 HTTP/1.1")),
+]
+for name, status, data in rows:
+    answer = s.raw(data + NEXT.encode())
+    got, headers, body = parse(answer)
+    check(name, got == status, answer)
+    check(name + ": one answer", answer.count(b"HTTP/1.1 ") == 1, answer)
+    check(name + ": JSON", "message" in json.loads(body or b"{}").get("error", {}), answer)
+    check(name + ": closes", headers.get("connection") == "close", headers)
+
+# --- answered by the routes ---
+table = [
+    ("a path", 404, "GET", "/nothing", None, []),
+    ("a method", 405, "POST", "/health", {}, []),
+    ("another method", 405, "GET", "/v1/completions", None, []),
+    ("an unknown method", 405, "BREW", "/health", None, []),
+    ("TRACE", 405, "TRACE", "/health", None, []),
+    ("another host", 400, "GET", "/health", None, [("Host", "evil.example")]),
+    ("another origin", 403, "POST", "/tokenize", {"prompt": "a"}, [("Origin", "https://evil.example")]),
+    ("deep JSON", 400, "POST", "/tokenize", b"[" * 100000, []),
+    ("deep objects", 400, "POST", "/v1/completions", b'{"a":' * 100000, []),
+    ("a long number", 400, "POST", "/v1/completions", b'{"seed": ' + b"9" * 10000 + b', "prompt": "a"}', []),
+    ("no UTF-8", 400, "POST", "/tokenize", b'{"prompt": "\xff"}', []),
+    ("a lone surrogate", 400, "POST", "/tokenize", b'{"prompt": "\\ud800"}', []),
+    ("NaN", 400, "POST", "/v1/completions", b'{"prompt": "a", "temperature": NaN}', []),
+    ("a list", 400, "POST", "/v1/completions", b"[]", []),
+    ("nothing", 400, "POST", "/v1/completions", b"", []),
+]
+for name, status, method, path, body, headers in table:
+    got, answered, text = s.ask(method, path, body, headers)
+    check(name, got == status, (got, text))
+    check(name + ": JSON", "message" in json.loads(text or b"{}").get("error", {}), text)
+    check(name + ": an id", answered.get("x-request-id") or got in (400, 405), answered)
+    if got == 405:
+        check(name + ": Allow", "allow" in answered, answered)
+check("text/plain is refused", parse(s.raw(
+    head(P, "Content-Type: text/plain", f"Content-Length: {len(BODY)}", "Connection: close") + BODY.encode()))[0] == 415)
+for evil in ("evil.example", "localhost.evil.example", "evil.example:80"):
+    got = parse(s.raw(f"GET /health HTTP/1.1\r\nHost: {evil}\r\nConnection: close\r\n\r\n".encode()))[0]
+    check(f"Host {evil}", got == 421, got)
+got = parse(s.raw(head("GET http://evil.example/health HTTP/1.1", "Connection: close")))[0]
+check("an absolute target of another host", got == 421, got)
+got = parse(s.raw(head("GET http://localhost:1/health HTTP/1.1", "Connection: close")))[0]
+check("an absolute target of this host", got == 200, got)
+check("OPTIONS *", parse(s.raw(head("OPTIONS * HTTP/1.1", "Connection: close")))[0] == 204)
+answer = s.raw(head("HEAD /health HTTP/1.1", "Connection: close"))
+check("HEAD has no body", answer.startswith(b"HTTP/1.1 200") and answer.endswith(b"\r\n\r\n"), answer)
+check("HTTP/1.0", parse(s.raw(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n"))[0] == 200)
+check("an id is taken over", s.ask("GET", "/health", None, [("X-Request-Id", "abc-1.2_3")])[1]["x-request-id"] == "abc-1.2_3")
+check("a bad id is not", s.ask("GET", "/health", None, [("X-Request-Id", "a b<c")])[1]["x-request-id"] != "a b<c")
+
+# --- bodies in pieces, pipelines, continuation ---
+with s.connect() as c:
+    chunked = head(P, "Transfer-Encoding: chunked", "Connection: close") + b"8;x=y\r\n" + BODY[:8].encode() + b"\r\n"
+    chunked += f"{len(BODY) - 8:x}\r\n{BODY[8:]}\r\n0\r\n\r\n".encode()
+    for i in range(0, len(chunked), 3):
+        c.sendall(chunked[i:i + 3])
+    status, _, body = parse(read_all(c))
+    check("chunks in pieces", status == 200 and json.loads(body)["count"] == 1, body)
+with s.connect() as c:
+    c.sendall(head(P, f"Content-Length: {len(BODY)}", "Expect: 100-continue", "Connection: close"))
+    check("100 Continue", c.recv(100).startswith(b"HTTP/1.1 100"))
+    c.sendall(BODY.encode())
+    check("and then the answer", parse(read_all(c))[0] == 200)
+with s.connect() as c:
+    one = head(P, f"Content-Length: {len(BODY)}") + BODY.encode()
+    last = head("GET /health HTTP/1.1", "Connection: close")
+    c.sendall(one + head("GET /v1/models HTTP/1.1") + one + last)
+    answer = read_all(c)
+    places = [answer.find(text) for text in (b'"tokens"', b'"object":"list"', b'"status":"ok"')]
+    check("pipelined requests in order", answer.count(b"HTTP/1.1 200") == 4 and places == sorted(places), answer)
+with s.connect() as c:
+    c.sendall(one + b"GET / HTTP/1.1\nHost: x\r\n\r\n")
+    answer = read_all(c)
+    check("a bad head behind a good one", [answer.count(b"HTTP/1.1 200"), answer.count(b"HTTP/1.1 400")] == [1, 1], answer)
+total = 9 << 20
+with s.connect() as c:
+    c.sendall(head(P, "Transfer-Encoding: chunked"))
+    sent, answer = 0, b""
+    try:
+        while sent < total:
+            c.sendall(b"10000\r\n" + b"a" * 65536 + b"\r\n")
+            sent += 65536
+    except OSError:
+        pass
+    answer = read_all(c)
+    check("chunks past the limit", sent < total or parse(answer)[0] == 413, (sent, answer))
+
+# --- resets, half-closes, idlers ---
+base = s.descriptors()
+for i in range(50):
+    c = s.connect()
+    c.sendall(head(P, "Content-Length: 100")[: i + 1])
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    c.close()
+idle = [s.connect() for _ in range(300)]
+start = time.monotonic()
+check("300 idle connections hold up nobody", s.get("/health")[0] == 200 and time.monotonic() - start < 30)
+for c in idle:
+    c.close()
+for _ in range(500):
+    if s.descriptors() <= base + 4:
+        break
+    time.sleep(0.02)
+check("descriptors come back", s.descriptors() <= base + 4, (base, s.descriptors()))
+s.stop()
+
+# --- keys and origins ---
+import os
+import tempfile
+
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "keys")
+    with open(path, "w") as f:
+        f.write("# people\nsecret-one\nsecret-two\n")
+    s = Server("--api-key-file", path, "--cors-origin", "https://chat.example", "--allowed-host", "box")
+    for key, status in ((None, 401), ("secret-three", 401), ("secret-one", 200), ("secret-two", 200), ("", 401)):
+        headers = [] if key is None else [("Authorization", "bearer " + key)]
+        got, answered, text = s.ask("GET", "/v1/models", None, headers)
+        check(f"key {key}", got == status, text)
+        check(f"key {key}: challenge", (got == 401) == ("www-authenticate" in answered), answered)
+    check("health needs no key", s.ask("GET", "/health")[0] == 200)
+    with s.connect() as c: # refused before the body
+        c.sendall(head("POST /v1/completions HTTP/1.1", "Content-Length: 1000000", "Expect: 100-continue"))
+        check("no 100 before the key", c.recv(100).startswith(b"HTTP/1.1 401"))
+    two = head("GET /v1/models HTTP/1.1", "Authorization: Bearer secret-one", "Authorization: Bearer secret-one")
+    check("two keys", parse(s.raw(two))[0] == 400)
+    got, answered, _ = s.ask("GET", "/health", None, [("Origin", "https://chat.example")])
+    check("an allowed origin", answered.get("access-control-allow-origin") == "https://chat.example", answered)
+    got, answered, _ = s.ask("GET", "/health", None, [("Origin", "https://evil.example")])
+    check("no echo of an origin", "access-control-allow-origin" not in answered, answered)
+    got, answered, _ = s.ask("OPTIONS", "/v1/completions", None, [("Origin", "https://chat.example")])
+    check("preflight", got == 204 and "POST" in answered.get("access-control-allow-methods", ""), answered)
+    check("an allowed host", parse(s.raw(b"GET /health HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n"))[0] == 200)
+    s.stop()
+    check("no key in the log", not any("secret" in line for line in s.lines), s.lines)
+done()

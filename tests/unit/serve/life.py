@@ -1,0 +1,163 @@
+"""life.py - clients that go away, streams that nobody reads, a full queue, and the end of the server."""
+import json
+import os
+import random
+import signal
+import socket
+import threading
+import time
+
+from server import Server, check, done, parse, read_all
+
+LONG = {"prompt": "river (noun): a", "max_tokens": 400, "temperature": 1.0, "cadenza": {"kwargs": {"min_new_tokens": 400}}}
+
+
+def request(path, body):
+    data = json.dumps(body).encode()
+    return f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
+
+
+dice = random.Random(1)
+s = Server("--max-queue", "1000")
+s.post("/v1/completions", {"prompt": "a", "max_tokens": 2})
+first, base = s.quiet(), s.descriptors()
+threads = len(os.listdir(f"/proc/{s.process.pid}/task"))
+
+# --- clients go away: before the first token, in a stream, while they wait for a whole answer ---
+kinds = [
+    {},
+    {"stream": True},
+    {"n": 4, "stream": True},
+    {"cadenza": {"kwargs": {"num_beams": 4, "min_new_tokens": 200, "max_new_tokens": 200, "do_sample": False}}, "max_tokens": None,
+     "temperature": None},
+    {"cadenza": {"kwargs": {"prompt_lookup_num_tokens": 4, "min_new_tokens": 300, "max_new_tokens": 300, "do_sample": False}},
+     "max_tokens": None, "temperature": None},
+    {"prompt": ["a", "b", "c"], "stream": True},
+]
+for _ in range(60):
+    c = s.connect()
+    c.sendall(request("/v1/completions", {**LONG, **dice.choice(kinds)}))
+    time.sleep(dice.choice([0, 0, 0.001, 0.01, 0.05]))
+    if dice.random() < 0.5: # a reset in place of an end
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    c.close()
+last = s.quiet()
+check("rows are freed", last["kv_blocks_used"] == first["kv_blocks_used"] == 0, last)
+check("they count as disconnects", last["disconnects_total"] >= 30, last)
+check("they did not run to their ends", last["generation_tokens_total"] < 60 * 400 / 2, last["generation_tokens_total"])
+for _ in range(500):
+    if s.descriptors() <= base + 2:
+        break
+    time.sleep(0.02)
+check("descriptors come back", s.descriptors() <= base + 2, (base, s.descriptors()))
+check("threads stay", len(os.listdir(f"/proc/{s.process.pid}/task")) == threads)
+
+# --- somebody who does not read is alone with it ---
+lazy = s.connect()
+lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+lazy.sendall(request("/v1/completions", {**LONG, "n": 8, "stream": True}))
+check("others go on", s.post("/v1/completions", {"prompt": "a", "max_tokens": 3})[0] == 200)
+check("health under load", s.get("/health")[0] == 200)
+lazy.close()
+s.quiet()
+
+# --- and has the same text in fewer events ---
+many = {"prompt": "river (noun): a", "max_tokens": 200, "temperature": 1.0, "seed": 6, "n": 64,
+        "cadenza": {"kwargs": {"min_new_tokens": 200}}}
+want = [c["text"] for c in s.post("/v1/completions", many)[1]["choices"]]
+lazy = socket.socket()
+lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+lazy.connect(("127.0.0.1", s.port))
+lazy.sendall(request("/v1/completions", {**many, "stream": True}).replace(b"Host:", b"Connection: close\r\nHost:"))
+while not s.metrics()["num_requests_running"]:
+    time.sleep(0.01)
+while s.metrics()["num_requests_running"]: # all of it, before a byte is read
+    time.sleep(0.05)
+_, _, body = parse(read_all(lazy))
+events = [json.loads(b[6:]) for b in body.decode().split("\n\n") if b.startswith("data: {")]
+texts = [""] * 64
+for e in events:
+    for c in e["choices"]:
+        texts[c["index"]] += c["text"]
+check("the text of a slow reader", texts == want)
+check("in fewer events", len(events) < 64 * 200 / 2, len(events))
+
+# --- many at once, and each its own ---
+want = s.post("/v1/completions", {"prompt": "dog (noun):", "max_tokens": 20, "temperature": 0.8, "seed": 9})[1]["choices"]
+got = [None] * 64
+
+
+def one(i):
+    got[i] = s.post("/v1/completions", {"prompt": "dog (noun):", "max_tokens": 20, "temperature": 0.8, "seed": 9})[1].get("choices")
+
+
+crowd = [threading.Thread(target=one, args=(i,)) for i in range(64)]
+for t in crowd:
+    t.start()
+for t in crowd:
+    t.join()
+check("64 at once have the answer of one", all(g == want for g in got), got)
+s.stop()
+
+# --- a full queue ---
+s = Server("--max-queue", "1")
+held = []
+full = closed = None
+for _ in range(900): # until all places and the queue are taken: some end meanwhile
+    c = s.connect()
+    c.sendall(request("/v1/completions", {**LONG, "stream": True}))
+    held.append(c)
+    if s.metrics()["num_requests_waiting"] < 1:
+        continue
+    answer = s.ask("POST", "/v1/completions", {"prompt": "a", "max_tokens": 2})
+    full = answer if answer[0] == 429 else full
+    answer = s.ask("GET", "/ready")
+    closed = answer if answer[0] == 503 else closed
+    if full and closed:
+        break
+check("a full queue", full and "retry-after" in full[1], full)
+check("and is not ready", closed and "retry-after" in closed[1], closed)
+for c in held:
+    c.close()
+s.quiet()
+check("ready again", s.ask("GET", "/ready")[0] == 200)
+
+# --- the end: what runs ends well, what is new is refused ---
+c = s.connect()
+c.sendall(request("/v1/completions", {**LONG, "max_tokens": 200, "cadenza": {"kwargs": {"min_new_tokens": 200}}, "stream": True}))
+check("it streams", c.recv(100).startswith(b"HTTP/1.1 200"))
+idle = s.connect()
+idle.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+idle.recv(1000)
+s.process.send_signal(signal.SIGTERM)
+check("an idle connection is closed", idle.recv(1000) == b"")
+status, headers, _ = s.ask("GET", "/ready")
+check("not ready while it ends", status == 503 and headers.get("connection") == "close", (status, headers))
+status, headers, _ = s.ask("POST", "/v1/completions", {"prompt": "a"})
+check("no new requests", status == 503 and "retry-after" in headers, (status, headers))
+rest = read_all(c)
+check("the stream ends well", b"data: [DONE]" in rest, rest[-300:])
+check("exit status 0", s.process.wait(60) == 0)
+
+# --- a second signal ends streams with an error ---
+s = Server()
+c = s.connect()
+c.sendall(request("/v1/completions", {**LONG, "n": 16, "stream": True}))
+c.recv(100)
+s.process.send_signal(signal.SIGTERM)
+time.sleep(0.05)
+s.process.send_signal(signal.SIGTERM)
+rest = read_all(c)
+check("it says why", b'"error"' in rest and b"[DONE]" not in rest, rest[-300:])
+check("exit status 0 again", s.process.wait(60) == 0)
+
+# --- a time limit does the same ---
+s = Server("--drain-timeout", "0")
+c = s.connect()
+c.sendall(request("/v1/completions", {**LONG, "n": 64, "stream": True}))
+c.recv(100)
+s.process.send_signal(signal.SIGTERM)
+rest = read_all(c)
+check("the time limit ends it", b'"error"' in rest, rest[-300:])
+check("exit status 0 once more", s.process.wait(60) == 0)
+done()
