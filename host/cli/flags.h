@@ -58,7 +58,8 @@ typedef struct cdz_page {
 extern const cdz_page cdz_page_run, cdz_page_chat, cdz_page_lua, cdz_page_explain, cdz_page_plugin,
     cdz_page_plugin_test, cdz_page_model, cdz_page_model_convert, cdz_page_model_quantize,
     cdz_page_tokenize, cdz_page_template, cdz_page_config, cdz_page_detect, cdz_page_score,
-    cdz_page_bench, cdz_page_parity, cdz_page_completion, cdz_page_manual, cdz_page_version;
+    cdz_page_bench, cdz_page_parity, cdz_page_completion, cdz_page_manual, cdz_page_version,
+    cdz_page_grammar;
 
 /* Rows of run and of chat: how the answer's text is written (cdz_request.stream). */
 #define CDZ_FLAGS_OF_TEXT                                                                          \

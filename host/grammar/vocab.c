@@ -1,0 +1,267 @@
+/* vocab.c - the tokens as a trie over their bytes, and masks by walking it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "grammar/grammar.h"
+#include "grammar/grow.h"
+#include "grammar/states.h"
+
+/* In depth-first order: what lies below a node follows it, and `past` is what comes after. */
+typedef struct cdz_vocab_node {
+    uint32_t past, ids, n_ids;
+    uint16_t depth; /* bytes on the way to it, itself included */
+    uint8_t byte;
+} cdz_vocab_node;
+
+struct cdz_grammar_vocab {
+    char *bytes;
+    uint32_t *begin; /* of a token's bytes; n_ids + 1 of them */
+    uint32_t n_ids, n_nodes, n_words, depth;
+    cdz_vocab_node *nodes;
+    uint32_t *ids; /* by node */
+    int32_t *ends;
+    uint32_t n_ends;
+};
+
+#define TOKEN_MAX_BYTES 4096u /* a longer one is never allowed */
+
+void cdz_grammar_vocab_free(cdz_grammar_vocab *vocab)
+{
+    if (!vocab) return;
+    free(vocab->bytes);
+    free(vocab->begin);
+    free(vocab->nodes);
+    free(vocab->ids);
+    free(vocab->ends);
+    free(vocab);
+}
+
+uint32_t cdz_grammar_vocab_size(const cdz_grammar_vocab *vocab)
+{
+    return vocab->n_ids;
+}
+
+/* --- the trie --------------------------------------------------------------------------------------------- */
+
+typedef struct sorted_token {
+    const char *bytes;
+    uint32_t len, id;
+} sorted_token;
+
+static int by_bytes(const void *a, const void *b)
+{
+    const sorted_token *x = a, *y = b;
+    const int c = memcmp(x->bytes, y->bytes, x->len < y->len ? x->len : y->len);
+    if (c) return c;
+    if (x->len != y->len) return x->len < y->len ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static uint32_t shared(const sorted_token *a, const sorted_token *b)
+{
+    uint32_t n = 0;
+    while (n < a->len && n < b->len && a->bytes[n] == b->bytes[n]) n++;
+    return n;
+}
+
+/* The nodes of sorted tokens, each path's nodes closed when the next token leaves it. */
+static bool plant(cdz_grammar_vocab *v, const sorted_token *tokens, uint32_t n)
+{
+    uint32_t path[TOKEN_MAX_BYTES + 1], depth = 0, cap = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t keep = i ? shared(&tokens[i - 1], &tokens[i]) : 0;
+        while (depth > keep) v->nodes[path[depth--]].past = v->n_nodes;
+        while (depth < tokens[i].len) {
+            if (!cdz_grow(&v->nodes, &cap, (size_t)v->n_nodes + 1, sizeof *v->nodes)) return false;
+            v->nodes[v->n_nodes] = (cdz_vocab_node){
+                .byte = (uint8_t)tokens[i].bytes[depth], .depth = (uint16_t)(depth + 1), .ids = i};
+            path[++depth] = v->n_nodes++;
+        }
+        v->nodes[path[depth]].n_ids++;
+        v->ids[i] = tokens[i].id;
+        if (depth > v->depth) v->depth = depth;
+    }
+    while (depth > 0) v->nodes[path[depth--]].past = v->n_nodes;
+    return true;
+}
+
+static bool build(cdz_grammar_vocab *v)
+{
+    sorted_token *tokens = malloc(((size_t)v->n_ids + 1) * sizeof *tokens);
+    v->ids = malloc(((size_t)v->n_ids + 1) * sizeof *v->ids);
+    uint32_t n = 0;
+    for (uint32_t id = 0; tokens && id < v->n_ids; id++) {
+        const uint32_t len = v->begin[id + 1] - v->begin[id];
+        if (len && len <= TOKEN_MAX_BYTES)
+            tokens[n++] = (sorted_token){v->bytes + v->begin[id], len, id};
+    }
+    if (tokens) qsort(tokens, n, sizeof *tokens, by_bytes);
+    const bool fine = tokens && v->ids && plant(v, tokens, n);
+    free(tokens);
+    return fine;
+}
+
+static bool take_ends(cdz_grammar_vocab *v, const int32_t *ends, uint32_t n)
+{
+    v->ends = malloc(((size_t)n + 1) * sizeof *v->ends);
+    for (uint32_t i = 0; v->ends && i < n; i++)
+        if (ends[i] >= 0 && (uint32_t)ends[i] < v->n_ids) v->ends[v->n_ends++] = ends[i];
+    return v->ends != NULL;
+}
+
+cdz_status cdz_grammar_vocab_of(const char *const *bytes, const uint32_t *lens, uint32_t n,
+                                const int32_t *ends, uint32_t n_ends, cdz_grammar_vocab **out,
+                                cdz_error *err)
+{
+    cdz_grammar_vocab *v = calloc(1, sizeof *v);
+    cdz_buf all = {0};
+    bool fine = v && (v->begin = calloc((size_t)n + 1, sizeof *v->begin)) != NULL;
+    for (uint32_t id = 0; fine && id < n; id++) {
+        cdz_buf_add(&all, bytes[id], lens[id]);
+        v->begin[id + 1] = (uint32_t)all.len;
+        fine = !all.failed && all.len < UINT32_MAX;
+    }
+    if (v) {
+        v->n_ids = n;
+        v->n_words = (n + 63) / 64;
+        v->bytes = all.data;
+    }
+    *out = v;
+    if (fine && take_ends(v, ends, n_ends) && build(v)) return CDZ_OK;
+    cdz_grammar_vocab_free(v);
+    *out = NULL;
+    return cdz_err(err, CDZ_E_NOMEM, "out of memory for the trie of %u tokens", n);
+}
+
+cdz_status cdz_grammar_vocab_new(const cdz_tokenizer *tok, const int32_t *ends, uint32_t n_ends,
+                                 cdz_grammar_vocab **out, cdz_error *err)
+{
+    const uint32_t n = cdz_tokenizer_n_ids(tok);
+    uint32_t *begin = calloc((size_t)n + 1, sizeof *begin),
+             *lens = calloc((size_t)n + 1, sizeof *lens);
+    const char **bytes = calloc((size_t)n + 1, sizeof *bytes);
+    cdz_buf all = {0};
+    cdz_status st = CDZ_OK;
+    *out = NULL;
+    for (uint32_t id = 0; begin && lens && bytes && id < n; id++) {
+        begin[id] = (uint32_t)all.len;
+        cdz_tokenizer_token_bytes(tok, (int32_t)id, &all);
+        lens[id] = (uint32_t)(all.len - begin[id]);
+    }
+    if (!begin || !lens || !bytes || all.failed)
+        st = cdz_err(err, CDZ_E_NOMEM, "out of memory for the bytes of %u tokens", n);
+    for (uint32_t id = 0; st == CDZ_OK && id < n; id++)
+        bytes[id] = all.data ? all.data + begin[id] : "";
+    if (st == CDZ_OK) st = cdz_grammar_vocab_of(bytes, lens, n, ends, n_ends, out, err);
+    cdz_buf_free(&all);
+    free(begin);
+    free(lens);
+    free(bytes);
+    return st;
+}
+
+/* --- tokens ------------------------------------------------------------------------------------------------- */
+
+uint32_t cdz_grammar_feed_token(cdz_grammar *g, const cdz_grammar_vocab *v, uint32_t state,
+                                int32_t id)
+{
+    uint32_t to = 0;
+    if (id < 0 || (uint32_t)id >= v->n_ids || !state) return 0;
+    const uint32_t from = v->begin[id], len = v->begin[id + 1] - from;
+    if (len) to = cdz_grammar_feed(g, state, v->bytes + from, len);
+    return cdz_states_token(&g->states, state, (uint32_t)id, to);
+}
+
+/* --- masks -------------------------------------------------------------------------------------------------- */
+
+typedef struct cdz_grammar_masks {
+    const cdz_grammar_vocab *vocab;
+    uint64_t *bits; /* n_words of each, n of them */
+    uint32_t *of;   /* by state: mask + 1 */
+    uint32_t of_cap, n, cap;
+    uint32_t *path; /* states by depth */
+} cdz_grammar_masks;
+
+void cdz_grammar_masks_free(cdz_grammar_masks *m)
+{
+    if (!m) return;
+    free(m->bits);
+    free(m->of);
+    free(m->path);
+    free(m);
+}
+
+static void walk(cdz_states *s, const cdz_grammar_vocab *v, uint32_t state, uint32_t *path,
+                 uint64_t *mask)
+{
+    const cdz_vocab_node *nodes = v->nodes;
+    path[0] = state;
+    for (uint32_t i = 0; i < v->n_nodes;) {
+        const cdz_vocab_node *node = &nodes[i];
+        const uint32_t to = cdz_states_next(s, path[node->depth - 1], node->byte);
+        if (!to) {
+            i = node->past;
+            continue;
+        }
+        path[node->depth] = to;
+        for (uint32_t k = node->ids; k < node->ids + node->n_ids; k++)
+            mask[v->ids[k] / 64] |= (uint64_t)1 << (v->ids[k] % 64);
+        i++;
+    }
+}
+
+/* Room for the mask of a state. Masks are forgotten all at once when they take too much. */
+static bool mask_room(cdz_grammar_masks *m, uint32_t state)
+{
+    const size_t bytes = (size_t)m->vocab->n_words * sizeof *m->bits;
+    if ((size_t)m->n * bytes > CDZ_GRAMMAR_MASK_BYTES) {
+        memset(m->of, 0, m->of_cap * sizeof *m->of);
+        m->n = 0;
+    }
+    if (m->n == m->cap) {
+        const uint32_t cap = m->cap ? 2 * m->cap : 4;
+        uint64_t *bits = realloc(m->bits, cap * bytes + 8);
+        if (!bits) return false;
+        m->bits = bits;
+        m->cap = cap;
+    }
+    const uint32_t had = m->of_cap;
+    if (!cdz_grow(&m->of, &m->of_cap, (size_t)state + 1, sizeof *m->of)) return false;
+    memset(m->of + had, 0, (m->of_cap - had) * sizeof *m->of);
+    return true;
+}
+
+static cdz_grammar_masks *masks_for(cdz_grammar *g, const cdz_grammar_vocab *v)
+{
+    if (g->masks && g->masks->vocab == v) return g->masks;
+    cdz_grammar_masks_free(g->masks);
+    g->masks = calloc(1, sizeof *g->masks);
+    if (!g->masks) return NULL;
+    g->masks->vocab = v;
+    g->masks->path = malloc(((size_t)v->depth + 1) * sizeof *g->masks->path);
+    return g->masks->path ? g->masks : NULL;
+}
+
+cdz_status cdz_grammar_allowed(cdz_grammar *g, const cdz_grammar_vocab *v, uint32_t state,
+                               const uint64_t **mask, cdz_error *err)
+{
+    cdz_grammar_masks *m = masks_for(g, v);
+    if (!m || !mask_room(m, state))
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory for a mask of %u tokens", v->n_ids);
+    if (m->of[state]) {
+        *mask = m->bits + (size_t)(m->of[state] - 1) * v->n_words;
+        return CDZ_OK;
+    }
+    uint64_t *bits = m->bits + (size_t)m->n * v->n_words;
+    memset(bits, 0, v->n_words * sizeof *bits);
+    if (state) {
+        walk(&g->states, v, state, m->path, bits);
+        cdz_states_mark_tokens(&g->states, state, bits, v->n_ids);
+        for (uint32_t i = 0; cdz_states_accepts(&g->states, state) && i < v->n_ends; i++)
+            bits[v->ends[i] / 64] |= (uint64_t)1 << (v->ends[i] % 64);
+    }
+    CDZ_TRY(cdz_grammar_trouble(g, err));
+    m->of[state] = ++m->n;
+    *mask = bits;
+    return CDZ_OK;
+}
