@@ -9,9 +9,11 @@
 #include "cli/cli.h"
 #include "grammar/grammar.h"
 
-enum { OPT_JSONL = CDZ_OPT_OWN, OPT_REGEX, OPT_GBNF, OPT_LARK, OPT_CHOICE };
+enum { OPT_JSONL = CDZ_OPT_OWN, OPT_SCHEMA, OPT_REGEX, OPT_GBNF, OPT_LARK, OPT_CHOICE };
 
 static const cdz_flag rows[] = {
+    {"json-schema", 0, OPT_SCHEMA, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE",
+     "the constraint: JSON that fits a schema"},
     {"regex", 0, OPT_REGEX, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
      "the constraint: what a regular expression matches as a whole"},
     {"gbnf", 0, OPT_GBNF, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE",
@@ -27,8 +29,9 @@ static const cdz_flag rows[] = {
 const cdz_page cdz_page_grammar = {
     .name = "grammar",
     .summary = "ask a constraint about texts",
-    .usage = "grammar check (--regex TEXT | --gbnf FILE | --lark FILE | --choice A,B) "
-             "[MODEL] [-p TEXT | --jsonl]\n",
+    .usage =
+        "grammar check (--json-schema FILE | --regex TEXT | --gbnf FILE | --lark FILE | --choice A,B) "
+        "[MODEL] [-p TEXT | --jsonl]\n",
     .about =
         "Says whether a text is in the language of a constraint (accepts), and whether it may become so "
         "(viable). With --jsonl a question is {\"text\": \"...\"} or {\"ids\": [...]} on a line, and its "
@@ -90,7 +93,8 @@ static cdz_status compile(grammar_job *job, cdz_error *err)
     cdz_status st;
     switch (job->kind) {
     case OPT_GBNF: st = cdz_grammar_from_gbnf(text, len, &options, &job->grammar, err); break;
-    default: st = cdz_grammar_from_lark(text, len, &options, &job->grammar, err);
+    case OPT_LARK: st = cdz_grammar_from_lark(text, len, &options, &job->grammar, err); break;
+    default: st = cdz_grammar_from_schema(text, len, &options, &job->grammar, err);
     }
     free(text);
     return st == CDZ_OK ? st : cdz_err_prefix(err, "%s", job->source);
@@ -268,7 +272,8 @@ static void check_words(cdz_args *a, grammar_job *job)
     }
     if (!cdz_args_take_model(a, &job->folder) || !cdz_args_end(a)) return;
     if (!job->kind)
-        cdz_args_refuse(a, "a constraint is missing: --regex, --gbnf, --lark or --choice");
+        cdz_args_refuse(
+            a, "a constraint is missing: --json-schema, --regex, --gbnf, --lark or --choice");
     else if (job->jsonl && job->text)
         cdz_args_refuse(a, "give either -p or --jsonl");
 }

@@ -207,11 +207,11 @@ cdz_bnf_part cdz_bnf_repeat(cdz_bnf *b, cdz_bnf_part part, uint32_t min, uint32_
 
 /* --- tokens by number ------------------------------------------------------------------------------- */
 
-static cdz_status token_list(cdz_bnf *b, cdz_code_range **at, uint32_t *n)
+static cdz_status token_list(cdz_bnf *b, cdz_code_span **at, uint32_t *n)
 {
     uint32_t cap = 0;
     do {
-        cdz_code_range r;
+        cdz_code_span r;
         if (!cdz_bnf_number(b, &r.lo)) return cdz_bnf_wrong(b, b->pos, "expected a token's number");
         r.hi = r.lo;
         if (cdz_bnf_take(b, "-") && !cdz_bnf_number(b, &r.hi))
@@ -225,7 +225,7 @@ static cdz_status token_list(cdz_bnf *b, cdz_code_range **at, uint32_t *n)
     return cdz_bnf_take(b, "]>") ? CDZ_OK : cdz_bnf_wrong(b, b->pos, "expected ]>");
 }
 
-static cdz_status token_named(cdz_bnf *b, cdz_code_range **at, uint32_t *n)
+static cdz_status token_named(cdz_bnf *b, cdz_code_span **at, uint32_t *n)
 {
     const size_t from = b->pos;
     while (cdz_bnf_peek(b, 0) > ' ' && cdz_bnf_peek(b, 0) != '>') b->pos++;
@@ -237,14 +237,14 @@ static cdz_status token_named(cdz_bnf *b, cdz_code_range **at, uint32_t *n)
     if (id < 0) return cdz_bnf_wrong(b, from, "this is not one token of the vocabulary");
     *at = malloc(sizeof **at);
     if (!*at) return cdz_bnf_no_memory(b);
-    **at = (cdz_code_range){(uint32_t)id, (uint32_t)id};
+    **at = (cdz_code_span){(uint32_t)id, (uint32_t)id};
     *n = 1;
     return CDZ_OK;
 }
 
 cdz_status cdz_bnf_tokens(cdz_bnf *b, bool but, cdz_bnf_part *out)
 {
-    cdz_code_range *at = NULL;
+    cdz_code_span *at = NULL;
     uint32_t n = 0;
     cdz_status st = CDZ_OK;
     if (cdz_bnf_take(b, "<[*]>")) {

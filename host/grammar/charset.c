@@ -26,7 +26,7 @@ void cdz_charset_add(cdz_charset *set, uint32_t lo, uint32_t hi)
         set->failed = true;
         return;
     }
-    set->at[set->n++] = (cdz_code_range){lo, hi};
+    set->at[set->n++] = (cdz_code_span){lo, hi};
 }
 
 void cdz_charset_add_set(cdz_charset *set, const cdz_charset *more)
@@ -37,7 +37,7 @@ void cdz_charset_add_set(cdz_charset *set, const cdz_charset *more)
 
 static int by_low_end(const void *a, const void *b)
 {
-    const cdz_code_range *x = a, *y = b;
+    const cdz_code_span *x = a, *y = b;
     return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
@@ -149,9 +149,9 @@ static void add_space(cdz_charset *set, bool ascii)
     cdz_charset_add(set, ' ', ' ');
     if (!ascii) add_flagged(set, CDZ_UC_SPACE);
     if (!ascii) return;
-    static const cdz_code_range ecma[] = {{0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
-                                          {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
-                                          {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+    static const cdz_code_span ecma[] = {{0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+                                         {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
+                                         {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
     for (size_t i = 0; i < sizeof ecma / sizeof *ecma; i++)
         cdz_charset_add(set, ecma[i].lo, ecma[i].hi);
 }
@@ -179,7 +179,7 @@ bool cdz_charset_add_posix(cdz_charset *set, const char *name, size_t len)
 {
     static const struct {
         const char *name;
-        cdz_code_range ranges[4];
+        cdz_code_span ranges[4];
     } classes[] = {
         {"alpha", {{'A', 'Z'}, {'a', 'z'}}},
         {"digit", {{'0', '9'}}},

@@ -9,12 +9,12 @@
 
 #define CDZ_CODE_MAX 0x10FFFFu
 
-typedef struct cdz_code_range {
+typedef struct cdz_code_span {
     uint32_t lo, hi; /* both in it */
-} cdz_code_range;
+} cdz_code_span;
 
 typedef struct cdz_charset {
-    cdz_code_range *at;
+    cdz_code_span *at;
     uint32_t n, cap;
     bool failed;
 } cdz_charset;

@@ -94,7 +94,7 @@ static cdz_status class(cdz_bnf *b, cdz_bnf_part *out)
 
 static cdz_status any_code(cdz_bnf *b, cdz_bnf_part *out)
 {
-    cdz_code_range all = {0, CDZ_CODE_MAX};
+    cdz_code_span all = {0, CDZ_CODE_MAX};
     const cdz_charset set = {.at = &all, .n = 1};
     b->pos++;
     *out = cdz_bnf_part_new(b);

@@ -1,6 +1,6 @@
 /* grammar.h - constraints on a text: a language of byte strings, and what may come next.
  *
- * A grammar is compiled once from a regular expression, GBNF, Lark or a list of texts. Its states are
+ * A grammar is compiled once from a regular expression, GBNF, Lark, a JSON Schema or a list of texts. Its states are
  * numbers: of immutable configurations that are made when first asked for, equal ones being one. So a row's state is four
  * bytes; a fork copies them and a rewind puts old ones back. State 0 is dead: nothing in the language begins so.
  *
@@ -44,6 +44,8 @@ cdz_status cdz_grammar_from_gbnf(const char *text, size_t len, const cdz_grammar
                                  cdz_grammar **out, cdz_error *err);
 cdz_status cdz_grammar_from_lark(const char *text, size_t len, const cdz_grammar_options *options,
                                  cdz_grammar **out, cdz_error *err);
+cdz_status cdz_grammar_from_schema(const char *text, size_t len, const cdz_grammar_options *options,
+                                   cdz_grammar **out, cdz_error *err);
 cdz_status cdz_grammar_from_choice(const char *const *texts, size_t n,
                                    const cdz_grammar_options *options, cdz_grammar **out,
                                    cdz_error *err);

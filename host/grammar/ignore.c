@@ -24,7 +24,7 @@ bool cdz_ignore_add_use(cdz_ignore_rules *rules, uint32_t user, uint32_t used)
     if (user == UINT32_MAX) return true;
     if (!cdz_grow(&rules->uses, &rules->uses_cap, (size_t)rules->n_uses + 1, sizeof *rules->uses))
         return false;
-    rules->uses[rules->n_uses++] = (cdz_code_range){user, used};
+    rules->uses[rules->n_uses++] = (cdz_code_span){user, used};
     return true;
 }
 

@@ -7,7 +7,7 @@
 /* Rules that are terminals, and which terminal's text names which: pairs of indices of the reader's rules. */
 typedef struct cdz_ignore_rules {
     uint32_t *terminals;
-    cdz_code_range *uses;
+    cdz_code_span *uses;
     uint32_t n_terminals, terminals_cap, n_uses, uses_cap;
 } cdz_ignore_rules;
 

@@ -111,7 +111,7 @@ uint32_t cdz_net_call(cdz_net *net, uint32_t from, uint32_t rule)
     return to;
 }
 
-uint32_t cdz_net_token_set(cdz_net *net, cdz_code_range *at, uint32_t n, bool but)
+uint32_t cdz_net_token_set(cdz_net *net, cdz_code_span *at, uint32_t n, bool but)
 {
     if (net->status != CDZ_OK ||
         !cdz_grow(&net->tokens, &net->tokens_cap, (size_t)net->n_tokens + 1, sizeof *net->tokens)) {
@@ -284,7 +284,7 @@ static void put_escapes(cdz_net *net, uint32_t from, uint32_t to, const cdz_char
 
 void cdz_net_charset(cdz_net *net, uint32_t from, uint32_t to, const cdz_charset *set, bool json)
 {
-    static const cdz_code_range raw[] = {{32, 33}, {35, 91}, {93, CDZ_CODE_MAX}};
+    static const cdz_code_span raw[] = {{32, 33}, {35, 91}, {93, CDZ_CODE_MAX}};
     for (uint32_t i = 0; i < set->n; i++) {
         if (!json) {
             put_range(net, from, to, set->at[i].lo, set->at[i].hi);

@@ -35,7 +35,7 @@ typedef struct cdz_net_rule {
 
 /* Tokens by number: those of a list, or all but those. */
 typedef struct cdz_net_tokens {
-    cdz_code_range *at;
+    cdz_code_span *at;
     uint32_t n;
     bool but;
 } cdz_net_tokens;
@@ -80,7 +80,7 @@ uint32_t cdz_net_rule_of(cdz_net *net, uint32_t start, uint32_t end);
 uint32_t cdz_net_text(cdz_net *net, uint32_t from, const char *text, size_t len);
 uint32_t cdz_net_call(cdz_net *net, uint32_t from, uint32_t rule);
 /* Takes a list (allocated) over. */
-uint32_t cdz_net_token_set(cdz_net *net, cdz_code_range *at, uint32_t n, bool but);
+uint32_t cdz_net_token_set(cdz_net *net, cdz_code_span *at, uint32_t n, bool but);
 
 /* One character of a set, as UTF-8; json: as the inside of a string writes it. */
 void cdz_net_charset(cdz_net *net, uint32_t from, uint32_t to, const cdz_charset *set, bool json);

@@ -171,6 +171,122 @@ static void depth_of_a_text_takes_no_stack(void **state)
     free(text);
 }
 
+/* --- schemas ------------------------------------------------------------------------------------ */
+
+static cdz_status from_schema(const char *text, cdz_grammar **g, cdz_error *err)
+{
+    return cdz_grammar_from_schema(text, strlen(text), NULL, g, err);
+}
+
+static const char *const schemas[] = {
+    "{}",
+    "{\"type\": \"string\", \"maxLength\": 3}",
+    "{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}, \"ab\": {}}}",
+    "{\"type\": \"array\", \"items\": {\"$ref\": \"#\"}, \"maxItems\": 2}",
+    "{\"enum\": [\"a\", \"ab\", 1, 10, null, [\"b\", {\"a\": 0}]]}",
+    "{\"type\": \"object\", \"patternProperties\": {\"^a\": {\"type\": \"integer\"}, \"b$\": {}}}",
+    "{\"type\": \"number\", \"minimum\": -0.1, \"exclusiveMaximum\": 10}",
+};
+
+static void schemas_have_exact_masks(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(schemas); i++) {
+        cdz_grammar *g;
+        cdz_error err = {0};
+        if (from_schema(schemas[i], &g, &err) != CDZ_OK) fail_msg("%s", err.text);
+        check_walks(g);
+    }
+}
+
+static const struct {
+    const char *schema, *says;
+} refused_schemas[] = {
+    {"{\"not\": {}}", "schema:1:9: not is not supported"},
+    {"{\"properties\": {\"a\": {\"contains\": {}}}}", "contains is not supported"},
+    {"{\"uniqueItems\": true}", "uniqueItems is not supported"},
+    {"{\"unevaluatedProperties\": false}", "unevaluatedProperties is not supported"},
+    {"{\"$ref\": \"http://example.org/a\"}", "it leads out of the document"},
+    {"{\"$ref\": \"#/$defs/none\"}", "nothing is at '#/$defs/none'"},
+    {"{\"$ref\": \"#\"}", ""}, /* any value: a schema that only names itself asks nothing */
+    {"{\"format\": \"color\"}", "format 'color' is not supported"},
+    {"{\"pattern\": \"(?=a)b\"}", "pattern: the pattern: look-around"},
+    {"{\"type\": \"integer\", \"minimum\": 5, \"maximum\": 3}", "its language is empty"},
+    {"{\"type\": \"text\"}", "type: expected null, boolean"},
+    {"{\"oneOf\": [{\"type\": \"string\"}, {\"minLength\": 2}]}", "oneOf is not supported"},
+    {"{\"multipleOf\": 0.3}", "multipleOf is not supported"},
+    {"{\"maxProperties\": 2}", "maxProperties is not supported"},
+    {"{\"type\": \"string\", \"minLength\": -1}", "minLength: expected a whole number"},
+    {"{\"$defs\": {\"a\": {\"$ref\": \"#/$defs/b\", \"type\": \"array\"}, \"b\": {\"type\": \"object\"}}, "
+     "\"$ref\": \"#/$defs/a\"}",
+     "its language is empty"},
+    {"{\"type\": \"object\", \"properties\": {\"a\": {\"$ref\": \"#\"}}, \"required\": [\"a\"]}",
+     "its language is empty"},
+    {"[]", "expected a schema, found an array"},
+};
+
+static void a_schema_is_refused_by_its_keyword(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(refused_schemas); i++) {
+        cdz_grammar *g = NULL;
+        cdz_error err = {0};
+        const cdz_status st = from_schema(refused_schemas[i].schema, &g, &err);
+        const bool fine = !*refused_schemas[i].says;
+        if ((st == CDZ_OK) != fine || !strstr(err.text, refused_schemas[i].says))
+            fail_msg("%s: %s", refused_schemas[i].schema, err.text);
+        cdz_grammar_free(g);
+    }
+}
+
+/* n pieces, one after the other, between a head and a tail. */
+static char *long_schema(const char *head, const char *piece, uint32_t n, const char *tail)
+{
+    cdz_buf b = {0};
+    cdz_buf_puts(&b, head);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *number = strchr(piece, '%');
+        cdz_buf_add(&b, piece, number ? (size_t)(number - piece) : strlen(piece));
+        if (number) cdz_buf_printf(&b, "%u", i);
+        if (number) cdz_buf_puts(&b, number + 1);
+    }
+    cdz_buf_puts(&b, tail);
+    assert_false(b.failed);
+    return b.data;
+}
+
+static void check_long(char *text, const char *value, const char *says)
+{
+    cdz_grammar *g = NULL;
+    cdz_error err = {0};
+    const cdz_status st = from_schema(text, &g, &err);
+    if (says ? st == CDZ_OK || !strstr(err.text, says) : st != CDZ_OK) fail_msg("%s", err.text);
+    if (st == CDZ_OK)
+        assert_true(cdz_grammar_accepts(
+            g, cdz_grammar_feed(g, cdz_grammar_start(g), value, strlen(value))));
+    cdz_grammar_free(g);
+    free(text);
+}
+
+static void large_schemas_work_or_meet_a_limit(void **state)
+{
+    (void)state;
+    check_long(long_schema("{\"enum\": [", "\"value-%\", ", 100000, "null]}"), "\"value-99999\"",
+               NULL);
+    check_long(
+        long_schema("{\"properties\": {", "\"key%\": {\"type\": \"null\"}, ", 400, "\"z\": {}}}"),
+        "{\"key7\": null, \"key399\": null, \"other\": 1}", NULL);
+    check_long(long_schema("{\"type\": \"string\", \"maxLength\": 10000", "0", 3, "}"), "\"abc\"",
+               NULL);
+    check_long(long_schema("", "{\"items\": ", 200, "{}"), NULL, "schema");
+    check_long(long_schema("", "{\"items\": ", 100000, "{}"), NULL, "schema");
+    check_long(long_schema("{\"pattern\": \"", "(a", 5000, "\"}"), NULL, "nested too deeply");
+    check_long(long_schema("{\"pattern\": \"^", "((a?){500}){500}", 3, "$\"}"), NULL,
+               "grammar_max_states");
+    check_long(long_schema("{\"pattern\": \"(a|b)*a(a|b){30}\", \"maxLength\": 100", "", 1, "}"),
+               NULL, "grammar_max_states");
+}
+
 static void equal_places_are_one_state(void **state)
 {
     cdz_grammar *g;
@@ -251,6 +367,9 @@ int main(void)
         cmocka_unit_test(grammars_by_rules_have_exact_masks),
         cmocka_unit_test(rules_that_begin_with_themselves_work),
         cmocka_unit_test(depth_of_a_text_takes_no_stack),
+        cmocka_unit_test(schemas_have_exact_masks),
+        cmocka_unit_test(a_schema_is_refused_by_its_keyword),
+        cmocka_unit_test(large_schemas_work_or_meet_a_limit),
         cmocka_unit_test(equal_places_are_one_state),
         cmocka_unit_test(a_refusal_names_what_and_where),
         cmocka_unit_test(depth_of_a_pattern_is_bounded),

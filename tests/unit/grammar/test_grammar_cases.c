@@ -61,7 +61,13 @@ static cdz_status compile(const cdz_json *row, const cdz_tokenizer *tok, cdz_gra
         return cdz_grammar_from_regex(c->string, c->len, &options, out, err);
     if (strcmp(kind, "gbnf") == 0)
         return cdz_grammar_from_gbnf(c->string, c->len, &options, out, err);
-    return cdz_grammar_from_lark(c->string, c->len, &options, out, err);
+    if (strcmp(kind, "lark") == 0)
+        return cdz_grammar_from_lark(c->string, c->len, &options, out, err);
+    cdz_buf text = {0};
+    cdz_json_write(&text, c);
+    const cdz_status st = cdz_grammar_from_schema(text.data, text.len, &options, out, err);
+    cdz_buf_free(&text);
+    return st;
 }
 
 static bool one_of(const cdz_json *sets, uint32_t n, const char *hex)
@@ -182,6 +188,30 @@ static void tokens_gbnf(void **state)
     check_file("tokens_gbnf");
 }
 
+static void schema_text(void **state)
+{
+    (void)state;
+    check_file("schema_text");
+}
+
+static void schema_real(void **state)
+{
+    (void)state;
+    check_file("schema_real");
+}
+
+static void schema_suite(void **state)
+{
+    (void)state;
+    check_file("schema_suite");
+}
+
+static void tokens_schema(void **state)
+{
+    (void)state;
+    check_file("tokens_schema");
+}
+
 static int close_vocabs(void **state)
 {
     (void)state;
@@ -195,8 +225,11 @@ static int close_vocabs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regex),        cmocka_unit_test(gbnf),        cmocka_unit_test(lark),
-        cmocka_unit_test(tokens_regex), cmocka_unit_test(tokens_gbnf),
+        cmocka_unit_test(regex),         cmocka_unit_test(gbnf),
+        cmocka_unit_test(lark),          cmocka_unit_test(schema_text),
+        cmocka_unit_test(schema_real),   cmocka_unit_test(schema_suite),
+        cmocka_unit_test(tokens_regex),  cmocka_unit_test(tokens_gbnf),
+        cmocka_unit_test(tokens_schema),
     };
     return cmocka_run_group_tests(tests, NULL, close_vocabs);
 }
