@@ -25,6 +25,7 @@ typedef struct cdz_net_config {
     uint32_t live, n_live;   /* with what they reach by nothing: those that take bytes or tokens */
     uint32_t callers, n_callers; /* who waits in it for a rule's end */
     uint32_t next;               /* row of transitions + 1 in states->rows; 0: none yet */
+    uint32_t plain; /* what cdz_states_plain found, + 2; 0: nothing yet, 1: not one place */
     bool accepts, tokens;        /* tokens: some live item takes a token by its number */
     bool closed;                 /* live, callers and the two above are known */
 } cdz_net_config;
@@ -54,6 +55,9 @@ bool cdz_states_begin(cdz_states *states, cdz_net *net);
 void cdz_states_free(cdz_states *states);
 /* The configuration after a byte; 0: none, or trouble, which states->status tells. */
 uint32_t cdz_states_next(cdz_states *states, uint32_t config, uint8_t byte);
+/* Whether all plain characters, those that a JSON string holds as they are (from U+0020 on, but for quote and backslash),
+ * lead to one configuration (*to; 0: none may come). */
+bool cdz_states_plain(cdz_states *states, uint32_t config, uint32_t *to);
 bool cdz_states_accepts(cdz_states *states, uint32_t config);
 /* After a token by its number, together with what `bytes` led to (0: nothing). */
 uint32_t cdz_states_token(cdz_states *states, uint32_t config, uint32_t id, uint32_t bytes);

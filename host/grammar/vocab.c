@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "grammar/grammar.h"
 #include "grammar/grow.h"
 #include "grammar/states.h"
@@ -13,12 +14,24 @@ typedef struct cdz_vocab_node {
     uint8_t byte;
 } cdz_vocab_node;
 
+/* A trie of some of the tokens. */
+typedef struct cdz_vocab_trie {
+    cdz_vocab_node *nodes;
+    uint32_t n_nodes, cap;
+    uint32_t *ids; /* in the nodes' order */
+    uint32_t n_ids, n_roots;
+    uint32_t roots[256]; /* nodes of first bytes */
+} cdz_vocab_trie;
+
+enum { PLAIN_CHARS = 24 }; /* tokens of more characters are walked */
+
 struct cdz_grammar_vocab {
     char *bytes;
     uint32_t *begin; /* of a token's bytes; n_ids + 1 of them */
-    uint32_t n_ids, n_nodes, n_words, depth;
-    cdz_vocab_node *nodes;
-    uint32_t *ids; /* by node */
+    uint32_t n_ids, n_words, depth;
+    cdz_vocab_trie plain; /* tokens of whole characters that JSON strings hold as they are */
+    cdz_vocab_trie rest;
+    uint64_t *plain_masks; /* those of at most 0, 1, 2, ... characters: n_words of each */
     int32_t *ends;
     uint32_t n_ends;
 };
@@ -30,8 +43,11 @@ void cdz_grammar_vocab_free(cdz_grammar_vocab *vocab)
     if (!vocab) return;
     free(vocab->bytes);
     free(vocab->begin);
-    free(vocab->nodes);
-    free(vocab->ids);
+    free(vocab->plain.nodes);
+    free(vocab->plain.ids);
+    free(vocab->rest.nodes);
+    free(vocab->rest.ids);
+    free(vocab->plain_masks);
     free(vocab->ends);
     free(vocab);
 }
@@ -65,30 +81,72 @@ static uint32_t shared(const sorted_token *a, const sorted_token *b)
 }
 
 /* The nodes of sorted tokens, each path's nodes closed when the next token leaves it. */
-static bool plant(cdz_grammar_vocab *v, const sorted_token *tokens, uint32_t n)
+static bool plant(cdz_grammar_vocab *v, cdz_vocab_trie *t, const sorted_token *tokens, uint32_t n)
 {
-    uint32_t path[TOKEN_MAX_BYTES + 1], depth = 0, cap = 0;
+    uint32_t path[TOKEN_MAX_BYTES + 1], depth = 0;
+    t->ids = malloc(((size_t)n + 1) * sizeof *t->ids);
+    if (!t->ids) return false;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t keep = i ? shared(&tokens[i - 1], &tokens[i]) : 0;
-        while (depth > keep) v->nodes[path[depth--]].past = v->n_nodes;
+        while (depth > keep) t->nodes[path[depth--]].past = t->n_nodes;
         while (depth < tokens[i].len) {
-            if (!cdz_grow(&v->nodes, &cap, (size_t)v->n_nodes + 1, sizeof *v->nodes)) return false;
-            v->nodes[v->n_nodes] = (cdz_vocab_node){
+            if (!cdz_grow(&t->nodes, &t->cap, (size_t)t->n_nodes + 1, sizeof *t->nodes))
+                return false;
+            t->nodes[t->n_nodes] = (cdz_vocab_node){
                 .byte = (uint8_t)tokens[i].bytes[depth], .depth = (uint16_t)(depth + 1), .ids = i};
-            path[++depth] = v->n_nodes++;
+            if (!depth) t->roots[t->n_roots++] = t->n_nodes;
+            path[++depth] = t->n_nodes++;
         }
-        v->nodes[path[depth]].n_ids++;
-        v->ids[i] = tokens[i].id;
+        t->nodes[path[depth]].n_ids++;
+        t->ids[i] = tokens[i].id;
         if (depth > v->depth) v->depth = depth;
     }
-    while (depth > 0) v->nodes[path[depth--]].past = v->n_nodes;
+    while (depth > 0) t->nodes[path[depth--]].past = t->n_nodes;
+    t->n_ids = n;
     return true;
+}
+
+/* The characters of a token that is plain; 0: it is not, or has too many. */
+static uint32_t plain_chars(const sorted_token *t)
+{
+    for (uint32_t i = 0; i < t->len; i++)
+        if ((uint8_t)t->bytes[i] < 32 || t->bytes[i] == '"' || t->bytes[i] == '\\') return 0;
+    if (!cdz_utf8_valid(t->bytes, t->len)) return 0;
+    const size_t n = cdz_utf8_count(t->bytes, t->len);
+    return n <= PLAIN_CHARS ? (uint32_t)n : 0;
+}
+
+static void set_bit(uint64_t *mask, uint32_t id)
+{
+    mask[id / 64] |= (uint64_t)1 << (id % 64);
+}
+
+/* Cuts the sorted tokens into plain ones and the rest, both still sorted. */
+static bool part(cdz_grammar_vocab *v, const sorted_token *tokens, uint32_t n)
+{
+    sorted_token *plain = malloc(((size_t)n + 1) * sizeof *plain);
+    sorted_token *rest = malloc(((size_t)n + 1) * sizeof *rest);
+    uint32_t n_plain = 0, n_rest = 0;
+    v->plain_masks = calloc((size_t)(PLAIN_CHARS + 1) * (v->n_words + 1), sizeof *v->plain_masks);
+    bool fine = plain && rest && v->plain_masks;
+    for (uint32_t i = 0; fine && i < n; i++) {
+        const uint32_t chars = plain_chars(&tokens[i]);
+        if (chars)
+            plain[n_plain++] = tokens[i];
+        else
+            rest[n_rest++] = tokens[i];
+        for (uint32_t k = chars; chars && k <= PLAIN_CHARS; k++)
+            set_bit(v->plain_masks + (size_t)k * v->n_words, tokens[i].id);
+    }
+    fine = fine && plant(v, &v->plain, plain, n_plain) && plant(v, &v->rest, rest, n_rest);
+    free(plain);
+    free(rest);
+    return fine;
 }
 
 static bool build(cdz_grammar_vocab *v)
 {
     sorted_token *tokens = malloc(((size_t)v->n_ids + 1) * sizeof *tokens);
-    v->ids = malloc(((size_t)v->n_ids + 1) * sizeof *v->ids);
     uint32_t n = 0;
     for (uint32_t id = 0; tokens && id < v->n_ids; id++) {
         const uint32_t len = v->begin[id + 1] - v->begin[id];
@@ -96,7 +154,7 @@ static bool build(cdz_grammar_vocab *v)
             tokens[n++] = (sorted_token){v->bytes + v->begin[id], len, id};
     }
     if (tokens) qsort(tokens, n, sizeof *tokens, by_bytes);
-    const bool fine = tokens && v->ids && plant(v, tokens, n);
+    const bool fine = tokens && part(v, tokens, n);
     free(tokens);
     return fine;
 }
@@ -191,23 +249,55 @@ void cdz_grammar_masks_free(cdz_grammar_masks *m)
     free(m);
 }
 
-static void walk(cdz_states *s, const cdz_grammar_vocab *v, uint32_t state, uint32_t *path,
-                 uint64_t *mask)
+/* Below a node of plain tokens, in a state that every plain character leads back to, all of them are allowed. */
+static uint32_t take_all(const cdz_vocab_trie *t, const cdz_vocab_node *node, uint64_t *mask)
 {
-    const cdz_vocab_node *nodes = v->nodes;
-    path[0] = state;
-    for (uint32_t i = 0; i < v->n_nodes;) {
+    const uint32_t end = node->past < t->n_nodes ? t->nodes[node->past].ids : t->n_ids;
+    for (uint32_t k = node->ids; k < end; k++) set_bit(mask, t->ids[k]);
+    return node->past;
+}
+
+/* From a first byte's node on, all that lies below it. */
+static void walk_root(cdz_states *s, const cdz_vocab_trie *t, uint32_t root, uint32_t *path,
+                      bool plain, uint64_t *mask)
+{
+    const cdz_vocab_node *nodes = t->nodes;
+    uint32_t back;
+    for (uint32_t i = root; i < nodes[root].past;) {
         const cdz_vocab_node *node = &nodes[i];
         const uint32_t to = cdz_states_next(s, path[node->depth - 1], node->byte);
         if (!to) {
             i = node->past;
-            continue;
+        } else if (plain && node->past > i + 1 && cdz_states_plain(s, to, &back) && back == to) {
+            i = take_all(t, node, mask);
+        } else {
+            path[node->depth] = to;
+            for (uint32_t k = node->ids; k < node->ids + node->n_ids; k++) set_bit(mask, t->ids[k]);
+            i++;
         }
-        path[node->depth] = to;
-        for (uint32_t k = node->ids; k < node->ids + node->n_ids; k++)
-            mask[v->ids[k] / 64] |= (uint64_t)1 << (v->ids[k] % 64);
-        i++;
     }
+}
+
+static void walk(cdz_states *s, const cdz_vocab_trie *t, uint32_t state, uint32_t *path, bool plain,
+                 uint64_t *mask)
+{
+    path[0] = state;
+    for (uint32_t r = 0; r < t->n_roots; r++)
+        if (cdz_states_next(s, state, t->nodes[t->roots[r]].byte))
+            walk_root(s, t, t->roots[r], path, plain, mask);
+}
+
+/* How many plain characters may come, whichever they are, up to PLAIN_CHARS; false: it depends on which. */
+static bool count_plain(cdz_states *s, uint32_t state, uint32_t *n)
+{
+    uint32_t to;
+    for (*n = 0; *n < PLAIN_CHARS; ++*n) {
+        if (!cdz_states_plain(s, state, &to)) return false;
+        if (!to) return true;
+        if (to == state) *n = PLAIN_CHARS - 1;
+        state = to;
+    }
+    return true;
 }
 
 /* Room for the mask of a state. Masks are forgotten all at once when they take too much. */
@@ -253,9 +343,13 @@ cdz_status cdz_grammar_allowed(cdz_grammar *g, const cdz_grammar_vocab *v, uint3
         return CDZ_OK;
     }
     uint64_t *bits = m->bits + (size_t)m->n * v->n_words;
-    memset(bits, 0, v->n_words * sizeof *bits);
+    uint32_t n_plain = 0;
+    const bool counted = state && count_plain(&g->states, state, &n_plain);
+    memcpy(bits, v->plain_masks + (counted ? (size_t)n_plain * v->n_words : 0),
+           v->n_words * sizeof *bits);
     if (state) {
-        walk(&g->states, v, state, m->path, bits);
+        if (!counted) walk(&g->states, &v->plain, state, m->path, true, bits);
+        walk(&g->states, &v->rest, state, m->path, false, bits);
         cdz_states_mark_tokens(&g->states, state, bits, v->n_ids);
         for (uint32_t i = 0; cdz_states_accepts(&g->states, state) && i < v->n_ends; i++)
             bits[v->ends[i] / 64] |= (uint64_t)1 << (v->ends[i] % 64);
