@@ -21,9 +21,13 @@ typedef struct cdz_vocab_trie {
     uint32_t *ids; /* in the nodes' order */
     uint32_t n_ids, n_roots;
     uint32_t roots[256]; /* nodes of first bytes */
+    uint8_t root_bytes[256];
 } cdz_vocab_trie;
 
-enum { PLAIN_CHARS = 24 }; /* tokens of more characters are walked */
+enum {
+    PLAIN_CHARS = 24,    /* tokens of more characters are walked */
+    WORTH_KEEPING = 300, /* nodes looked at for a mask that is kept */
+};
 
 struct cdz_grammar_vocab {
     char *bytes;
@@ -94,7 +98,10 @@ static bool plant(cdz_grammar_vocab *v, cdz_vocab_trie *t, const sorted_token *t
                 return false;
             t->nodes[t->n_nodes] = (cdz_vocab_node){
                 .byte = (uint8_t)tokens[i].bytes[depth], .depth = (uint16_t)(depth + 1), .ids = i};
-            if (!depth) t->roots[t->n_roots++] = t->n_nodes;
+            if (!depth) {
+                t->root_bytes[t->n_roots] = (uint8_t)tokens[i].bytes[0];
+                t->roots[t->n_roots++] = t->n_nodes;
+            }
             path[++depth] = t->n_nodes++;
         }
         t->nodes[path[depth]].n_ids++;
@@ -237,7 +244,8 @@ typedef struct cdz_grammar_masks {
     uint64_t *bits; /* n_words of each, n of them */
     uint32_t *of;   /* by state: mask + 1 */
     uint32_t of_cap, n, cap;
-    uint32_t *path; /* states by depth */
+    uint32_t *path;    /* states by depth */
+    uint64_t *scratch; /* the mask computed last */
 } cdz_grammar_masks;
 
 void cdz_grammar_masks_free(cdz_grammar_masks *m)
@@ -246,6 +254,7 @@ void cdz_grammar_masks_free(cdz_grammar_masks *m)
     free(m->bits);
     free(m->of);
     free(m->path);
+    free(m->scratch);
     free(m);
 }
 
@@ -258,12 +267,12 @@ static uint32_t take_all(const cdz_vocab_trie *t, const cdz_vocab_node *node, ui
 }
 
 /* From a first byte's node on, all that lies below it. */
-static void walk_root(cdz_states *s, const cdz_vocab_trie *t, uint32_t root, uint32_t *path,
-                      bool plain, uint64_t *mask)
+static uint32_t walk_root(cdz_states *s, const cdz_vocab_trie *t, uint32_t root, uint32_t *path,
+                          bool plain, uint64_t *mask)
 {
     const cdz_vocab_node *nodes = t->nodes;
-    uint32_t back;
-    for (uint32_t i = root; i < nodes[root].past;) {
+    uint32_t back, n = 0;
+    for (uint32_t i = root; i < nodes[root].past; n++) {
         const cdz_vocab_node *node = &nodes[i];
         const uint32_t to = cdz_states_next(s, path[node->depth - 1], node->byte);
         if (!to) {
@@ -276,15 +285,19 @@ static void walk_root(cdz_states *s, const cdz_vocab_trie *t, uint32_t root, uin
             i++;
         }
     }
+    return n;
 }
 
-static void walk(cdz_states *s, const cdz_vocab_trie *t, uint32_t state, uint32_t *path, bool plain,
-                 uint64_t *mask)
+/* Returns how many nodes were looked at. */
+static uint32_t walk(cdz_states *s, const cdz_vocab_trie *t, uint32_t state, uint32_t *path,
+                     bool plain, uint64_t *mask)
 {
+    uint32_t n = 0;
     path[0] = state;
     for (uint32_t r = 0; r < t->n_roots; r++)
-        if (cdz_states_next(s, state, t->nodes[t->roots[r]].byte))
-            walk_root(s, t, t->roots[r], path, plain, mask);
+        if (cdz_states_next(s, state, t->root_bytes[r]))
+            n += walk_root(s, t, t->roots[r], path, plain, mask);
+    return n;
 }
 
 /* How many plain characters may come, whichever they are, up to PLAIN_CHARS; false: it depends on which. */
@@ -300,24 +313,29 @@ static bool count_plain(cdz_states *s, uint32_t state, uint32_t *n)
     return true;
 }
 
-/* Room for the mask of a state. Masks are forgotten all at once when they take too much. */
-static bool mask_room(cdz_grammar_masks *m, uint32_t state)
+/* A place for the mask of each state up to one. */
+static bool of_room(cdz_grammar_masks *m, uint32_t state)
 {
-    const size_t bytes = (size_t)m->vocab->n_words * sizeof *m->bits;
-    if ((size_t)m->n * bytes > CDZ_GRAMMAR_MASK_BYTES) {
-        memset(m->of, 0, m->of_cap * sizeof *m->of);
-        m->n = 0;
-    }
-    if (m->n == m->cap) {
-        const uint32_t cap = m->cap ? 2 * m->cap : 4;
-        uint64_t *bits = realloc(m->bits, cap * bytes + 8);
-        if (!bits) return false;
-        m->bits = bits;
-        m->cap = cap;
-    }
     const uint32_t had = m->of_cap;
     if (!cdz_grow(&m->of, &m->of_cap, (size_t)state + 1, sizeof *m->of)) return false;
     memset(m->of + had, 0, (m->of_cap - had) * sizeof *m->of);
+    return true;
+}
+
+/* Room for one more mask. Masks are forgotten all at once when they take too much. */
+static bool mask_room(cdz_grammar_masks *m)
+{
+    const size_t bytes = (size_t)m->vocab->n_words * sizeof *m->bits;
+    if (((size_t)m->n + 1) * bytes > CDZ_GRAMMAR_MASK_BYTES && m->n) {
+        memset(m->of, 0, m->of_cap * sizeof *m->of);
+        m->n = 0;
+    }
+    if (m->n < m->cap) return true;
+    const uint32_t cap = m->cap ? 2 * m->cap : 4;
+    uint64_t *bits = realloc(m->bits, cap * bytes + 8);
+    if (!bits) return false;
+    m->bits = bits;
+    m->cap = cap;
     return true;
 }
 
@@ -329,33 +347,46 @@ static cdz_grammar_masks *masks_for(cdz_grammar *g, const cdz_grammar_vocab *v)
     if (!g->masks) return NULL;
     g->masks->vocab = v;
     g->masks->path = malloc(((size_t)v->depth + 1) * sizeof *g->masks->path);
-    return g->masks->path ? g->masks : NULL;
+    g->masks->scratch = malloc(((size_t)v->n_words + 1) * sizeof *g->masks->scratch);
+    if (g->masks->path && g->masks->scratch) return g->masks;
+    cdz_grammar_masks_free(g->masks);
+    g->masks = NULL;
+    return NULL;
+}
+
+/* The mask of a state into bits; returns what it took, in nodes. */
+static uint32_t compute(cdz_grammar *g, const cdz_grammar_vocab *v, uint32_t state, uint32_t *path,
+                        uint64_t *bits)
+{
+    uint32_t n_plain = 0, work = 0;
+    const bool counted = state && count_plain(&g->states, state, &n_plain);
+    memcpy(bits, v->plain_masks + (counted ? (size_t)n_plain * v->n_words : 0),
+           v->n_words * sizeof *bits);
+    if (!state) return 0;
+    if (!counted) work += walk(&g->states, &v->plain, state, path, true, bits);
+    work += walk(&g->states, &v->rest, state, path, false, bits);
+    cdz_states_mark_tokens(&g->states, state, bits, v->n_ids);
+    for (uint32_t i = 0; cdz_states_accepts(&g->states, state) && i < v->n_ends; i++)
+        set_bit(bits, (uint32_t)v->ends[i]);
+    return work;
 }
 
 cdz_status cdz_grammar_allowed(cdz_grammar *g, const cdz_grammar_vocab *v, uint32_t state,
                                const uint64_t **mask, cdz_error *err)
 {
     cdz_grammar_masks *m = masks_for(g, v);
-    if (!m || !mask_room(m, state))
+    if (!m || !of_room(m, state))
         return cdz_err(err, CDZ_E_NOMEM, "out of memory for a mask of %u tokens", v->n_ids);
+    *mask = m->scratch;
     if (m->of[state]) {
         *mask = m->bits + (size_t)(m->of[state] - 1) * v->n_words;
         return CDZ_OK;
     }
-    uint64_t *bits = m->bits + (size_t)m->n * v->n_words;
-    uint32_t n_plain = 0;
-    const bool counted = state && count_plain(&g->states, state, &n_plain);
-    memcpy(bits, v->plain_masks + (counted ? (size_t)n_plain * v->n_words : 0),
-           v->n_words * sizeof *bits);
-    if (state) {
-        if (!counted) walk(&g->states, &v->plain, state, m->path, true, bits);
-        walk(&g->states, &v->rest, state, m->path, false, bits);
-        cdz_states_mark_tokens(&g->states, state, bits, v->n_ids);
-        for (uint32_t i = 0; cdz_states_accepts(&g->states, state) && i < v->n_ends; i++)
-            bits[v->ends[i] / 64] |= (uint64_t)1 << (v->ends[i] % 64);
-    }
+    const uint32_t work = compute(g, v, state, m->path, m->scratch);
     CDZ_TRY(cdz_grammar_trouble(g, err));
+    if (work < WORTH_KEEPING) return CDZ_OK;
+    if (!mask_room(m)) return CDZ_OK; /* it is made again next time */
+    memcpy(m->bits + (size_t)m->n * v->n_words, m->scratch, v->n_words * sizeof *m->bits);
     m->of[state] = ++m->n;
-    *mask = bits;
     return CDZ_OK;
 }
