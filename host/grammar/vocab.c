@@ -34,6 +34,7 @@ struct cdz_grammar_vocab {
     uint32_t *begin; /* of a token's bytes; n_ids + 1 of them */
     uint32_t n_ids, n_words, depth;
     cdz_vocab_trie plain; /* tokens of whole characters that JSON strings hold as they are */
+    cdz_vocab_trie blank; /* tokens of JSON's whitespace */
     cdz_vocab_trie rest;
     uint64_t *plain_masks; /* those of at most 0, 1, 2, ... characters: n_words of each */
     int32_t *ends;
@@ -49,6 +50,8 @@ void cdz_grammar_vocab_free(cdz_grammar_vocab *vocab)
     free(vocab->begin);
     free(vocab->plain.nodes);
     free(vocab->plain.ids);
+    free(vocab->blank.nodes);
+    free(vocab->blank.ids);
     free(vocab->rest.nodes);
     free(vocab->rest.ids);
     free(vocab->plain_masks);
@@ -128,26 +131,37 @@ static void set_bit(uint64_t *mask, uint32_t id)
     mask[id / 64] |= (uint64_t)1 << (id % 64);
 }
 
-/* Cuts the sorted tokens into plain ones and the rest, both still sorted. */
+static bool is_blank(const sorted_token *t)
+{
+    for (uint32_t i = 0; i < t->len; i++)
+        if (!strchr(" \t\n\r", t->bytes[i]) || !t->bytes[i]) return false;
+    return true;
+}
+
+/* Cuts the sorted tokens into plain ones, blank ones and the rest, all still sorted. A plain blank one is among the blank ones,
+ * and in the masks of the plain. */
 static bool part(cdz_grammar_vocab *v, const sorted_token *tokens, uint32_t n)
 {
-    sorted_token *plain = malloc(((size_t)n + 1) * sizeof *plain);
-    sorted_token *rest = malloc(((size_t)n + 1) * sizeof *rest);
-    uint32_t n_plain = 0, n_rest = 0;
+    sorted_token *parts[3];
+    uint32_t lens[3] = {0};
+    bool fine = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        parts[i] = malloc(((size_t)n + 1) * sizeof **parts);
+        fine &= parts[i] != NULL;
+    }
     v->plain_masks = calloc((size_t)(PLAIN_CHARS + 1) * (v->n_words + 1), sizeof *v->plain_masks);
-    bool fine = plain && rest && v->plain_masks;
+    fine &= v->plain_masks != NULL;
     for (uint32_t i = 0; fine && i < n; i++) {
-        const uint32_t chars = plain_chars(&tokens[i]);
-        if (chars)
-            plain[n_plain++] = tokens[i];
-        else
-            rest[n_rest++] = tokens[i];
+        const uint32_t chars = plain_chars(&tokens[i]), to = is_blank(&tokens[i]) ? 1
+                                                             : chars              ? 0
+                                                                                  : 2;
+        parts[to][lens[to]++] = tokens[i];
         for (uint32_t k = chars; chars && k <= PLAIN_CHARS; k++)
             set_bit(v->plain_masks + (size_t)k * v->n_words, tokens[i].id);
     }
-    fine = fine && plant(v, &v->plain, plain, n_plain) && plant(v, &v->rest, rest, n_rest);
-    free(plain);
-    free(rest);
+    fine = fine && plant(v, &v->plain, parts[0], lens[0]) &&
+           plant(v, &v->blank, parts[1], lens[1]) && plant(v, &v->rest, parts[2], lens[2]);
+    for (uint32_t i = 0; i < 3; i++) free(parts[i]);
     return fine;
 }
 
@@ -300,6 +314,26 @@ static uint32_t walk(cdz_states *s, const cdz_vocab_trie *t, uint32_t state, uin
     return n;
 }
 
+/* Whitespace leads to one state that it leads back to, or to none. */
+static bool blank_is_free(cdz_states *s, uint32_t state)
+{
+    static const uint8_t bytes[] = {' ', '\t', '\n', '\r'};
+    const uint32_t to = cdz_states_next(s, state, ' ');
+    for (size_t i = 0; i < sizeof bytes; i++)
+        if (cdz_states_next(s, state, bytes[i]) != to || cdz_states_next(s, to, bytes[i]) != to)
+            return false;
+    return true;
+}
+
+static uint32_t walk_blank(cdz_states *s, const cdz_grammar_vocab *v, uint32_t state,
+                           uint32_t *path, uint64_t *mask)
+{
+    if (!blank_is_free(s, state)) return walk(s, &v->blank, state, path, false, mask);
+    if (!cdz_states_next(s, state, ' ')) return 0;
+    for (uint32_t k = 0; k < v->blank.n_ids; k++) set_bit(mask, v->blank.ids[k]);
+    return 0;
+}
+
 /* How many plain characters may come, whichever they are, up to PLAIN_CHARS; false: it depends on which. */
 static bool count_plain(cdz_states *s, uint32_t state, uint32_t *n)
 {
@@ -364,6 +398,7 @@ static uint32_t compute(cdz_grammar *g, const cdz_grammar_vocab *v, uint32_t sta
            v->n_words * sizeof *bits);
     if (!state) return 0;
     if (!counted) work += walk(&g->states, &v->plain, state, path, true, bits);
+    work += walk_blank(&g->states, v, state, path, bits);
     work += walk(&g->states, &v->rest, state, path, false, bits);
     cdz_states_mark_tokens(&g->states, state, bits, v->n_ids);
     for (uint32_t i = 0; cdz_states_accepts(&g->states, state) && i < v->n_ends; i++)
