@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "load/model_files.h"
-#include "run/cost.h"
+#include "run/pass/cost.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 

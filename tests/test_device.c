@@ -11,7 +11,7 @@
 
 #include "api/api.h"
 #include "device/device.h"
-#include "run/engine_parts.h"
+#include "run/engine/engine_parts.h"
 
 #define FAR           CADENZA_BUILD_DIR "/tests/backends/far"
 #define OTHER_BUILD   CADENZA_BUILD_DIR "/tests/backends/other_build"

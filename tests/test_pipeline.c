@@ -1184,8 +1184,8 @@ static void explain_shows_the_chain(void **state)
         const char *ini = explain_cases[i].ini, *model = explain_cases[i].model;
         assert_int_equal(cdz_pipeline_create(*state, ini, strlen(ini), "e.ini", &pipeline, &err),
                          CDZ_OK);
-        if (cdz_pipeline_explain_text(pipeline, model ? json(&arena, model) : NULL, &text, &err) !=
-            CDZ_OK)
+        if (cdz_pipeline_explain_text(pipeline, model ? json(&arena, model) : NULL, NULL, &text,
+                                      &err) != CDZ_OK)
             fail_msg("%s: %s", explain_cases[i].name, err.text);
         for (size_t k = 0; k < 4 && explain_cases[i].lines[k]; k++)
             if (!strstr(text.data, explain_cases[i].lines[k]))

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "run/crew.h"
+#include "run/pass/crew.h"
 
 enum { MOST = 64 };
 

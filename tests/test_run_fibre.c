@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "run/fibre.h"
+#include "run/loop/fibre.h"
 
 static const char *const ways[] = {"ucontext", "threads"};
 enum { N_WAYS = 2, N_FIBRES = 40 };

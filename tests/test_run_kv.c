@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/mutex.h"
-#include "run/sequence.h"
+#include "run/pass/sequence.h"
 
 static const cdz_kv_shape shape = {2, 1, 8, CDZ_F32};
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "run/pace.h"
+#include "run/loop/pace.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -128,7 +128,8 @@ static void wild_measurements_are_got_over(void **state)
         const machine wild = {0.05, 0.05, 0.05, 0.99, 12}, quiet = {0.15, 0.08, 0.9, 0.05, 12};
         cdz_pace pace = {0};
         uint64_t dice_state = seed * 7919;
-        for (uint32_t n = 0; n < 40; n++) go_on(&pace, &wild, 1 + n % 5, &dice_state); /* little room, and some */
+        for (uint32_t n = 0; n < 40; n++)
+            go_on(&pace, &wild, 1 + n % 5, &dice_state); /* little room, and some */
         go_on(&pace, &quiet, 1000, &dice_state);
         const account late = go_on(&pace, &quiet, 1000, &dice_state);
         if (late.plain / late.seconds < 0.8 * ideal(&quiet))

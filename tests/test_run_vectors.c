@@ -5,7 +5,7 @@
 #include "run/run_support.h"
 
 #include "prepare/prepare.h"
-#include "run/model.h"
+#include "run/pass/model.h"
 
 /* --- the script ------------------------------------------------------------------------------------------------- */
 

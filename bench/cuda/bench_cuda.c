@@ -200,7 +200,7 @@ static void close_model(model *m)
     free(m->inv_freq);
 }
 
-/* ---- a pass, as host/run/forward.c makes it ---- */
+/* ---- a pass, as host/run/pass/forward.c makes it ---- */
 
 static void run_layer(model *m, size_t layer, size_t n)
 {

@@ -10,7 +10,7 @@
 
 #include "bench.h"
 #include "kernels.h"
-#include "run/limits.h"
+#include "run/pass/limits.h"
 
 enum { REPEATS = 9 };
 

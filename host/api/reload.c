@@ -1,6 +1,6 @@
 /* reload.c - a pipeline read again: tried on a made-up row, then adopted, or refused and the old one goes on. */
 #include "api/api.h"
-#include "run/dry_run.h"
+#include "run/stages/dry_run.h"
 
 /* A plan as a request without arguments would have it. Where the pipeline alone is no whole request, now as before, its
  * parts cannot be tried: their first request will. */

@@ -8,7 +8,8 @@
 #include "base/guard.h"
 #include "load/model_files.h"
 #include "load/quant_types.h"
-#include "run/engine_parts.h"
+#include "params/settings.h"
+#include "run/engine/engine.h"
 
 const char *cdz_version(void)
 {
@@ -39,44 +40,37 @@ static cdz_status kv_type_of(const char *name, cdz_dtype *out, cdz_error *err)
 
 static cdz_status numa_of(const char *name, bool *spread, cdz_error *err)
 {
-    *spread = strcmp(name, "spread") == 0;
-    if (*spread || strcmp(name, "off") == 0) return CDZ_OK;
-    return cdz_err(err, CDZ_E_USAGE, "numa: there is no '%.40s', expected off or spread", name);
+    uint32_t which = 0; /* off, the first word */
+    if (name) CDZ_TRY(cdz_setting_word(cdz_setting_named("numa"), name, &which, err));
+    *spread = which != 0;
+    return CDZ_OK;
 }
 
-static cdz_status open_engine(const cdz_options *options, cdz_engine **out, cdz_error *err)
+static cdz_status open_engine(const cdz_options *given, cdz_engine **out, cdz_error *err)
 {
-    uint32_t n_threads = options->n_threads;
-    const char *text = cdz_env_threads();
-    if (n_threads == 0 && text) {
-        char *end;
-        unsigned long value = strtoul(text, &end, 10);
-        if (*end || value < 1 || value > 1024)
-            return cdz_err(err, CDZ_E_USAGE, "CADENZA_THREADS=%s: expected a number from 1 to 1024",
-                           text);
-        n_threads = (uint32_t)value;
-    }
-    cdz_device_wish device = {.name = options->device ? options->device : cdz_env_device(),
-                              .folder = cdz_env_backends()};
+    cdz_options filled = *given;
+    const cdz_options *options = &filled;
+    CDZ_TRY(cdz_settings_from_environment(&filled, err));
+    cdz_device_wish device = {.name = options->device, .folder = cdz_env_backends()};
     CDZ_TRY(cdz_precision_named(options->precision, &device.precision, err));
     CDZ_TRY(cdz_determinism_named(options->determinism, &device.strict, err));
     cdz_dtype kv_type = CDZ_F32;
     if (options->kv_cache) CDZ_TRY(kv_type_of(options->kv_cache, &kv_type, err));
     bool numa = false;
-    if (options->numa) CDZ_TRY(numa_of(options->numa, &numa, err));
+    CDZ_TRY(numa_of(options->numa, &numa, err));
     cdz_engine_options want = {
         .device = device,
-        .device_fixed = options->device != NULL,
+        .device_fixed = given->device != NULL,
         .progress = options->loading,
-        .n_threads = n_threads,
+        .n_threads = options->n_threads,
         .cpu_variant = cdz_env_cpu(),
         .fibres = cdz_env_fibres(),
         .one_by_one = cdz_env_plan_off(),
         .kv_bytes = options->kv_bytes,
         .kv_type = kv_type,
-        .kv_type_fixed = options->kv_cache != NULL,
+        .kv_type_fixed = given->kv_cache != NULL,
         .numa = numa,
-        .numa_fixed = options->numa != NULL,
+        .numa_fixed = given->numa != NULL,
         .max_queue = options->max_queue,
         .max_running = options->max_running,
         .scheduler = options->scheduler,
@@ -128,8 +122,7 @@ const cdz_backend *cdz_runtime_backend(const cdz_runtime *runtime)
 
 const cdz_backend *cdz_runtime_device(const cdz_runtime *runtime)
 {
-    const cdz_engine *engine = runtime->engine;
-    return engine->device ? engine->device : engine->backend;
+    return cdz_engine_device(runtime->engine);
 }
 
 char *cdz_profile_json(const cdz_runtime *runtime)
@@ -301,31 +294,53 @@ cdz_status cdz_detokenize(const cdz_model *model, const int32_t *ids, size_t n_i
 
 /* --- pipelines ---------------------------------------------------------------------------------------- */
 
-static cdz_status wish(cdz_runtime *runtime, cdz_model_key key, const char *text, cdz_error *err)
+static cdz_status wish_device(cdz_engine *engine, const char *text, cdz_error *err)
 {
-    if (key == CDZ_MODEL_DEVICE) return cdz_engine_wish_device(runtime->engine, text, err);
-    if (key == CDZ_MODEL_NUMA) {
-        bool spread;
-        CDZ_TRY(numa_of(text, &spread, err));
-        return cdz_engine_wish_numa(runtime->engine, spread, err);
-    }
+    return cdz_engine_wish_device(engine, text, err);
+}
+
+static cdz_status wish_kv_cache(cdz_engine *engine, const char *text, cdz_error *err)
+{
     cdz_dtype type;
     CDZ_TRY(kv_type_of(text, &type, err));
-    return cdz_engine_wish_kv_type(runtime->engine, type, err);
+    return cdz_engine_wish_kv_type(engine, type, err);
+}
+
+static cdz_status wish_numa(cdz_engine *engine, const char *text, cdz_error *err)
+{
+    bool spread;
+    CDZ_TRY(numa_of(text, &spread, err));
+    return cdz_engine_wish_numa(engine, spread, err);
+}
+
+/* What the engine does with a setting that a pipeline file may have in [model]. */
+static const struct {
+    const char *name;
+    cdz_status (*wish)(cdz_engine *engine, const char *text, cdz_error *err);
+} wishes[] = {{"device", wish_device}, {"kv_cache", wish_kv_cache}, {"numa", wish_numa}};
+
+static cdz_status wish(cdz_engine *engine, const cdz_setting *setting, const char *text,
+                       cdz_error *err)
+{
+    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++)
+        if (strcmp(wishes[i].name, setting->name) == 0) return wishes[i].wish(engine, text, err);
+    return cdz_err(err, CDZ_E_UNSUPPORTED, "%s: the engine does not know it", setting->name);
 }
 
 /* What a pipeline asks for in [model] becomes the runtime's, while no model is open. */
 static cdz_status with_model_keys(cdz_runtime *runtime, cdz_status status, cdz_pipeline **pipeline,
                                   cdz_error *err)
 {
-    for (int key = 0; status == CDZ_OK && key < CDZ_N_MODEL_KEYS; key++) {
+    const cdz_setting *setting;
+    for (size_t i = 0; status == CDZ_OK && (setting = cdz_setting_at(i)) != NULL; i++) {
         cdz_origin at;
-        const char *text = cdz_pipeline_model_key(*pipeline, (cdz_model_key)key, &at);
+        const char *text = cdz_pipeline_host_setting(*pipeline, setting, &at);
         if (!text) continue;
-        status = wish(runtime, (cdz_model_key)key, text, err);
+        status = wish(runtime->engine, setting, text, err);
         if (status == CDZ_OK) continue;
         if (err)
-            cdz_err_prefix(err, "%s:%u: [model]", at.file, at.line); /* the pipeline's memory */
+            cdz_err_prefix(err, "%s:%u: [%s]", at.file, at.line,
+                           setting->section); /* the pipeline's memory */
         cdz_pipeline_free(*pipeline);
         *pipeline = NULL;
     }
@@ -370,7 +385,7 @@ cdz_status cdz_pipeline_explain(cdz_pipeline *pipeline, const cdz_model *model, 
 {
     cdz_buf buf = {0};
     cdz_status status =
-        cdz_pipeline_explain_text(pipeline, model ? &model->generation : NULL, &buf, err);
+        cdz_pipeline_explain_text(pipeline, model ? &model->generation : NULL, NULL, &buf, err);
     return give_text(&buf, status, text, err);
 }
 

@@ -23,7 +23,7 @@ _Noreturn void cdz_assert_broken(const char *condition, const char *file, int li
 /* --- whose thread this is ---------------------------------------------------------------------------------------- */
 
 /* What "[engine]" in a header means: the thread that the engine made, or a fibre of it, which may be a thread of its own
- * to which the engine's has passed the baton (run/fibre.h). */
+ * to which the engine's has passed the baton (run/loop/fibre.h). */
 #ifdef CDZ_CHECKED
 extern _Thread_local const void *cdz_thread_serves; /* the engine; NULL: none */
 

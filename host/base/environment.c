@@ -5,44 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cdz_env_variable variables[] = {
-    {"CADENZA_CPU", "force a kernel variant: scalar, avx2 or avx512"},
-    {"CADENZA_THREADS", "threads for the kernels; default: the physical cores"},
-    {"CADENZA_DEVICE", "the device that computes, unless an option or a pipeline names one: "
-                       "cpu, cuda, cuda:1 or auto"},
-    {"CADENZA_BACKENDS",
-     "folder of device backends; default: backends/ beside the built-in plugins"},
-    {"CADENZA_FIBRES", "how requests are suspended: ucontext or threads"},
-    {"CADENZA_PLAN", "off: processors run one by one, never fused"},
-    {"CADENZA_PLUGIN_DIR", "folder of the built-in plugins; default: beside the program"},
-    {"CADENZA_PLUGIN_PATH", "further plugin folders, separated by ':'"},
-    {"CADENZA_MODELS", "folders of models, separated by ':', where MODEL may be a name"},
-    {"HF_HOME", "holds hub/, the Hugging Face cache; default: ~/.cache/huggingface"},
-    {"HF_HUB_CACHE", "the Hugging Face cache itself"},
-    {"XDG_CONFIG_HOME", "holds cadenza/cadenza.lock; default: ~/.config"},
-    {"XDG_DATA_HOME", "holds cadenza/plugins; default: ~/.local/share"},
-};
-
 static const char *read_variable(const char *name)
 {
     const char *value = getenv(name);
     return value && value[0] ? value : NULL;
 }
 
-const cdz_env_variable *cdz_env_variables(size_t *n)
+const char *cdz_env_named(const char *name)
 {
-    *n = sizeof variables / sizeof variables[0];
-    return variables;
+    return read_variable(name);
 }
 
 const char *cdz_env_cpu(void)
 {
     return read_variable("CADENZA_CPU");
-}
-
-const char *cdz_env_threads(void)
-{
-    return read_variable("CADENZA_THREADS");
 }
 
 const char *cdz_env_device(void)

@@ -5,14 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct cdz_env_variable {
-    const char *name, *help;
-} cdz_env_variable;
+/* By its name, for the settings that have a variable (params/settings.h); NULL when unset or empty, as each of these. */
+const char *cdz_env_named(const char *name);
 
-/* For --help: n rows. */
-const cdz_env_variable *cdz_env_variables(size_t *n);
-
-/* Each NULL when unset or empty. */
 const char *cdz_env_cpu(void);         /* CADENZA_CPU: force a kernel variant */
 const char *cdz_env_device(void);      /* CADENZA_DEVICE: what computes */
 const char *cdz_env_backends(void);    /* CADENZA_BACKENDS: the folder of their backends */
@@ -20,7 +15,6 @@ const char *cdz_env_fibres(void);      /* CADENZA_FIBRES: ucontext or threads */
 bool cdz_env_plan_off(void);           /* CADENZA_PLAN=off: processors run one by one */
 const char *cdz_env_plugin_dir(void);  /* CADENZA_PLUGIN_DIR: the built-in plugins */
 const char *cdz_env_plugin_path(void); /* CADENZA_PLUGIN_PATH: further plugin folders */
-const char *cdz_env_threads(void);     /* CADENZA_THREADS: kernel threads */
 const char *cdz_env_config_home(void); /* XDG_CONFIG_HOME */
 const char *cdz_env_data_home(void);   /* XDG_DATA_HOME */
 const char *cdz_env_home(void);        /* HOME */

@@ -13,7 +13,7 @@
  * next.
  *
  * Which function of which plugin a thread is in is for the sentence when it crashes there. What a signal handler has is its
- * thread and nothing else, so this one thing hangs on no handle. A fibre keeps its own through every switch (run/fibre.c). */
+ * thread and nothing else, so this one thing hangs on no handle. A fibre keeps its own through every switch (run/loop/fibre.c). */
 #ifndef CDZ_HOST_CALL_GUARD_H
 #define CDZ_HOST_CALL_GUARD_H
 

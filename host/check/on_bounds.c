@@ -172,7 +172,7 @@ static cdz_check_state walk_ids(cdz_child *c, const histories *h, const cdz_setu
         if (!cdz_follow_start(&follows[r], &t, r)) return cdz_fail_check(c, "out of memory");
         index[r] = r, states[r] = follows[r].state;
     }
-    const cdz_rows rows = {.n = ROWS, .ids = ids, .index = index, .states = states};
+    const cdz_probe_rows rows = {.n = ROWS, .ids = ids, .index = index, .states = states};
     cdz_scores s = {.data = answer, .n_rows = ROWS, .n_vocab = t.info.n_vocab, .stride = len};
     for (uint32_t step = 0; step < WALK; step++) {
         for (uint32_t r = 0; r < ROWS; r++) {

@@ -217,7 +217,7 @@ cdz_check_state cdz_check_speed(cdz_child *c)
     float *usual = row + cdz_answer_len(&facts);
     cdz_fill_scores(usual, facts.n_vocab, 1);
     const cdz_ids ids = {f.ids, f.len};
-    const cdz_rows rows = {.n = 1, .ids = &ids, .index = &f.row, .states = &f.state};
+    const cdz_probe_rows rows = {.n = 1, .ids = &ids, .index = &f.row, .states = &f.state};
     cdz_scores scores = {
         .data = row, .n_rows = 1, .n_vocab = facts.n_vocab, .stride = facts.n_vocab};
     while (runs < FEWEST || (runs < MOST && all < 0.03)) {

@@ -180,7 +180,7 @@ static cdz_status ask_order(cdz_probe *t, cdz_follow *rows, const uint32_t *orde
         states[i] = f->state;
         cdz_fill_scores(to + i * len, t->info.n_vocab, (uint64_t)f->row << 32 | f->len);
     }
-    const cdz_rows call = {.n = n, .ids = ids, .index = index, .states = states};
+    const cdz_probe_rows call = {.n = n, .ids = ids, .index = index, .states = states};
     cdz_scores scores = {.data = to, .n_rows = n, .n_vocab = t->info.n_vocab, .stride = len};
     return cdz_probe_ask(t, &call, &scores);
 }

@@ -158,7 +158,7 @@ static cdz_status ask_all(cdz_probe *t, const cdz_ids *ids, float *matrix)
     for (uint32_t r = 0; r < t->facts.n_rows; r++) index[r] = r;
     CDZ_TRY(cdz_probe_enter(t));
     CDZ_TRY(accept_all(t, ids, states));
-    const cdz_rows rows = {.n = t->facts.n_rows, .ids = ids, .index = index, .states = states};
+    const cdz_probe_rows rows = {.n = t->facts.n_rows, .ids = ids, .index = index, .states = states};
     cdz_scores scores = {.data = matrix,
                          .n_rows = t->facts.n_rows,
                          .n_vocab = t->facts.n_vocab,

@@ -219,7 +219,7 @@ static cdz_status ask_criterion(cdz_probe *t, cdz_call *call, cdz_step *step,
     return status;
 }
 
-cdz_status cdz_probe_ask(cdz_probe *t, const cdz_rows *rows, cdz_scores *scores)
+cdz_status cdz_probe_ask(cdz_probe *t, const cdz_probe_rows *rows, cdz_scores *scores)
 {
     const bool shows_ids = !is_processor(t) || processor_of(t)->caps & CDZ_NEEDS_IDS;
     cdz_step step = step_of(t);
@@ -404,7 +404,7 @@ cdz_status cdz_follows_ask(cdz_follow *follows, uint32_t n, cdz_scores *scores)
         index[r] = follows[r].row;
         states[r] = follows[r].state;
     }
-    const cdz_rows rows = {.n = n, .ids = ids, .index = index, .states = states};
+    const cdz_probe_rows rows = {.n = n, .ids = ids, .index = index, .states = states};
     return cdz_probe_ask(follows[0].probe, &rows, scores);
 }
 

@@ -59,12 +59,12 @@ typedef struct cdz_probe {
 } cdz_probe;
 
 /* Rows of one call. */
-typedef struct cdz_rows {
+typedef struct cdz_probe_rows {
     uint32_t n;
     const cdz_ids *ids;
     const uint32_t *index;
     void *const *states; /* entries NULL without state */
-} cdz_rows;
+} cdz_probe_rows;
 
 /* params: must outlive the probe. False: out of memory. */
 bool cdz_probe_make(cdz_probe *t, const cdz_plugin_base *plugin, const void *params,
@@ -78,7 +78,7 @@ cdz_status cdz_probe_begin(cdz_probe *t);
 /* create and begin; a plugin that is idle for the request counts as one that refuses it. */
 cdz_status cdz_probe_enter(cdz_probe *t);
 /* scores: (rows->n, n_vocab), for a processor edited in place, for a criterion filled with its answers. */
-cdz_status cdz_probe_ask(cdz_probe *t, const cdz_rows *rows, cdz_scores *scores);
+cdz_status cdz_probe_ask(cdz_probe *t, const cdz_probe_rows *rows, cdz_scores *scores);
 cdz_status cdz_probe_accept(cdz_probe *t, cdz_ids ids, uint32_t row, void *state, int32_t token);
 void cdz_probe_end(cdz_probe *t);
 

@@ -171,6 +171,20 @@ static void say_unknown(cdz_args *a, const char *name, size_t len)
     cdz_arena_free(&all.arena);
 }
 
+/* A setting that other commands take is not taken in silence, nor for the beginning of another name. */
+static bool is_elsewhere(cdz_args *a, const char *name, size_t len)
+{
+    const cdz_setting *setting = cdz_setting_of_flag(name, len);
+    cdz_buf pages = {0};
+    if (!setting) return false;
+    const size_t n = cdz_pages_with(setting, &pages);
+    if (pages.data && !pages.failed)
+        cdz_args_refuse(a, "--%.*s is not an option here; %s %s it", (int)len, name, pages.data,
+                        n == 1 ? "has" : "have");
+    cdz_buf_free(&pages);
+    return a->stopped;
+}
+
 /* --- taking ---------------------------------------------------------------------------------------------------------- */
 
 static void no_memory(cdz_args *a)
@@ -287,9 +301,10 @@ static bool take_flag(cdz_args *a, const meaning *m, const char *value)
     a->value = value;
     a->opt = flag->id;
     if (m->place < cdz_page_n_own(a->page)) return true;
-    if (flag->id == CDZ_OPT_MODEL)
+    const cdz_setting *setting = cdz_page_setting(a->page, m->place);
+    if (setting->group & CDZ_TAKES_MODEL)
         a->model = value;
-    else if (!cdz_cli_take_option(a->common, flag->id, value, a->page->name, &a->status))
+    else if (!cdz_cli_take_setting(a->common, setting, value, a->page->name, &a->status))
         a->stopped = true;
     if (a->stopped && a->status == CDZ_EXIT_OK) no_memory(a);
     return false;
@@ -314,7 +329,8 @@ static bool take_name(cdz_args *a, const char *word, const char *name)
     const char *value = name[len] ? name + len + 1 : NULL;
     snprintf(a->typed, sizeof a->typed, "%.*s", (int)(name + len - word), word);
     if (!find_exact(a, name, len, &m) && !find_habit(a, name, len, &m) &&
-        !find_parameter(a, name, len, &m) && !find_beginning(a, name, len, &m))
+        !find_parameter(a, name, len, &m) && !is_elsewhere(a, name, len) &&
+        !find_beginning(a, name, len, &m))
         say_unknown(a, name, len);
     return !a->stopped && take(a, &m, value);
 }

@@ -130,9 +130,9 @@ static cdz_status line_pipeline(batch *b, const cdz_json *document, cdz_pipeline
 static cdz_status open_draft(batch *b, const cdz_json *document, cdz_model **out, cdz_error *err)
 {
     char path[4096];
-    return cdz_drafts_open(&b->drafts, b->session->runtime, document,
-                           cdz_cli_model_folder(b->options->common.model, path, sizeof path), out,
-                           err);
+    return cdz_drafts_open(
+        &b->drafts, b->session->runtime, document,
+        cdz_cli_model_folder(b->options->common.host.program.model, path, sizeof path), out, err);
 }
 
 /* A file of plain texts is told what lines look like. */
@@ -158,15 +158,10 @@ static cdz_status submit_line(batch *b, const char *line, size_t len, uint64_t l
     if (status == CDZ_OK) {
         status = line_pipeline(b, &document, &pipeline, err);
         if (status == CDZ_OK) {
-            cdz_request request = {
-                .size = sizeof request,
-                .model = b->session->model,
-                .assistant = b->session->assistant,
-                .pipeline = pipeline,
-                .json = line,
-                .inputs_dir = cdz_cli_folder_of(b->options->input, &arena),
-                .timeout_s = b->options->common.timeout_s,
-            };
+            cdz_request request = cdz_session_request(b->session, &b->options->common);
+            request.pipeline = pipeline;
+            request.json = line;
+            request.inputs_dir = cdz_cli_folder_of(b->options->input, &arena);
             status = open_draft(b, &document, &request.assistant, err);
             if (status == CDZ_OK) status = cdz_submit(b->session->runtime, &request, id, err);
         }

@@ -4,8 +4,8 @@
 
 #include "base/buf.h"
 #include "base/spread.h"
-#include "run/cost.h"
-#include "run/profile.h"
+#include "run/pass/cost.h"
+#include "run/pass/profile.h"
 
 typedef struct cdz_bench_settings {
     uint32_t prompt_tokens; /* 0: not said */

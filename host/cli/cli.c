@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,37 +54,6 @@ int cdz_cli_misuse(const char *command, const char *fmt, ...)
 
 /* --- options ----------------------------------------------------------------------------------------- */
 
-bool cdz_cli_parse_size(const char *text, uint64_t *bytes)
-{
-    char *end;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (end == text || errno || text[0] == '-') return false;
-    unsigned shift = 0;
-    switch (*end) {
-    case 'k':
-    case 'K':
-        shift = 10;
-        end++;
-        break;
-    case 'm':
-    case 'M':
-        shift = 20;
-        end++;
-        break;
-    case 'g':
-    case 'G':
-        shift = 30;
-        end++;
-        break;
-    default: break;
-    }
-    if (*end == 'B') end++;
-    if (*end || value > UINT64_MAX >> shift) return false;
-    *bytes = (uint64_t)value << shift;
-    return true;
-}
-
 static bool push(const char ***list, uint32_t *n, const char *value)
 {
     const char **grown = realloc((void *)*list, (*n + 1) * sizeof *grown);
@@ -125,25 +93,7 @@ static bool is_whole_number(const char *text)
     return *text && strspn(text, "0123456789") == strlen(text);
 }
 
-static bool take_number(const char *value, double low, double high, double *out)
-{
-    char *end;
-    *out = strtod(value, &end);
-    return end != value && !*end && isfinite(*out) && *out >= low && *out <= high;
-}
-
 /* --- what plugins log ---------------------------------------------------------------------------------- */
-
-/* "debug", "info" and "warning" are numbered as cdz_log_level; "none" is above all. */
-static const char *const log_levels[] = {"debug", "info", "warning", "none"};
-enum { N_LOG_LEVELS = sizeof log_levels / sizeof log_levels[0] };
-
-static bool is_log_level(const char *word)
-{
-    for (size_t i = 0; i < N_LOG_LEVELS; i++)
-        if (strcmp(word, log_levels[i]) == 0) return true;
-    return false;
-}
 
 static void log_all(void *user, cdz_log_level level, const char *plugin, const char *text)
 {
@@ -165,75 +115,50 @@ static void log_warnings(void *user, cdz_log_level level, const char *plugin, co
 
 cdz_cli_log *cdz_cli_log_for(const cdz_cli_options *options)
 {
+    /* The words of --log in their order: "debug", "info" and "warning" are numbered as cdz_log_level. */
     static cdz_cli_log *const by_level[] = {log_all, log_info, log_warnings, NULL};
-    for (size_t i = 0; options->log && i < N_LOG_LEVELS; i++)
-        if (strcmp(options->log, log_levels[i]) == 0) return by_level[i];
-    return log_info;
+    const char *level = options->host.program.log;
+    uint32_t which;
+    if (!level || cdz_setting_word(cdz_setting_named("log"), level, &which, NULL) != CDZ_OK)
+        return log_info;
+    return by_level[which];
 }
 
-bool cdz_cli_take_option(cdz_cli_options *o, int opt, const char *value, const char *command,
-                         int *status)
+/* A parameter of the pipeline: --seed 5 is -s seed=5, and of -s NAME=VALUE the name is the parameter's. */
+static bool take_parameter(cdz_cli_options *o, const cdz_setting *setting, const char *value,
+                           const char *command, int *status)
 {
-    double number;
-    *status = CDZ_EXIT_OK;
-    switch (opt) {
-    case CDZ_OPT_PIPELINE: o->pipeline = value; return true;
-    case CDZ_OPT_CUSTOM_GENERATE: o->custom_generate = value; return true;
-    case CDZ_OPT_ASSISTANT: o->assistant = value; return true;
-    case CDZ_OPT_QUANTIZE: o->quantize = value; return true;
-    case CDZ_OPT_ACTIVATIONS: o->activations = value; return true;
-    case CDZ_OPT_DEVICE: o->device = value; return true;
-    case CDZ_OPT_PRECISION: o->precision = value; return true;
-    case CDZ_OPT_DETERMINISM: o->determinism = value; return true;
-    case CDZ_OPT_SAFE_MODE: o->safe_mode = true; return true;
-    case CDZ_OPT_DEV: o->dev = true; return true;
-    case CDZ_OPT_LOG:
-        if (is_log_level(value)) {
-            o->log = value;
-            return true;
-        }
-        *status = cdz_cli_misuse(command, "--log %s: expected debug, info, warning or none", value);
-        return false;
-    case CDZ_OPT_ALLOW_MODEL_PLUGINS: o->allow_model_plugins = true; return true;
-    case CDZ_OPT_PLUGIN: return push(&o->plugins, &o->n_plugins, value);
-    case CDZ_OPT_SEED:
-        value = cdz_arena_printf(&o->kept, "seed=%s", value);
-        return value && cdz_cli_add_setting(o, value, "--seed");
-    case 's':
-        if (!strchr(value, '=') || value[0] == '=') {
-            *status = cdz_cli_misuse(command, "-s %s: expected NAME=VALUE%s%s", value,
-                                     is_whole_number(value) ? "; a seed is --seed " : "",
-                                     is_whole_number(value) ? value : "");
-            return false;
-        }
-        return cdz_cli_add_setting(o, value, NULL);
-    case CDZ_OPT_THREADS:
-        if (take_number(value, 1, 1024, &number) && number == floor(number)) {
-            o->n_threads = (uint32_t)number;
-            return true;
-        }
-        *status = cdz_cli_misuse(command, "--threads %s: expected a number from 1 to 1024", value);
-        return false;
-    case CDZ_OPT_KV_MEMORY:
-        if (cdz_cli_parse_size(value, &o->kv_bytes) && o->kv_bytes > 0) return true;
-        *status =
-            cdz_cli_misuse(command, "--kv-memory %s: expected a size such as 512M or 2G", value);
-        return false;
-    case CDZ_OPT_KV_CACHE: o->kv_cache = value; return true;
-    case CDZ_OPT_NUMA: o->numa = value; return true;
-    case CDZ_OPT_TIMEOUT:
-        if (take_number(value, 0.001, 1e9, &o->timeout_s)) return true;
-        *status = cdz_cli_misuse(command, "--timeout %s: expected seconds above 0", value);
-        return false;
-    default: return false;
+    char typed[64];
+    if (setting->flag.letter != 's') {
+        snprintf(typed, sizeof typed, "--%s", setting->flag.name);
+        value = cdz_arena_printf(&o->kept, "%s=%s", setting->name, value);
+        return value && cdz_cli_add_setting(o, value, typed);
     }
+    if (strchr(value, '=') && value[0] != '=') return cdz_cli_add_setting(o, value, NULL);
+    const bool seed = is_whole_number(value);
+    *status = cdz_cli_misuse(command, "-s %s: expected NAME=VALUE%s%s", value,
+                             seed ? "; a seed is --seed " : "", seed ? value : "");
+    return false;
+}
+
+bool cdz_cli_take_setting(cdz_cli_options *o, const cdz_setting *setting, const char *value,
+                          const char *command, int *status)
+{
+    cdz_error err = {0};
+    *status = CDZ_EXIT_OK;
+    if (setting->kind == CDZ_KIND_PARAMETER)
+        return take_parameter(o, setting, value, command, status);
+    if (cdz_settings_take(&o->host, setting, value, &err) == CDZ_OK) return true;
+    if (err.code == CDZ_E_USAGE)
+        *status = cdz_cli_misuse(command, "--%s %s: %s", setting->flag.name, value, err.text);
+    return false;
 }
 
 void cdz_cli_options_free(cdz_cli_options *options)
 {
     free((void *)options->settings);
     free(options->typed);
-    free((void *)options->plugins);
+    cdz_settings_free(&options->host);
     cdz_arena_free(&options->kept);
     *options = (cdz_cli_options){0};
 }

@@ -51,61 +51,20 @@ int cdz_cli_misuse(const char *command, const char *fmt, ...) CDZ_PRINTF(2, 3);
 
 /* --- options that run, chat and parity have in common ------------------------------------------------- */
 
+/* What the command line says. */
 typedef struct cdz_cli_options {
-    const char *model;       /* NULL: the shipped one */
-    const char *assistant;   /* NULL: none */
-    const char *quantize;    /* type of blocks for the model's weights; NULL: as stored */
-    const char *activations; /* auto, f32, int8 or bf16; NULL: auto */
-    const char *device;      /* NULL: the pipeline's, the environment's, else the CPU */
-    const char *precision, *determinism; /* NULL: the device's own */
-    const char *pipeline;                /* ini file or NULL */
-    const char *custom_generate;
+    cdz_settings host;     /* the structs that it fills, and what was typed */
     const char **settings; /* "name=value" */
     char **typed;          /* beside each: the option it was written as, "--temp"; NULL: -s */
     uint32_t n_settings;
-    const char **plugins;
-    uint32_t n_plugins;
-    uint32_t n_threads;
-    uint64_t kv_bytes;
-    const char *numa;     /* off or spread; NULL: off */
-    const char *kv_cache; /* f32, f16, bf16 or q8_0; NULL: f32 */
-    double timeout_s;
-    bool safe_mode, allow_model_plugins;
-    bool dev;        /* reload what changes; run and chat */
-    bool profile;    /* take times; run and bench */
-    const char *log; /* lowest level of plugins' lines that is shown, or "none"; NULL: info */
-    cdz_arena kept;  /* texts made on the way, alive as long as the options */
+    cdz_arena kept; /* texts made on the way, alive as long as the options */
 } cdz_cli_options;
 
-/* Ids of the rows that commands have in common (flags.c). */
-enum {
-    CDZ_OPT_MODEL = 256,
-    CDZ_OPT_PIPELINE,
-    CDZ_OPT_CUSTOM_GENERATE,
-    CDZ_OPT_PLUGIN,
-    CDZ_OPT_THREADS,
-    CDZ_OPT_KV_MEMORY,
-    CDZ_OPT_KV_CACHE,
-    CDZ_OPT_NUMA,
-    CDZ_OPT_SEED,
-    CDZ_OPT_TIMEOUT,
-    CDZ_OPT_SAFE_MODE,
-    CDZ_OPT_ALLOW_MODEL_PLUGINS,
-    CDZ_OPT_ASSISTANT,
-    CDZ_OPT_QUANTIZE,
-    CDZ_OPT_ACTIVATIONS,
-    CDZ_OPT_DEVICE,
-    CDZ_OPT_PRECISION,
-    CDZ_OPT_DETERMINISM,
-    CDZ_OPT_LOG,
-    CDZ_OPT_DEV, /* of run and chat, as those below */
-    CDZ_OPT_STREAM_WORDS,
-    CDZ_OPT_SHOW_SPECIAL,
-    CDZ_OPT_OWN = 512, /* a command's own options start here */
-};
-/* Takes one common option. False: not one of them, or its value is wrong (then *status is the exit status). */
-bool cdz_cli_take_option(cdz_cli_options *options, int opt, const char *value, const char *command,
-                         int *status);
+enum { CDZ_OPT_OWN = 512 }; /* ids of a command's own options start here, or are letters */
+
+/* Takes a setting. False: its value is wrong, which has been said (then *status is the exit status), or there is no memory. */
+bool cdz_cli_take_setting(cdz_cli_options *options, const cdz_setting *setting, const char *value,
+                          const char *command, int *status);
 /* "name=value", which lives as long as the options; typed: the option it came from, or NULL. */
 bool cdz_cli_add_setting(cdz_cli_options *options, const char *setting, const char *typed);
 /* Lets a sentence that begins with "-s NAME" begin with what was typed for it. */
@@ -131,14 +90,18 @@ void cdz_session_say_profile(const cdz_session *session);
 /* A piece of the answer to stdout, at once. */
 void cdz_session_put_text(cdz_session *session, const char *text);
 
-/* What cdz_options.log takes: a plugin's line to stderr, from options->log on; NULL when none is wanted. log_user: the
+/* What cdz_options.log takes: a plugin's line to stderr, from the level of --log on; NULL when none is wanted. log_user: the
  * session, or NULL. */
 typedef void cdz_cli_log(void *user, cdz_log_level level, const char *plugin, const char *text);
 cdz_cli_log *cdz_cli_log_for(const cdz_cli_options *options);
 
+/* The one place that opens a runtime with what the command line says, into session->runtime. */
+cdz_status cdz_session_runtime(cdz_session *session, const cdz_cli_options *options, cdz_error *err);
 /* Opens all three with progress on a terminal; on failure says why and returns the exit status, else 0. */
 int cdz_session_open(const cdz_cli_options *options, cdz_session *session);
 void cdz_session_close(cdz_session *session);
+/* A request with the session's model, assistant and pipeline, and what the options say of requests. */
+cdz_request cdz_session_request(const cdz_session *session, const cdz_cli_options *options);
 /* Opens a model into session->model, as the options have it. */
 cdz_status cdz_session_model(cdz_session *session, const cdz_cli_options *options,
                              const char *folder, cdz_error *err);
@@ -200,7 +163,4 @@ cdz_status cdz_cli_next_line(cdz_cli_lines *lines, bool *some, cdz_error *err);
 
 /* The folder that a file lies in, for what it names: "." for standard input. */
 const char *cdz_cli_folder_of(const char *path, cdz_arena *arena);
-/* "512M", "2G", "1048576" to bytes; false when it is none of these. */
-bool cdz_cli_parse_size(const char *text, uint64_t *bytes);
-
 #endif

@@ -12,7 +12,7 @@
 #include "cli/bench_report.h"
 #include "cli/cli.h"
 #include "cli/places.h"
-#include "run/limits.h"
+#include "run/pass/limits.h"
 
 enum {
     OPT_PROMPT = CDZ_OPT_OWN,
@@ -100,7 +100,8 @@ static bool take_options(int argc, char **argv, options *o, int *status)
 {
     cdz_args a = cdz_args_of(&cdz_page_bench, argc, argv, &o->common);
     while (cdz_args_next(&a)) a.stopped = !take_option(o, &a);
-    const bool good = !a.stopped && cdz_args_take_model(&a, &o->common.model) && cdz_args_end(&a);
+    const bool good =
+        !a.stopped && cdz_args_take_model(&a, &o->common.host.program.model) && cdz_args_end(&a);
     *status = a.status;
     return good;
 }
@@ -115,6 +116,7 @@ typedef struct rounds {
 
 typedef struct bench {
     const cdz_session *session;
+    const cdz_cli_options *common;
     cdz_bench_report report;
     rounds prefill, decode;
     cdz_backend *backend; /* the limits are measured on: as many threads as the engine's */
@@ -155,11 +157,8 @@ static cdz_status run_request(const bench *b, uint32_t n_prompt, uint32_t n_new,
     cdz_result *result = NULL;
     write_request(b, n_prompt, n_new, &json);
     if (json.failed) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a prompt of %u", n_prompt);
-    const cdz_request request = {.size = sizeof request,
-                                 .model = s->model,
-                                 .assistant = s->assistant,
-                                 .pipeline = s->pipeline,
-                                 .json = json.data};
+    cdz_request request = cdz_session_request(s, b->common);
+    request.json = json.data;
     cdz_engine_get_profile(s->runtime->engine, &before);
     const cdz_status status = cdz_generate(s->runtime, &request, &result, err);
     cdz_engine_get_profile(s->runtime->engine, &after);
@@ -355,9 +354,11 @@ static cdz_status prepare(bench *b, const options *o, cdz_error *err)
     b->report.weights = cdz_run_model_weights(b->session->model->run);
     b->report.settings = o->settings;
     b->report.cost = cdz_cost_of(b->report.weights, cdz_run_model_kv_type(b->session->model->run));
-    b->report.model = o->common.model ? o->common.model : "the shipped model";
-    b->report.quantize = o->common.quantize;
-    b->report.activations = o->common.activations ? o->common.activations : "auto";
+    b->report.model =
+        o->common.host.program.model ? o->common.host.program.model : "the shipped model";
+    b->report.quantize = o->common.host.model.quantize;
+    b->report.activations =
+        o->common.host.model.activations ? o->common.host.model.activations : "auto";
     b->report.cpu = cpu_name(&b->arena);
     b->report.threads = engine->api->n_threads(engine);
     b->report.variant = engine->api->variant;
@@ -412,7 +413,7 @@ static bool may_write(const options *o)
 
 static int run_bench(const options *o, const cdz_session *session)
 {
-    bench b = {.session = session};
+    bench b = {.session = session, .common = &o->common};
     cdz_error err = {0};
     cdz_status status = prepare(&b, o, &err);
     if (status == CDZ_OK) status = measure(&b, &err);
@@ -428,7 +429,7 @@ static int run_bench(const options *o, const cdz_session *session)
 int cdz_cmd_bench(int argc, char **argv)
 {
     options o = {
-        .common.profile = true,
+        .common.host.options.profile = true,
         .settings = {.prompt_tokens = 0, .new_tokens = 64, .context = 16, .batch = 1, .rounds = 5}};
     cdz_session session;
     int status = CDZ_EXIT_USAGE;

@@ -16,10 +16,6 @@ static const cdz_flag flags[] = {
     {"system", 0, CDZ_OPT_OWN, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "TEXT",
      "system message of the conversation"},
     {"prompt", 'p', 'p', CDZ_FLAG_ONCE, "TEXT", "the first question"},
-    CDZ_FLAGS_OF_TEXT,
-    {"dev", 0, CDZ_OPT_DEV, 0, NULL,
-     "reload the pipeline, its scripts and plugins when their files change, between two steps of an "
-     "answer"},
     {0},
 };
 
@@ -30,7 +26,6 @@ typedef struct chat {
     cdz_turns turns;
     const char *system, *first;     /* of the command line, or NULL */
     bool interactive, warned, over; /* over: leave */
-    uint32_t shows;                 /* cdz_stream_flags */
     uint64_t running;               /* the request Ctrl-C cancels */
     cdz_buf answer;
     uint32_t n_read,
@@ -109,20 +104,13 @@ static cdz_status generate(chat *c, cdz_result **result, cdz_error *err)
     cdz_buf_clear(&c->answer);
     cdz_buf_add(&c->answer, "", 0);
     CDZ_TRY(conversation_ids(c, &ids, &n, err));
-    cdz_request request = {
-        .size = sizeof request,
-        .model = c->session.model,
-        .assistant = c->session.assistant,
-        .pipeline = c->session.pipeline,
-        .ids = ids,
-        .n_ids = n,
-        .timeout_s = c->options.timeout_s,
-        .on_event = on_event,
-        .stream = c->shows,
-        .user = c,
-        .past = can_keep_state(c) ? cdz_turns_state(&c->turns) : NULL,
-        .keep_cache = can_keep_state(c),
-    };
+    cdz_request request = cdz_session_request(&c->session, &c->options);
+    request.ids = ids;
+    request.n_ids = n;
+    request.on_event = on_event;
+    request.user = c;
+    request.past = can_keep_state(c) ? cdz_turns_state(&c->turns) : NULL;
+    request.keep_cache = can_keep_state(c);
     cdz_status status = check_room(c, n, err);
     if (status == CDZ_OK) status = run_beside_states(c, &request, result, err);
     if (*result) {
@@ -143,7 +131,8 @@ static void say_warnings(chat *c, const cdz_result *result)
 /* The answer becomes a turn, without special tokens, which owns the KV state that the result holds. */
 static bool keep_answer(chat *c, cdz_result *result)
 {
-    const bool marked = c->shows & CDZ_STREAM_SPECIAL && result && cdz_result_rows(result);
+    const bool marked =
+        c->options.host.request.stream & CDZ_STREAM_SPECIAL && result && cdz_result_rows(result);
     const char *text = marked ? cdz_result_text(result, 0) : c->answer.data;
     if (!cdz_turns_add(&c->turns, CDZ_ROLE_ASSISTANT, text)) {
         cdz_result_free(result);
@@ -321,9 +310,10 @@ static void command_unset(chat *c, const char *name)
 
 static void command_pipeline(chat *c, const char *argument)
 {
-    const char *before = c->options.pipeline;
-    c->options.pipeline = argument[0] ? cdz_arena_strdup(&c->options.kept, argument) : NULL;
-    if (!rebuild_pipeline(c)) c->options.pipeline = before;
+    const char *before = c->options.host.program.pipeline;
+    c->options.host.program.pipeline =
+        argument[0] ? cdz_arena_strdup(&c->options.kept, argument) : NULL;
+    if (!rebuild_pipeline(c)) c->options.host.program.pipeline = before;
 }
 
 /* Another model goes on with the conversation. */
@@ -335,7 +325,7 @@ static void command_model(chat *c, const char *name)
         printf("%s\n", c->session.model->folder);
         return;
     }
-    if (c->options.dev) {
+    if (c->options.host.program.dev) {
         cdz_cli_say("/model: --dev watches for the model it began with; start chat anew");
         return;
     }
@@ -614,7 +604,7 @@ const cdz_page cdz_page_chat = {
         "continues on the next; a line of \"\"\" begins and ends a block of lines. The KV cache "
         "is kept between answers, so each answer computes only the new part of the conversation.",
     .flags = flags,
-    .takes = CDZ_TAKES_ALL | CDZ_SHOWS_PARAMETERS,
+    .takes = CDZ_TAKES_ALL | CDZ_TAKES_TEXT | CDZ_TAKES_DEV | CDZ_SHOWS_PARAMETERS,
     .more_title = "In the conversation",
     .write_more = write_commands,
     .examples = "cadenza chat\n"
@@ -627,9 +617,6 @@ static void take_option(chat *c, const cdz_args *a)
     switch (a->opt) {
     case CDZ_OPT_OWN: c->system = a->value; break;
     case 'p': c->first = a->value; break;
-    case CDZ_OPT_STREAM_WORDS: c->shows |= CDZ_STREAM_WORDS; break;
-    case CDZ_OPT_SHOW_SPECIAL: c->shows |= CDZ_STREAM_SPECIAL; break;
-    case CDZ_OPT_DEV: c->options.dev = true; break;
     default: break;
     }
 }
@@ -665,7 +652,8 @@ int cdz_cmd_chat(int argc, char **argv)
     chat c = {0};
     cdz_args a = cdz_args_of(&cdz_page_chat, argc, argv, &c.options);
     while (cdz_args_next(&a)) take_option(&c, &a);
-    const bool good = !a.stopped && cdz_args_take_model(&a, &c.options.model) && cdz_args_end(&a);
+    const bool good =
+        !a.stopped && cdz_args_take_model(&a, &c.options.host.program.model) && cdz_args_end(&a);
     const int status = good ? hold(&c) : a.status;
     cdz_cli_options_free(&c.options);
     return status;

@@ -94,7 +94,8 @@ static void take_option(config_job *job, cdz_args *a)
 {
     switch (a->opt) {
     case 's':
-        if (!cdz_cli_take_option(&job->options, 's', a->value, "config", &a->status))
+        if (!cdz_cli_take_setting(&job->options, cdz_setting_named("set"), a->value, "config",
+                                  &a->status))
             a->stopped = true;
         break;
     case 'o': job->output = a->value; break;

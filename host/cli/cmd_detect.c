@@ -35,7 +35,8 @@ const cdz_page cdz_page_detect = {
         "prompt. It needs MODEL's tokenizer and vocabulary, but does not run the model. Exit "
         "status 0: the text was examined, whatever the result.",
     .flags = flags,
-    .takes = CDZ_TAKES_MODEL | CDZ_TAKES_DECODING | CDZ_TAKES_MACHINE,
+    .takes = CDZ_TAKES_MODEL | CDZ_TAKES_DECODING | CDZ_TAKES_MACHINE | CDZ_TAKES_PLUGINS |
+             CDZ_TAKES_MODEL_PLUGINS,
     .examples = "cadenza run -s 'watermarking_config={\"bias\": 4.0}' -p 'music is' > text\n"
                 "cadenza detect -w '{\"bias\": 4.0}' < text\n"
                 "cadenza detect my-model --pipeline marked.ini -p 'Once upon a time' --json\n"
@@ -203,7 +204,7 @@ int cdz_cmd_detect(int argc, char **argv)
         cdz_args_refuse(&a, "expected one MODEL at most; the text goes after -p");
     if (!a.stopped && job.text && job.ids)
         cdz_args_refuse(&a, "-p and --ids together; give one of them");
-    const bool good = !a.stopped && cdz_args_take_model(&a, &job.options.model);
+    const bool good = !a.stopped && cdz_args_take_model(&a, &job.options.host.program.model);
     const int status = good ? run(&job) : a.status;
     cdz_cli_options_free(&job.options);
     cdz_arena_free(&job.arena);

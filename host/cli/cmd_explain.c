@@ -7,15 +7,19 @@
 #include "base/environment.h"
 #include "cli/cli.h"
 #include "config/pipeline.h"
-#include "run/plan_report.h"
+#include "run/stages/plan_report.h"
 
-enum { OPT_PLAN = CDZ_OPT_OWN, OPT_SCHEMA };
+enum { OPT_PLAN = CDZ_OPT_OWN, OPT_SCHEMA, OPT_SETTINGS, OPT_JSON };
 
 static const cdz_flag flags[] = {
     {"plan", 0, OPT_PLAN, CDZ_FLAG_OFTEN, NULL,
      "also: which processors are fused into one pass over a row, and what each costs on random "
      "rows of the model's vocabulary, or of 151936 tokens"},
+    {"json", 0, OPT_JSON, CDZ_FLAG_OFTEN, NULL, "the same as one JSON object"},
     {"schema", 0, OPT_SCHEMA, CDZ_FLAG_OFTEN, NULL, "instead: the JSON Schema of pipeline files"},
+    {"settings", 0, OPT_SETTINGS, CDZ_FLAG_OFTEN, NULL,
+     "instead: every setting of the machine, the model, plugins, files and requests, and every way "
+     "to say it, as a Markdown page"},
     {0},
 };
 
@@ -23,19 +27,21 @@ const cdz_page cdz_page_explain = {
     .name = "explain",
     .summary = "show what a pipeline does, and where each value came from",
     .usage = "explain FILE [MODEL] [-s NAME=VALUE]... [options]\n"
-             "explain --schema\n",
+             "explain --schema | --settings\n",
     .about =
         "Shows what the pipeline FILE does: its strategy, the processors in the order they are "
-        "applied, the stopping criteria, every parameter that was set and where, and processors "
-        "that have no effect at their place in the order. FILE may be hf, the built-in profile. "
+        "applied, the stopping criteria, every parameter and setting that was given and where, and "
+        "processors that have no effect at their place in the order. FILE may be hf, the built-in profile. "
         "MODEL is a model folder, for its generation defaults; without it those of the shipped "
         "model are used, as in run.",
     .flags = flags,
-    .takes = CDZ_TAKES_DECODING | CDZ_TAKES_GENERATION,
+    .takes = CDZ_TAKES_DECODING | CDZ_TAKES_GENERATION | CDZ_TAKES_PLUGINS |
+             CDZ_TAKES_MODEL_PLUGINS | CDZ_TAKES_MACHINE,
     .examples = "cadenza explain story.ini\n"
                 "cadenza explain story.ini my-model --temperature 0.5\n"
                 "cadenza explain hf my-model\n"
                 "cadenza explain story.ini my-model --plan\n"
+                "cadenza explain story.ini my-model --kv-cache f16 --json\n"
                 "cadenza explain --schema > pipeline.schema.json\n",
 };
 
@@ -97,39 +103,42 @@ static cdz_status report_plan(cdz_pipeline *pipeline, const cdz_json *model, uin
 
 /* --- the command -------------------------------------------------------------------------------------------- */
 
-static cdz_status explain(const cdz_cli_options *o, const char *folder, bool plan, cdz_buf *text,
-                          cdz_session *s, cdz_arena *arena, cdz_error *err)
+/* How it is said. */
+typedef struct form {
+    bool plan, json, schema, settings;
+} form;
+
+static cdz_status explain(const cdz_cli_options *o, const char *folder, const form *as,
+                          cdz_buf *text, cdz_session *s, cdz_arena *arena, cdz_error *err)
 {
-    const cdz_options options = {.size = sizeof options,
-                                 .n_threads = 1,
-                                 .plugins = o->plugins,
-                                 .n_plugins = o->n_plugins,
-                                 .safe_mode = o->safe_mode,
-                                 .allow_model_plugins = o->allow_model_plugins};
     cdz_json model;
-    CDZ_TRY(cdz_open(&options, &s->runtime, err));
+    cdz_cli_options one = *o; /* it computes next to nothing */
+    if (!one.host.options.n_threads) one.host.options.n_threads = 1;
+    CDZ_TRY(cdz_session_runtime(s, &one, err));
     s->folder = folder ? strdup(folder) : NULL;
     if (folder && !s->folder) return cdz_err(err, CDZ_E_NOMEM, "out of memory");
     CDZ_TRY(cdz_session_pipeline(s, o, NULL, &s->pipeline, err));
     if (folder) CDZ_TRY(read_model(folder, arena, &model, err));
-    CDZ_TRY(cdz_pipeline_explain_text(s->pipeline, folder ? &model : NULL, text, err));
-    if (!plan) return CDZ_OK;
+    CDZ_TRY((as->json ? cdz_pipeline_explain_json : cdz_pipeline_explain_text)(
+        s->pipeline, folder ? &model : NULL, &o->host, text, err));
+    if (!as->plan) return CDZ_OK;
     return report_plan(s->pipeline, folder ? &model : NULL, vocabulary_of(folder, arena), text, err);
 }
 
-static int run(const cdz_cli_options *options, bool plan)
+static int run(const cdz_cli_options *options, const form *as)
 {
     char path[4096];
-    const bool shipped = !options->model && cdz_cli_shipped_model(path, sizeof path);
-    const char *folder = shipped          ? path
-                         : options->model ? cdz_cli_model_folder(options->model, path, sizeof path)
-                                          : NULL;
-    if (options->model && !folder) return CDZ_EXIT_FAILURE;
+    const bool shipped = !options->host.program.model && cdz_cli_shipped_model(path, sizeof path);
+    const char *folder = shipped ? path
+                         : options->host.program.model
+                             ? cdz_cli_model_folder(options->host.program.model, path, sizeof path)
+                             : NULL;
+    if (options->host.program.model && !folder) return CDZ_EXIT_FAILURE;
     cdz_session session = {0};
     cdz_arena arena = {0};
     cdz_buf text = {0};
     cdz_error err = {0};
-    cdz_status status = explain(options, folder, plan, &text, &session, &arena, &err);
+    cdz_status status = explain(options, folder, as, &text, &session, &arena, &err);
     if (status == CDZ_OK) fwrite(text.data, 1, text.len, stdout);
     if (status != CDZ_OK) cdz_cli_as_typed(options, &err);
     int code = status == CDZ_OK ? CDZ_EXIT_OK : cdz_cli_fail(&err);
@@ -146,43 +155,60 @@ static const char *pipeline_file(const char *name)
     return strcmp(name, "hf") == 0 && stat(name, &st) != 0 ? NULL : name;
 }
 
-static int print_schema(void)
+static void put_commands(const cdz_setting *setting, cdz_buf *out)
+{
+    cdz_pages_with(setting, out);
+}
+
+static int print_made(const form *as)
 {
     cdz_buf text = {0};
-    cdz_pipeline_schema(&text);
+    if (as->schema)
+        cdz_pipeline_schema(&text);
+    else
+        cdz_settings_page(put_commands, &text);
     const bool good = !text.failed && fputs(text.data, stdout) != EOF;
     cdz_buf_free(&text);
     return good ? CDZ_EXIT_OK : CDZ_EXIT_FAILURE;
 }
 
 /* What the words say: FILE and perhaps MODEL. */
-static void take_words(cdz_args *a, cdz_cli_options *options, bool schema)
+static void take_words(cdz_args *a, cdz_cli_options *options, const form *as)
 {
     const char *file = cdz_args_word(a);
-    if (schema && file)
+    const bool made = as->schema || as->settings;
+    if (as->schema && as->settings)
+        cdz_args_refuse(a, "--schema and --settings: give one of them");
+    else if (as->json && (as->plan || made))
+        cdz_args_refuse(a, "--json is of the pipeline, without --plan, --schema or --settings");
+    else if (as->schema && file)
         cdz_args_refuse(a, "--schema is of every pipeline file, and takes none");
-    else if (!schema && !file)
+    else if (as->settings && file)
+        cdz_args_refuse(a, "--settings lists all there are, and takes no FILE");
+    else if (!made && !file)
         cdz_args_refuse(a, "expected FILE and perhaps MODEL");
-    else if (options->pipeline)
+    else if (options->host.program.pipeline)
         cdz_args_refuse(a, "FILE is the pipeline; --pipeline is not needed");
     if (a->stopped || !file) return;
-    options->pipeline = pipeline_file(file);
-    options->model = cdz_args_word(a);
+    options->host.program.pipeline = pipeline_file(file);
+    options->host.program.model = cdz_args_word(a);
     cdz_args_end(a);
 }
 
 int cdz_cmd_explain(int argc, char **argv)
 {
     cdz_cli_options options = {0};
-    bool plan = false, schema = false;
+    form as = {0};
     cdz_args a = cdz_args_of(&cdz_page_explain, argc, argv, &options);
     while (cdz_args_next(&a)) {
-        plan |= a.opt == OPT_PLAN;
-        schema |= a.opt == OPT_SCHEMA;
+        as.plan |= a.opt == OPT_PLAN;
+        as.json |= a.opt == OPT_JSON;
+        as.schema |= a.opt == OPT_SCHEMA;
+        as.settings |= a.opt == OPT_SETTINGS;
     }
-    if (!a.stopped) take_words(&a, &options, schema);
+    if (!a.stopped) take_words(&a, &options, &as);
     int status = a.status;
-    if (!a.stopped) status = schema ? print_schema() : run(&options, plan);
+    if (!a.stopped) status = as.schema || as.settings ? print_made(&as) : run(&options, &as);
     cdz_cli_options_free(&options);
     return status;
 }

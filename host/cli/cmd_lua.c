@@ -258,7 +258,7 @@ static cdz_status prepare(const lua_options *o, const cdz_session *s,
         .chat = &s->model->chat,
         .model_generation = &s->model->generation,
         .prompt = o->prompt,
-        .timeout_s = o->common.timeout_s,
+        .timeout_s = o->common.host.request.timeout_s,
     };
     cdz_status st = cdz_prepare_job(&in, out, NULL, err);
     if (st != CDZ_OK && !o->prompt) {
@@ -320,9 +320,9 @@ static bool is_script(const char *name)
 static void take_words(lua_options *o, cdz_args *a)
 {
     const char *word = cdz_args_word(a);
-    o->common.model = a->model;
-    if (word && !o->common.model && !is_script(word)) {
-        o->common.model = word;
+    o->common.host.program.model = a->model;
+    if (word && !o->common.host.program.model && !is_script(word)) {
+        o->common.host.program.model = word;
         word = cdz_args_word(a);
     }
     if (word && is_script(word)) {

@@ -269,7 +269,7 @@ static void take_option(model_job *job, cdz_args *a)
     case OPT_JSON: job->json = true; break;
     case OPT_DEVICE: job->device = a->value; break;
     default:
-        if (!cdz_cli_parse_size(a->value, &job->context) || job->context == 0 ||
+        if (!cdz_parse_size(a->value, &job->context) || job->context == 0 ||
             job->context > UINT32_MAX)
             cdz_args_refuse(a, "--context %s: expected a number of positions", a->value);
     }

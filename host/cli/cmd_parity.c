@@ -34,7 +34,8 @@ const cdz_page cdz_page_parity = {
         "logits.safetensors), or a file of processor vectors. Prints a table; exit status 1 if any "
         "case failed or was not compared.",
     .flags = flags,
-    .takes = CDZ_TAKES_DECODING | CDZ_TAKES_MACHINE,
+    .takes = CDZ_TAKES_DECODING | CDZ_TAKES_MACHINE | CDZ_TAKES_PLUGINS | CDZ_TAKES_MODEL_PLUGINS |
+             CDZ_TAKES_TIME,
     .examples = "cadenza parity tests/golden/llama_gqa\n"
                 "cadenza parity tests/golden/llama_* --batch all -v\n"
                 "cadenza parity tests/processors/processor_vectors.json\n",
@@ -263,11 +264,11 @@ static cdz_status submit_case(parity *p, folder *f, const cdz_json *c, uint64_t 
                        cdz_json_is(mode, CDZ_JSON_STRING) ? mode->string : "(none)");
     cdz_buf text = {0};
     write_request(c, &text);
-    cdz_request request = {.size = sizeof request,
-                           .model = f->model,
-                           .pipeline = p->pipeline,
-                           .json = text.data,
-                           .inputs_dir = f->path};
+    cdz_request request = cdz_settings_to_request(&p->options.host);
+    request.model = f->model;
+    request.pipeline = p->pipeline;
+    request.json = text.data;
+    request.inputs_dir = f->path;
     cdz_status status = text.failed ? cdz_err(err, CDZ_E_NOMEM, "out of memory") : CDZ_OK;
     if (status == CDZ_OK)
         status = cdz_drafts_open(&f->drafts, p->runtime, c, f->path, &request.assistant, err);
@@ -354,13 +355,7 @@ static cdz_status open_folder(parity *p, folder *f, cdz_error *err)
     if (access(path, F_OK) == 0) CDZ_TRY(cdz_tensors_open(path, &f->logits, err));
     snprintf(path, sizeof path, "%s/outputs.safetensors", f->path);
     if (access(path, F_OK) == 0) CDZ_TRY(cdz_tensors_open(path, &f->outputs, err));
-    const char *asked = p->options.activations;
-    const cdz_model_options how = {
-        .size = sizeof how,
-        .quantize = p->options.quantize,
-        .activations =
-            asked && strcmp(asked, "auto") != 0 ? asked : "f32", /* as transformers has them */
-    };
+    const cdz_model_options how = cdz_settings_to_model(&p->options.host);
     return cdz_model_open(p->runtime, f->path, &how, &f->model, err);
 }
 
@@ -465,25 +460,22 @@ static int judge(const parity *p)
     return all->unsupported || all->passed == 0 ? CDZ_EXIT_FAILURE : CDZ_EXIT_OK;
 }
 
+/* What was recorded was computed in f32, a row whatever the others. */
+static void as_recorded(cdz_settings *said)
+{
+    const char *asked = said->model.activations;
+    if (!asked || strcmp(asked, "auto") == 0) said->model.activations = "f32";
+    if (!said->options.precision) said->options.precision = "f32";
+    if (!said->options.determinism) said->options.determinism = "strict";
+}
+
 static int replay_all(parity *p, char **paths, int n)
 {
     cdz_error err = {0};
-    cdz_options options = {.size = sizeof options,
-                           .n_threads = p->options.n_threads,
-                           .kv_bytes = p->options.kv_bytes,
-                           .kv_cache = p->options.kv_cache,
-                           .numa = p->options.numa,
-                           .plugins = p->options.plugins,
-                           .n_plugins = p->options.n_plugins,
-                           .safe_mode = p->options.safe_mode,
-                           .allow_model_plugins = p->options.allow_model_plugins,
-                           .guard_files = true,
-                           .device = p->options.device,
-                           .precision = p->options.precision ? p->options.precision : "f32",
-                           .determinism = p->options.determinism ? p->options.determinism : "strict",
-                           .log = cdz_cli_log_for(&p->options)};
-    cdz_status opened = cdz_open(&options, &p->runtime, &err);
-    cdz_session session = {.runtime = p->runtime};
+    cdz_session session = {0};
+    as_recorded(&p->options.host);
+    cdz_status opened = cdz_session_runtime(&session, &p->options, &err);
+    p->runtime = session.runtime;
     if (opened == CDZ_OK)
         opened = cdz_session_pipeline(&session, &p->options, NULL, &p->pipeline, &err);
     if (opened == CDZ_OK) opened = cdz_pipeline_set(p->pipeline, "quirks", "yes", &err);

@@ -38,11 +38,6 @@ static const cdz_verb verbs[] = {
 static const cdz_flag flags[] = {
     {"verbose", 'v', 'v', CDZ_FLAG_OFTEN, NULL,
      "list: where each comes from, which plugin hides which, what was refused and why"},
-    {"plugin", 0, CDZ_OPT_PLUGIN, 0, "PATH",
-     "load a plugin file or package folder too; may be repeated"},
-    {"safe-mode", 0, CDZ_OPT_SAFE_MODE, 0, NULL, "built-in plugins only"},
-    {"allow-model-plugins", 0, CDZ_OPT_ALLOW_MODEL_PLUGINS, 0, NULL,
-     "scripts in a model's custom_generate folder may load too"},
     {"yes", 0, OPT_YES, CDZ_FLAG_OFTEN, NULL, "add: do not ask"},
     {"lock", 0, OPT_LOCK, CDZ_FLAG_ONCE, "FILE",
      "add, remove: this lock; default: cadenza.lock in the working folder if there is one, else "
@@ -64,6 +59,7 @@ const cdz_page cdz_page_plugin = {
              "copied.",
     .verbs = verbs,
     .flags = flags,
+    .takes = CDZ_TAKES_PLUGINS | CDZ_TAKES_MODEL_PLUGINS,
     .examples = "cadenza plugin info top_p\n"
                 "cadenza plugin new calmer --kind processor --lang lua\n"
                 "cadenza plugin test ./calmer\n"
@@ -73,9 +69,8 @@ const cdz_page cdz_page_plugin = {
 };
 
 typedef struct options {
-    bool verbose, safe_mode, allow_model_plugins, yes;
-    const char **plugins;
-    uint32_t n_plugins;
+    cdz_cli_options common;
+    bool verbose, yes;
     const char *kind, *lang, *id; /* of new */
     const char *lock;             /* of add and remove */
 } options;
@@ -84,9 +79,10 @@ typedef struct options {
 
 static cdz_status open_registry(const options *o, cdz_registry **out, cdz_error *err)
 {
-    const cdz_registry_options want = {.allow_model_plugins = o->allow_model_plugins,
-                                       .safe_mode = o->safe_mode};
-    return cdz_plugins_open_user(&want, o->plugins, o->n_plugins, out, err);
+    const cdz_options *said = &o->common.host.options;
+    const cdz_registry_options want = {.allow_model_plugins = said->allow_model_plugins,
+                                       .safe_mode = said->safe_mode};
+    return cdz_plugins_open_user(&want, said->plugins, said->n_plugins, out, err);
 }
 
 /* --- list ------------------------------------------------------------------------------------------------- */
@@ -157,7 +153,8 @@ static int list_command(const options *o)
     cdz_error err = {0};
     lister l = {.verbose = o->verbose};
     cdz_status st = open_registry(o, &registry, &err);
-    if (st == CDZ_OK && o->verbose) cdz_cli_plugin_places(o->safe_mode, registry);
+    if (st == CDZ_OK && o->verbose)
+        cdz_cli_plugin_places(o->common.host.options.safe_mode, registry);
     if (st == CDZ_OK) st = list_all(registry, &l, &err);
     if (st == CDZ_OK && l.plugins == 0) {
         const char *place = cdz_registry_builtin_dir(registry);
@@ -349,31 +346,15 @@ static int schema_command(const options *o, const char *what)
 
 /* --- the command -------------------------------------------------------------------------------------------- */
 
-static void add_plugin(options *o, cdz_args *a)
-{
-    const char **more = realloc((void *)o->plugins, (o->n_plugins + 1) * sizeof *more);
-    if (more) {
-        o->plugins = more;
-        o->plugins[o->n_plugins++] = a->value;
-        return;
-    }
-    cdz_cli_say("out of memory");
-    a->stopped = true;
-    a->status = CDZ_EXIT_FAILURE;
-}
-
 static void take_option(options *o, cdz_args *a)
 {
     switch (a->opt) {
     case 'v': o->verbose = true; break;
-    case CDZ_OPT_SAFE_MODE: o->safe_mode = true; break;
-    case CDZ_OPT_ALLOW_MODEL_PLUGINS: o->allow_model_plugins = true; break;
     case OPT_YES: o->yes = true; break;
     case OPT_LOCK: o->lock = a->value; break;
     case OPT_KIND: o->kind = a->value; break;
     case OPT_LANG: o->lang = a->value; break;
     case OPT_ID: o->id = a->value; break;
-    case CDZ_OPT_PLUGIN: add_plugin(o, a); break;
     default: break;
     }
 }
@@ -403,7 +384,7 @@ static int dispatch(const options *o, int n, char **words)
     }
     if (strcmp(words[0], "add") == 0) {
         if (n != 2) return cdz_cli_misuse("plugin", "add takes one package folder");
-        return cdz_cli_plugin_add(words[1], o->lock, o->yes, o->safe_mode);
+        return cdz_cli_plugin_add(words[1], o->lock, o->yes, o->common.host.options.safe_mode);
     }
     if (strcmp(words[0], "remove") == 0) {
         if (n != 2) return cdz_cli_misuse("plugin", "remove takes one plugin id");
@@ -423,9 +404,9 @@ int cdz_cmd_plugin(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "test") == 0) return cdz_cli_plugin_test(argc - 1, argv + 1);
     options o = {.kind = "processor", .lang = "lua"};
-    cdz_args a = cdz_args_of(&cdz_page_plugin, argc, argv, NULL);
+    cdz_args a = cdz_args_of(&cdz_page_plugin, argc, argv, &o.common);
     while (cdz_args_next(&a)) take_option(&o, &a);
     const int status = a.stopped ? a.status : dispatch(&o, a.n_words, a.words);
-    free((void *)o.plugins);
+    cdz_cli_options_free(&o.common);
     return status;
 }

@@ -24,9 +24,7 @@ enum {
     OPT_JSON,
     OPT_STREAM,
     OPT_NO_STREAM,
-    OPT_SHOW_PROMPT,
     OPT_MESSAGES,
-    OPT_PROFILE,
     OPT_INTERACTIVE,
     OPT_SYSTEM,
     OPT_RESUME
@@ -59,17 +57,9 @@ static const cdz_flag flags[] = {
      "one JSON object; it has text, ids, finish_reason, timings, and what was asked for"},
     {"stream", 0, OPT_STREAM, 0, NULL, "write the answer while it comes: the default"},
     {"no-stream", 0, OPT_NO_STREAM, 0, NULL, "write the answer when it is whole"},
-    CDZ_FLAGS_OF_TEXT,
-    {"show-prompt", 0, OPT_SHOW_PROMPT, 0, NULL,
-     "write the prompt before the answer, as TextStreamer does unless it has skip_prompt"},
     {"outputs", 0, OPT_OUTPUTS, CDZ_FLAG_ONCE, "FILE",
      "scores, logits, attentions and hidden states (what --output-attentions and the like ask for) as "
      "a .safetensors file, or as .npy files in the folder FILE/"},
-    {"dev", 0, CDZ_OPT_DEV, 0, NULL,
-     "reload the pipeline, its scripts and plugins when their files change: processors between two "
-     "steps, strategies with the next request"},
-    {"profile", 0, OPT_PROFILE, 0, NULL,
-     "at the end: what the engine spent its time on, by kind of work, as a table on standard error"},
     {0},
 };
 
@@ -81,7 +71,8 @@ const cdz_page cdz_page_run = {
              "or a GGUF file; without it the shipped model runs. The answer is written while it "
              "is generated.",
     .flags = flags,
-    .takes = CDZ_TAKES_ALL | CDZ_SHOWS_PARAMETERS,
+    .takes = CDZ_TAKES_ALL | CDZ_TAKES_TEXT | CDZ_TAKES_SHOW_PROMPT | CDZ_TAKES_DEV |
+             CDZ_TAKES_PROFILE | CDZ_SHOWS_PARAMETERS,
     .examples =
         "cadenza run -p 'river (noun): a'\n"
         "cadenza run my-model --temperature 0.7 --top-p 0.9 --seed 1 -p 'music is'\n"
@@ -104,16 +95,11 @@ static void take_option(cdz_run_options *o, const cdz_args *a)
     case OPT_JSON: o->json = true; break;
     case OPT_STREAM: o->stream = true; break;
     case OPT_NO_STREAM: o->whole = true; break;
-    case CDZ_OPT_STREAM_WORDS: o->shows |= CDZ_STREAM_WORDS; break;
-    case CDZ_OPT_SHOW_SPECIAL: o->shows |= CDZ_STREAM_SPECIAL; break;
-    case OPT_SHOW_PROMPT: o->shows |= CDZ_STREAM_PROMPT; break;
     case OPT_OUTPUTS: o->outputs = a->value; break;
     case OPT_MESSAGES: o->messages = a->value; break;
-    case CDZ_OPT_DEV: o->common.dev = true; break;
     case OPT_INTERACTIVE: o->interactive = true; break;
     case OPT_RESUME: o->resume = true; break;
     case OPT_SYSTEM: o->system = a->value; break;
-    case OPT_PROFILE: o->common.profile = true; break;
     default: break;
     }
 }
@@ -149,7 +135,9 @@ static bool take_options(int argc, char **argv, cdz_run_options *o, int *status)
 {
     cdz_args a = cdz_args_of(&cdz_page_run, argc, argv, &o->common);
     while (cdz_args_next(&a)) take_option(o, &a);
-    const bool good = !a.stopped && cdz_args_take_model(&a, &o->common.model) && cdz_args_end(&a);
+    o->shows = o->common.host.request.stream;
+    const bool good =
+        !a.stopped && cdz_args_take_model(&a, &o->common.host.program.model) && cdz_args_end(&a);
     const char *wrong = good ? clash(o) : NULL;
     if (wrong) cdz_args_refuse(&a, "%s", wrong);
     *status = a.status;
@@ -412,8 +400,9 @@ static cdz_status open_draft(const cdz_run_options *o, cdz_session *session, con
                     "request: \"pipeline\" is a field of lines of --input; beside --request give "
                     "--pipeline FILE");
     if (status == CDZ_OK)
-        status = cdz_drafts_open(drafts, session->runtime, &document,
-                                 cdz_cli_model_folder(o->common.model, path, sizeof path), out, err);
+        status = cdz_drafts_open(
+            drafts, session->runtime, &document,
+            cdz_cli_model_folder(o->common.host.program.model, path, sizeof path), out, err);
     cdz_arena_free(&arena);
     return status;
 }
@@ -448,21 +437,14 @@ static int run_one(const cdz_run_options *o, cdz_session *session)
         cdz_arena_free(&arena);
         return status;
     }
-    cdz_request request = {
-        .size = sizeof request,
-        .model = session->model,
-        .assistant = session->assistant,
-        .pipeline = session->pipeline,
-        .prompt = p.text,
-        .ids = p.ids,
-        .n_ids = p.n_ids,
-        .json = p.json,
-        .inputs_dir = cdz_cli_folder_of(o->request, &arena),
-        .timeout_s = o->common.timeout_s,
-        .on_event = o->json || (o->whole && !out.keeps) ? NULL : on_event,
-        .stream = o->shows,
-        .user = &out,
-    };
+    cdz_request request = cdz_session_request(session, &o->common);
+    request.prompt = p.text;
+    request.ids = p.ids;
+    request.n_ids = p.n_ids;
+    request.json = p.json;
+    request.inputs_dir = cdz_cli_folder_of(o->request, &arena);
+    request.on_event = o->json || (o->whole && !out.keeps) ? NULL : on_event;
+    request.user = &out;
     cdz_error err = {0};
     cdz_result *result = NULL;
     cancellation c = {.runtime = session->runtime};
@@ -505,7 +487,7 @@ int cdz_cmd_run(int argc, char **argv)
         status = cdz_session_open(&o.common, &session);
         if (status == CDZ_EXIT_OK) {
             status = o.input ? cdz_run_batch(&o, &session) : run_one(&o, &session);
-            if (o.common.profile) cdz_session_say_profile(&session);
+            if (o.common.host.options.profile) cdz_session_say_profile(&session);
             cdz_session_close(&session);
         }
     }

@@ -1,4 +1,5 @@
 /* cmd_score.c - cadenza score: how probable is a text, or each token that was generated? Options, and lines of tables. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +149,11 @@ static const char *clash(const cdz_score_options *o, int n_models)
     if (o->top && o->outputs) return "--top goes with a text or -p";
     if (o->top && o->summary && !o->json)
         return "--top is about each token, --summary leaves their lines out";
+    if (text && cdz_settings_first(&o->common.host, CDZ_TAKES_TIME | CDZ_TAKES_DRAFT))
+        return "--timeout and --assistant go with -p";
+    if (o->outputs && (o->common.n_settings || cdz_settings_first(&o->common.host, UINT_MAX)))
+        return "--outputs reads what was saved; of the options it takes --normalize, --summary and "
+               "--json";
     if (!text && (o->context || o->window || o->stride))
         return "--context, --window and --stride go with a text";
     return NULL;
@@ -161,7 +167,7 @@ int cdz_cmd_score(int argc, char **argv)
     const char *wrong = a.stopped ? NULL : clash(&o, a.n_words + !!a.model);
     if (wrong) cdz_args_refuse(&a, "%s", wrong);
     int status = a.status;
-    if (!a.stopped && cdz_args_take_model(&a, &o.common.model)) {
+    if (!a.stopped && cdz_args_take_model(&a, &o.common.host.program.model)) {
         if (o.outputs)
             status = cdz_score_saved(&o);
         else

@@ -67,6 +67,48 @@ static void put_commands(cdz_buf *out)
     cdz_buf_puts(out, " help");
 }
 
+static void valued_option(cdz_buf *out, const cdz_page *page, const char *name, char letter,
+                          bool value, const char *help)
+{
+    (void)page;
+    (void)help;
+    if (!value) return;
+    cdz_buf_printf(out, " --%s", name);
+    if (letter) cdz_buf_printf(out, " -%c", letter);
+}
+
+/* For bash and zsh: the options of each page that take a value, so that one is not completed by the next option. */
+static void put_valued(cdz_buf *out)
+{
+    cdz_buf_puts(out, "    case $command in\n");
+    for (size_t i = 0; i < cdz_n_pages; i++) {
+        cdz_buf_printf(out, "    '%s') valued='", cdz_pages[i]->name);
+        each_option(out, cdz_pages[i], valued_option);
+        cdz_buf_puts(out, " ' ;;\n");
+    }
+    cdz_buf_puts(out, "    esac\n");
+}
+
+/* "f32 f16 bf16" */
+static void put_words(cdz_buf *out, const cdz_setting *setting)
+{
+    for (const char *c = setting->words; *c; c++) cdz_buf_putc(out, *c == '|' ? ' ' : *c);
+}
+
+/* For bash and zsh: what completes the value of an option that takes one of some words, between `before` and `after`. */
+static void put_values(cdz_buf *out, const char *typed, const char *before, const char *after)
+{
+    const cdz_setting *row;
+    cdz_buf_printf(out, "    case %s in\n", typed);
+    for (size_t i = 0; (row = cdz_setting_at(i)) != NULL; i++) {
+        if (!row->flag.name || !row->words) continue;
+        cdz_buf_printf(out, "    --%s) %s", row->flag.name, before);
+        put_words(out, row);
+        cdz_buf_printf(out, "%s; return ;;\n", after);
+    }
+    cdz_buf_puts(out, "    esac\n");
+}
+
 /* --- bash ------------------------------------------------------------------------------------------------------------------- */
 
 static void bash_option(cdz_buf *out, const cdz_page *page, const char *name, char letter,
@@ -81,16 +123,17 @@ static void bash_option(cdz_buf *out, const cdz_page *page, const char *name, ch
 
 static void write_bash(cdz_buf *out)
 {
-    cdz_buf_puts(out, "# bash completion of cadenza; made by `cadenza completion bash`\n"
-                      "_cadenza() {\n"
-                      "    local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} words=\n"
-                      "    [ \"$COMP_CWORD\" -gt 2 ] && case \"$command ${COMP_WORDS[2]}\" in\n"
-                      "    'plugin test' | 'model convert' | 'model quantize') command+=\" "
-                      "${COMP_WORDS[2]}\" ;;\n"
-                      "    esac\n"
-                      "    [ \"$COMP_CWORD\" -eq 1 ] && command=\n"
-                      "    case $command in\n"
-                      "    '') words='");
+    cdz_buf_puts(out,
+                 "# bash completion of cadenza; made by `cadenza completion bash`\n"
+                 "_cadenza() {\n"
+                 "    local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} words= valued=\n"
+                 "    [ \"$COMP_CWORD\" -gt 2 ] && case \"$command ${COMP_WORDS[2]}\" in\n"
+                 "    'plugin test' | 'model convert' | 'model quantize') command+=\" "
+                 "${COMP_WORDS[2]}\" ;;\n"
+                 "    esac\n"
+                 "    [ \"$COMP_CWORD\" -eq 1 ] && command=\n"
+                 "    case $command in\n"
+                 "    '') words='");
     put_commands(out);
     cdz_buf_puts(out, "' ;;\n    help) words='");
     put_commands(out);
@@ -101,7 +144,11 @@ static void write_bash(cdz_buf *out)
         each_option(out, cdz_pages[i], bash_option);
         cdz_buf_puts(out, "' ;;\n");
     }
-    cdz_buf_puts(out, "    esac\n"
+    cdz_buf_puts(out, "    esac\n");
+    put_values(out, "${COMP_WORDS[COMP_CWORD - 1]}", "COMPREPLY=($(compgen -W '",
+               "' -- \"$word\"))");
+    put_valued(out);
+    cdz_buf_puts(out, "    [[ $valued = *\" ${COMP_WORDS[COMP_CWORD - 1]} \"* ]] && return\n"
                       "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
                       "}\n"
                       "complete -o bashdefault -o default -F _cadenza cadenza\n");
@@ -141,7 +188,7 @@ static void write_zsh(cdz_buf *out)
     cdz_buf_puts(out, "#compdef cadenza\n# made by `cadenza completion zsh`\n"
                       "_cadenza() {\n"
                       "    local -a all\n"
-                      "    local command=$words[2]\n"
+                      "    local command=$words[2] valued=\n"
                       "    case \"$words[2] $words[3]\" in\n"
                       "    'plugin test' | 'model convert' | 'model quantize') (( CURRENT > 3 )) && "
                       "command=\"$words[2] $words[3]\" ;;\n"
@@ -166,11 +213,18 @@ static void write_zsh(cdz_buf *out)
         each_option(out, cdz_pages[i], zsh_option);
         cdz_buf_puts(out, "        ) ;;\n");
     }
-    cdz_buf_puts(out, "    esac\n"
-                      "    _describe -o cadenza all\n"
+    cdz_buf_puts(out, "    esac\n");
+    put_values(out, "$words[CURRENT-1]", "compadd ", "");
+    put_valued(out);
+    /* The last lines: loaded by its name in $fpath the file is the function's first call, sourced it is not. */
+    cdz_buf_puts(out, "    if [[ $valued != *\" $words[CURRENT-1] \"* ]]; then\n"
+                      "        _describe cadenza all\n"
+                      "        (( CURRENT == 2 )) && return\n"
+                      "    fi\n"
                       "    _files\n"
                       "}\n"
-                      "compdef _cadenza cadenza\n");
+                      "compdef _cadenza cadenza\n"
+                      "[[ $funcstack[1] != _cadenza ]] || _cadenza \"$@\"\n");
 }
 
 /* --- fish -------------------------------------------------------------------------------------------------------------------- */
@@ -197,7 +251,14 @@ static void fish_option(cdz_buf *out, const cdz_page *page, const char *name, ch
         cdz_buf_printf(out, "__fish_seen_subcommand_from %s", page->name);
     cdz_buf_printf(out, "' -l %s", name);
     if (letter) cdz_buf_printf(out, " -s %c", letter);
-    cdz_buf_puts(out, value ? " -r -d " : " -d ");
+    const cdz_setting *setting = cdz_setting_of_flag(name, strlen(name));
+    if (setting && setting->words && value) {
+        cdz_buf_puts(out, " -x -a '");
+        put_words(out, setting);
+        cdz_buf_puts(out, "' -d ");
+    } else {
+        cdz_buf_puts(out, value ? " -r -d " : " -d ");
+    }
     put_fish_text(out, help);
     cdz_buf_putc(out, '\n');
 }
@@ -208,7 +269,7 @@ static void write_fish(cdz_buf *out)
     for (size_t i = 0; i < cdz_n_pages; i++) {
         const cdz_page *page = cdz_pages[i];
         if (is_command(page)) {
-            cdz_buf_printf(out, "complete -c cadenza -n __fish_use_subcommand -a %s -d ",
+            cdz_buf_printf(out, "complete -c cadenza -f -n __fish_use_subcommand -a %s -d ",
                            page->name);
             put_fish_text(out, page->summary);
             cdz_buf_putc(out, '\n');
@@ -222,7 +283,7 @@ static void write_fish(cdz_buf *out)
         }
         each_option(out, page, fish_option);
     }
-    cdz_buf_puts(out, "complete -c cadenza -n __fish_use_subcommand -a help -d "
+    cdz_buf_puts(out, "complete -c cadenza -f -n __fish_use_subcommand -a help -d "
                       "'explain a command, parameter, plugin or topic'\n");
 }
 

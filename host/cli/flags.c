@@ -6,86 +6,10 @@
 #include "cli/cli.h"
 #include "config/generation.h"
 
-/* --- rows of several commands ------------------------------------------------------------------------------------------- */
+/* --- the options of a page ---------------------------------------------------------------------------------------------- */
 
-static const cdz_flag model_flags[] = {
-    {"model", 'm', CDZ_OPT_MODEL, CDZ_FLAG_ONCE, "MODEL",
-     "the model: a folder, a GGUF file, or the name of one in $CADENZA_MODELS or in the Hugging Face "
-     "cache; the same as the word MODEL"},
-    {0},
-};
-
-static const cdz_flag decoding_flags[] = {
-    {"pipeline", 0, CDZ_OPT_PIPELINE, CDZ_FLAG_OFTEN | CDZ_FLAG_ONCE, "FILE",
-     "an ini file: strategy, processors, stopping, settings"},
-    {"set", 's', 's', CDZ_FLAG_OFTEN, "NAME=VALUE",
-     "any setting by name; or SECTION.NAME=VALUE; wins over the file; may be repeated"},
-    {"seed", 0, CDZ_OPT_SEED, CDZ_FLAG_OFTEN, "N",
-     "the seed of the random draws; short for -s seed=N"},
-    {"custom-generate", 0, CDZ_OPT_CUSTOM_GENERATE, CDZ_FLAG_ONCE, "PATH",
-     "replace the decode loop by a package folder, a .so, a .lua file or a plugin id"},
-    {"assistant", 0, CDZ_OPT_ASSISTANT, CDZ_FLAG_ONCE, "FOLDER",
-     "a draft model, for strategies that use one"},
-    {"plugin", 0, CDZ_OPT_PLUGIN, 0, "PATH",
-     "load a plugin file or package folder; may be repeated"},
-    {"safe-mode", 0, CDZ_OPT_SAFE_MODE, 0, NULL, "built-in plugins only"},
-    {"log", 0, CDZ_OPT_LOG, 0, "LEVEL",
-     "which log lines of plugins go to standard error: debug, info (the default; print() of a "
-     "Lua script is info), warning or none"},
-    {"allow-model-plugins", 0, CDZ_OPT_ALLOW_MODEL_PLUGINS, 0, NULL,
-     "let the model's own custom_generate script replace the decode loop"},
-    {"timeout", 0, CDZ_OPT_TIMEOUT, 0, "SECONDS",
-     "end each request after that time, with the tokens it has"},
-    {0},
-};
-
-static const cdz_flag machine_flags[] = {
-    {"device", 0, CDZ_OPT_DEVICE, CDZ_FLAG_OFTEN, "NAME",
-     "the device that computes: cpu, cuda, cuda:1 (the second one) or auto; default: cpu; auto "
-     "takes a device if there is one, else the CPU"},
-    {"precision", 0, CDZ_OPT_PRECISION, 0, "KIND",
-     "how a device computes: f32, as the CPU does; or auto, which is faster for weights of 16 "
-     "bits; default: auto, in parity f32"},
-    {"determinism", 0, CDZ_OPT_DETERMINISM, 0, "KIND",
-     "strict: on a device, too, a row's numbers do not depend on the other rows; or default; in "
-     "parity the default is strict"},
-    {"quantize", 0, CDZ_OPT_QUANTIZE, 0, "TYPE",
-     "quantise the weights at load: q8_0, q4_0, q4_1, q5_0, q5_1, q2_k to q6_k, nf4, fp4 or "
-     "int8"},
-    {"activations", 0, CDZ_OPT_ACTIVATIONS, 0, "KIND",
-     "type of the activations that quantised weights are multiplied with: int8 (faster), f32, "
-     "or auto (default): int8 where the type of the weights allows it, in parity f32; bf16: as "
-     "auto, and bf16 for weights in bf16, which may make prompts faster"},
-    {"threads", 0, CDZ_OPT_THREADS, 0, "N", "threads for the kernels; default: the physical cores"},
-    {"numa", 0, CDZ_OPT_NUMA, 0, "KIND",
-     "spread: threads and memory evenly over the nodes of a NUMA machine; or off, the default"},
-    {"kv-cache", 0, CDZ_OPT_KV_CACHE, 0, "TYPE",
-     "type of the KV caches: f32 (default); f16 or bf16, which take half of the memory; or "
-     "q8_0, which takes little more than a quarter"},
-    {"kv-memory", 0, CDZ_OPT_KV_MEMORY, 0, "SIZE",
-     "memory for KV caches, as 512M or 2G; default: a quarter of the machine's, or most of what "
-     "a device has free"},
-    {0},
-};
-
-static const cdz_flag help_flags[] = {
-    {"help", 'h', 'h', 0, NULL, "this text; --help all: every option"},
-    {0},
-};
-
-typedef struct group {
-    unsigned takes;
-    const char *title;
-    const cdz_flag *flags;
-} group;
-
-static const group groups[] = {
-    {CDZ_TAKES_MODEL, "Model", model_flags},
-    {CDZ_TAKES_DECODING, "Decoding", decoding_flags},
-    {CDZ_TAKES_MACHINE, "Machine", machine_flags},
-    {0, "Help", help_flags},
-};
-enum { N_GROUPS = sizeof groups / sizeof groups[0] };
+static const cdz_flag help_flag = {"help", 'h',  'h',
+                                   0,      NULL, "this text; --help all: every option"};
 
 static size_t count(const cdz_flag *flags)
 {
@@ -94,9 +18,39 @@ static size_t count(const cdz_flag *flags)
     return n;
 }
 
-static bool has_group(const cdz_page *page, const group *g)
+/* Where an option stands: in a table of settings, or in none. */
+typedef struct place {
+    const cdz_flag *flag;
+    const cdz_setting *setting;
+    const cdz_setting_table *table;
+    bool first; /* of those that the page takes of the table */
+} place;
+
+/* The i-th of the settings that a page takes; flag NULL: there are no more, and *left is how many of i are. */
+static place setting_at(const cdz_page *page, size_t i, size_t *left)
 {
-    return !g->takes || (page->takes & g->takes);
+    for (size_t t = 0; t < cdz_n_setting_tables; t++) {
+        const cdz_setting_table *table = &cdz_setting_tables[t];
+        bool first = true;
+        for (size_t r = 0; r < table->n; r++) {
+            const cdz_setting *row = &table->rows[r];
+            if (!row->flag.name || !(row->group & page->takes)) continue;
+            if (i == 0) return (place){&row->flag, row, table, first};
+            first = false;
+            i--;
+        }
+    }
+    *left = i;
+    return (place){0};
+}
+
+static place place_of(const cdz_page *page, size_t i)
+{
+    const size_t n = count(page->flags);
+    size_t left;
+    if (i < n) return (place){.flag = &page->flags[i]};
+    const place at = setting_at(page, i - n, &left);
+    return at.flag || left ? at : (place){.flag = &help_flag};
 }
 
 size_t cdz_page_n_own(const cdz_page *page)
@@ -106,16 +60,12 @@ size_t cdz_page_n_own(const cdz_page *page)
 
 const cdz_flag *cdz_page_flag(const cdz_page *page, size_t i)
 {
-    size_t n = count(page->flags);
-    if (i < n) return &page->flags[i];
-    i -= n;
-    for (size_t g = 0; g < N_GROUPS; g++) {
-        if (!has_group(page, &groups[g])) continue;
-        n = count(groups[g].flags);
-        if (i < n) return &groups[g].flags[i];
-        i -= n;
-    }
-    return NULL;
+    return place_of(page, i).flag;
+}
+
+const cdz_setting *cdz_page_setting(const cdz_page *page, size_t i)
+{
+    return place_of(page, i).setting;
 }
 
 bool cdz_page_has_option(const cdz_page *page, const char *name)
@@ -130,14 +80,23 @@ bool cdz_page_has_option(const cdz_page *page, const char *name)
 
 const char *cdz_page_title(const cdz_page *page, size_t i)
 {
-    size_t n = count(page->flags);
-    if (i < n) return i == 0 ? "Options" : NULL;
-    for (size_t g = 0; g < N_GROUPS; g++) {
-        if (!has_group(page, &groups[g])) continue;
-        if (i == n) return groups[g].title;
-        n += count(groups[g].flags);
+    const place at = place_of(page, i);
+    if (at.flag == &help_flag) return "Help";
+    if (i == 0 && !(at.table && at.table->title)) return "Options";
+    return at.first ? at.table->title : NULL;
+}
+
+size_t cdz_pages_with(const cdz_setting *setting, cdz_buf *out)
+{
+    size_t n = 0, left = 0;
+    for (size_t i = 0; i < cdz_n_pages; i++) left += (cdz_pages[i]->takes & setting->group) != 0;
+    for (size_t i = 0; i < cdz_n_pages; i++) {
+        if (!(cdz_pages[i]->takes & setting->group)) continue;
+        left--;
+        cdz_buf_printf(out, "%s%s", n == 0 ? "" : left ? ", " : " and ", cdz_pages[i]->name);
+        n++;
     }
-    return NULL;
+    return n;
 }
 
 /* --- generation parameters ---------------------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* flags.h - what the commands take: tables of options, of which parser, help, manual and completions are made.
  *
- * An option is a row. A page is a command: its rows, the groups of common rows that it takes, and what help says of it.
- * Generation parameters are options by their own table (config/generation.h), names of other programs by theirs
- * (config/habits.h): neither is listed again. */
+ * An option is a row. A page is a command: its own rows, the groups of settings (params/settings.h) that it takes, and what
+ * help says of it. Generation parameters are options by their own table (config/generation.h), names of other programs by
+ * theirs (config/habits.h): neither is listed again. */
 #ifndef CDZ_HOST_CLI_FLAGS_H
 #define CDZ_HOST_CLI_FLAGS_H
 
@@ -13,29 +13,7 @@
 #include "base/buf.h"
 #include "cadenza/base.h"
 #include "config/habits.h"
-
-typedef enum cdz_flag_trait {
-    CDZ_FLAG_OFTEN = 1u << 0, /* in the short help */
-    CDZ_FLAG_ONCE = 1u << 1,  /* a second one is refused: the first would be lost */
-} cdz_flag_trait;
-
-typedef struct cdz_flag {
-    const char *name;  /* with dashes; NULL: the end of a table */
-    char letter;       /* or 0 */
-    int id;            /* what the command switches on */
-    unsigned traits;   /* cdz_flag_trait */
-    const char *value; /* what its value is called in help; NULL: it takes none */
-    const char *help;
-} cdz_flag;
-
-typedef enum cdz_page_takes {
-    CDZ_TAKES_MODEL = 1u << 0,      /* -m, beside the word MODEL */
-    CDZ_TAKES_DECODING = 1u << 1,   /* --pipeline, -s, --plugin, ... */
-    CDZ_TAKES_MACHINE = 1u << 2,    /* --device, --threads, ... */
-    CDZ_TAKES_GENERATION = 1u << 3, /* --temperature and all other generation parameters */
-    CDZ_TAKES_ALL = 15u,
-    CDZ_SHOWS_PARAMETERS = 1u << 4, /* the short help names those that people change most */
-} cdz_page_takes;
+#include "params/settings.h"
 
 typedef struct cdz_verb {
     const char *name, *help; /* "list"; help NULL: the verb has a page */
@@ -48,7 +26,7 @@ typedef struct cdz_page {
     const char *about;                /* paragraphs */
     const cdz_verb *verbs;            /* to a row without a name; NULL: none */
     const cdz_flag *flags;            /* its own */
-    unsigned takes;                   /* cdz_page_takes */
+    unsigned takes;                   /* cdz_setting_group */
     const char *more;                 /* what else there is to say, as it stands; or NULL */
     const char *more_title;           /* of that, or of: */
     void (*write_more)(cdz_buf *out); /* the same from a table; or NULL */
@@ -61,19 +39,6 @@ extern const cdz_page cdz_page_run, cdz_page_chat, cdz_page_lua, cdz_page_explai
     cdz_page_bench, cdz_page_parity, cdz_page_completion, cdz_page_manual, cdz_page_version,
     cdz_page_grammar;
 
-/* Rows of run and of chat: how the answer's text is written (cdz_request.stream). */
-#define CDZ_FLAGS_OF_TEXT                                                                          \
-    {"stream-words",                                                                               \
-     0,                                                                                            \
-     CDZ_OPT_STREAM_WORDS,                                                                         \
-     0,                                                                                            \
-     NULL,                                                                                         \
-     "write whole words, as transformers' TextStreamer does, not characters as they come"},        \
-    {                                                                                              \
-        "show-special", 0, CDZ_OPT_SHOW_SPECIAL, 0, NULL,                                          \
-            "write special tokens too, as <|end|>: TextStreamer's skip_special_tokens=False"       \
-    }
-
 /* Every page, commands in the order of `cadenza --help`, each before the pages of its verbs. */
 extern const cdz_page *const cdz_pages[];
 extern const size_t cdz_n_pages;
@@ -81,6 +46,10 @@ const cdz_page *cdz_page_named(const char *name); /* or NULL */
 
 /* The i-th option of a page: its own, then those of its groups, then -h; NULL: there are no more. */
 const cdz_flag *cdz_page_flag(const cdz_page *page, size_t i);
+/* The setting that the i-th option is; NULL: it is one of the command's own, or -h. */
+const cdz_setting *cdz_page_setting(const cdz_page *page, size_t i);
+/* The commands that take a setting, "run, chat and lua"; how many there are. */
+size_t cdz_pages_with(const cdz_setting *setting, cdz_buf *out);
 /* Whether a parameter stands among the options of the page, as --seed does, or its name leads to one. */
 bool cdz_page_has_option(const cdz_page *page, const char *name);
 size_t cdz_page_n_own(const cdz_page *page);

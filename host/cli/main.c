@@ -3,7 +3,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/environment.h"
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/crash.h"
@@ -63,6 +62,21 @@ static const struct {
     {" man docs ", "`cadenza help NAME` explains, `cadenza manual` prints the manual"},
 };
 
+/* A variable a row; the column of help begins behind the longest. */
+static void print_environment(void)
+{
+    cdz_buf text = {0};
+    const cdz_setting *row;
+    for (size_t i = 0; (row = cdz_setting_at(i)) != NULL; i++) {
+        if (!row->env) continue;
+        cdz_buf_printf(&text, "  %-20s ", row->env);
+        cdz_buf_put_wrapped(&text, row->flag.help, 23);
+        cdz_buf_putc(&text, '\n');
+    }
+    if (text.data && !text.failed) fputs(text.data, stdout);
+    cdz_buf_free(&text);
+}
+
 static void print_help(void)
 {
     puts("Cadenza: run language models with a decode loop of your choice.\n\n"
@@ -73,10 +87,8 @@ static void print_help(void)
          "a\nplugin or a topic. Topics:");
     fputs("  ", stdout);
     cdz_cli_print_topics();
-    puts("\nEnvironment:");
-    size_t n;
-    const cdz_env_variable *variables = cdz_env_variables(&n);
-    for (size_t i = 0; i < n; i++) printf("  %-20s %s\n", variables[i].name, variables[i].help);
+    puts("\nEnvironment, where neither an option nor a pipeline says it:");
+    print_environment();
     puts("\nExit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n"
          "Output that cannot be written is a failure; a reader that goes away (`| head`) ends the "
          "program.\n\nExamples:\n"

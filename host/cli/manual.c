@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/environment.h"
 #include "base/write.h"
 #include "cli/cli.h"
 #include "cli/flags.h"
@@ -157,8 +156,7 @@ static void put_page(const cdz_page *page, cdz_buf *out)
 
 static void put_program(cdz_buf *out)
 {
-    size_t n;
-    const cdz_env_variable *variables = cdz_env_variables(&n);
+    const cdz_setting *row;
     put_section(out, "SYNOPSIS");
     cdz_buf_puts(out, "cadenza COMMAND [arguments]\n");
     put_section(out, "COMMANDS");
@@ -170,9 +168,10 @@ static void put_program(cdz_buf *out)
         cdz_buf_putc(out, '\n');
     }
     put_section(out, "ENVIRONMENT");
-    for (size_t i = 0; i < n; i++) {
-        cdz_buf_printf(out, ".TP\n.B %s\n", variables[i].name);
-        put(out, variables[i].help);
+    for (size_t i = 0; (row = cdz_setting_at(i)) != NULL; i++) {
+        if (!row->env) continue;
+        cdz_buf_printf(out, ".TP\n.B %s\n", row->env);
+        put(out, row->flag.help);
         cdz_buf_putc(out, '\n');
     }
 }

@@ -26,9 +26,11 @@ static cdz_status check_model(const char *model, const char *path, cdz_error *er
 cdz_status cdz_cli_check_place(const cdz_cli_options *options, const char *path,
                                const char *const *others, size_t n_others, cdz_error *err)
 {
-    if (options->model) CDZ_TRY(check_model(options->model, path, err));
-    if (options->assistant) CDZ_TRY(check_model(options->assistant, path, err));
-    if (options->pipeline) CDZ_TRY(cdz_write_not_over(path, options->pipeline, err));
+    if (options->host.program.model) CDZ_TRY(check_model(options->host.program.model, path, err));
+    if (options->host.program.assistant)
+        CDZ_TRY(check_model(options->host.program.assistant, path, err));
+    if (options->host.program.pipeline)
+        CDZ_TRY(cdz_write_not_over(path, options->host.program.pipeline, err));
     for (size_t i = 0; i < n_others; i++)
         if (others[i] && strcmp(others[i], "-") != 0)
             CDZ_TRY(cdz_write_not_over(path, others[i], err));

@@ -18,6 +18,8 @@ enum {
     OPT_ONLY = CDZ_OPT_OWN,
     OPT_TIMEOUT,
     OPT_TIMEOUT_MS,
+    OPT_SEED,
+    OPT_ASSISTANT,
     OPT_MODEL,
     OPT_TEXT,
     OPT_JUNIT,
@@ -27,7 +29,7 @@ enum {
 
 static const cdz_flag flags[] = {
     {"only", 0, OPT_ONLY, 0, "NAMES", "these checks only, separated by commas"},
-    {"seed", 0, CDZ_OPT_SEED, 0, "N",
+    {"seed", 0, OPT_SEED, 0, "N",
      "seed of the random inputs; it is printed, and the same seed gives the same inputs"},
     {"timeout", 0, OPT_TIMEOUT, 0, "SECONDS",
      "how long one check may take; default 10, for strategies 60"},
@@ -39,14 +41,11 @@ static const cdz_flag flags[] = {
      "and criteria use its tokenizer"},
     {"text", 0, OPT_TEXT, 0, "FILE",
      "a text that is replayed through the plugin; default: the kit's own"},
-    {"assistant", 0, CDZ_OPT_ASSISTANT, 0, "FOLDER",
+    {"assistant", 0, OPT_ASSISTANT, 0, "FOLDER",
      "the draft model beside it; default: the shipped one"},
     {"json", 0, OPT_JSON, 0, NULL, "one JSON object in place of the table"},
     {"junit", 0, OPT_JUNIT, 0, "FILE", "also writes a JUnit report"},
     {"list", 0, OPT_LIST, 0, NULL, "the checks: names, and which kinds of plugins they are for"},
-    {"plugin", 0, CDZ_OPT_PLUGIN, 0, "PATH",
-     "load a plugin file or package folder too; may be repeated"},
-    {"safe-mode", 0, CDZ_OPT_SAFE_MODE, 0, NULL, "built-in plugins only"},
     {0},
 };
 
@@ -61,6 +60,7 @@ const cdz_page cdz_page_plugin_test = {
              "PATH is a package folder, a .so or a .lua file. docs/plugin-test.md says what each "
              "check means. Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage.",
     .flags = flags,
+    .takes = CDZ_TAKES_PLUGINS,
     .examples = "cadenza plugin test .\n"
                 "cadenza plugin test top_p\n"
                 "cadenza plugin test ./my_package --only row-bounds,fuzz --seed 7\n"
@@ -71,7 +71,8 @@ enum { MOST_TIMEOUT_S = 3600 };
 
 typedef struct settings {
     cdz_check_options check;
-    const char **plugins, **set; /* owned lists */
+    cdz_cli_options common;
+    const char **set; /* owned */
     const char *junit;
     const char *model, *assistant; /* as typed; else the shipped ones are used */
     bool seeded, json, list;
@@ -118,7 +119,7 @@ static void show_again(const settings *s, const cdz_check_report *report, uint32
 {
     fputs("again: cadenza plugin test", stdout);
     put_option("", s->check.what);
-    for (uint32_t k = 0; k < s->check.n_plugins; k++) put_option("--plugin ", s->plugins[k]);
+    for (uint32_t k = 0; k < s->check.n_plugins; k++) put_option("--plugin ", s->check.plugins[k]);
     for (uint32_t k = 0; k < s->check.n_set; k++) put_option("-s ", s->set[k]);
     if (s->model) put_option("--model ", s->model);
     if (s->assistant) put_option("--assistant ", s->assistant);
@@ -183,7 +184,9 @@ static int run_checks(settings *s)
     if (!s->assistant &&
         cdz_cli_shared("models/pocket-dictionary-draft", assistant, sizeof assistant))
         s->check.assistant = assistant;
-    s->check.plugins = s->plugins;
+    s->check.plugins = s->common.host.options.plugins;
+    s->check.n_plugins = s->common.host.options.n_plugins;
+    s->check.registry.safe_mode = s->common.host.options.safe_mode;
     s->check.set = s->set;
     s->check.registry.builtin_dir = cdz_env_plugin_dir();
     if (!cdz_places_of_user(&places, &s->check.registry)) {
@@ -248,18 +251,16 @@ static void take_option(settings *s, cdz_args *a)
             1000 * (uint32_t)take_number("--timeout", a->value, 1, MOST_TIMEOUT_S, status);
         break;
     case OPT_TEXT: s->check.text = a->value; break;
-    case CDZ_OPT_SEED:
+    case OPT_SEED:
         s->check.seed = take_number("--seed", a->value, 0, UINT64_MAX, status);
         s->seeded = true;
         break;
     case 's': (void)add(&s->set, &s->check.n_set, a->value, status); break;
-    case CDZ_OPT_PLUGIN: (void)add(&s->plugins, &s->check.n_plugins, a->value, status); break;
     case OPT_MODEL: s->model = a->value; break;
-    case CDZ_OPT_ASSISTANT: s->assistant = a->value; break;
+    case OPT_ASSISTANT: s->assistant = a->value; break;
     case OPT_JUNIT: s->junit = a->value; break;
     case OPT_JSON: s->json = true; break;
     case OPT_LIST: s->list = true; break;
-    case CDZ_OPT_SAFE_MODE: s->check.registry.safe_mode = true; break;
     default: break;
     }
     a->stopped = a->status != CDZ_EXIT_OK;
@@ -271,7 +272,8 @@ static int act(settings *s, int n, char **words)
     if (n != 1) return cdz_cli_misuse("plugin test", "expected one plugin: a path or an id");
     s->check.what = words[0];
     cdz_error err = {0};
-    const cdz_cli_options read = {.model = words[0]}; /* a file or folder, if it is a path */
+    const cdz_cli_options read = {.host.program.model =
+                                      words[0]}; /* a file or folder, if it is a path */
     cdz_status st = s->junit ? cdz_cli_check_place(&read, s->junit, NULL, 0, &err) : CDZ_OK;
     if (st == CDZ_OK && s->junit) st = cdz_write_may(s->junit, 0, &err);
     if (st != CDZ_OK) return cdz_cli_fail(&err);
@@ -283,10 +285,10 @@ static int act(settings *s, int n, char **words)
 int cdz_cli_plugin_test(int argc, char **argv)
 {
     settings s = {0};
-    cdz_args a = cdz_args_of(&cdz_page_plugin_test, argc, argv, NULL);
+    cdz_args a = cdz_args_of(&cdz_page_plugin_test, argc, argv, &s.common);
     while (cdz_args_next(&a)) take_option(&s, &a);
     const int status = a.stopped ? a.status : act(&s, a.n_words, a.words);
-    free((void *)s.plugins);
+    cdz_cli_options_free(&s.common);
     free((void *)s.set);
     return status;
 }

@@ -65,12 +65,8 @@ static cdz_status keep_top(const cdz_score_options *o, const cdz_session *sessio
 
 static cdz_status answer(const cdz_score_options *o, const cdz_session *session, cdz_error *err)
 {
-    const cdz_request request = {.size = sizeof request,
-                                 .model = session->model,
-                                 .assistant = session->assistant,
-                                 .pipeline = session->pipeline,
-                                 .prompt = o->prompt,
-                                 .timeout_s = o->common.timeout_s};
+    cdz_request request = cdz_session_request(session, &o->common);
+    request.prompt = o->prompt;
     cdz_result *result = NULL;
     CDZ_TRY(cdz_pipeline_set(session->pipeline, "output_logprobs", "yes", err));
     cdz_status status = o->top ? keep_top(o, session, err) : CDZ_OK;

@@ -53,7 +53,8 @@ static bool has_loop(const char *model)
 static cdz_status use_loop_of_model(cdz_pipeline *pipeline, const cdz_cli_options *o,
                                     const char *folder, cdz_error *err)
 {
-    if (!o->allow_model_plugins || o->safe_mode || o->custom_generate || !o->model || !folder)
+    if (!o->host.options.allow_model_plugins || o->host.options.safe_mode ||
+        o->host.program.custom_generate || !o->host.program.model || !folder)
         return CDZ_OK;
     if (!has_loop(folder) || cdz_pipeline_names_strategy(pipeline)) return CDZ_OK;
     return cdz_pipeline_custom_generate(pipeline, folder, err);
@@ -63,14 +64,15 @@ cdz_status cdz_session_pipeline(const cdz_session *session, const cdz_cli_option
                                 const char *file, cdz_pipeline **out, cdz_error *err)
 {
     cdz_pipeline *pipeline;
-    const bool typed = !file || (options->pipeline && strcmp(file, options->pipeline) == 0);
+    const bool typed = !file || (options->host.program.pipeline &&
+                                 strcmp(file, options->host.program.pipeline) == 0);
     if (typed)
-        CDZ_TRY(cdz_pipeline_load(session->runtime, options->pipeline, &pipeline, err));
+        CDZ_TRY(cdz_pipeline_load(session->runtime, options->host.program.pipeline, &pipeline, err));
     else
         CDZ_TRY(cdz_pipeline_load_for_request(session->runtime, file, &pipeline, err));
     cdz_status status = CDZ_OK;
-    if (options->custom_generate)
-        status = cdz_pipeline_custom_generate(pipeline, options->custom_generate, err);
+    if (options->host.program.custom_generate)
+        status = cdz_pipeline_custom_generate(pipeline, options->host.program.custom_generate, err);
     for (uint32_t i = 0; status == CDZ_OK && i < options->n_settings; i++) {
         const char *equals = strchr(options->settings[i], '=');
         char *name = strndup(options->settings[i], (size_t)(equals - options->settings[i]));
@@ -138,39 +140,38 @@ static void say_loading(void *user, const char *model, uint64_t done, uint64_t b
 cdz_status cdz_session_model(cdz_session *s, const cdz_cli_options *o, const char *folder,
                              cdz_error *err)
 {
-    const cdz_model_options how = {
-        .size = sizeof how, .quantize = o->quantize, .activations = o->activations};
+    const cdz_model_options how = cdz_settings_to_model(&o->host);
     return cdz_model_open(s->runtime, folder, &how, &s->model, err);
+}
+
+cdz_status cdz_session_runtime(cdz_session *s, const cdz_cli_options *o, cdz_error *err)
+{
+    cdz_options options = cdz_settings_to_options(&o->host);
+    options.guard_files = true;
+    options.loading = isatty(STDERR_FILENO) ? say_loading : NULL;
+    options.log = cdz_cli_log_for(o);
+    options.log_user = s;
+    return cdz_open(&options, &s->runtime, err);
 }
 
 static cdz_status open_all(const cdz_cli_options *o, const char *folder, const char *assistant,
                            cdz_session *s, cdz_error *err)
 {
-    cdz_options options = {
-        .size = sizeof options,
-        .n_threads = o->n_threads,
-        .kv_bytes = o->kv_bytes,
-        .kv_cache = o->kv_cache,
-        .numa = o->numa,
-        .plugins = o->plugins,
-        .n_plugins = o->n_plugins,
-        .safe_mode = o->safe_mode,
-        .allow_model_plugins = o->allow_model_plugins,
-        .guard_files = true,
-        .device = o->device,
-        .precision = o->precision,
-        .determinism = o->determinism,
-        .loading = isatty(STDERR_FILENO) ? say_loading : NULL,
-        .profile = o->profile,
-        .log = cdz_cli_log_for(o),
-        .log_user = s,
-    };
-    CDZ_TRY(cdz_open(&options, &s->runtime, err));
+    CDZ_TRY(cdz_session_runtime(s, o, err));
     /* The pipeline first: its mistakes are the likelier ones, and quicker to find than a model is to load. */
     CDZ_TRY(cdz_session_pipeline(s, o, NULL, &s->pipeline, err));
     CDZ_TRY(cdz_session_model(s, o, folder, err));
     if (assistant) CDZ_TRY(cdz_model_open(s->runtime, assistant, NULL, &s->assistant, err));
-    return o->dev ? watch(s, err) : CDZ_OK;
+    return o->host.program.dev ? watch(s, err) : CDZ_OK;
+}
+
+cdz_request cdz_session_request(const cdz_session *session, const cdz_cli_options *options)
+{
+    cdz_request request = cdz_settings_to_request(&options->host);
+    request.model = session->model;
+    request.assistant = session->assistant;
+    request.pipeline = session->pipeline;
+    return request;
 }
 
 int cdz_session_open(const cdz_cli_options *options, cdz_session *session)
@@ -179,20 +180,21 @@ int cdz_session_open(const cdz_cli_options *options, cdz_session *session)
     cdz_error err = {0};
     *session = (cdz_session){0};
     const double start = cdz_now_s();
-    const char *folder = cdz_cli_model_folder(options->model, path, sizeof path);
+    const char *folder = cdz_cli_model_folder(options->host.program.model, path, sizeof path);
     if (!folder) return CDZ_EXIT_FAILURE;
     session->folder = strdup(folder);
-    const char *assistant = options->assistant;
+    const char *assistant = options->host.program.assistant;
     if (assistant) assistant = cdz_cli_model_folder(assistant, second, sizeof second);
-    if (!session->folder || (options->assistant && !assistant)) {
+    if (!session->folder || (options->host.program.assistant && !assistant)) {
         cdz_session_close(session);
         return CDZ_EXIT_FAILURE;
     }
-    if (options->model && !options->allow_model_plugins && !options->safe_mode &&
-        !options->custom_generate && has_loop(folder))
+    if (options->host.program.model && !options->host.options.allow_model_plugins &&
+        !options->host.options.safe_mode && !options->host.program.custom_generate &&
+        has_loop(folder))
         cdz_cli_say("%s has a decode loop of its own, which is not used; --allow-model-plugins "
                     "lets it run",
-                    options->model);
+                    options->host.program.model);
     if (open_all(options, folder, assistant, session, &err) != CDZ_OK) {
         cdz_session_close(session);
         cdz_cli_as_typed(options, &err);
@@ -330,7 +332,7 @@ void cdz_cli_clear_interrupt(void)
 
 void cdz_cli_say_warnings(const cdz_cli_options *options, const cdz_result *result)
 {
-    if (options->log && strcmp(options->log, "none") == 0) return;
+    if (options->host.program.log && strcmp(options->host.program.log, "none") == 0) return;
     fflush(stdout);
     for (uint32_t i = 0; i < result->n_warnings; i++)
         cdz_cli_say("warning: %s", result->warnings[i]);

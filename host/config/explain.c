@@ -6,7 +6,7 @@
 #include "base/utf8.h"
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
-#include "config/pipeline_state.h"
+#include "config/explain.h"
 #include "plug/module.h"
 
 enum { COLUMNS = 4, MAX_CELL = 48 };
@@ -71,8 +71,7 @@ static void write_table(const table *t, cdz_buf *out)
 
 /* --- words ----------------------------------------------------------------------------------------------- */
 
-/* "story.ini:15", "default", ... */
-static const char *where(cdz_arena *arena, const cdz_origin *origin)
+const char *cdz_explain_where(cdz_arena *arena, const cdz_origin *origin)
 {
     switch (origin->source) {
     case CDZ_SOURCE_DEFAULT: return "default";
@@ -136,11 +135,10 @@ static const char *plugin_text(cdz_arena *arena, const cdz_instance *instance)
 
 /* --- sections -------------------------------------------------------------------------------------------- */
 
-/* Why an instance is there: the place that lists it, or the parameter that switches it on. */
-static const char *asked_by(cdz_arena *arena, const cdz_origin *origins,
-                            const cdz_instance *instance)
+const char *cdz_explain_asked(cdz_arena *arena, const cdz_origin *origins,
+                              const cdz_instance *instance)
 {
-    if (instance->custom) return where(arena, &instance->origin);
+    if (instance->custom) return cdz_explain_where(arena, &instance->origin);
     int slot = cdz_generation_slot(instance->plugin.base->id);
     if (slot < 0) return "";
     const cdz_origin *origin = &origins[slot];
@@ -151,36 +149,68 @@ static const char *asked_by(cdz_arena *arena, const cdz_origin *origins,
         const cdz_origin *other = &origins[cdz_generation_slot(pairs[i][1])];
         if (strcmp(instance->plugin.base->id, pairs[i][0]) == 0 &&
             other->source != CDZ_SOURCE_DEFAULT)
-            return cdz_arena_printf(arena, "%s, %s", pairs[i][1], where(arena, other));
+            return cdz_arena_printf(arena, "%s, %s", pairs[i][1], cdz_explain_where(arena, other));
     }
-    return where(arena, origin);
+    return cdz_explain_where(arena, origin);
+}
+
+const char *cdz_explain_strategy(cdz_arena *arena, const cdz_plan *plan)
+{
+    const cdz_origin *sampling = &plan->origins[cdz_generation_slot("do_sample")];
+    if (plan->strategy.custom) return cdz_explain_where(arena, &plan->strategy.origin);
+    return cdz_arena_printf(arena, "auto: do_sample = %s (%s)",
+                            plan->generation.do_sample ? "true" : "false",
+                            cdz_explain_where(arena, sampling));
 }
 
 static void write_strategy(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
 {
     const cdz_instance *s = &plan->strategy;
-    const cdz_origin *sampling = &plan->origins[cdz_generation_slot("do_sample")];
     table t = {.arena = arena};
-    const char *why = s->custom ? where(arena, &s->origin)
-                                : cdz_arena_printf(arena, "auto: do_sample = %s (%s)",
-                                                   plan->generation.do_sample ? "true" : "false",
-                                                   where(arena, sampling));
     cdz_buf_puts(out, "\nStrategy\n");
-    add_row(&t, s->name, settings_text(arena, s), why, plugin_text(arena, s));
+    add_row(&t, s->name, settings_text(arena, s), cdz_explain_strategy(arena, plan),
+            plugin_text(arena, s));
     write_table(&t, out);
 }
 
-/* What the file says that the model runs as. */
-static void write_model(cdz_arena *arena, const cdz_pipeline *pipeline, cdz_buf *out)
+bool cdz_explain_shows(const cdz_setting *setting)
+{
+    const unsigned groups = CDZ_TAKES_MACHINE | CDZ_TAKES_PLUGINS | CDZ_TAKES_MODEL_PLUGINS;
+    return (setting->group & groups) && setting->kind != CDZ_KIND_TEXTS;
+}
+
+bool cdz_explain_setting(cdz_arena *arena, const cdz_pipeline *pipeline, const cdz_settings *said,
+                         const cdz_setting *setting, cdz_explained *out)
+{
+    cdz_origin at;
+    out->from = "command line";
+    out->value = said ? said->said[cdz_setting_index(setting)] : NULL;
+    if (out->value) {
+        if (!*out->value) out->value = "yes"; /* a switch */
+        return true;
+    }
+    out->value = cdz_pipeline_host_setting(pipeline, setting, &at);
+    if (out->value) {
+        out->from = cdz_explain_where(arena, &at);
+        return true;
+    }
+    out->value = cdz_setting_env(setting);
+    out->from = setting->env;
+    return out->value != NULL;
+}
+
+/* What the model runs as, where somebody says it. */
+static void write_settings(cdz_arena *arena, const cdz_pipeline *pipeline, const cdz_settings *said,
+                           cdz_buf *out)
 {
     table t = {.arena = arena};
-    for (int key = 0; key < CDZ_N_MODEL_KEYS; key++) {
-        cdz_origin at;
-        const char *text = cdz_pipeline_model_key(pipeline, (cdz_model_key)key, &at);
-        if (text) add_row(&t, cdz_model_keys[key].name, text, where(arena, &at), "");
-    }
+    const cdz_setting *setting;
+    cdz_explained one;
+    for (size_t i = 0; (setting = cdz_setting_at(i)) != NULL; i++)
+        if (cdz_explain_shows(setting) && cdz_explain_setting(arena, pipeline, said, setting, &one))
+            add_row(&t, setting->name, one.value, one.from, "");
     if (t.n == 0) return;
-    cdz_buf_puts(out, "\nModel\n");
+    cdz_buf_puts(out, "\nSettings that were set\n");
     write_table(&t, out);
 }
 
@@ -192,8 +222,8 @@ static void write_instances(cdz_arena *arena, const cdz_plan *plan, const char *
     for (uint32_t i = 0; i < n; i++) {
         const char *name =
             places ? cdz_arena_printf(arena, "%2u  %s", at[i].place, at[i].name) : at[i].name;
-        add_row(&t, name, settings_text(arena, &at[i]), asked_by(arena, plan->origins, &at[i]),
-                plugin_text(arena, &at[i]));
+        add_row(&t, name, settings_text(arena, &at[i]),
+                cdz_explain_asked(arena, plan->origins, &at[i]), plugin_text(arena, &at[i]));
     }
     if (n == 0) cdz_buf_puts(out, "  none\n");
     write_table(&t, out);
@@ -208,7 +238,8 @@ static void write_phase_chain(cdz_arena *arena, const cdz_plan *plan, const cdz_
         const cdz_instance *p = &plan->processors[i];
         if (p->phases & 1u << n)
             add_row(&t, cdz_arena_printf(arena, "%2u  %s", p->place, p->name),
-                    settings_text(arena, p), asked_by(arena, origins, p), plugin_text(arena, p));
+                    settings_text(arena, p), cdz_explain_asked(arena, origins, p),
+                    plugin_text(arena, p));
     }
     if (t.n == 0) cdz_buf_puts(out, "  none\n");
     write_table(&t, out);
@@ -231,7 +262,7 @@ static void write_phases(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
     for (uint32_t i = 0; i < plan->n_phases; i++) {
         const cdz_plan_phase *phase = &plan->phases[i];
         cdz_buf_printf(out, "\nProcessors in phase %s (%s", phase->name,
-                       where(arena, &phase->origin));
+                       cdz_explain_where(arena, &phase->origin));
         write_mark("begin", phase->begin, out);
         write_mark("until", phase->until, out);
         write_mark("max_tokens", phase->max_tokens, out);
@@ -243,18 +274,22 @@ static void write_phases(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
     write_phase_chain(arena, plan, plan->origins, 0, out);
 }
 
+const char *cdz_explain_parameter(cdz_arena *arena, const cdz_plan *plan, uint32_t slot)
+{
+    if (plan->origins[slot].source != CDZ_SOURCE_DEFAULT)
+        return cdz_explain_where(arena, &plan->origins[slot]);
+    const bool pad = strcmp(cdz_generation_slot_name(slot), "pad_token_id") == 0;
+    return pad && plan->generation.pad_token_id.set ? "the first eos_token_id" : NULL;
+}
+
 static void write_parameters(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
 {
     const cdz_param_table *rows = cdz_generation_table();
-    const cdz_generation *g = &plan->generation;
     table t = {.arena = arena};
     for (uint32_t i = 0; i < rows->n; i++) {
         const cdz_param *param = cdz_param_at(rows, i);
-        bool pad = strcmp(param->name, "pad_token_id") == 0;
-        const char *from = where(arena, &plan->origins[i]);
-        bool shown = plan->origins[i].source != CDZ_SOURCE_DEFAULT;
-        if (pad && !shown && g->pad_token_id.set) from = "the first eos_token_id", shown = true;
-        if (shown) add_row(&t, param->name, value_text(arena, param, g), from, "");
+        const char *from = cdz_explain_parameter(arena, plan, i);
+        if (from) add_row(&t, param->name, value_text(arena, param, &plan->generation), from, "");
     }
     cdz_buf_puts(out, "\nGeneration parameters that were set\n");
     if (t.n == 0) cdz_buf_puts(out, "  none\n");
@@ -312,54 +347,60 @@ static const char *conflict(const cdz_instance *earlier, const cdz_instance *lat
     return NULL;
 }
 
-static void find_conflicts(const cdz_plan *plan, table *t)
+static void find_conflicts(cdz_arena *arena, const cdz_plan *plan, cdz_explain_say *say, void *user)
 {
     for (uint32_t i = 0; i < plan->n_processors; i++) {
         for (uint32_t k = i + 1; k < plan->n_processors; k++) {
             const cdz_instance *a = &plan->processors[i], *b = &plan->processors[k];
             const bool meet = !a->phases || !b->phases || (a->phases & b->phases);
             const char *why = meet ? conflict(a, b) : NULL;
-            if (why)
-                add_row(t, cdz_arena_printf(t->arena, "%s before %s: %s", a->name, b->name, why),
-                        "", "", "");
+            if (why) say(user, cdz_arena_printf(arena, "%s before %s: %s", a->name, b->name, why));
         }
     }
 }
 
-static void find_idle(const cdz_plan *plan, table *t)
+static void find_idle(cdz_arena *arena, const cdz_plan *plan, cdz_explain_say *say, void *user)
 {
     const cdz_strategy *s = (const cdz_strategy *)(const void *)plan->strategy.plugin.base;
     for (uint32_t i = 0; i < plan->n_processors && (s->caps & CDZ_GREEDY); i++) {
         const cdz_instance *p = &plan->processors[i];
         if (caps_of(p) & CDZ_KEEPS_ARGMAX)
-            add_row(t,
-                    cdz_arena_printf(t->arena,
-                                     "%s never changes which token is best, so it has no effect "
-                                     "with strategy %s",
-                                     p->name, plan->strategy.name),
-                    "", "", "");
+            say(user, cdz_arena_printf(arena,
+                                       "%s never changes which token is best, so it has no effect "
+                                       "with strategy %s",
+                                       p->name, plan->strategy.name));
     }
+}
+
+void cdz_explain_warnings(cdz_arena *arena, const cdz_plan *plan, cdz_explain_say *say, void *user)
+{
+    for (uint32_t i = 0; i < plan->n_warnings; i++) say(user, plan->warnings[i]);
+    find_conflicts(arena, plan, say, user);
+    find_idle(arena, plan, say, user);
+}
+
+static void add_warning(void *user, const char *sentence)
+{
+    add_row(user, sentence, "", "", "");
 }
 
 static void write_warnings(cdz_arena *arena, const cdz_plan *plan, cdz_buf *out)
 {
     table t = {.arena = arena};
-    for (uint32_t i = 0; i < plan->n_warnings; i++) add_row(&t, plan->warnings[i], "", "", "");
-    find_conflicts(plan, &t);
-    find_idle(plan, &t);
+    cdz_explain_warnings(arena, plan, add_warning, &t);
     if (t.n == 0) return;
     cdz_buf_puts(out, "\nWarnings\n");
     write_table(&t, out);
 }
 
 cdz_status cdz_pipeline_explain_text(cdz_pipeline *pipeline, const cdz_json *model_generation,
-                                     cdz_buf *out, cdz_error *err)
+                                     const cdz_settings *said, cdz_buf *out, cdz_error *err)
 {
     cdz_plan *plan = NULL;
     CDZ_TRY(cdz_pipeline_plan(pipeline, model_generation, NULL, NULL, &plan, err));
     cdz_arena *arena = &plan->arena;
     cdz_buf_printf(out, "%s\n", pipeline->name);
-    write_model(arena, pipeline, out);
+    write_settings(arena, pipeline, said, out);
     write_strategy(arena, plan, out);
     if (plan->drafter.plugin.base)
         write_instances(arena, plan, "Drafter", &plan->drafter, 1, false, out);

@@ -95,13 +95,6 @@ typedef struct cdz_origin {
     const char *said; /* what the parameter was called there, when not by its own name; or NULL */
 } cdz_origin;
 
-/* One written setting: in a section of a file (section NULL or "generation": a generation parameter). */
-typedef struct cdz_setting {
-    const char *section, *name;
-    cdz_json value;
-    cdz_origin origin;
-} cdz_setting;
-
 /* "story.ini:15: ", "generation_config.json: ", "-s ", "request: " or "" into out: what stands before a sentence. */
 void cdz_origin_prefix(const cdz_origin *origin, char *out, size_t out_bytes);
 /* The error of a value from there: sentence, which may begin with the parameter's own name, behind that prefix and with

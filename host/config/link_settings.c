@@ -55,9 +55,7 @@ static cdz_status unknown_parameter(cdz_linker *l, const cdz_part *entry, const 
     char prefix[300], hint[120];
     cdz_param_table table = cdz_params_of(entry->plugin.base);
     cdz_param_suggest(&table, w->name, hint, sizeof hint);
-    const char *near = strcmp(entry->name, "model") == 0
-                           ? cdz_file_key_near(cdz_model_keys, CDZ_N_MODEL_KEYS, w->name)
-                           : NULL;
+    const char *near = cdz_setting_near(entry->name, w->name);
     if (near && !*hint) snprintf(hint, sizeof hint, ": did you mean '%s'?", near);
     if (w->origin.source == CDZ_SOURCE_COMMAND)
         snprintf(prefix, sizeof prefix, "-s %s.%s", entry->name, w->name);

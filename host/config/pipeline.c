@@ -49,12 +49,13 @@ cdz_status cdz_pipeline_create(cdz_registry *registry, const char *text, size_t 
     return cdz_err(err, CDZ_E_NOMEM, "%s: out of memory", name);
 }
 
-const char *cdz_pipeline_model_key(const cdz_pipeline *pipeline, cdz_model_key key,
-                                   cdz_origin *origin)
+const char *cdz_pipeline_host_setting(const cdz_pipeline *pipeline, const cdz_setting *setting,
+                                      cdz_origin *origin)
 {
     cdz_pipeline *own = (cdz_pipeline *)(uintptr_t)pipeline; /* for its lock */
     cdz_mutex_lock(&own->lock);
-    const cdz_written *written = own->now ? own->now->sources.model[key] : NULL;
+    const cdz_written *written =
+        own->now ? own->now->sources.host[cdz_setting_index(setting)] : NULL;
     cdz_mutex_unlock(&own->lock);
     if (!written) return NULL;
     *origin = written->origin;

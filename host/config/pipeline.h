@@ -52,7 +52,7 @@ typedef struct cdz_plan {
     const cdz_origin *origins; /* one per row of the generation table */
     cdz_instance strategy;
     cdz_instance drafter; /* plugin.base NULL: none */
-    bool paces_drafts;    /* the engine chooses how long drafts are (run/pace.h) */
+    bool paces_drafts;    /* the engine chooses how long drafts are (run/loop/pace.h) */
     cdz_instance *processors; /* in order of application; idle ones are dropped by the engine at begin */
     uint32_t n_processors;
     const cdz_plan_phase *phases; /* then the first processor is the one that tells them */
@@ -81,10 +81,10 @@ cdz_status cdz_pipeline_create_from_file(cdz_registry *registry, const char *pat
  * (plug/consent.h). */
 cdz_status cdz_pipeline_create_for_request(cdz_registry *registry, const char *path,
                                            cdz_pipeline **out, cdz_error *err);
-/* A key of [model] as it is written now, and where; NULL: nothing is said of it. Memory is the pipeline's, while it is not
- * changed. */
-const char *cdz_pipeline_model_key(const cdz_pipeline *pipeline, cdz_model_key key,
-                                   cdz_origin *origin);
+/* A setting of the host as the file says it now, in [model] as a rule, and where; NULL: nothing is said of it. Memory is the
+ * pipeline's, while it is not changed. */
+const char *cdz_pipeline_host_setting(const cdz_pipeline *pipeline, const cdz_setting *setting,
+                                      cdz_origin *origin);
 /* -s: a parameter that the named strategy declares as its own, else a generation parameter, a key of [pipeline], or a
  * name that one plugin of the pipeline alone declares; or section.name. Names and values are checked by the next
  * cdz_pipeline_check or plan, so that settings and strategy may come in any order. Before the first plan only
@@ -147,8 +147,11 @@ void cdz_pipeline_listen(cdz_pipeline *pipeline, cdz_reload_listener *listener, 
 /* False: nobody listens, or it was said before. */
 bool cdz_pipeline_report(cdz_pipeline *pipeline, const cdz_error *why);
 
-/* The text of `cadenza explain`. model_generation may be NULL. */
+/* What `cadenza explain` says, as text and as JSON. model_generation may be NULL; so may said, what the command line says of
+ * the host's settings. */
 cdz_status cdz_pipeline_explain_text(cdz_pipeline *pipeline, const cdz_json *model_generation,
-                                     cdz_buf *out, cdz_error *err);
+                                     const cdz_settings *said, cdz_buf *out, cdz_error *err);
+cdz_status cdz_pipeline_explain_json(cdz_pipeline *pipeline, const cdz_json *model_generation,
+                                     const cdz_settings *said, cdz_buf *out, cdz_error *err);
 
 #endif

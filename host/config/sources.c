@@ -111,25 +111,26 @@ static void translate(const cdz_sources *s, cdz_written *w)
     w->bare = false;
 }
 
-/* --- keys of [model] -------------------------------------------------------------------------------------- */
+/* --- settings of the host --------------------------------------------------------------------------------- */
 
-/* CDZ_N_MODEL_KEYS: it is none. */
-static cdz_model_key model_key_of(const cdz_written *w)
+/* The setting that a key of [model] is; NULL: it is none, and for the drafter that runs a model. */
+static const cdz_setting *host_setting(const cdz_written *w)
 {
-    if (strcmp(w->section, "model") != 0) return CDZ_N_MODEL_KEYS;
-    return (cdz_model_key)cdz_file_key_find(cdz_model_keys, CDZ_N_MODEL_KEYS, w->name);
+    if (strcmp(w->section, "pipeline") == 0) return NULL; /* the keys of the pipeline itself */
+    return cdz_setting_in_file(w->section, w->name);
 }
 
 /* none: whatever a file that is used says. */
-static cdz_status set_model_key(cdz_sources *s, const cdz_written *w, cdz_model_key key,
-                                cdz_error *err)
+static cdz_status set_host(cdz_sources *s, const cdz_written *w, const cdz_setting *setting,
+                           cdz_error *err)
 {
-    s->model[key] = NULL;
-    if (strcmp(w->text, "none") == 0) return CDZ_OK;
+    const size_t i = cdz_setting_index(setting);
+    s->host[i] = NULL;
+    if (setting->or_null && strcmp(w->text, "none") == 0) return CDZ_OK;
     cdz_written *kept = cdz_arena_alloc(s->arena, sizeof *kept);
     if (!kept) return cdz_err(err, CDZ_E_NOMEM, "pipeline: out of memory");
     *kept = *w;
-    s->model[key] = kept;
+    s->host[i] = kept;
     return CDZ_OK;
 }
 
@@ -137,20 +138,21 @@ static cdz_status set_model_key(cdz_sources *s, const cdz_written *w, cdz_model_
 
 static bool pipeline_key(const char *name)
 {
-    return cdz_file_key_find(cdz_pipeline_keys, CDZ_N_PIPELINE_KEYS, name) < CDZ_N_PIPELINE_KEYS;
+    return cdz_setting_in_file("pipeline", name) != NULL;
 }
 
 static cdz_status check_pipeline_key(const cdz_written *w, cdz_error *err)
 {
     char all[200];
     size_t n = 0;
+    const cdz_setting *row;
     if (pipeline_key(w->name)) return CDZ_OK;
-    const char *near = cdz_file_key_near(cdz_pipeline_keys, CDZ_N_PIPELINE_KEYS, w->name);
+    const char *near = cdz_setting_near("pipeline", w->name);
     if (near)
         return cdz_err(err, CDZ_E_USAGE, "%s: no such key: did you mean '%s'?", w->name, near);
-    for (size_t i = 0; i < CDZ_N_PIPELINE_KEYS && n < sizeof all; i++)
-        n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "",
-                              cdz_pipeline_keys[i].name);
+    for (size_t i = 0; (row = cdz_setting_at(i)) != NULL && n < sizeof all; i++)
+        if (row->section && strcmp(row->section, "pipeline") == 0)
+            n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", n ? ", " : "", row->name);
     return cdz_err(err, CDZ_E_USAGE, "%s: no such key; it has %s", w->name, all);
 }
 
@@ -284,9 +286,9 @@ static cdz_status add_ini(cdz_sources *s, const cdz_ini *ini, const char *name, 
         cdz_written w = {
             set->section, set->name, set->value, {source, name, set->line, set->column, NULL}, false};
         if (strcmp(w.section, "names") == 0) continue;
-        const cdz_model_key key = model_key_of(&w);
-        if (key < CDZ_N_MODEL_KEYS) {
-            CDZ_TRY(set_model_key(s, &w, key, err));
+        const cdz_setting *setting = host_setting(&w);
+        if (setting) {
+            CDZ_TRY(set_host(s, &w, setting, err));
             continue;
         }
         if (strcmp(w.section, "generation") == 0) translate(s, &w);
@@ -349,10 +351,10 @@ cdz_status cdz_sources_override(cdz_sources *sources, const char *name, const ch
         st = cdz_err(&why, CDZ_E_USAGE,
                      "use: a profile belongs in a file, or is the pipeline itself: --pipeline %s",
                      w.text);
-    const cdz_model_key key = model_key_of(&w);
-    if (key < CDZ_N_MODEL_KEYS)
-        st = cdz_err(&why, CDZ_E_USAGE, "model.%s: belongs in a file; else say %s",
-                     cdz_model_keys[key].name, cdz_model_keys[key].option);
+    const cdz_setting *setting = host_setting(&w);
+    if (setting)
+        st = cdz_err(&why, CDZ_E_USAGE, "%s.%s: belongs in a file; else say --%s", w.section,
+                     setting->name, setting->flag.name);
     if (strcmp(w.section, "generation") == 0) {
         st = check_generation_key(&w, &why);
         if (st == CDZ_OK && !w.bare) st = check_generation_value(sources, &w, &why);

@@ -4,6 +4,7 @@
 
 #include "config/file_keys.h"
 #include "config/generation.h"
+#include "params/settings.h"
 
 /* A line as it was written. */
 typedef struct cdz_written {
@@ -33,7 +34,7 @@ typedef struct cdz_sources {
     uint32_t n_files, cap_files;
     cdz_other_name *names;
     uint32_t n_names, cap_names;
-    const cdz_written *model[CDZ_N_MODEL_KEYS]; /* NULL: not said */
+    const cdz_written *host[CDZ_MOST_SETTINGS]; /* settings of the host, by index; NULL: not said */
     bool of_request;                            /* the file was named by a request document alone */
     const char *profiles; /* folder of the profiles that `use` may name; NULL: none but hf */
 } cdz_sources;

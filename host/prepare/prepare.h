@@ -18,14 +18,14 @@
  *   pipeline          a pipeline file (the caller resolves it)
  *   assistant         {"model": FOLDER, "generation_config": {...}, "tokenizer": FOLDER}: a draft model (the caller opens
  *                     it), values set on its generation config, and the word that its tokenizer is another one
- *   id, expect, ...   for the caller; listed in request_fields below, anything else is refused by name
+ *   id, expect, ...   for the caller; listed in params/settings_table.c, anything else is refused by name
  * Order of events and rules: docs/design.md "A request"; reference: transformers 5.3.0 generation/utils.py. */
 #ifndef CDZ_HOST_PREPARE_PREPARE_H
 #define CDZ_HOST_PREPARE_PREPARE_H
 
 #include "prepare/conversation.h"
-#include "run/encoded.h"
-#include "run/engine.h"
+#include "run/engine/engine.h"
+#include "run/pass/encoded.h"
 
 /* What the caller wants recorded, from "record". */
 typedef struct cdz_record_spec {
@@ -65,9 +65,8 @@ cdz_status cdz_prepare_job(const cdz_prepare_input *in, cdz_job **out, cdz_recor
 
 /* Refuses unknown fields and fields of the wrong type; name begins the sentences. */
 cdz_status cdz_request_check(const cdz_json *document, cdz_error *err);
-/* JSON Schema of a document, and the fields alone, as members of "properties" (`cadenza plugin schema`). */
+/* JSON Schema of a document (`cadenza plugin schema`). */
 void cdz_request_schema(cdz_buf *out);
-void cdz_request_fields_schema(cdz_buf *out);
 /* The draft model's folder that a document names, or NULL. The document has been checked. */
 const char *cdz_request_assistant(const cdz_json *document);
 cdz_status cdz_record_read(const cdz_json *document, cdz_record_spec *out, cdz_error *err);

@@ -2,72 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "params/settings.h"
 #include "prepare/prepare.h"
-
-/* The fields of a request. `use` says who reads it: 'p' preparation, 'c' the caller, 'n' nobody (notes of a golden
- * case), 'x' a field of golden cases whose feature is not built yet. */
-static const struct {
-    const char *name;
-    char use;
-    const char *schema,
-        *help; /* members of its JSON Schema; what it is; NULL: not for others to set */
-} request_fields[] = {
-    {"prompt", 'p',
-     "\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"array\", \"minItems\": 1, \"items\": {\"type\": \"string\"}}]",
-     "text, or a list of texts"},
-    {"prompt_ids", 'p',
-     "\"anyOf\": [{\"type\": \"array\", \"items\": {\"type\": \"integer\"}}, {\"type\": \"array\", \"items\": {\"type\": \"array\", \"items\": {\"type\": \"integer\"}}}, {\"type\": \"null\"}]",
-     "ids, or rows of ids already padded; null starts from bos_token_id"},
-    {"attention_mask", 'p', "\"type\": [\"array\", \"null\"]", "rows of 0 and 1"},
-    {"kwargs", 'p', "\"$ref\": \"#/$defs/generation\"",
-     "generation parameters and the strategy's own"},
-    {"seed", 'p', "\"type\": \"integer\"", "as torch.manual_seed before the call"},
-    {"record", 'p', "\"type\": [\"object\", \"null\"]", "asks for an answer in recorded form"},
-    {"mode", 'p', "\"type\": \"string\"", "logits or score: no generation"},
-    {"pipeline", 'c', "\"type\": \"string\"", "a pipeline file of its own"},
-    {"assistant", 'c', "\"type\": [\"object\", \"null\"]",
-     "the draft model: model, tokenizer, generation_config"},
-    {"id", 'c', "", "yours"},
-    {"expect", 'n', NULL, NULL},
-    {"min_margin", 'n', NULL, NULL},
-    {"margins", 'n', NULL, NULL},
-    {"optional", 'n', NULL, NULL},
-    {"prompt_text", 'n', NULL, NULL},
-    {"reference", 'n', NULL, NULL},
-    {"inputs_embeds", 'p', "", "embeddings as prompt"},
-    {"calls", 'c', "\"type\": \"array\"", "further calls, one after the other"},
-    {"messages", 'p', "\"type\": \"array\"", "a conversation, or a list of them"},
-    {"tools", 'p', "", "for the chat template"},
-    {"documents", 'p', "", "for the chat template"},
-    {"chat_template", 'p', "\"type\": [\"string\", \"null\"]", "the name of a template"},
-    {"chat_template_kwargs", 'p', "\"type\": [\"object\", \"null\"]",
-     "further variables of the template"},
-    {"special_in_messages", 'p', "\"type\": [\"boolean\", \"null\"]",
-     "special tokens spelt in messages are read as such"},
-};
-
-enum { N_FIELDS = sizeof request_fields / sizeof request_fields[0] };
-
-static char field_use(const char *name)
-{
-    for (size_t i = 0; i < N_FIELDS; i++)
-        if (strcmp(request_fields[i].name, name) == 0) return request_fields[i].use;
-    return '\0';
-}
-
-void cdz_request_fields_schema(cdz_buf *out)
-{
-    bool first = true;
-    for (size_t i = 0; i < N_FIELDS; i++) {
-        const char *schema = request_fields[i].schema;
-        if (!schema) continue;
-        cdz_buf_printf(out, "%s\n    \"%s\": {\"description\": ", first ? "" : ",",
-                       request_fields[i].name);
-        cdz_json_write_string(out, request_fields[i].help, strlen(request_fields[i].help));
-        cdz_buf_printf(out, "%s%s}", *schema ? ", " : "", schema);
-        first = false;
-    }
-}
 
 /* What other programs call generation parameters, at the top of their documents. */
 static const char *parameter_called(const char *name)
@@ -95,9 +31,12 @@ static cdz_status unknown_field(const char *name, cdz_error *err)
                        "request: unknown field \"%s\": generation parameters go into \"kwargs\": "
                        "{\"%s\": ...}",
                        name, parameter);
-    const char *names[N_FIELDS];
-    for (size_t i = 0; i < N_FIELDS; i++) names[i] = request_fields[i].name;
-    const char *near = cdz_nearest_name(name, names, N_FIELDS);
+    const char *names[CDZ_MOST_SETTINGS];
+    const cdz_setting *row;
+    size_t n = 0;
+    for (size_t i = 0; (row = cdz_setting_at(i)) != NULL; i++)
+        if (row->member) names[n++] = row->name;
+    const char *near = cdz_nearest_name(name, names, n);
     return cdz_err(err, CDZ_E_USAGE, "request: unknown field \"%s\"%s%s%s", name,
                    near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
@@ -143,11 +82,7 @@ cdz_status cdz_request_check(const cdz_json *document, cdz_error *err)
                        cdz_json_type_name(document));
     for (uint32_t i = 0; i < document->len; i++) {
         const cdz_json_member *member = &document->members[i];
-        char use = field_use(member->key);
-        if (use == '\0') return unknown_field(member->key, err);
-        if (use == 'x')
-            return cdz_err(err, CDZ_E_UNSUPPORTED,
-                           "request: \"%s\" is not supported by this version", member->key);
+        if (!cdz_setting_member(member->key)) return unknown_field(member->key, err);
     }
     const cdz_json *kwargs = cdz_json_get(document, "kwargs");
     if (kwargs && !cdz_json_is(kwargs, CDZ_JSON_OBJECT))

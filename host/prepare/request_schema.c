@@ -1,5 +1,6 @@
 /* request_schema.c - JSON Schema of a request document: its fields, and the generation parameters as kwargs. */
 #include "params/schema.h"
+#include "params/settings.h"
 #include "prepare/prepare.h"
 
 /* What has no row in the table: objects and callables by name, each read by whoever it concerns. */
@@ -25,7 +26,7 @@ void cdz_request_schema(cdz_buf *out)
     cdz_buf_puts(out, "{\n  \"$schema\": \"" CDZ_SCHEMA_DRAFT "\",\n"
                       "  \"title\": \"a request document of cadenza\",\n  \"type\": \"object\",\n"
                       "  \"additionalProperties\": false,\n  \"properties\": {");
-    cdz_request_fields_schema(out);
+    cdz_settings_member_schema(out);
     cdz_buf_puts(out,
                  "\n  },\n  \"$defs\": {\"generation\": {\n  \"type\": \"object\",\n  "
                  "\"description\": \"generation parameters by transformers' names; what a strategy "

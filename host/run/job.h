@@ -5,13 +5,20 @@
 #include "cadenza/strategy.h"
 #include "config/pipeline.h"
 #include "kernels.h"
+#include "load/model_files.h"
+#include "token/tokenizer.h"
 #include "vec/fused.h"
 
 typedef struct cdz_engine cdz_engine;
 typedef struct cdz_outcome cdz_outcome;
-typedef struct cdz_kept cdz_kept; /* KV state that a request left behind (run/kept.h) */
+typedef struct cdz_kept cdz_kept; /* KV state that a request left behind (run/pass/kept.h) */
 typedef struct cdz_run_model
-    cdz_run_model; /* a model as the engine runs it: weights, KV pool, tokenizer (run/model.h) */
+    cdz_run_model; /* a model as the engine runs it: weights, KV pool, tokenizer (run/pass/model.h) */
+
+void cdz_run_model_retain(cdz_run_model *model); /* [any] */
+const cdz_weights *cdz_run_model_weights(const cdz_run_model *model);
+cdz_dtype cdz_run_model_kv_type(const cdz_run_model *model);
+const cdz_tokenizer *cdz_run_model_tokenizer(const cdz_run_model *model); /* or NULL */
 
 /* One prompt row as transformers shows it to processors. */
 typedef struct cdz_job_row {

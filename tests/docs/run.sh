@@ -35,7 +35,7 @@ extra_cflags=${CADENZA_DOC_CFLAGS:-}
 cc=${CADENZA_DOC_CC:-cc}
 
 # AddressSanitizer says once per process that it does not fully support swapcontext; we tell it of every switch
-# ourselves (host/run/fibre_ucontext.c), so that line is no part of what the program says.
+# ourselves (host/run/loop/fibre_ucontext.c), so that line is no part of what the program says.
 without_note() { sed "/^==[0-9]*==WARNING: ASan doesn't fully support makecontext/d"; }
 
 bad() {

@@ -12,7 +12,7 @@ cd "$work" || exit 1
 passed=0 failed=0
 
 # AddressSanitizer says once per process that it does not fully support swapcontext; we tell it of every switch
-# ourselves (host/run/fibre_ucontext.c), so that line is no part of what the program says.
+# ourselves (host/run/loop/fibre_ucontext.c), so that line is no part of what the program says.
 forget_note() { sed -i "/^==[0-9]*==WARNING: ASan doesn't fully support makecontext/d" "$1"; }
 
 forget_notes() { sed "/^==[0-9]*==WARNING: ASan doesn't fully support makecontext/d"; }
@@ -504,6 +504,7 @@ grep -q 'profile: numa: ' <<<"$(cadenza run --numa spread --profile -p 'music is
 grep -q 'numa' <<<"$(cadenza run --profile -p 'music is' -s max_new_tokens=2 2>&1 >/dev/null)" && bad "a profile on nodes unasked" || good
 grep -q '^memory nodes [0-9]' <<<"$(cadenza version --verbose)" && good || bad "version on nodes"
 refused "a way to spread that is none" 2 "numa: there is no 'on', expected off or spread" cadenza run --numa on -p a
+refused "a way to spread that is none, of parity" 2 "numa: there is no 'on', expected off or spread" cadenza parity --numa on "$root/tests/golden/llama_gqa"
 refused "a KV cache in other blocks" 2 "KV cache: there is no type 'q4_0'" cadenza run --kv-cache q4_0 -p a
 refused "blocks of blocks at load" 1 "already" cadenza run shipped-q4.gguf --quantize q8_0 -p a
 refused "a misspelt verb" 2 "expected \`info\`" cadenza model convrt

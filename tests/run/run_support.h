@@ -20,7 +20,7 @@
 #include "cadenza/processor.h"
 #include "cadenza/strategy.h"
 #include "load/safetensors.h"
-#include "run/engine.h"
+#include "run/engine/engine.h"
 
 #define UNUSED __attribute__((unused))
 

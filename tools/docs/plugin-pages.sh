@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Writes docs/reference: one page for each built-in plugin, from its own tables and one example each.
+# Writes docs/reference: one page for each built-in plugin, from its own tables and one example each; and settings.md, from
+# the table of the host's settings.
 #
 #   tools/docs/plugin-pages.sh BUILD_FOLDER [OUTPUT_FOLDER]
 #
@@ -125,8 +126,9 @@ source_of() { # id
 
 {
     printf '# Built-in plugins\n\nOne page each, written by `tools/docs/plugin-pages.sh` from the plugins'\'' own tables.\n'
-    printf '`cadenza plugin info ID` shows the same on a terminal.\n\n| plugin | kind | what it does |\n|---|---|---|\n'
+    printf '`cadenza plugin info ID` shows the same on a terminal. The settings of the host have [a page](settings.md) of their own.\n\n| plugin | kind | what it does |\n|---|---|---|\n'
 } >"$out/README.md"
+env -u CADENZA_PLUGIN_DIR "$cadenza" explain --settings >"$out/settings.md"
 for id in $ids; do
     line=$(grep "^$id|" "$root/tools/docs/examples.txt") || {
         echo "plugin-pages: $id has no example: add a line to tools/docs/examples.txt" >&2

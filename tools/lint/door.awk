@@ -1,5 +1,5 @@
 # door.awk - calls of plugins that do not go through the door (host/call/). First the headers of the ABI, for the names of its
-# functions, then the sources to be looked at: awk -f door.awk sdk/include/cadenza/processor.h ... host/run/stages.c ...
+# functions, then the sources to be looked at: awk -f door.awk sdk/include/cadenza/processor.h ... host/run/stages/stages.c ...
 # A statement is looked at whole, however many lines it has. Prints file:line: what, and fails if there is one. With
 # -v list=1 it prints the names. Tried by tests/door/run.sh.
 BEGIN {

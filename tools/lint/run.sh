@@ -61,7 +61,7 @@ bad=$(code '^(host|kernels|processors|strategies|drafters|plugins)/' | grep -vE 
 [ -z "$bad" ] || offend "$bad"
 
 # Locks are base/mutex.h's, which knows who holds them. A baton is no lock; one of an isolated plugin has a time limit.
-bad=$(code '^host/' | grep -vE '^host/base/mutex\.h$|^host/run/fibre_thread\.c$|^host/isolate/' |
+bad=$(code '^host/' | grep -vE '^host/base/mutex\.h$|^host/run/loop/fibre_thread\.c$|^host/isolate/' |
     xargs -r grep -nHE '\bpthread_(mutex_|cond_(timed)?wait)' || true)
 [ -z "$bad" ] || offend "$bad"
 

@@ -1,0 +1,82 @@
+/* engine.h - one thread that runs every request's fibre and batches their forward passes. */
+#ifndef CDZ_HOST_RUN_ENGINE_ENGINE_H
+#define CDZ_HOST_RUN_ENGINE_ENGINE_H
+
+#include "device/device.h"
+#include "load/model_files.h"
+#include "run/job.h"
+#include "run/pass/profile.h"
+#include "token/tokenizer.h"
+
+typedef struct cdz_engine_options {
+    uint32_t n_threads;      /* kernels; 0: physical cores */
+    const char *cpu_variant; /* CADENZA_CPU, or NULL */
+    const char *fibres; /* "ucontext", "threads" or NULL: the build's default (CADENZA_FIBRES) */
+    bool one_by_one;    /* processors are never fused (CADENZA_PLAN=off) */
+    uint64_t kv_bytes;  /* over all models; 0: a quarter of memory, or what a device has free */
+    cdz_device_wish device; /* copied */
+    bool device_fixed;      /* no pipeline changes it */
+    cdz_dtype kv_type;      /* before CDZ_N_KV: what keys and values are kept in */
+    bool kv_type_fixed;     /* no pipeline changes it */
+    bool numa, numa_fixed;  /* memory and threads spread over nodes; no pipeline changes it */
+    uint32_t max_queue, max_running; /* 0: no limit; 0: 256 */
+    const char *scheduler;           /* "fifo", "prefill_first" or NULL: the first */
+    const char *block_sharing;       /* "on", "off" or NULL: the first */
+    bool profile;                    /* times are taken: cdz_engine_get_profile */
+    /* [any] A line from a plugin, or NULL: dropped. */
+    void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
+    /* [a thread that opens a model] So many bytes of a model's weights are on the device; or NULL. */
+    void (*progress)(void *user, const char *folder, uint64_t done, uint64_t bytes);
+    void *log_user; /* of both */
+} cdz_engine_options;
+
+cdz_status cdz_engine_create(const cdz_engine_options *options, cdz_engine **out, cdz_error *err);
+/* Cancels what runs or waits (each on_done is still called), joins. Models may outlive it. NULL is fine. */
+void cdz_engine_free(cdz_engine *engine);
+
+/* [engine], but for what it is. The CPU: threads for processors, memory of the host. */
+cdz_backend *cdz_engine_backend(const cdz_engine *engine);
+
+/* --- devices.c --- */
+/* [any] What passes run on: the CPU until the first model is opened. */
+const cdz_backend *cdz_engine_device(const cdz_engine *engine);
+/* [any] The same; the first call opens it. */
+cdz_status cdz_engine_open_device(cdz_engine *engine, const cdz_backend **out, cdz_error *err);
+/* [any] Another name than the options', unless they fixed it. CDZ_E_STATE: a model is open on another device. */
+cdz_status cdz_engine_wish_device(cdz_engine *engine, const char *name, cdz_error *err);
+/* [any] The same of what KV caches keep. CDZ_E_STATE: a model is open that keeps another type. */
+cdz_status cdz_engine_wish_kv_type(cdz_engine *engine, cdz_dtype type, cdz_error *err);
+/* Likewise; to be told with the first model. */
+cdz_status cdz_engine_wish_numa(cdz_engine *engine, bool spread, cdz_error *err);
+/* [any] How many nodes memory and threads are spread over; 1: there is one only; 0: it was not asked for. */
+uint32_t cdz_engine_nodes(const cdz_engine *engine);
+
+/* Makes loaded weights runnable: KV pool on the backend. Takes ownership of weights and tokenizer (may be NULL). */
+cdz_status cdz_run_model_create(cdz_engine *engine, cdz_weights *weights, cdz_tokenizer *tokenizer,
+                                cdz_run_model **out, cdz_error *err);
+/* [any] The last release frees weights and tokenizer: at once after cdz_engine_free, else on the engine thread. */
+void cdz_run_model_release(cdz_run_model *model);
+
+/* KV state that an outcome holds (job.h: keep_cache); give it to a later job of the same model as its past. [any] */
+void cdz_kept_retain(cdz_kept *kept); /* NULL is fine, here and below */
+void cdz_kept_release(cdz_kept *kept);
+const cdz_run_model *cdz_kept_model(const cdz_kept *kept);
+
+/* [any] Queues a job (owned by the engine from now on, also on failure freed). on_done is called exactly once for an
+ * accepted job. Fails with CDZ_E_LIMIT when the queue is full or the request can never fit the KV memory. */
+cdz_status cdz_engine_submit(cdz_engine *engine, cdz_job *job, uint64_t *id, cdz_error *err);
+cdz_status cdz_engine_cancel(cdz_engine *engine, uint64_t id, cdz_error *err); /* [any] */
+/* [any] Whether a job waits for its turn; false: it runs, or has ended. And how many wait. */
+bool cdz_engine_is_waiting(cdz_engine *engine, uint64_t id);
+uint32_t cdz_engine_n_waiting(cdz_engine *engine);
+/* Counters for tests: passes run, rows per pass, fibre switches, KV blocks used and peak; rows of scores that a pass left
+ * on a device, and those of them that somebody read after all. */
+typedef struct cdz_engine_stats {
+    uint64_t passes, pass_rows, switches, kv_blocks_used, kv_blocks_peak, requests_done;
+    uint64_t rows_away, rows_fetched;
+} cdz_engine_stats;
+void cdz_engine_get_stats(const cdz_engine *engine, cdz_engine_stats *out);
+/* [any] Times as of the last tick; false and zeros: none are taken. */
+bool cdz_engine_get_profile(const cdz_engine *engine, cdz_profile_times *out);
+
+#endif

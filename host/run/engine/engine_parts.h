@@ -1,0 +1,142 @@
+/* engine_parts.h - what the engine's own files share: the queue, the tasks that run, and the models.
+ *
+ * The lock guards the queue's end, the list of running tasks, the list of models and the published counters. Only the
+ * engine thread takes tasks out of either list, so it may walk them without the lock. */
+#ifndef CDZ_HOST_RUN_ENGINE_ENGINE_PARTS_H
+#define CDZ_HOST_RUN_ENGINE_ENGINE_PARTS_H
+
+#include <pthread.h>
+
+#include "base/mutex.h"
+#include "run/engine/engine.h"
+#include "run/engine/task.h"
+#include "run/pass/kept.h"
+
+/* Something to run on the engine's thread. */
+typedef struct cdz_engine_order {
+    void (*run)(void *arg);
+    void *arg;
+    bool done;
+} cdz_engine_order;
+
+struct cdz_engine {
+    pthread_t thread;
+    bool has_thread;
+    cdz_mutex lock;
+    pthread_cond_t wake;
+    bool stopping; /* under the lock */
+
+    cdz_task *queue, **queue_end; /* oldest first */
+    uint32_t n_queued, max_queue;
+    cdz_task *running; /* oldest first */
+    uint32_t n_running, max_running;
+    uint64_t next_id;
+    cdz_run_model *models;
+    cdz_kept *kept;          /* every KV state that a request left behind */
+    cdz_engine_stats stats;  /* as published after each tick */
+    cdz_profile_times times; /* the same */
+    cdz_engine_order *order; /* or NULL */
+    pthread_cond_t ordered;  /* there is none any more */
+
+    cdz_mutex device_lock; /* for wish and opening; taken before the lock */
+    cdz_device_wish wish;
+    char *wish_name, *wish_folder;
+    bool wish_fixed;
+    cdz_dtype kv_type; /* constant from the device's opening on */
+    bool kv_type_fixed;
+    bool numa,
+        numa_fixed; /* memory and threads are to be spread over nodes; under the device's lock */
+    cdz_backend *device; /* NULL: no model has been opened; then constant */
+    uint64_t kv_room;    /* what KV memory could take on it; under the lock */
+    bool kv_given;       /* the budget was asked for */
+
+    /* [engine] */
+    cdz_backend *backend; /* the CPU */
+    atomic_uint nodes;    /* that they were spread over; 0: not asked for, or no model yet */
+    cdz_fibres *fibres;
+    cdz_kv_budget budget; /* its limit changes under the lock */
+    cdz_engine_stats now;
+    cdz_profile *profile; /* &own_profile, or NULL: no times are taken */
+    cdz_profile own_profile;
+    cdz_want **wants; /* (want_cap) of one pass */
+    uint32_t want_cap;
+    bool fuses;
+    bool shares_nothing; /* sequences have blocks of their own */
+    bool prefill_first;  /* rows of prompts go into a pass before those that decode */
+
+    void (*log)(void *user, cdz_log_level level, const char *plugin, const char *text);
+    void (*progress)(void *user, const char *folder, uint64_t done, uint64_t bytes);
+    void *log_user;
+};
+
+void cdz_engine_log(const cdz_engine *engine, cdz_log_level level, const char *plugin,
+                    const char *text);
+
+/* --- devices.c --- */
+/* [any but the engine] Runs on the engine's thread and returns after. False: it is being stopped, nothing ran. */
+bool cdz_engine_call(cdz_engine *engine, void (*run)(void *arg), void *arg);
+void cdz_engine_serve(cdz_engine *engine);  /* [engine] */
+void cdz_engine_spread(cdz_engine *engine); /* [any but the engine] Once, where it was asked for. */
+/* A model's weights to its device; they come back with cdz_placed_free [engine, or when it has ended]. */
+cdz_status cdz_engine_place(cdz_engine *engine, cdz_run_model *model, cdz_error *err);
+void cdz_placed_free(cdz_run_model *model);
+/* The budget from what the device has free, the models' weights being there. */
+cdz_status cdz_engine_fit_kv(cdz_engine *engine, cdz_error *err);
+/* [engine] Takes from idle models of a device what they need for requests alone, so that it can be shared out anew. */
+void cdz_engine_free_idle(cdz_engine *engine);
+/* [engine] How large a model's pool becomes. */
+uint64_t cdz_engine_pool_bytes(cdz_engine *engine, const cdz_run_model *model);
+
+/* --- engine.c --- */
+/* [engine] A model's activations and KV memory; the next request makes them again. */
+void cdz_run_model_rest(cdz_run_model *model);
+
+/* --- keep.c --- */
+/* [engine] Takes over the sequences of rows (n) and the account; both are left empty. past: what the rows shared
+ * blocks with, or NULL. NULL: out of memory, nothing was taken. */
+cdz_kept *cdz_kept_create(cdz_run_model *model, cdz_seq *const *rows, uint32_t n,
+                          cdz_kv_account *account, cdz_kept *past);
+/* [engine] Takes a state that nobody holds apart, and those that only it held. */
+void cdz_kept_destroy(cdz_kept *kept);
+
+/* --- packed.c --- */
+/* [any] Sets the job's packing from what its plan asks for; an error where its model or device cannot. */
+cdz_status cdz_packed_choose(cdz_job *job, cdz_error *err);
+/* [any] KV memory for the job's spans; false: beyond any number. */
+bool cdz_packed_bytes(const cdz_job *job, uint64_t *bytes);
+/* [engine] The model's pool for a way of packing, made where there is none. */
+cdz_status cdz_packed_ready(cdz_engine *engine, cdz_run_model *model, const cdz_kv_packing *packing,
+                            cdz_kv_pool **out, cdz_error *err);
+/* [engine] Frees the pools that no request uses, but one. */
+void cdz_packed_rest(cdz_run_model *model, const cdz_kv_pool *but);
+
+/* --- scheduler.c [engine] --- */
+/* Starts what may start, runs every fibre that can go on, and one pass per model; ended requests are delivered. The
+ * lock is not held. */
+void cdz_engine_tick(cdz_engine *engine);
+
+/* --- walk.c [engine] --- */
+#ifdef CDZ_CHECKED
+void cdz_engine_check(cdz_engine *engine); /* between two ticks */
+#else
+static inline void cdz_engine_check(cdz_engine *engine)
+{
+    (void)engine;
+}
+#endif
+
+/* --- task.c [engine] --- */
+cdz_status cdz_task_create(cdz_engine *engine, cdz_job *job, cdz_task **out, cdz_error *err);
+void cdz_task_free(cdz_task *task); /* with its job; the outcome has gone to on_done */
+/* Blocks of KV memory that a job can come to need, and spans beside them. */
+uint64_t cdz_job_blocks(const cdz_job *job);
+uint64_t cdz_job_spans(const cdz_job *job);
+/* Opens accounts and builds the loops. False: no room now, try later. A failure is in task->error. */
+bool cdz_task_start(cdz_task *task);
+void cdz_task_finish(cdz_task *task);  /* fills the outcome and gives the task's memory back */
+void cdz_task_deliver(cdz_task *task); /* calls on_done */
+
+/* --- outcome.c [engine] --- */
+void cdz_outcome_fill(cdz_task *task);
+
+#endif

@@ -1,0 +1,309 @@
+/* scheduler.c - one tick of the engine thread: admit, run fibres, run one pass per model, deliver. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "run/engine/engine_parts.h"
+
+/* --- counters ------------------------------------------------------------------------------------------------------- */
+
+static void publish(cdz_engine *engine)
+{
+    cdz_profile_settle(engine->profile);
+    cdz_mutex_lock(&engine->lock);
+    engine->now.kv_blocks_used = 0;
+    engine->now.kv_blocks_peak = 0;
+    for (const cdz_run_model *model = engine->models; model; model = model->next) {
+        if (!model->pool) continue;
+        const cdz_kv_counts counts = cdz_kv_pool_counts(model->pool);
+        engine->now.kv_blocks_used += counts.used;
+        engine->now.kv_blocks_peak += counts.peak;
+    }
+    engine->stats = engine->now;
+    if (engine->profile) engine->times = engine->profile->times;
+    cdz_mutex_unlock(&engine->lock);
+}
+
+/* --- admission ------------------------------------------------------------------------------------------------------ */
+
+/* Why a task that has not begun will not begin. */
+static cdz_status hopeless(const cdz_task *task)
+{
+    if (atomic_load(&task->cancelled)) return CDZ_E_CANCELLED;
+    const double deadline = task->job->deadline_s;
+    return deadline > 0 && cdz_now_s() >= deadline ? CDZ_E_DEADLINE : CDZ_OK;
+}
+
+static void end_task(cdz_engine *engine, cdz_task *task)
+{
+    engine->now.requests_done++;
+    if (engine->profile) engine->profile->times.requests++;
+    cdz_profile_mark(engine->profile, CDZ_WORK_REQUEST);
+    cdz_task_finish(task);
+    publish(engine); /* who waits for the answer finds it counted */
+    cdz_task_deliver(task);
+    cdz_task_free(task);
+    cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
+}
+
+/* Takes out of the queue whatever was cancelled or ran out of time there. */
+static void sweep_queue(cdz_engine *engine)
+{
+    cdz_task *gone = NULL;
+    cdz_mutex_lock(&engine->lock);
+    for (cdz_task **at = &engine->queue; *at;) {
+        cdz_task *task = *at;
+        task->error.code = hopeless(task);
+        if (task->error.code == CDZ_OK) {
+            at = &task->next;
+            continue;
+        }
+        *at = task->next;
+        if (!*at) engine->queue_end = at;
+        engine->n_queued--;
+        task->next = gone;
+        gone = task;
+    }
+    cdz_mutex_unlock(&engine->lock);
+    while (gone) {
+        cdz_task *next = gone->next;
+        end_task(engine, gone);
+        gone = next;
+    }
+}
+
+/* Moves the oldest waiting task to the end of those that run. */
+static void promote(cdz_engine *engine)
+{
+    cdz_mutex_lock(&engine->lock);
+    cdz_task *task = engine->queue;
+    engine->queue = task->next;
+    if (!engine->queue) engine->queue_end = &engine->queue;
+    engine->n_queued--;
+    cdz_assert(task->life == CDZ_TASK_QUEUED);
+    task->life = CDZ_TASK_RUNNING;
+    task->next = NULL;
+    cdz_task **end = &engine->running;
+    while (*end) end = &(*end)->next;
+    *end = task;
+    engine->n_running++;
+    cdz_mutex_unlock(&engine->lock);
+}
+
+static cdz_task *oldest(cdz_engine *engine)
+{
+    cdz_mutex_lock(&engine->lock);
+    cdz_task *task = engine->queue;
+    cdz_mutex_unlock(&engine->lock);
+    return task;
+}
+
+/* First come, first served: nobody overtakes a task that waits for memory. */
+static void admit(cdz_engine *engine)
+{
+    sweep_queue(engine);
+    while (engine->n_running < engine->max_running) {
+        cdz_task *task = oldest(engine);
+        if (!task) return;
+        cdz_profile_mark(engine->profile, CDZ_WORK_REQUEST);
+        const bool started = cdz_task_start(task);
+        cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
+        if (!started) return;
+        promote(engine);
+    }
+}
+
+/* --- fibres --------------------------------------------------------------------------------------------------------- */
+
+static bool can_go_on(cdz_loop *loop)
+{
+    return !loop->waiting || loop->want.rows_left == 0 || cdz_loop_alive(loop) != CDZ_OK;
+}
+
+/* The first loop that fails speaks for the task; its siblings see task->failed. */
+static void loop_ended(cdz_task *task, const cdz_loop *loop)
+{
+    task->n_ended++;
+    if (loop->status == CDZ_OK || task->error.code != CDZ_OK) return;
+    if (loop->status == CDZ_E_CANCELLED || loop->status == CDZ_E_DEADLINE)
+        task->error.code = loop->status;
+    else
+        task->error = loop->rows.error;
+    task->failed = true;
+}
+
+static void run_loops(cdz_engine *engine, cdz_task *task)
+{
+    for (uint32_t i = 0; task->loops && i < task->n_loops; i++) {
+        cdz_loop *loop = task->loops[i];
+        if (cdz_fibre_ended(loop->fibre) || !can_go_on(loop)) continue;
+        engine->now.switches++;
+        if (engine->profile) engine->profile->times.pass[engine->profile->pass].switches++;
+        cdz_profile_mark(engine->profile, CDZ_WORK_STRATEGY);
+        cdz_fibre_resume(loop->fibre);
+        cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
+        if (cdz_fibre_ended(loop->fibre)) loop_ended(task, loop);
+    }
+}
+
+static bool has_ended(const cdz_task *task)
+{
+    return !task->loops || task->n_ended == task->n_loops;
+}
+
+/* Runs every fibre until it waits for a pass or ends, and delivers the tasks whose fibres all ended. */
+static void run_fibres(cdz_engine *engine)
+{
+    for (cdz_task **at = &engine->running; *at;) {
+        cdz_task *task = *at;
+        run_loops(engine, task);
+        if (!has_ended(task)) {
+            at = &task->next;
+            continue;
+        }
+        cdz_mutex_lock(&engine->lock);
+        *at = task->next;
+        engine->n_running--;
+        cdz_mutex_unlock(&engine->lock);
+        /* What a strategy computed since the last pass, it may have computed from a file that is gone. */
+        if (task->error.code == CDZ_OK)
+            task->failed |= cdz_weights_check(task->job->model->weights, &task->error) != CDZ_OK;
+        end_task(engine, task);
+    }
+}
+
+/* --- passes --------------------------------------------------------------------------------------------------------- */
+
+static bool room_for_wants(cdz_engine *engine, uint32_t n)
+{
+    if (n <= engine->want_cap) return true;
+    cdz_want **grown = realloc(engine->wants, 2 * n * sizeof *grown);
+    if (!grown) return false;
+    engine->wants = grown;
+    engine->want_cap = 2 * n;
+    return true;
+}
+
+/* Wants of one model from all tasks, as many as there is room for: the others wait for the next tick. */
+static uint32_t gather(cdz_engine *engine, const cdz_run_model *model)
+{
+    uint32_t n = 0;
+    for (cdz_task *task = engine->running; task; task = task->next)
+        for (uint32_t i = 0; i < task->n_loops; i++) {
+            cdz_loop *loop = task->loops[i];
+            if (!loop->waiting || loop->want.rows_left == 0 || loop->want.model != model) continue;
+            if (!room_for_wants(engine, n + 1)) return n;
+            engine->wants[n++] = &loop->want;
+        }
+    return n;
+}
+
+/* Moves the wants that go as deep as the first one to the front, in order; returns their number. */
+static uint32_t same_depth(cdz_want **wants, uint32_t n)
+{
+    uint32_t same = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        cdz_want *want = wants[i];
+        if (want->n_layers != wants[0]->n_layers) continue;
+        memmove(wants + same + 1, wants + same, (i - same) * sizeof *wants);
+        wants[same++] = want;
+    }
+    return same;
+}
+
+/* Has a file of the model been cut or rewritten, or its device had trouble? Then what waits for a pass, or has just had
+ * one, fails. */
+static bool still_whole(const cdz_engine *engine, const cdz_run_model *model)
+{
+    cdz_error why;
+    if (cdz_weights_check(model->weights, &why) == CDZ_OK &&
+        cdz_layers_check(model->layers, &why) == CDZ_OK)
+        return true;
+    for (cdz_task *task = engine->running; task; task = task->next)
+        for (uint32_t i = 0; task->loops && i < task->n_loops; i++) {
+            const cdz_loop *loop = task->loops[i];
+            if (!loop->waiting || loop->want.model != model || task->error.code != CDZ_OK) continue;
+            task->error = why;
+            task->failed = true;
+        }
+    return false;
+}
+
+/* Before a pass: does it belong to a prompt? */
+static void note_pass(cdz_engine *engine)
+{
+    bool prompt = false;
+    for (const cdz_task *task = engine->running; task && !prompt; task = task->next)
+        for (uint32_t i = 0; task->loops && i < task->n_loops && !prompt; i++)
+            prompt = task->loops[i]->waiting && task->loops[i]->prefill_s == 0;
+    cdz_profile_enter(engine->profile, prompt ? CDZ_PASS_PROMPT : CDZ_PASS_DECODE);
+    engine->profile->times.pass[engine->profile->pass].passes++;
+}
+
+/* One pass, on as many threads as its model's crew has. Returns its rows. */
+static uint32_t run_crewed(cdz_engine *engine, cdz_run_model *model, cdz_want *const *wants,
+                           uint32_t n)
+{
+    cdz_backend *device = model->device;
+    if (!device->api->use_threads) return cdz_layers_pass(model->layers, wants, n);
+    if (model->crew.most == 0) cdz_crew_begin(&model->crew, device->api->n_threads(device));
+    device->api->use_threads(device, model->crew.now);
+    if (engine->profile && model->crew.now < model->crew.most)
+        engine->profile->times.pass[engine->profile->pass].fewer++;
+    const double start = cdz_now_s(), ran = cdz_thread_s();
+    const uint32_t rows = cdz_layers_pass(model->layers, wants, n);
+    /* While weights come into panels each pass is faster than the last, on as many threads. */
+    if (!cdz_weights_panels_left(model->weights))
+        cdz_crew_note(&model->crew,
+                      &(cdz_crew_pass){rows, cdz_now_s() - start, cdz_thread_s() - ran});
+    return rows;
+}
+
+static void run_pass(cdz_engine *engine, cdz_run_model *model, cdz_want *const *wants, uint32_t n)
+{
+    if (engine->profile) note_pass(engine);
+    const uint32_t rows = run_crewed(engine, model, wants, n);
+    engine->now.passes++;
+    engine->now.pass_rows += rows;
+    if (engine->profile) engine->profile->times.pass[engine->profile->pass].rows += rows;
+    cdz_profile_mark(engine->profile, CDZ_WORK_SCHEDULE);
+}
+
+/* The first pass reads the weights as they lie, so that nobody waits; then each brings some of them into panels. */
+static void bring_panels(cdz_engine *engine, cdz_run_model *model)
+{
+    if (model->has_run && cdz_weights_panels_left(model->weights)) {
+        cdz_weights_more_panels(model->weights, model->device);
+        cdz_profile_mark(engine->profile, CDZ_WORK_MATMUL);
+    }
+    model->has_run = true;
+}
+
+static void run_passes(cdz_engine *engine)
+{
+    cdz_mutex_lock(&engine->lock);
+    cdz_run_model *model = engine->models;
+    cdz_mutex_unlock(&engine->lock);
+    /* Models with a forward are in the list until this thread takes them out; new ones come at its front. */
+    for (; model; model = model->next) {
+        const uint32_t n = model->layers ? gather(engine, model) : 0;
+        if (n == 0 || !still_whole(engine, model)) continue;
+        bring_panels(engine, model);
+        for (uint32_t at = 0, same; at < n; at += same) {
+            same = same_depth(engine->wants + at, n - at);
+            run_pass(engine, model, engine->wants + at, same);
+        }
+        still_whole(engine, model);
+    }
+}
+
+void cdz_engine_tick(cdz_engine *engine)
+{
+    cdz_assert_serves(engine);
+    admit(engine);
+    run_fibres(engine);
+    run_passes(engine);
+    publish(engine);
+    cdz_engine_check(engine);
+}

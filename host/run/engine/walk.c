@@ -1,0 +1,102 @@
+/* walk.c - what the engine promises of its own state between two ticks, looked at after each one in checked
+ * builds: the queue and the running tasks, with their loops, and who holds which block of KV memory.
+ *
+ * Owns nothing. Thread: [engine]; of what the lock guards only this thread takes anything away, so the lists stand. */
+#include "base/assert.h"
+#include "run/engine/engine_parts.h"
+
+#ifdef CDZ_CHECKED
+
+/* --- blocks ---------------------------------------------------------------------------------------------------- */
+
+static void count_seq(void *model, const cdz_seq *seq)
+{
+    if (seq->model != model) return;
+    cdz_seq_check(seq);
+    cdz_kv_census_blocks(seq->account, seq->blocks, cdz_seq_own_blocks(seq));
+    if (seq->n_spans) cdz_kv_census_blocks(seq->account->spans, seq->spans, seq->n_spans);
+}
+
+static void count_sources(cdz_run_model *model, const cdz_task *task)
+{
+    const bool own = task->job->model == model;
+    const cdz_encoded *sources = own ? task->sources : task->assistant_sources;
+    if (!own && task->job->assistant != model) return;
+    for (uint32_t i = 0; sources && i < task->job->n_prompts; i++)
+        cdz_kv_census_blocks(sources[i].account, sources[i].blocks, sources[i].n_blocks);
+}
+
+static void count_account(const cdz_run_model *model, const cdz_kv_account *account)
+{
+    if (account->pool == model->pool) cdz_kv_census_account(account);
+    if (account->pool == model->pool && account->spans) cdz_kv_census_account(account->spans);
+}
+
+static void count_model(const cdz_engine *engine, cdz_run_model *model)
+{
+    cdz_kv_census_begin(model->pool);
+    for (cdz_packed_pool *at = model->packed; at; at = at->next) cdz_kv_census_begin(at->pool);
+    for (const cdz_task *task = engine->running; task; task = task->next) {
+        count_account(model, &task->target);
+        count_account(model, &task->assistant);
+        count_sources(model, task);
+        for (uint32_t i = 0; i < task->n_loops; i++)
+            cdz_loop_visit(task->loops[i], count_seq, model);
+    }
+    for (const cdz_kept *kept = engine->kept; kept; kept = kept->next) {
+        count_account(model, &kept->account);
+        for (uint32_t i = 0; i < kept->n; i++) count_seq(model, &kept->seqs[i]);
+    }
+    cdz_kv_census_end(model->pool);
+    for (const cdz_packed_pool *at = model->packed; at; at = at->next) cdz_kv_census_end(at->pool);
+}
+
+static void check_memory(const cdz_engine *engine)
+{
+    uint64_t committed = 0;
+    for (cdz_run_model *model = engine->models; model; model = model->next) {
+        if (!model->pool) continue;
+        count_model(engine, model);
+        committed += cdz_kv_pool_committed(model->pool);
+        for (const cdz_packed_pool *at = model->packed; at; at = at->next)
+            committed += cdz_kv_pool_committed(at->pool);
+    }
+    cdz_assert(committed == engine->budget.committed);
+}
+
+/* --- lists ----------------------------------------------------------------------------------------------------- */
+
+static void check_running(const cdz_engine *engine)
+{
+    uint32_t n = 0;
+    for (const cdz_task *task = engine->running; task; task = task->next, n++) {
+        uint32_t n_ended = 0;
+        cdz_assert(task->life == CDZ_TASK_RUNNING && task->loops);
+        for (uint32_t i = 0; i < task->n_loops; i++) {
+            cdz_loop_check_promises(task->loops[i]);
+            n_ended += cdz_fibre_ended(task->loops[i]->fibre);
+        }
+        cdz_assert(n_ended == task->n_ended && n_ended < task->n_loops);
+    }
+    cdz_assert(n == engine->n_running && n <= engine->max_running);
+}
+
+static void check_queue(cdz_engine *engine)
+{
+    uint32_t n = 0;
+    cdz_mutex_lock(&engine->lock);
+    cdz_task *const *end = &engine->queue;
+    for (; *end; end = &(*end)->next, n++) cdz_assert((*end)->life == CDZ_TASK_QUEUED);
+    cdz_assert(end == engine->queue_end && n == engine->n_queued);
+    cdz_mutex_unlock(&engine->lock);
+}
+
+void cdz_engine_check(cdz_engine *engine)
+{
+    cdz_assert_serves(engine);
+    check_queue(engine);
+    check_running(engine);
+    check_memory(engine);
+}
+
+#endif

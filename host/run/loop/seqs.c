@@ -1,0 +1,357 @@
+/* seqs.c - verbs on sequences beyond the rows, and questions about rows that do not exist. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "load/families.h"
+#include "run/loop/loop.h"
+#include "run/loop/verbs.h"
+
+/* --- sequences ------------------------------------------------------------------------------------------------ */
+
+cdz_run_model *cdz_loop_model_named(const cdz_loop *loop, const char *name)
+{
+    if (!name || strcmp(name, "target") == 0) return loop->job->model;
+    if (strcmp(name, "assistant") == 0) return loop->job->assistant;
+    return NULL;
+}
+
+uint32_t cdz_verb_vocab_size(const cdz_decoder *dec, const char *model)
+{
+    const cdz_run_model *m = cdz_loop_model_named(cdz_loop_of(dec), model);
+    return m ? m->weights->arch.n_vocab : 0;
+}
+
+/* A zeroed sequence in the loop's list. */
+static cdz_status new_seq(cdz_loop *loop, cdz_run_model *model, uint32_t room, cdz_seq **out)
+{
+    cdz_seq *seq = calloc(1, sizeof *seq);
+    if (!seq) return cdz_loop_nomem(loop);
+    cdz_status status =
+        cdz_seq_init(seq, model, cdz_loop_account(loop, model), room, &loop->rows.error);
+    if (status != CDZ_OK) {
+        free(seq);
+        return status;
+    }
+    seq->next = loop->seqs;
+    loop->seqs = seq;
+    *out = seq;
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_seq_new(cdz_decoder *dec, const char *model, cdz_seq **out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_verb_enter(dec, 0));
+    cdz_run_model *m = cdz_loop_model_named(loop, model);
+    if (!m)
+        return cdz_loop_fail(loop, CDZ_E_NOT_FOUND,
+                             "seq_new: the request has no model \"%s\"; it has %s", model,
+                             loop->job->assistant ? "target and assistant" : "target alone");
+    cdz_encoded *source = cdz_loop_source(loop, m, loop->first_row);
+    if (source && loop->rows.info.n_prompts > 1)
+        return cdz_loop_fail(loop, CDZ_E_STATE,
+                             "seq_new: an encoder-decoder model reads one of %" PRIu32
+                             " prompts; fork a row instead",
+                             loop->rows.info.n_prompts);
+    CDZ_TRY(new_seq(loop, m, loop->rows.info.max_length, out));
+    (*out)->source = source;
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_seq_new_exit(cdz_decoder *dec, const char *model, uint32_t n_layers,
+                                 cdz_seq **out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_verb_seq_new(dec, model, out));
+    const cdz_arch *arch = &(*out)->model->weights->arch;
+    const uint32_t all = arch->n_layers;
+    if (loop->rows.config.quirks && arch->family->runs_whole) n_layers = all;
+    if (n_layers >= 1 && n_layers <= all) {
+        (*out)->n_layers = n_layers < all ? n_layers : 0;
+        return CDZ_OK;
+    }
+    cdz_verb_seq_free(dec, *out);
+    return cdz_loop_fail(loop, CDZ_E_USAGE,
+                         "seq_new_exit: %" PRIu32 " layers of a model that has %" PRIu32, n_layers,
+                         all);
+}
+
+cdz_seq *cdz_verb_seq_of_row(cdz_decoder *dec, uint32_t row)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    return row < loop->rows.n ? loop->rows.at[row].seq : NULL;
+}
+
+void cdz_verb_seq_free(cdz_decoder *dec, cdz_seq *seq)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    for (cdz_seq **at = &loop->seqs; *at; at = &(*at)->next)
+        if (*at == seq) {
+            *at = seq->next;
+            cdz_seq_clear(seq);
+            free(seq);
+            return;
+        }
+}
+
+cdz_status cdz_verb_seq_fork(cdz_decoder *dec, const cdz_seq *seq, cdz_seq **out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_verb_enter(dec, 0));
+    cdz_seq *copy;
+    CDZ_TRY(new_seq(loop, seq->model, seq->cap, &copy));
+    cdz_status status = cdz_seq_copy(copy, seq, &loop->rows.error);
+    if (status != CDZ_OK) {
+        cdz_verb_seq_free(dec, copy);
+        return status;
+    }
+    *out = copy;
+    return CDZ_OK;
+}
+
+static cdz_status editable(cdz_loop *loop, const char *verb, const cdz_seq *seq)
+{
+    if (!seq->is_row) return CDZ_OK;
+    return cdz_loop_fail(loop, CDZ_E_STATE,
+                         "%s: this sequence is a row of the request; use append, rewind and "
+                         "reorder, or fork it",
+                         verb);
+}
+
+cdz_status cdz_verb_seq_append(cdz_decoder *dec, cdz_seq *seq, const int32_t *ids, uint32_t n)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_verb_enter(dec, 0));
+    CDZ_TRY(editable(loop, "seq_append", seq));
+    const uint32_t n_vocab = seq->model->weights->arch.n_vocab;
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= n_vocab)
+            return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                                 "seq_append: token %" PRId32
+                                 " is outside the vocabulary of %" PRIu32,
+                                 ids[i], n_vocab);
+    return cdz_seq_push(seq, ids, n, &loop->rows.error);
+}
+
+cdz_status cdz_verb_seq_truncate(cdz_decoder *dec, cdz_seq *seq, uint32_t len)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_verb_enter(dec, 0));
+    CDZ_TRY(editable(loop, "seq_truncate", seq));
+    if (len > seq->n)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "seq_truncate: to %" PRIu32 " tokens, but the sequence has %" PRIu32,
+                             len, seq->n);
+    cdz_seq_cut(seq, len);
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_seq_hide_as(cdz_decoder *dec, cdz_seq *seq, uint32_t row)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_verb_enter(dec, 0));
+    CDZ_TRY(editable(loop, "seq_hide_as", seq));
+    if (row >= loop->rows.n)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_hide_as: row %" PRIu32 " of %" PRIu32,
+                             cdz_loop_nth(loop, row), loop->rows.n);
+    const cdz_seq *like = loop->rows.at[row].seq;
+    if (like->n_embeds != like->n_beside)
+        return cdz_loop_fail(loop, CDZ_E_STATE,
+                             "seq_hide_as: the mask of row %" PRIu32
+                             " is over embeddings, not over ids",
+                             cdz_loop_nth(loop, row));
+    cdz_seq_forget(seq);
+    seq->mask = like->mask;
+    seq->mask_len = like->mask_len;
+    seq->mask_visible = like->mask_visible;
+    return CDZ_OK;
+}
+
+cdz_ids cdz_verb_seq_ids(const cdz_decoder *dec, const cdz_seq *seq)
+{
+    (void)dec;
+    return (cdz_ids){seq->ids, seq->n};
+}
+
+uint32_t cdz_verb_seq_length(const cdz_decoder *dec, const cdz_seq *seq)
+{
+    (void)dec;
+    return cdz_seq_visible(seq);
+}
+
+/* --- forward -------------------------------------------------------------------------------------------------- */
+
+static cdz_status check_seqs(cdz_loop *loop, cdz_seq *const *seqs, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (seqs[i]->model != seqs[0]->model)
+            return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                                 "seq_forward: sequences of two models in one call");
+        if (seqs[i]->n_layers != seqs[0]->n_layers)
+            return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                                 "seq_forward: sequences of two depths in one call");
+        for (uint32_t j = 0; j < i; j++)
+            if (seqs[i] == seqs[j])
+                return cdz_loop_fail(
+                    loop, CDZ_E_PLUGIN,
+                    "seq_forward: sequences %" PRIu32 " and %" PRIu32 " are the same one", j, i);
+    }
+    return CDZ_OK;
+}
+
+/* Score rows the want will fill; where each sequence's begin is set on the way. */
+static uint64_t lay_out(cdz_loop *loop, cdz_positions positions)
+{
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < loop->want.n_seqs; i++) {
+        cdz_want_seq *ws = &loop->want_seqs[i];
+        if (positions == CDZ_POSITIONS_LAST) {
+            ws->row0 = i;
+            rows++;
+        } else if (positions == CDZ_POSITIONS_ALL) {
+            ws->row0 = (int64_t)rows - ws->from;
+            rows += cdz_seq_visible(ws->seq) - ws->from;
+        }
+    }
+    return rows;
+}
+
+/* The same for hidden states. */
+static uint64_t lay_out_hidden(cdz_loop *loop)
+{
+    const bool all = loop->hidden.positions == CDZ_POSITIONS_ALL;
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < loop->want.n_seqs; i++) {
+        cdz_want_seq *ws = &loop->want_seqs[i];
+        ws->hidden0 = (int64_t)rows - (all ? ws->from : 0);
+        rows += all ? cdz_seq_visible(ws->seq) - ws->from : 1;
+    }
+    return rows;
+}
+
+/* Readies a sequence for a pass. ALL gives scores of what the caller knows to be missing: a cache that is made anew
+ * because the frequencies changed gives no more. */
+static cdz_status want_seq(cdz_loop *loop, cdz_seq *seq, uint32_t length, cdz_want_seq *out)
+{
+    const uint32_t visible = cdz_seq_visible(seq), computed = seq->computed;
+    cdz_seq_rotate_for(seq, length);
+    CDZ_TRY(cdz_seq_prepare(seq, &loop->rows.error));
+    *out = (cdz_want_seq){.seq = seq, .from = computed < visible ? computed : visible - 1};
+    return CDZ_OK;
+}
+
+static uint32_t longest(cdz_seq *const *seqs, uint32_t n)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t visible = cdz_seq_visible(seqs[i]);
+        if (visible > most) most = visible;
+    }
+    return most;
+}
+
+cdz_status cdz_verb_seq_forward(cdz_decoder *dec, cdz_seq *const *seqs, uint32_t n,
+                                cdz_positions positions, cdz_scores *out)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_verb_enter(dec, 0));
+    cdz_loop_renew(loop);
+    if ((unsigned)positions > CDZ_POSITIONS_ALL)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_forward: %u names no positions",
+                             (unsigned)positions);
+    if (!out && positions != CDZ_POSITIONS_NONE)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN, "seq_forward: scores wanted, but out is NULL");
+    CDZ_TRY(check_seqs(loop, seqs, n));
+    if (n == 0) return CDZ_OK;
+    if (!cdz_loop_want(loop, n)) return cdz_loop_nomem(loop);
+    const uint32_t length = longest(seqs, n);
+    uint32_t n_wanted = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        /* Without a visible token there is nothing to fill. */
+        if (positions == CDZ_POSITIONS_NONE && cdz_seq_visible(seqs[i]) == 0) continue;
+        CDZ_TRY(want_seq(loop, seqs[i], length, &loop->want_seqs[n_wanted]));
+        loop->want_seqs[n_wanted++].capture = loop->captures ? &loop->captures[i] : NULL;
+    }
+    const uint32_t n_vocab = seqs[0]->model->weights->arch.n_vocab;
+    loop->want = (cdz_want){.model = seqs[0]->model,
+                            .n_layers = seqs[0]->n_layers,
+                            .seqs = loop->want_seqs,
+                            .n_seqs = n_wanted,
+                            .positions = positions,
+                            .stride = n_vocab,
+                            .length = length,
+                            .as_they_came = true};
+    const uint64_t rows = lay_out(loop, positions);
+    if (rows > UINT32_MAX) return cdz_loop_nomem(loop);
+    if (rows) CDZ_TRY(cdz_matrix_fit(&loop->rows, &loop->seq_scores, (uint32_t)rows, n_vocab));
+    loop->want.out = loop->seq_scores.data;
+    CDZ_TRY(cdz_loop_want_hidden(loop, lay_out_hidden(loop)));
+    CDZ_TRY(cdz_loop_await(loop));
+    if (rows) *out = cdz_matrix_scores(&loop->seq_scores);
+    return CDZ_OK;
+}
+
+/* --- made-up rows --------------------------------------------------------------------------------------------- */
+
+cdz_status cdz_loop_trial_view(cdz_loop *loop, const char *verb, const uint32_t *rows, uint32_t n,
+                               cdz_view *out)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (rows[i] >= loop->rows.n)
+            return cdz_loop_fail(loop, CDZ_E_PLUGIN, "%s: request row %" PRIu32 " of %" PRIu32,
+                                 verb, cdz_loop_nth(loop, rows[i]), loop->rows.n);
+    if (!cdz_rows_room(&loop->rows, n)) return cdz_loop_nomem(loop);
+    *out = loop->rows.view;
+    out->n = n;
+    for (uint32_t i = 0; i < n; i++) {
+        out->rows[i] = rows[i];
+        out->states[i] = NULL;
+    }
+    return CDZ_OK;
+}
+
+cdz_status cdz_verb_seq_process(cdz_decoder *dec, cdz_seq *const *seqs, const uint32_t *rows,
+                                uint32_t n, cdz_scores *scores)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_verb_enter(dec, 0));
+    uint32_t first;
+    CDZ_TRY(cdz_loop_check(loop, "seq_process", scores, scores, &first));
+    if (scores->n_rows != n)
+        return cdz_loop_fail(loop, CDZ_E_PLUGIN,
+                             "seq_process: %" PRIu32 " sequences, but %" PRIu32 " score rows", n,
+                             scores->n_rows);
+    cdz_view view;
+    CDZ_TRY(cdz_loop_trial_view(loop, "seq_process", rows, n, &view));
+    for (uint32_t i = 0; i < n; i++) view.ids[i] = (cdz_ids){seqs[i]->ids, seqs[i]->n};
+    CDZ_TRY(cdz_row_states_trial(loop->set, &loop->rows, &view));
+    return cdz_loop_process(loop, &loop->set->processors, &view, scores, NULL);
+}
+
+/* The row's ids and then the suffix, in the verb's scratch. */
+static bool joined(cdz_loop *loop, cdz_ids row, cdz_ids suffix, cdz_ids *out)
+{
+    int32_t *ids =
+        cdz_scratch_take(&loop->rows.verb_scratch, ((size_t)row.len + suffix.len) * sizeof *ids);
+    if (!ids) return false;
+    if (row.len) memcpy(ids, row.at, row.len * sizeof *ids);
+    if (suffix.len) memcpy(ids + row.len, suffix.at, suffix.len * sizeof *ids);
+    *out = (cdz_ids){ids, row.len + suffix.len};
+    return true;
+}
+
+cdz_status cdz_verb_stop_test(cdz_decoder *dec, const cdz_ids *ids, const uint32_t *rows,
+                              uint32_t n, cdz_stop *stops)
+{
+    cdz_loop *loop = cdz_loop_of(dec);
+    CDZ_TRY(cdz_verb_enter(dec, CDZ_VERB_SCRATCH));
+    cdz_view view;
+    CDZ_TRY(cdz_loop_trial_view(loop, "stop_test", rows, n, &view));
+    for (uint32_t i = 0; i < n; i++)
+        if (!joined(loop, cdz_row_ids(&loop->rows.at[rows[i]]), ids[i], &view.ids[i]))
+            return cdz_loop_nomem(loop);
+    CDZ_TRY(cdz_row_states_trial(loop->set, &loop->rows, &view));
+    memset(stops, 0, n * sizeof *stops);
+    return cdz_loop_test(loop, &view, stops);
+}

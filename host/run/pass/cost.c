@@ -1,0 +1,62 @@
+/* cost.c - see cost.h. */
+#include "run/pass/cost.h"
+
+static uint64_t bytes_of(const cdz_weight *w)
+{
+    return w->data ? (uint64_t)w->n * cdz_row_bytes(w->dtype, w->k) : 0;
+}
+
+static void add_linear(cdz_cost *c, const cdz_linear *l)
+{
+    c->layer_bytes += bytes_of(&l->w) + bytes_of(&l->bias);
+    c->layer_macs += l->w.data ? (uint64_t)l->w.n * l->w.k : 0;
+}
+
+static void add_feed(cdz_cost *c, const cdz_feed_forward *f)
+{
+    add_linear(c, &f->gate);
+    add_linear(c, &f->up);
+    add_linear(c, &f->down);
+}
+
+static void add_norms(cdz_cost *c, const cdz_layer_weights *w)
+{
+    const cdz_norm *const norms[] = {&w->attn_norm,       &w->attn_post_norm, &w->cross_norm,
+                                     &w->cross_post_norm, &w->mlp_norm,       &w->mlp_post_norm,
+                                     &w->q_norm,          &w->k_norm};
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
+        c->layer_bytes += bytes_of(&norms[i]->w) + bytes_of(&norms[i]->bias);
+}
+
+static void add_layer(cdz_cost *c, const cdz_layer_weights *w, uint32_t n_active)
+{
+    const cdz_linear *const all[] = {&w->q,       &w->k,       &w->v,       &w->o,     &w->cross_q,
+                                     &w->cross_k, &w->cross_v, &w->cross_o, &w->router};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) add_linear(c, all[i]);
+    add_norms(c, w);
+    if (!w->router.w.data) {
+        add_feed(c, &w->mlp);
+        return;
+    }
+    for (uint32_t e = 0; e < n_active; e++) add_feed(c, &w->experts[e]); /* all have one shape */
+}
+
+cdz_cost cdz_cost_of(const cdz_weights *weights, cdz_dtype kv_type)
+{
+    const cdz_arch *a = &weights->arch;
+    cdz_cost c = {.kv_bytes =
+                      cdz_row_bytes(kv_type, weights->facts.kv_bytes_per_token / sizeof(float))};
+    for (uint32_t i = 0; i < a->n_layers; i++) add_layer(&c, &weights->layers[i], a->n_active);
+    c.head_bytes = bytes_of(&weights->head.w) + bytes_of(&weights->head.bias) +
+                   bytes_of(&weights->final_norm.w) + bytes_of(&weights->final_norm.bias);
+    c.head_macs = (uint64_t)weights->head.w.n * weights->head.w.k;
+    c.attention_macs = (uint64_t)a->n_layers * a->n_heads * a->head_dim * 2;
+    return c;
+}
+
+double cdz_cost_prompt_macs(const cdz_cost *cost, uint64_t n)
+{
+    const double rows = (double)n;
+    return rows * (double)cost->layer_macs + (double)cost->head_macs +
+           rows * (rows + 1) / 2 * (double)cost->attention_macs;
+}

@@ -1,0 +1,131 @@
+/* experts.c - feed-forwards of which each row takes a few: chosen by the device where it can for a few rows, and by the host
+ * otherwise, which then waits for every layer's choice. */
+#include "run/pass/layers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- where experts are ---------------------------------------------------------------------------------------- */
+
+static const cdz_linear *part_of(const cdz_feed_forward *w, int part)
+{
+    return part == CDZ_EXPERT_GATE ? &w->gate : part == CDZ_EXPERT_UP ? &w->up : &w->down;
+}
+
+static bool alike(const cdz_linear *a, const cdz_linear *b)
+{
+    return !a->w.data == !b->w.data && a->w.dtype == b->w.dtype && a->w.n == b->w.n &&
+           a->w.k == b->w.k && !a->bias.data && !b->bias.data;
+}
+
+/* A layer's part of the table; false: its experts differ in more than their numbers. */
+static bool fill_table(const void **table, const cdz_layer_weights *w, uint32_t n_experts)
+{
+    for (uint32_t e = 0; e < n_experts; e++)
+        for (int p = 0; p < CDZ_EXPERT_PARTS; p++) {
+            const cdz_linear *l = part_of(&w->experts[e], p);
+            if (!alike(l, part_of(&w->experts[0], p))) return false;
+            table[(size_t)e * CDZ_EXPERT_PARTS + (size_t)p] = l->w.data;
+        }
+    return true;
+}
+
+static size_t layer_entries(const cdz_arch *a)
+{
+    return (size_t)a->n_experts * CDZ_EXPERT_PARTS;
+}
+
+bool cdz_layers_place_experts(cdz_layers *f)
+{
+    const cdz_arch *a = f->own.arch;
+    cdz_backend *b = f->backend;
+    const size_t n = layer_entries(a);
+    if (!b->api->experts) return true;
+    const void **table = calloc(a->n_layers, n * sizeof *table);
+    if (!table) return false;
+    bool fits = true, room = true;
+    for (uint32_t i = 0; i < a->n_layers && fits; i++)
+        if (f->own.layers[i].experts)
+            fits = fill_table(table + i * n, &f->own.layers[i], a->n_experts);
+    if (fits) {
+        const size_t bytes = a->n_layers * n * sizeof *table;
+        f->expert_table = b->api->alloc(b, bytes);
+        room = f->expert_table;
+        if (room) b->api->upload(b, f->expert_table, table, bytes);
+    }
+    free(table);
+    return room;
+}
+
+/* --- the device chooses --------------------------------------------------------------------------------------- */
+
+static bool feed_there(cdz_layers *f, uint32_t layer, const float *x, float *given)
+{
+    const cdz_arch *a = f->stack.arch;
+    const size_t D = a->hidden;
+    if (!f->expert_table || a != f->own.arch) return false;
+    cdz_experts experts = {.at = f->expert_table + layer * layer_entries(a),
+                           .n = a->n_experts,
+                           .n_active = a->n_active,
+                           .normalise = a->normalise_routes,
+                           .curve = cdz_layers_curve(a)};
+    for (int p = 0; p < CDZ_EXPERT_PARTS; p++)
+        experts.part[p] = part_of(&f->stack.layers[layer].experts[0], p)->w;
+    cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
+    return f->backend->api->experts(f->backend, given, D, &experts, f->route_scores, a->n_experts,
+                                    x, D, f->m);
+}
+
+/* --- the host chooses ----------------------------------------------------------------------------------------- */
+
+/* Rows that chose an expert, and how much they take of it; returns their number. */
+static uint32_t rows_of_expert(cdz_layers *f, int32_t expert)
+{
+    const uint32_t k = f->stack.arch->n_active;
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < f->m; r++)
+        for (uint32_t j = 0; j < k; j++)
+            if (f->route_ids[(size_t)r * k + j] == expert) {
+                f->picked[n] = (int32_t)r;
+                f->shares[n++] = f->route_weights[(size_t)r * k + j];
+            }
+    return n;
+}
+
+static void clear(cdz_layers *f, float *y, size_t n)
+{
+    cdz_backend *b = f->backend;
+    if (b->api->host_memory)
+        memset(y, 0, n * sizeof *y);
+    else
+        b->api->copy(b, y, f->zeros, n * sizeof *y);
+}
+
+static void feed_here(cdz_layers *f, const cdz_layer_weights *w, const float *x, float *given)
+{
+    const cdz_arch *a = f->stack.arch;
+    cdz_backend *b = f->backend;
+    const size_t D = a->hidden, m = f->m;
+    cdz_profile_mark(f->profile, CDZ_WORK_NORM);
+    b->api->route(b, f->route_weights, f->route_ids, a->n_active, f->route_scores, a->n_experts, m,
+                  a->n_experts, a->normalise_routes);
+    clear(f, given, m * D);
+    for (uint32_t e = 0; e < a->n_experts; e++) {
+        const uint32_t n = rows_of_expert(f, (int32_t)e);
+        if (n == 0) continue;
+        cdz_layers_pick(f, f->gathered, x, n);
+        cdz_layers_feed(f, &w->experts[e], f->gathered, n, f->expert_gives);
+        cdz_profile_mark(f->profile, CDZ_WORK_NORM);
+        b->api->add_scaled(b, given, D, f->picked, f->shares, f->expert_gives, D, n, D);
+    }
+}
+
+void cdz_layers_feed_experts(cdz_layers *f, uint32_t layer, const float *x, float *given)
+{
+    const cdz_arch *a = f->stack.arch;
+    const cdz_layer_weights *w = &f->stack.layers[layer];
+    const cdz_product route = cdz_layers_product(&w->router, f->route_scores);
+    cdz_profile_mark(f->profile, CDZ_WORK_MATMUL);
+    f->backend->api->matmul(f->backend, &route, 1, x, a->hidden, f->m);
+    if (!feed_there(f, layer, x, given)) feed_here(f, w, x, given);
+}

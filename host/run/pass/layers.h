@@ -1,0 +1,156 @@
+/* layers.h - a model's activations and the sublayers that work on them, for the files that run passes: forward.c (the
+ * decoder), experts.c (its mixtures) and encode.c (the encoder of a pair).
+ *
+ * Shapes: m rows in the pass; D hidden, H query heads, G key-value heads, d head_dim, F intermediate, V vocabulary. */
+#ifndef CDZ_HOST_RUN_PASS_LAYERS_H
+#define CDZ_HOST_RUN_PASS_LAYERS_H
+
+#include "run/pass/forward.h"
+#include "run/pass/relative.h"
+
+typedef struct cdz_encoder cdz_encoder;
+
+/* A stack of layers and where it keeps keys and values. */
+typedef struct cdz_layer_stack {
+    const cdz_arch *arch;
+    const cdz_layer_weights *layers;
+    cdz_kv *store;
+    bool one_layer; /* the store holds one layer at a time */
+    const cdz_relative *relative;
+} cdz_layer_stack;
+
+/* Where one row's scores go. */
+typedef struct head_row {
+    uint32_t row; /* of the pass */
+    float *to;    /* (V) */
+    cdz_away *away; /* `to` is the device's memory, and row `at` of this is told; NULL: it is the host's */
+    uint32_t at;
+    uint64_t *coming; /* where to note when it will be at home; NULL: it is to be there at once */
+} head_row;
+
+/* A row whose hidden states a want keeps. */
+typedef struct kept_row {
+    uint32_t row; /* of the pass */
+    const cdz_want *want;
+    int64_t at; /* its row there */
+} kept_row;
+
+/* Rows [row, row + n) of the pass, which one want gave and one rotation turns. */
+typedef struct rope_span {
+    uint32_t row, n;
+    cdz_rope rope;
+} rope_span;
+
+/* A row whose states are written down. */
+typedef struct seen_row {
+    const cdz_capture *capture; /* NULL: not this one's */
+    uint32_t query, n_slots;    /* its place among the capture's queries; slots it may see */
+    const uint8_t *mask;        /* (n_masked) of the slots; later ones are visible */
+    uint32_t n_masked;
+    const cdz_encoded *source; /* what it reads, of a pair's decoder */
+} seen_row;
+
+struct cdz_layers {
+    cdz_backend *backend;
+    cdz_profile *profile; /* or NULL */
+    const cdz_weights *weights;
+    cdz_layer_stack own;   /* the model's, of its decoder if it has two */
+    cdz_layer_stack stack; /* the one that runs; x is where its rows are */
+    cdz_relative relative;
+    cdz_encoder *encoder; /* encode.c; NULL: a decoder alone */
+    bool prompts_first;   /* of the wants of a pass, not those with few rows left */
+
+    /* Memory of the backend. */
+    float *x, *normed; /* (m, D) the residual stream; what a sublayer reads */
+    float *given;      /* (m, D) what a sublayer gives */
+    float *also_given; /* (m, D) what the second of two parallel ones gives, or NULL */
+    float *q, *mixed;  /* (m, H d) */
+    float *k, *v;      /* (m, G d) */
+    float *gate, *up;  /* (m, F) F the widest feed-forward */
+    float *ends;       /* (head_rows, D) rows whose scores are wanted, side by side */
+    float *scores;     /* (head_rows, V) */
+    uint32_t head_rows;
+
+    /* Experts only. */
+    float *route_scores;            /* (m, n_experts) */
+    float *gathered, *expert_gives; /* (m, D) the rows of one expert */
+    float *zeros;                   /* (m, D) on a device; NULL where the host can write them */
+    /* (n_layers, n_experts, CDZ_EXPERT_PARTS) where the data of experts lie, for a device that chooses among them; NULL:
+     * the host does. */
+    const void **expert_table;
+
+    /* From here on memory of the host. */
+    float *route_weights;               /* (m, n_active) */
+    int32_t *route_ids;                 /* (m, n_active) */
+    int32_t best[CDZ_PASS_ROWS];        /* of each row that was scored */
+    cdz_leaders leaders[CDZ_PASS_ROWS]; /* the same */
+    float shares[CDZ_PASS_ROWS];        /* of the rows picked */
+    int32_t picked[CDZ_PASS_ROWS];
+
+    int32_t ids[CDZ_PASS_ROWS];
+    const float *embeds[CDZ_PASS_ROWS]; /* (D) given in place of the id's, or NULL */
+    bool any_embeds;
+    seen_row seen[CDZ_PASS_ROWS]; /* only if any_seen */
+    bool any_seen;
+    uint32_t positions[CDZ_PASS_ROWS];
+    cdz_kv_row rows[CDZ_PASS_ROWS];
+    cdz_kv *packed[CDZ_PASS_ROWS];          /* where older positions of a row lie, or NULL */
+    const int32_t *spans_of[CDZ_PASS_ROWS]; /* its spans there */
+    bool any_packed;                        /* only of a decoder alone */
+    cdz_kv_row sources[CDZ_PASS_ROWS];      /* what the encoder made, for each row; of a pair */
+    head_row heads[CDZ_PASS_ROWS];
+    kept_row kept[CDZ_PASS_ROWS];
+    uint32_t m, n_heads, n_kept;
+
+    /* Rotations that depend on the length only. */
+    rope_span spans[CDZ_PASS_ROWS];
+    uint32_t n_spans;
+    float *made; /* (m, n_rotated / 2) frequencies of a span, or NULL */
+};
+
+cdz_product cdz_layers_product(const cdz_linear *linear, float *y);
+/* y = x normed; m rows as wide as the norm. */
+void cdz_layers_norm(cdz_layers *layers, float *y, const float *x, size_t m, const cdz_norm *norm);
+/* x from ids and their positions, m rows. */
+void cdz_layers_embed(cdz_layers *layers, const cdz_weight *table, const cdz_weight *positions,
+                      const cdz_norm *norm);
+/* Queries of the m rows of x for a layer, and keys and values, which go into the store. */
+void cdz_layers_project(cdz_layers *layers, uint32_t layer, bool queries, bool keys);
+/* The rest of the layer: attention, and what follows. */
+void cdz_layers_finish(cdz_layers *layers, uint32_t layer);
+
+/* given = down(act(gate) * up) of x, or down(act(up)); m rows */
+void cdz_layers_feed(cdz_layers *layers, const cdz_feed_forward *w, const float *x, size_t m,
+                     float *given);
+cdz_curve cdz_layers_curve(const cdz_arch *arch);
+
+/* --- experts.c --- */
+/* Tells a device where experts are, if it can choose among them; false: out of memory. */
+bool cdz_layers_place_experts(cdz_layers *layers);
+/* given = the chosen experts' weighted sum, added in ascending index. */
+void cdz_layers_feed_experts(cdz_layers *layers, uint32_t layer, const float *x, float *given);
+
+/* --- heads.c --- */
+/* y[i] = x[picked[i]], (n, D) of (m, D) */
+void cdz_layers_pick(cdz_layers *layers, float *y, const float *x, size_t n);
+void cdz_layers_score(cdz_layers *layers); /* of the rows noted in heads */
+/* For those who keep them: what enters a layer, and what the head reads, which counts as another layer's. */
+void cdz_layers_keep_hidden(const cdz_layers *layers, uint32_t layer);
+void cdz_layers_keep_last(cdz_layers *layers, uint32_t layer);
+
+/* --- capture.c: of rows that are seen --- */
+/* The pass's next row, at that slot of the sequence. capture NULL: not to be seen. */
+void cdz_layers_see_row(cdz_layers *layers, const cdz_capture *capture, const cdz_seq *seq,
+                        uint32_t slot);
+void cdz_layers_see_hidden(cdz_layers *layers, uint32_t index, const float *x); /* x (m, D) */
+/* Weights that the queries in q give to the stack's keys, and to the source's. */
+void cdz_layers_see_attention(cdz_layers *layers, uint32_t layer, const cdz_attention *how);
+void cdz_layers_see_cross(cdz_layers *layers, uint32_t layer, const cdz_attention *how);
+
+/* --- encode.c --- */
+cdz_status cdz_encoder_create(cdz_layers *layers, cdz_error *err); /* of a pair */
+void cdz_encoder_free(cdz_layers *layers);
+/* Runs the encoder over the wants' sources that were not yet; returns the positions run. */
+uint32_t cdz_encoder_run(cdz_layers *layers, cdz_want *const *wants, uint32_t n);
+
+#endif

@@ -1,0 +1,400 @@
+/* sequence.c - ids, visible positions and the block table of a sequence. */
+#include "run/pass/sequence.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "run/pass/model.h"
+
+static cdz_status no_memory(cdz_error *err)
+{
+    return cdz_err(err, CDZ_E_NOMEM, "out of memory for a token sequence");
+}
+
+static cdz_status grow_ids(cdz_seq *seq, uint32_t n, cdz_error *err)
+{
+    if (n <= seq->cap) return CDZ_OK;
+    uint64_t cap = (uint64_t)seq->cap * 2;
+    if (cap < n) cap = n;
+    if (cap < 16) cap = 16;
+    if (cap > INT32_MAX) return no_memory(err);
+    int32_t *ids = realloc(seq->ids, cap * sizeof *ids);
+    if (!ids) return no_memory(err);
+    seq->ids = ids;
+    seq->cap = (uint32_t)cap;
+    return CDZ_OK;
+}
+
+static cdz_status grow_list(int32_t **list, uint32_t *list_cap, uint32_t n, cdz_error *err)
+{
+    if (n <= *list_cap) return CDZ_OK;
+    uint32_t cap = *list_cap * 2 > n ? *list_cap * 2 : n;
+    int32_t *grown = realloc(*list, cap * sizeof *grown);
+    if (!grown) return no_memory(err);
+    *list = grown;
+    *list_cap = cap;
+    return CDZ_OK;
+}
+
+static cdz_status grow_blocks(cdz_seq *seq, uint32_t n, cdz_error *err)
+{
+    return grow_list(&seq->blocks, &seq->blocks_cap, n, err);
+}
+
+cdz_status cdz_seq_init(cdz_seq *seq, cdz_run_model *model, cdz_kv_account *account, uint32_t n_ids,
+                        cdz_error *err)
+{
+    seq->model = model;
+    seq->account = account;
+    CDZ_TRY(grow_ids(seq, n_ids, err));
+    return grow_blocks(seq, cdz_kv_blocks_for(n_ids), err);
+}
+
+/* --- packed sequences --- */
+
+/* NULL: a plain one. */
+static const cdz_kv_packing *packing_of(const cdz_seq *seq)
+{
+    const cdz_kv_account *spans = seq->account ? seq->account->spans : NULL;
+    return spans ? cdz_kv_pool_packing(spans->pool) : NULL;
+}
+
+/* Of the first n entries of the table, those that are blocks of their own. */
+static uint32_t distinct(const cdz_seq *seq, uint32_t n)
+{
+    const cdz_kv_packing *packing = packing_of(seq);
+    const uint32_t ring = packing ? cdz_kv_ring(packing) : UINT32_MAX;
+    return n < ring ? n : ring;
+}
+
+/* Can a cache be gone on with from its first n positions? The next one reads plain what follows its spans. */
+static bool goes_on(const cdz_seq *seq, uint32_t n)
+{
+    const cdz_kv_packing *packing = packing_of(seq);
+    if (!packing) return true;
+    const uint32_t blocks = cdz_kv_blocks_for(seq->reached), ring = cdz_kv_ring(packing);
+    const uint32_t gone = blocks > ring ? blocks - ring : 0;
+    return cdz_kv_packed_before(packing, n) / CDZ_KV_BLOCK >= gone;
+}
+
+static uint32_t whole_spans(const cdz_seq *seq, uint32_t n_positions)
+{
+    const cdz_kv_packing *packing = packing_of(seq);
+    return packing ? n_positions / cdz_kv_span(packing) : 0;
+}
+
+void cdz_seq_check(const cdz_seq *seq)
+{
+    cdz_assert(seq->n <= seq->cap && seq->n_blocks <= seq->blocks_cap);
+    cdz_assert(cdz_kv_blocks_for(seq->computed) <= seq->n_blocks);
+    cdz_assert(seq->computed <= cdz_seq_visible(seq));
+    cdz_assert(seq->n_blocks == 0 || (seq->account && seq->account->pool));
+    cdz_assert(seq->n_spans <= seq->spans_cap && whole_spans(seq, seq->computed) <= seq->n_spans);
+    (void)seq;
+}
+
+uint32_t cdz_seq_own_blocks(const cdz_seq *seq)
+{
+    return distinct(seq, seq->n_blocks);
+}
+
+/* Keeps the blocks of the first `computed` positions, or nothing where they cannot be gone on with. */
+static void cut_cache(cdz_seq *seq, uint32_t computed)
+{
+    if (!goes_on(seq, computed)) computed = 0;
+    const uint32_t keep = distinct(seq, cdz_kv_blocks_for(computed)),
+                   spans = whole_spans(seq, computed);
+    uint32_t held = distinct(seq, seq->n_blocks);
+    while (held > keep) cdz_kv_drop(seq->account, seq->blocks[--held]);
+    if (seq->n_blocks > cdz_kv_blocks_for(computed)) seq->n_blocks = cdz_kv_blocks_for(computed);
+    while (seq->n_spans > spans) cdz_kv_drop(seq->account->spans, seq->spans[--seq->n_spans]);
+    seq->computed = computed;
+    if (computed == 0) seq->reached = 0;
+}
+
+void cdz_seq_clear(cdz_seq *seq)
+{
+    if (!seq) return;
+    cut_cache(seq, 0);
+    free(seq->ids);
+    free(seq->blocks);
+    free(seq->spans);
+    *seq = (cdz_seq){0};
+}
+
+static uint32_t count_visible(const uint8_t *mask, uint32_t len)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < len; i++) n += mask[i] != 0;
+    return n;
+}
+
+void cdz_seq_set_mask(cdz_seq *seq, const uint8_t *mask, uint32_t len)
+{
+    const uint32_t n = count_visible(mask, len);
+    const bool plain = n == len; /* nothing hidden: no mask needed */
+    seq->mask = plain ? NULL : mask;
+    seq->mask_len = plain ? 0 : len;
+    seq->mask_visible = plain ? 0 : n;
+}
+
+void cdz_seq_embed(cdz_seq *seq, const float *embeds, uint32_t n)
+{
+    seq->embeds = embeds;
+    seq->n_embeds = n;
+    seq->n_beside = seq->n;
+}
+
+/* Positions among the first n ids, and the embeddings before them. */
+static uint32_t visible_among(const cdz_seq *seq, uint32_t n)
+{
+    const uint32_t after = n > seq->n_beside ? n - seq->n_beside : 0;
+    const uint32_t slots = seq->embeds ? seq->n_embeds + after : n;
+    if (slots >= seq->mask_len) return seq->mask_visible + (slots - seq->mask_len);
+    return count_visible(seq->mask, slots);
+}
+
+uint32_t cdz_seq_visible(const cdz_seq *seq)
+{
+    return visible_among(seq, seq->n);
+}
+
+uint32_t cdz_seq_slot(const cdz_seq *seq, uint32_t position)
+{
+    if (position >= seq->mask_visible) return seq->mask_len + (position - seq->mask_visible);
+    uint32_t at = 0;
+    for (uint32_t seen = 0;; at++)
+        if (seq->mask[at] && seen++ == position) return at;
+}
+
+/* Where among the sequence's own ids this lies; cap: elsewhere. */
+static uint32_t place_among(const cdz_seq *seq, const int32_t *ids)
+{
+    const uintptr_t first = (uintptr_t)seq->ids, at = (uintptr_t)ids;
+    const bool own = ids && at >= first && at - first < (uintptr_t)seq->cap * sizeof *ids;
+    return own ? (uint32_t)((at - first) / sizeof *ids) : seq->cap;
+}
+
+cdz_status cdz_seq_push(cdz_seq *seq, const int32_t *ids, uint32_t n, cdz_error *err)
+{
+    if (n > INT32_MAX - seq->n) return no_memory(err);
+    const uint32_t own = place_among(seq, ids), cap = seq->cap;
+    CDZ_TRY(grow_ids(seq, seq->n + n, err));
+    if (own < cap) ids = seq->ids + own; /* they have moved with the sequence */
+    if (n > 0) memmove(seq->ids + seq->n, ids, n * sizeof *ids);
+    seq->n += n;
+    cdz_seq_check(seq);
+    return CDZ_OK;
+}
+
+void cdz_seq_cut(cdz_seq *seq, uint32_t len)
+{
+    if (len >= seq->n) return;
+    seq->n = len;
+    const uint32_t visible = cdz_seq_visible(seq);
+    if (seq->computed > visible) cut_cache(seq, visible);
+    cdz_seq_check(seq);
+}
+
+void cdz_seq_forget(cdz_seq *seq)
+{
+    cut_cache(seq, 0);
+}
+
+/* The first n blocks of a sequence that holds none, with the contents of another's. */
+static cdz_status copy_blocks(cdz_seq *to, const cdz_seq *from, uint32_t n, cdz_error *err)
+{
+    const uint32_t ring = distinct(from, UINT32_MAX);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i < ring) {
+            CDZ_TRY(cdz_kv_take(to->account, &to->blocks[i], err));
+            cdz_kv_clone(to->account->pool, to->blocks[i], from->blocks[i]);
+        } else {
+            to->blocks[i] = to->blocks[i - ring];
+        }
+        to->n_blocks = i + 1;
+    }
+    return CDZ_OK;
+}
+
+static cdz_kv_pool *spans_pool(const cdz_seq *seq)
+{
+    return seq->account->spans ? seq->account->spans->pool : NULL;
+}
+
+cdz_status cdz_seq_share(cdz_seq *to, const cdz_seq *from, uint32_t n_positions, cdz_error *err)
+{
+    if (spans_pool(to) != spans_pool(from) || !goes_on(from, n_positions)) n_positions = 0;
+    const uint32_t n = cdz_kv_blocks_for(n_positions), held = distinct(from, n),
+                   n_spans = whole_spans(from, n_positions);
+    CDZ_TRY(grow_blocks(to, n, err));
+    CDZ_TRY(grow_list(&to->spans, &to->spans_cap, n_spans, err));
+    const bool shares = cdz_kv_pool_shares(from->account->pool);
+    for (uint32_t i = 0; shares && i < held; i++)
+        cdz_kv_share(from->account->pool, from->blocks[i]);
+    for (uint32_t i = 0; i < n_spans; i++) cdz_kv_share(spans_pool(from), from->spans[i]);
+    cut_cache(to, 0);
+    if (n_spans) memcpy(to->spans, from->spans, n_spans * sizeof *to->spans);
+    to->n_spans = n_spans;
+    if (shares) {
+        if (n) memcpy(to->blocks, from->blocks, n * sizeof *to->blocks);
+        to->n_blocks = n;
+    } else {
+        const cdz_status status = copy_blocks(to, from, n, err);
+        if (status != CDZ_OK) cut_cache(to, 0);
+        CDZ_TRY(status);
+    }
+    to->computed = n_positions;
+    to->reached = n_positions ? from->reached : 0;
+    to->long_rope = from->long_rope;
+    return CDZ_OK;
+}
+
+cdz_status cdz_seq_adopt(cdz_seq *to, const cdz_seq *from, cdz_error *err)
+{
+    return cdz_seq_share(to, from, from->computed, err);
+}
+
+/* The next visible id from index *at on, which ends after it; false: there is none. */
+static bool next_visible(const cdz_seq *seq, uint32_t *at, int32_t *id)
+{
+    while (*at < seq->mask_len && !seq->mask[*at]) (*at)++;
+    if (*at >= seq->n) return false;
+    *id = seq->ids[(*at)++];
+    return true;
+}
+
+uint32_t cdz_seq_common(const cdz_seq *a, const cdz_seq *b)
+{
+    uint32_t n = 0, in_a = 0, in_b = 0;
+    int32_t x, y;
+    if (a->embeds || b->embeds) return 0; /* ids do not tell what the cache holds */
+    while (n < b->computed && next_visible(a, &in_a, &x) && next_visible(b, &in_b, &y) && x == y)
+        n++;
+    return n;
+}
+
+cdz_status cdz_seq_copy(cdz_seq *to, const cdz_seq *from, cdz_error *err)
+{
+    CDZ_TRY(grow_ids(to, from->n, err));
+    CDZ_TRY(cdz_seq_adopt(to, from, err));
+    if (from->n) memcpy(to->ids, from->ids, from->n * sizeof *to->ids);
+    to->n = from->n;
+    to->n_layers = from->n_layers;
+    to->embeds = from->embeds;
+    to->n_embeds = from->n_embeds;
+    to->n_beside = from->n_beside;
+    to->mask = from->mask;
+    to->mask_len = from->mask_len;
+    to->mask_visible = from->mask_visible;
+    to->begun = from->begun;
+    to->source = from->source;
+    cdz_seq_check(to);
+    return CDZ_OK;
+}
+
+/* Copy-on-write: block i becomes this sequence's alone. keep: its contents matter. */
+static cdz_status own_block(cdz_seq *seq, uint32_t i, bool keep, cdz_error *err)
+{
+    cdz_kv_pool *pool = seq->account->pool;
+    if (!cdz_kv_shared(pool, seq->blocks[i])) return CDZ_OK;
+    int32_t mine;
+    CDZ_TRY(cdz_kv_take(seq->account, &mine, err));
+    if (keep) cdz_kv_clone(pool, mine, seq->blocks[i]);
+    cdz_kv_drop(seq->account, seq->blocks[i]);
+    seq->blocks[i] = mine;
+    return CDZ_OK;
+}
+
+/* Learned positions end where their table does. A sequence outside an engine has no model. */
+static cdz_status check_positions(const cdz_seq *seq, uint32_t visible, cdz_error *err)
+{
+    const cdz_arch *arch = seq->model ? &seq->model->weights->arch : NULL;
+    if (!arch || !cdz_arch_has_positions(arch)) return CDZ_OK;
+    const uint32_t n = arch->hidden_count ? seq->n : visible;
+    if (n <= arch->context) return CDZ_OK;
+    return cdz_err(err, CDZ_E_LIMIT,
+                   "a sequence of %" PRIu32 " tokens: the model has %s %" PRIu32
+                   " positions and no more",
+                   n, cdz_arch_positions_learned(arch) ? "learned" : "made", arch->context);
+}
+
+/* What the layers need beside blocks. A sequence outside an engine has no model. */
+static cdz_status prepare_layers(cdz_seq *seq, uint32_t visible, cdz_error *err)
+{
+    cdz_layers *layers = seq->model ? seq->model->layers : NULL;
+    if (!layers) return CDZ_OK;
+    CDZ_TRY(cdz_layers_reach(layers, visible, err));
+    if (!seq->source && seq->model->weights->arch.encoder)
+        return cdz_err(err, CDZ_E_UNSUPPORTED,
+                       "%s: a sequence without a prompt for the encoder has no scores",
+                       seq->model->weights->arch.architecture);
+    if (!seq->source || seq->source->ready) return CDZ_OK;
+    CDZ_TRY(cdz_encoded_prepare(seq->source, err));
+    return cdz_layers_expect(layers, seq->source, err);
+}
+
+void cdz_seq_rotate_for(cdz_seq *seq, uint32_t length)
+{
+    const cdz_arch *arch = seq->model ? &seq->model->weights->arch : NULL;
+    if (!arch || !arch->long_inv_freq) return;
+    const bool is_long = length > arch->rope_limit;
+    if (is_long != seq->long_rope) cut_cache(seq, 0);
+    seq->long_rope = is_long;
+}
+
+/* Block n_blocks and so on, up to `need` of them. */
+static cdz_status take_blocks(cdz_seq *seq, uint32_t need, cdz_error *err)
+{
+    while (seq->n_blocks < need) {
+        CDZ_TRY(cdz_kv_take(seq->account, &seq->blocks[seq->n_blocks], err));
+        seq->n_blocks++;
+    }
+    return CDZ_OK;
+}
+
+static cdz_status take_spans(cdz_seq *seq, uint32_t need, cdz_error *err)
+{
+    CDZ_TRY(grow_list(&seq->spans, &seq->spans_cap, need, err));
+    while (seq->n_spans < need) {
+        CDZ_TRY(cdz_kv_take(seq->account->spans, &seq->spans[seq->n_spans], err));
+        seq->n_spans++;
+    }
+    return CDZ_OK;
+}
+
+/* Likewise of a ring: what a block held before is read on, until it is written over. Spans are written once, when they are
+ * whole, and so never while others hold them. */
+static cdz_status prepare_packed(cdz_seq *seq, uint32_t first, uint32_t need, cdz_error *err)
+{
+    const uint32_t ring = distinct(seq, UINT32_MAX), held = distinct(seq, seq->n_blocks);
+    for (uint32_t i = first; i < need && i - first < ring; i++)
+        if (i % ring < held) CDZ_TRY(own_block(seq, i % ring, true, err));
+    CDZ_TRY(take_blocks(seq, distinct(seq, need), err));
+    for (uint32_t i = ring; i < need; i++) seq->blocks[i] = seq->blocks[i - ring];
+    if (seq->n_blocks < need) seq->n_blocks = need;
+    CDZ_TRY(take_spans(seq, whole_spans(seq, cdz_seq_visible(seq)), err));
+    cdz_seq_check(seq);
+    return CDZ_OK;
+}
+
+cdz_status cdz_seq_prepare(cdz_seq *seq, cdz_error *err)
+{
+    const uint32_t visible = cdz_seq_visible(seq);
+    if (visible == 0)
+        return cdz_err(err, CDZ_E_INPUT, "a sequence without a visible token has no scores");
+    CDZ_TRY(check_positions(seq, visible, err));
+    CDZ_TRY(prepare_layers(seq, visible, err));
+    if (seq->computed >= visible) cut_cache(seq, visible - 1);
+
+    const uint32_t first = seq->computed / CDZ_KV_BLOCK, need = cdz_kv_blocks_for(visible);
+    CDZ_TRY(grow_blocks(seq, need, err));
+    if (packing_of(seq)) return prepare_packed(seq, first, need, err);
+    for (uint32_t i = first; i < seq->n_blocks; i++)
+        CDZ_TRY(own_block(seq, i, i == first && seq->computed % CDZ_KV_BLOCK != 0, err));
+    CDZ_TRY(take_blocks(seq, need, err));
+    cdz_seq_check(seq);
+    return CDZ_OK;
+}
