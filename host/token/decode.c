@@ -179,6 +179,49 @@ bool cdz_tokenizer_text_alone(const cdz_tokenizer *tok, int32_t id, cdz_buf *out
     return true;
 }
 
+#define SPACE_MARK "\xE2\x96\x81"
+
+static bool chain_marks_spaces(const cdz_tok_decoder *decoder)
+{
+    for (uint32_t i = 0; i < decoder->n; i++)
+        if (decoder->steps[i].kind == CDZ_DEC_REPLACE || decoder->steps[i].kind == CDZ_DEC_METASPACE)
+            return true;
+    return false;
+}
+
+/* The text with spaces for their marks. */
+static void add_unmarked(cdz_buf *out, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        const bool mark = n - i >= 3 && memcmp(text + i, SPACE_MARK, 3) == 0;
+        cdz_buf_putc(out, mark ? ' ' : text[i]);
+        i += mark ? 3 : 1;
+    }
+}
+
+bool cdz_tokenizer_token_bytes(const cdz_tokenizer *tok, int32_t id, cdz_buf *out)
+{
+    const cdz_token *token = cdz_vocab_token(&tok->vocab, id);
+    if (!token || token->special) return false;
+    if (!tok->decoder.byte_level && id == tok->model.unk_id) return false;
+    if (token->added >= 0) { /* written as it is found in a text */
+        cdz_buf_add(out, token->text, token->len);
+        return true;
+    }
+    if (tok->decoder.byte_level) {
+        cdz_buf_add(out, token->bytes, token->n_bytes);
+        return true;
+    }
+    const int byte = tok->decoder.byte_fallback ? cdz_fallback_byte(token->text, token->len) : -1;
+    if (byte >= 0)
+        cdz_buf_putc(out, (char)byte);
+    else if (chain_marks_spaces(&tok->decoder))
+        add_unmarked(out, token->text, token->len);
+    else
+        return chain_alone(tok, token, out);
+    return true;
+}
+
 /* --- streams ---------------------------------------------------------------------------------- */
 
 static bool ends_in_replacement(const cdz_buf *text)

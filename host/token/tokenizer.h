@@ -85,6 +85,10 @@ cdz_status cdz_tokenizer_decode(const cdz_tokenizer *tok, const int32_t *ids, si
  * "abcdef". False for an id that means nothing. */
 bool cdz_tokenizer_text_alone(const cdz_tokenizer *tok, int32_t id, cdz_buf *out);
 
+/* Appends the bytes that a token adds in the middle of a text: of a byte-level token its bytes, of <0x41> that byte, with
+ * spaces where U+2581 stands. Special tokens, the unknown one and ids that mean nothing have none: false. */
+bool cdz_tokenizer_token_bytes(const cdz_tokenizer *tok, int32_t id, cdz_buf *out);
+
 /* Ids one by one to text: whole characters only, and only once no later id can change them.
  * Zeroed except tok (and skip_special) it is ready. */
 typedef struct cdz_text_stream {

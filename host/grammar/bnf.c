@@ -1,0 +1,266 @@
+/* bnf.c - what the readers of grammars by rules have in common. */
+#include "grammar/bnf.h"
+
+#include <stdio.h>
+
+#include "grammar/grow.h"
+
+cdz_status cdz_bnf_begin(cdz_bnf *b, const char *language, const char *text, size_t len,
+                         cdz_net *net, const cdz_grammar_options *options, cdz_error *err)
+{
+    *b = (cdz_bnf){.language = language, .text = text, .len = len, .net = net, .err = err};
+    b->tokenizer = options ? options->tokenizer : NULL;
+    cdz_net_begin(net, options ? &options->limits : NULL);
+    if (len <= net->limits.max_bytes) return CDZ_OK;
+    return cdz_err(err, CDZ_E_LIMIT,
+                   "the %s grammar has %zu bytes, the limit is %u (grammar_max_bytes)", language,
+                   len, net->limits.max_bytes);
+}
+
+void cdz_bnf_free(cdz_bnf *b)
+{
+    free(b->rules);
+    free(b->table);
+    free(b->groups);
+}
+
+static void place(const cdz_bnf *b, size_t pos, size_t *line, size_t *column)
+{
+    *line = *column = 1;
+    for (size_t i = 0; i < pos && i < b->len; i++) {
+        ++*column;
+        if (b->text[i] != '\n') continue;
+        ++*line;
+        *column = 1;
+    }
+}
+
+cdz_status cdz_bnf_wrong(const cdz_bnf *b, size_t pos, const char *text)
+{
+    size_t line, column;
+    place(b, pos, &line, &column);
+    return cdz_err(b->err, CDZ_E_INPUT, "%s:%zu:%zu: %s", b->language, line, column, text);
+}
+
+cdz_status cdz_bnf_refuse(const cdz_bnf *b, size_t pos, const char *text)
+{
+    size_t line, column;
+    place(b, pos, &line, &column);
+    return cdz_err(b->err, CDZ_E_UNSUPPORTED, "%s:%zu:%zu: %s is not supported", b->language, line,
+                   column, text);
+}
+
+cdz_status cdz_bnf_no_memory(const cdz_bnf *b)
+{
+    return cdz_err(b->err, CDZ_E_NOMEM, "out of memory for a %s grammar", b->language);
+}
+
+/* --- reading -------------------------------------------------------------------------------------- */
+
+int cdz_bnf_peek(const cdz_bnf *b, size_t ahead)
+{
+    return b->pos + ahead < b->len ? (uint8_t)b->text[b->pos + ahead] : -1;
+}
+
+bool cdz_bnf_take(cdz_bnf *b, const char *text)
+{
+    const size_t n = strlen(text);
+    if (b->len - b->pos < n || memcmp(b->text + b->pos, text, n) != 0) return false;
+    b->pos += n;
+    return true;
+}
+
+bool cdz_bnf_number(cdz_bnf *b, uint32_t *out)
+{
+    uint64_t n = 0;
+    const size_t from = b->pos;
+    for (int c; (c = cdz_bnf_peek(b, 0)) >= '0' && c <= '9'; b->pos++)
+        if (n <= UINT32_MAX) n = n * 10 + (uint64_t)(c - '0');
+    *out = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+    return b->pos > from;
+}
+
+bool cdz_bnf_hex(cdz_bnf *b, size_t digits, uint32_t *code)
+{
+    *code = 0;
+    for (size_t i = 0; i < digits; i++) {
+        const int c = cdz_bnf_peek(b, i);
+        const int v = c >= '0' && c <= '9'                 ? c - '0'
+                      : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                           : -1;
+        if (v < 0 || *code > CDZ_CODE_MAX) return false;
+        *code = *code * 16 + (uint32_t)v;
+    }
+    b->pos += digits;
+    return *code <= CDZ_CODE_MAX;
+}
+
+/* --- rules ---------------------------------------------------------------------------------------- */
+
+static uint32_t name_hash(const char *name, size_t len)
+{
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < len; i++) h = (h ^ (uint8_t)name[i]) * 16777619u;
+    return h ^ h >> 15;
+}
+
+static bool enlarge(cdz_bnf *b)
+{
+    const uint32_t size = b->table_size ? 2 * b->table_size : 64;
+    uint32_t *table = calloc(size, sizeof *table);
+    if (!table) return false;
+    for (uint32_t i = 0; i < b->n_rules; i++) {
+        uint32_t at = name_hash(b->rules[i].name, b->rules[i].len) & (size - 1);
+        while (table[at]) at = (at + 1) & (size - 1);
+        table[at] = i + 1;
+    }
+    free(b->table);
+    b->table = table;
+    b->table_size = size;
+    return true;
+}
+
+uint32_t cdz_bnf_rule_named(cdz_bnf *b, const char *name, size_t len)
+{
+    if ((b->n_rules + 1) * 2 >= b->table_size && !enlarge(b)) return UINT32_MAX;
+    uint32_t at = name_hash(name, len) & (b->table_size - 1);
+    for (uint32_t i; (i = b->table[at]) != 0; at = (at + 1) & (b->table_size - 1))
+        if (b->rules[i - 1].len == len && memcmp(b->rules[i - 1].name, name, len) == 0)
+            return i - 1;
+    if (!cdz_grow(&b->rules, &b->rules_cap, (size_t)b->n_rules + 1, sizeof *b->rules))
+        return UINT32_MAX;
+    b->rules[b->n_rules] = (cdz_bnf_rule){.name = name, .len = len, .used = b->pos};
+    b->rules[b->n_rules].rule = cdz_net_rule_new(b->net);
+    b->table[at] = b->n_rules + 1;
+    return b->n_rules++;
+}
+
+cdz_status cdz_bnf_all_defined(const cdz_bnf *b)
+{
+    char text[160];
+    for (uint32_t i = 0; i < b->n_rules; i++) {
+        const cdz_bnf_rule *r = &b->rules[i];
+        if (r->defined) continue;
+        snprintf(text, sizeof text, "the rule '%.*s' is not defined",
+                 (int)(r->len < 60 ? r->len : 60), r->name);
+        return cdz_bnf_wrong(b, r->used, text);
+    }
+    return CDZ_OK;
+}
+
+/* --- parts ---------------------------------------------------------------------------------------- */
+
+cdz_bnf_part cdz_bnf_part_new(cdz_bnf *b)
+{
+    const uint32_t in = cdz_net_node(b->net);
+    return (cdz_bnf_part){in, cdz_net_node(b->net)};
+}
+
+cdz_status cdz_bnf_open(cdz_bnf *b, char closes)
+{
+    if (b->n_groups >= CDZ_BNF_MAX_GROUPS)
+        return cdz_bnf_wrong(b, b->pos, "brackets nested too deeply");
+    if (!cdz_grow(&b->groups, &b->groups_cap, (size_t)b->n_groups + 1, sizeof *b->groups))
+        return cdz_bnf_no_memory(b);
+    cdz_bnf_group g = {.part = cdz_bnf_part_new(b), .pos = b->pos, .closes = closes};
+    g.at = cdz_net_node(b->net);
+    cdz_net_edge_add(b->net, g.part.in, g.at, CDZ_NET_NOTHING, 0);
+    b->groups[b->n_groups++] = g;
+    return CDZ_OK;
+}
+
+void cdz_bnf_next_alternative(cdz_bnf *b)
+{
+    cdz_bnf_group *g = cdz_bnf_top(b);
+    cdz_net_edge_add(b->net, g->at, g->part.out, CDZ_NET_NOTHING, 0);
+    g->at = cdz_net_node(b->net);
+    cdz_net_edge_add(b->net, g->part.in, g->at, CDZ_NET_NOTHING, 0);
+}
+
+cdz_bnf_part cdz_bnf_close(cdz_bnf *b)
+{
+    const cdz_bnf_group g = b->groups[--b->n_groups];
+    cdz_net_edge_add(b->net, g.at, g.part.out, CDZ_NET_NOTHING, 0);
+    return g.part;
+}
+
+void cdz_bnf_append(cdz_bnf *b, cdz_bnf_part part)
+{
+    cdz_net_edge_add(b->net, cdz_bnf_top(b)->at, part.in, CDZ_NET_NOTHING, 0);
+    cdz_bnf_top(b)->at = part.out;
+}
+
+cdz_bnf_part cdz_bnf_repeat(cdz_bnf *b, cdz_bnf_part part, uint32_t min, uint32_t max)
+{
+    const cdz_bnf_part all = cdz_bnf_part_new(b);
+    if (min <= 1 && (max == 1 || max == UINT32_MAX)) {
+        cdz_net_edge_add(b->net, all.in, part.in, CDZ_NET_NOTHING, 0);
+        cdz_net_edge_add(b->net, part.out, all.out, CDZ_NET_NOTHING, 0);
+        if (!min) cdz_net_edge_add(b->net, all.in, all.out, CDZ_NET_NOTHING, 0);
+        if (max > 1) cdz_net_edge_add(b->net, part.out, part.in, CDZ_NET_NOTHING, 0);
+        return all;
+    }
+    const uint32_t body = cdz_net_rule_of(b->net, part.in, part.out);
+    cdz_net_edge_add(b->net, all.in, all.out, CDZ_NET_CALL, cdz_net_repeat(b->net, body, min, max));
+    return all;
+}
+
+/* --- tokens by number ------------------------------------------------------------------------------- */
+
+static cdz_status token_list(cdz_bnf *b, cdz_code_span **at, uint32_t *n)
+{
+    uint32_t cap = 0;
+    do {
+        cdz_code_span r;
+        if (!cdz_bnf_number(b, &r.lo)) return cdz_bnf_wrong(b, b->pos, "expected a token's number");
+        r.hi = r.lo;
+        if (cdz_bnf_take(b, "-") && !cdz_bnf_number(b, &r.hi))
+            return cdz_bnf_wrong(b, b->pos, "expected a token's number");
+        if (!cdz_grow(at, &cap, (size_t)*n + 1, sizeof **at)) return cdz_bnf_no_memory(b);
+        (*at)[(*n)++] = r;
+        while (cdz_bnf_take(b, " ")) continue;
+        if (!cdz_bnf_take(b, ",")) break;
+        while (cdz_bnf_take(b, " ")) continue;
+    } while (true);
+    return cdz_bnf_take(b, "]>") ? CDZ_OK : cdz_bnf_wrong(b, b->pos, "expected ]>");
+}
+
+static cdz_status token_named(cdz_bnf *b, cdz_code_span **at, uint32_t *n)
+{
+    const size_t from = b->pos;
+    while (cdz_bnf_peek(b, 0) > ' ' && cdz_bnf_peek(b, 0) != '>') b->pos++;
+    if (!cdz_bnf_take(b, ">")) return cdz_bnf_wrong(b, from, "a token's name without >");
+    if (!b->tokenizer)
+        return cdz_bnf_wrong(b, from,
+                             "a token is named, but there is no tokenizer to look it up in");
+    const int32_t id = cdz_tokenizer_id(b->tokenizer, b->text + from, b->pos - from);
+    if (id < 0) return cdz_bnf_wrong(b, from, "this is not one token of the vocabulary");
+    *at = malloc(sizeof **at);
+    if (!*at) return cdz_bnf_no_memory(b);
+    **at = (cdz_code_span){(uint32_t)id, (uint32_t)id};
+    *n = 1;
+    return CDZ_OK;
+}
+
+cdz_status cdz_bnf_tokens(cdz_bnf *b, bool but, cdz_bnf_part *out)
+{
+    cdz_code_span *at = NULL;
+    uint32_t n = 0;
+    cdz_status st = CDZ_OK;
+    if (cdz_bnf_take(b, "<[*]>")) {
+        but = !but;
+    } else if (cdz_bnf_take(b, "<[")) {
+        if (cdz_bnf_take(b, "^")) but = !but;
+        st = token_list(b, &at, &n);
+    } else { /* its < and > are of the name */
+        st = token_named(b, &at, &n);
+    }
+    if (st != CDZ_OK) {
+        free(at);
+        return st;
+    }
+    const uint32_t set = cdz_net_token_set(b->net, at, n, but);
+    *out = cdz_bnf_part_new(b);
+    cdz_net_edge_add(b->net, out->in, out->out, CDZ_NET_TOKENS, set);
+    return CDZ_OK;
+}

@@ -1,0 +1,68 @@
+/* chars.h - automata over code points: what patterns are parsed to, and where they are intersected and complemented. From
+ * here a language goes to bytes (net.h), plain or as the inside of a JSON string. */
+#ifndef CDZ_HOST_GRAMMAR_CHARS_H
+#define CDZ_HOST_GRAMMAR_CHARS_H
+
+#include "base/error.h"
+#include "grammar/charset.h"
+
+enum { CDZ_CHARS_MAX_NODES = 400000, CDZ_CHARS_MAX_STATES = 60000 };
+
+/* What an edge takes: a set (by index), nothing, or nothing and only at the text's beginning or end. */
+#define CDZ_CHARS_NOTHING 0xFFFFFFFFu
+#define CDZ_CHARS_BEGIN   0xFFFFFFFEu
+#define CDZ_CHARS_END     0xFFFFFFFDu
+
+typedef struct cdz_chars_edge {
+    uint32_t from, to, takes;
+} cdz_chars_edge;
+
+/* Nondeterministic. Zeroed: nothing yet. */
+typedef struct cdz_chars {
+    cdz_charset *sets;
+    cdz_chars_edge *edges;
+    uint32_t n_sets, sets_cap, n_edges, edges_cap, n_nodes;
+    uint32_t start, end;
+    bool anchors; /* some edge is CDZ_CHARS_BEGIN or _END */
+    bool failed;  /* memory is out, or there are too many nodes */
+} cdz_chars;
+
+void cdz_chars_free(cdz_chars *nfa);
+uint32_t cdz_chars_node(cdz_chars *nfa);
+void cdz_chars_edge_add(cdz_chars *nfa, uint32_t from, uint32_t to, uint32_t takes);
+/* Takes what the set holds over; returns its index. */
+uint32_t cdz_chars_set(cdz_chars *nfa, cdz_charset *set);
+/* Once more the nodes from lo on and the edges from edge_lo on, up to the ends given. Returns what to add to a node. */
+uint32_t cdz_chars_copy(cdz_chars *nfa, uint32_t lo, uint32_t hi, uint32_t edge_lo,
+                        uint32_t edge_hi);
+/* Lets edges of anchors go: a text begins and ends once. search: the pattern may stand anywhere in the text. */
+void cdz_chars_settle(cdz_chars *nfa, bool search);
+
+/* Deterministic and complete; state 0 is dead, 1 the start. */
+typedef struct cdz_chars_dfa {
+    uint32_t *next; /* state * n_classes + class */
+    bool *accepts;
+    uint32_t n_states, n_classes;
+    uint32_t *cuts, *class_of; /* the i-th stretch of code points begins at cuts[i] */
+    uint32_t n_cuts;
+} cdz_chars_dfa;
+
+typedef enum cdz_chars_op {
+    CDZ_CHARS_AND,
+    CDZ_CHARS_OR,
+    CDZ_CHARS_WITHOUT,
+} cdz_chars_op;
+
+void cdz_chars_dfa_free(cdz_chars_dfa *dfa); /* zeroed is fine */
+/* Of a settled automaton. CDZ_E_LIMIT: too many states. */
+cdz_status cdz_chars_determine(const cdz_chars *nfa, cdz_chars_dfa *out, cdz_error *err);
+cdz_status cdz_chars_combine(const cdz_chars_dfa *a, const cdz_chars_dfa *b, cdz_chars_op op,
+                             cdz_chars_dfa *out, cdz_error *err);
+/* Texts of min to max characters; max UINT32_MAX: any number from min. */
+cdz_status cdz_chars_lengths(uint32_t min, uint32_t max, cdz_chars_dfa *out, cdz_error *err);
+void cdz_chars_complement(cdz_chars_dfa *dfa);
+/* Makes states from which nothing is accepted the dead one. Returns whether anything is. */
+bool cdz_chars_trim(cdz_chars_dfa *dfa);
+bool cdz_chars_accepts(const cdz_chars_dfa *dfa, const char *text, size_t len);
+
+#endif

@@ -1,0 +1,74 @@
+/* grammar.c - a grammar as its users have it: states and bytes. */
+#include "grammar/grammar.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "grammar/states.h"
+
+cdz_status cdz_grammar_of_net(cdz_net *net, uint32_t start_rule, cdz_grammar **out, cdz_error *err)
+{
+    *out = NULL;
+    cdz_grammar *g = calloc(1, sizeof *g);
+    cdz_status st = g ? cdz_net_finish(net, start_rule, err)
+                      : cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
+    if (!g) {
+        cdz_net_free(net);
+        return st;
+    }
+    g->net = *net;
+    *net = (cdz_net){0};
+    if (st == CDZ_OK && !cdz_states_begin(&g->states, &g->net))
+        st = cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
+    if (st == CDZ_OK)
+        *out = g;
+    else
+        cdz_grammar_free(g);
+    return st;
+}
+
+void cdz_grammar_free(cdz_grammar *grammar)
+{
+    if (!grammar) return;
+    cdz_grammar_masks_free(grammar->masks);
+    cdz_states_free(&grammar->states);
+    cdz_net_free(&grammar->net);
+    free(grammar);
+}
+
+uint32_t cdz_grammar_start(const cdz_grammar *grammar)
+{
+    return grammar->states.start;
+}
+
+uint32_t cdz_grammar_feed(cdz_grammar *grammar, uint32_t state, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n && state; i++)
+        state = cdz_states_next(&grammar->states, state, (uint8_t)bytes[i]);
+    return state;
+}
+
+bool cdz_grammar_accepts(cdz_grammar *grammar, uint32_t state)
+{
+    return cdz_states_accepts(&grammar->states, state);
+}
+
+cdz_status cdz_grammar_trouble(const cdz_grammar *grammar, cdz_error *err)
+{
+    if (grammar->states.status == CDZ_OK) return CDZ_OK;
+    return cdz_err(err, grammar->states.status, "%s", grammar->states.error.text);
+}
+
+cdz_status cdz_grammar_from_choice(const char *const *texts, size_t n,
+                                   const cdz_grammar_options *options, cdz_grammar **out,
+                                   cdz_error *err)
+{
+    cdz_net net;
+    cdz_net_begin(&net, options ? &options->limits : NULL);
+    const uint32_t rule = cdz_net_rule_new(&net);
+    for (size_t i = 0; i < n && net.status == CDZ_OK; i++) {
+        const uint32_t at = cdz_net_text(&net, net.rules[rule].start, texts[i], strlen(texts[i]));
+        cdz_net_edge_add(&net, at, net.rules[rule].end, CDZ_NET_NOTHING, 0);
+    }
+    return cdz_grammar_of_net(&net, rule, out, err);
+}

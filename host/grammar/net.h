@@ -1,0 +1,96 @@
+/* net.h - a grammar as a network over bytes: rules are nodes joined by edges that take a byte, nothing, a token by its
+ * number, or whatever another rule takes. All languages of constraints come down to this; states.h runs it.
+ *
+ * A rule may count: its body goes round a loop, and the count decides when it may go on and when it may leave. So a
+ * repetition is as big as its body, however often it repeats.
+ *
+ * The first failure is kept, and makes every later call a no-op: a writer looks once, at cdz_net_finish. */
+#ifndef CDZ_HOST_GRAMMAR_NET_H
+#define CDZ_HOST_GRAMMAR_NET_H
+
+#include "base/error.h"
+#include "grammar/chars.h"
+#include "grammar/grammar.h"
+
+typedef enum cdz_net_kind {
+    CDZ_NET_BYTES, /* lo to hi */
+    CDZ_NET_NOTHING,
+    CDZ_NET_CALL,      /* arg: a rule */
+    CDZ_NET_TOKENS,    /* arg: a set of tokens */
+    CDZ_NET_COUNT_IN,  /* nothing, while the count is below the rule's max */
+    CDZ_NET_COUNT_ADD, /* nothing; counts */
+    CDZ_NET_COUNT_OUT, /* nothing, once the count has reached the rule's min */
+} cdz_net_kind;
+
+typedef struct cdz_net_edge {
+    uint32_t from, to, arg;
+    uint8_t kind, lo, hi; /* kind: cdz_net_kind */
+} cdz_net_edge;
+
+typedef struct cdz_net_rule {
+    uint32_t start, end; /* nodes; no edge leaves end */
+    uint32_t min, max;   /* of a rule that counts; max UINT32_MAX: no end */
+    bool nullable, productive;
+} cdz_net_rule;
+
+/* Tokens by number: those of a list, or all but those. */
+typedef struct cdz_net_tokens {
+    cdz_code_span *at;
+    uint32_t n;
+    bool but;
+} cdz_net_tokens;
+
+typedef struct cdz_net_suffix {
+    uint32_t to, node;
+    uint8_t lo, hi;
+    bool used;
+} cdz_net_suffix;
+
+typedef struct cdz_net {
+    cdz_net_edge *edges;
+    cdz_net_rule *rules;
+    cdz_net_tokens *tokens;
+    uint32_t n_edges, edges_cap, n_rules, rules_cap, n_tokens, tokens_cap, n_nodes, start_rule;
+    cdz_net_suffix *suffixes; /* nodes before the last bytes of characters, which many share */
+    uint32_t suffixes_size, n_suffixes;
+    cdz_grammar_limits limits;
+    double deadline;
+    cdz_status status;
+    cdz_error error;
+    /* after cdz_net_finish */
+    uint32_t *first; /* edges of a node: first[node] to first[node + 1] */
+    uint8_t *end_of; /* whether a node ends its rule */
+    uint8_t class_of[256];
+    uint8_t sample[256]; /* a byte of each class */
+    uint32_t n_classes;
+} cdz_net;
+
+void cdz_net_begin(cdz_net *net, const cdz_grammar_limits *limits);
+void cdz_net_free(cdz_net *net);
+cdz_status cdz_net_fail(cdz_net *net, cdz_status code, const char *fmt, ...) CDZ_PRINTF(3, 4);
+
+uint32_t cdz_net_node(cdz_net *net);
+void cdz_net_edge_add(cdz_net *net, uint32_t from, uint32_t to, cdz_net_kind kind, uint32_t arg);
+void cdz_net_byte(cdz_net *net, uint32_t from, uint32_t to, uint8_t lo, uint8_t hi);
+/* A rule with a node to begin and one to end, and nothing between. */
+uint32_t cdz_net_rule_new(cdz_net *net);
+/* A rule of what lies between two nodes; no edge leaves end. */
+uint32_t cdz_net_rule_of(cdz_net *net, uint32_t start, uint32_t end);
+/* Edges of bytes from one node on; returns where they lead. */
+uint32_t cdz_net_text(cdz_net *net, uint32_t from, const char *text, size_t len);
+uint32_t cdz_net_call(cdz_net *net, uint32_t from, uint32_t rule);
+/* Takes a list (allocated) over. */
+uint32_t cdz_net_token_set(cdz_net *net, cdz_code_span *at, uint32_t n, bool but);
+
+/* One character of a set, as UTF-8; json: as the inside of a string writes it. */
+void cdz_net_charset(cdz_net *net, uint32_t from, uint32_t to, const cdz_charset *set, bool json);
+void cdz_net_chars(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars *nfa, bool json);
+void cdz_net_dfa(cdz_net *net, uint32_t from, uint32_t to, const cdz_chars_dfa *dfa, bool json);
+/* min to max of what `body` takes; the rule to call. */
+uint32_t cdz_net_repeat(cdz_net *net, uint32_t body, uint32_t min, uint32_t max);
+
+/* Takes out what can never end, and readies the network for states. CDZ_E_INPUT: nothing is in the language. */
+cdz_status cdz_net_finish(cdz_net *net, uint32_t start_rule, cdz_error *err);
+bool cdz_net_has_token(const cdz_net *net, uint32_t set, uint32_t id);
+
+#endif

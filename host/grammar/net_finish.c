@@ -1,0 +1,191 @@
+/* net_finish.c - what is done to a network before it runs: taking out what can never end, and sorting. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "grammar/grow.h"
+#include "grammar/net.h"
+
+typedef struct finish_work {
+    uint32_t *first, *by_to; /* edges sorted by where they lead */
+    uint32_t *callers_first, *callers;
+    uint32_t *rule_of_start, *rule_of_end; /* by node, rule + 1 */
+    bool *live, *empty; /* by node: an end can be reached; by nothing from the rule's start */
+    uint32_t *queue;
+    uint32_t n_queue;
+} finish_work;
+
+static void finish_free(finish_work *w)
+{
+    free(w->first);
+    free(w->by_to);
+    free(w->callers_first);
+    free(w->callers);
+    free(w->rule_of_start);
+    free(w->rule_of_end);
+    free(w->live);
+    free(w->empty);
+    free(w->queue);
+}
+
+/* Counting sort of edge numbers by a key below n. */
+static bool sort_by(const cdz_net *net, bool calls, uint32_t n, uint32_t **first, uint32_t **order)
+{
+    *first = calloc((size_t)n + 2, sizeof **first);
+    *order = malloc(((size_t)net->n_edges + 1) * sizeof **order);
+    if (!*first || !*order) return false;
+    for (uint32_t i = 0; i < net->n_edges; i++)
+        if (!calls || net->edges[i].kind == CDZ_NET_CALL)
+            (*first)[(calls ? net->edges[i].arg : net->edges[i].to) + 2]++;
+    for (uint32_t i = 0; i < n; i++) (*first)[i + 2] += (*first)[i + 1];
+    for (uint32_t i = 0; i < net->n_edges; i++)
+        if (!calls || net->edges[i].kind == CDZ_NET_CALL)
+            (*order)[(*first)[(calls ? net->edges[i].arg : net->edges[i].to) + 1]++] = i;
+    return true;
+}
+
+static bool finish_begin(const cdz_net *net, finish_work *w)
+{
+    const size_t n = (size_t)net->n_nodes + 1;
+    w->rule_of_start = calloc(n, sizeof *w->rule_of_start);
+    w->rule_of_end = calloc(n, sizeof *w->rule_of_end);
+    w->live = calloc(n, sizeof *w->live);
+    w->empty = calloc(n, sizeof *w->empty);
+    w->queue = malloc(n * sizeof *w->queue);
+    if (!w->rule_of_start || !w->rule_of_end || !w->live || !w->empty || !w->queue) return false;
+    for (uint32_t i = 0; i < net->n_rules; i++) {
+        w->rule_of_start[net->rules[i].start] = i + 1;
+        w->rule_of_end[net->rules[i].end] = i + 1;
+    }
+    return sort_by(net, false, net->n_nodes, &w->first, &w->by_to) &&
+           sort_by(net, true, net->n_rules, &w->callers_first, &w->callers);
+}
+
+static void mark(finish_work *w, bool *marks, uint32_t node)
+{
+    if (marks[node]) return;
+    marks[node] = true;
+    w->queue[w->n_queue++] = node;
+}
+
+/* Backwards from the ends of rules: an edge that calls counts once its rule has been reached at its start. */
+static void find_live(cdz_net *net, finish_work *w)
+{
+    w->n_queue = 0;
+    for (uint32_t i = 0; i < net->n_rules; i++) mark(w, w->live, net->rules[i].end);
+    while (w->n_queue) {
+        const uint32_t node = w->queue[--w->n_queue];
+        for (uint32_t i = w->first[node]; i < w->first[node + 1]; i++) {
+            const cdz_net_edge *e = &net->edges[w->by_to[i]];
+            if (e->kind != CDZ_NET_CALL || net->rules[e->arg].productive) mark(w, w->live, e->from);
+        }
+        const uint32_t rule = w->rule_of_start[node];
+        if (!rule) continue;
+        net->rules[rule - 1].productive = true;
+        for (uint32_t i = w->callers_first[rule - 1]; i < w->callers_first[rule]; i++) {
+            const cdz_net_edge *e = &net->edges[w->callers[i]];
+            if (w->live[e->to]) mark(w, w->live, e->from);
+        }
+    }
+}
+
+/* A count's body that takes nothing, or a minimum of none, lets a loop be left at once. */
+static bool passes_empty(const cdz_net *net, const bool *rounds, const cdz_net_edge *e)
+{
+    switch (e->kind) {
+    case CDZ_NET_NOTHING:
+    case CDZ_NET_COUNT_IN:
+    case CDZ_NET_COUNT_ADD: return true;
+    case CDZ_NET_CALL: return net->rules[e->arg].nullable;
+    case CDZ_NET_COUNT_OUT: return net->rules[e->arg].min == 0 || rounds[e->arg];
+    default: return false;
+    }
+}
+
+/* Forwards from the starts of rules, again and again while rules turn out to take nothing. */
+static bool find_nullable(cdz_net *net, finish_work *w)
+{
+    bool *rounds = calloc((size_t)net->n_rules + 1, sizeof *rounds);
+    if (!rounds) return false;
+    for (bool more = true; more;) {
+        more = false;
+        w->n_queue = 0;
+        memset(w->empty, 0, net->n_nodes * sizeof *w->empty);
+        for (uint32_t i = 0; i < net->n_rules; i++) mark(w, w->empty, net->rules[i].start);
+        while (w->n_queue) {
+            const uint32_t node = w->queue[--w->n_queue], rule = w->rule_of_end[node];
+            if (rule && !net->rules[rule - 1].nullable) net->rules[rule - 1].nullable = more = true;
+            for (uint32_t i = net->first[node]; i < net->first[node + 1]; i++) {
+                const cdz_net_edge *e = &net->edges[i];
+                if (!passes_empty(net, rounds, e)) continue;
+                if (e->kind == CDZ_NET_COUNT_ADD && !rounds[e->arg]) rounds[e->arg] = more = true;
+                mark(w, w->empty, e->to);
+            }
+        }
+    }
+    free(rounds);
+    return true;
+}
+
+/* Keeps the edges between live nodes, sorted by where they begin. */
+static bool keep_live(cdz_net *net, const bool *live)
+{
+    uint32_t n = 0;
+    net->first = calloc((size_t)net->n_nodes + 2, sizeof *net->first);
+    for (uint32_t i = 0; net->first && i < net->n_edges; i++) {
+        const cdz_net_edge *e = &net->edges[i];
+        if (!live[e->from] || !live[e->to]) continue;
+        if (e->kind == CDZ_NET_CALL && !net->rules[e->arg].productive) continue;
+        net->first[e->from + 2]++;
+        net->edges[n++] = *e;
+    }
+    cdz_net_edge *sorted = net->first ? malloc(((size_t)n + 1) * sizeof *sorted) : NULL;
+    if (!sorted) return false;
+    for (uint32_t i = 0; i < net->n_nodes; i++) net->first[i + 2] += net->first[i + 1];
+    for (uint32_t i = 0; i < n; i++) sorted[net->first[net->edges[i].from + 1]++] = net->edges[i];
+    free(net->edges);
+    net->edges = sorted;
+    net->n_edges = net->edges_cap = n;
+    return true;
+}
+
+/* Bytes that no edge tells apart. */
+static void find_classes(cdz_net *net)
+{
+    bool cut[257] = {true};
+    for (uint32_t i = 0; i < net->n_edges; i++)
+        if (net->edges[i].kind == CDZ_NET_BYTES)
+            cut[net->edges[i].lo] = cut[net->edges[i].hi + 1] = true;
+    net->n_classes = 0;
+    for (uint32_t b = 0; b < 256; b++) {
+        if (cut[b]) net->sample[net->n_classes++] = (uint8_t)b;
+        net->class_of[b] = (uint8_t)(net->n_classes - 1);
+    }
+}
+
+static cdz_status finish(cdz_net *net, finish_work *w, cdz_error *err)
+{
+    if (!finish_begin(net, w)) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
+    find_live(net, w);
+    if (!net->rules[net->start_rule].productive)
+        return cdz_err(err, CDZ_E_INPUT, "nothing satisfies the constraint: its language is empty");
+    if (!keep_live(net, w->live) || !find_nullable(net, w))
+        return cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
+    net->end_of = calloc((size_t)net->n_nodes + 1, 1);
+    if (!net->end_of) return cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
+    for (uint32_t i = 0; i < net->n_rules; i++) net->end_of[net->rules[i].end] = 1;
+    find_classes(net);
+    return CDZ_OK;
+}
+
+cdz_status cdz_net_finish(cdz_net *net, uint32_t start_rule, cdz_error *err)
+{
+    finish_work w = {0};
+    if (net->status != CDZ_OK) return cdz_err(err, net->status, "%s", net->error.text);
+    net->start_rule = start_rule;
+    const cdz_status st = finish(net, &w, err);
+    finish_free(&w);
+    free(net->suffixes);
+    net->suffixes = NULL;
+    net->suffixes_size = 0;
+    return st;
+}

@@ -1,0 +1,314 @@
+/* schema_number.c - numbers: bounds and multiples as languages of digits. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "grammar/expression.h"
+#include "grammar/grow.h"
+#include "grammar/schema.h"
+
+/* |a bound|, as its digits before and behind the point: no zeros at the outer ends, "0" at least before it. */
+typedef struct bound_digits {
+    char whole[512], part[512];
+    size_t n_whole, n_part;
+    bool negative, zero;
+} bound_digits;
+
+static void digits_of(const cdz_json *value, bound_digits *d)
+{
+    char text[64], digits[64];
+    double x = 0;
+    long exponent = 0;
+    size_t n = 0;
+    *d = (bound_digits){0};
+    cdz_json_number(value, &x);
+    if (value->type == CDZ_JSON_INT) {
+        snprintf(text, sizeof text, "%lld", (long long)value->integer);
+    } else {
+        for (int precision = 1; precision <= 17; precision++) {
+            snprintf(text, sizeof text, "%.*e", precision - 1, x);
+            if (strtod(text, NULL) == x) break;
+        }
+    }
+    const char *at = text;
+    d->negative = *at == '-';
+    at += d->negative;
+    for (bool behind = false; *at && *at != 'e'; at++) {
+        if (*at == '.') {
+            behind = true;
+            continue;
+        }
+        digits[n++] = *at;
+        exponent -= behind;
+    }
+    if (*at == 'e') exponent += strtol(at + 1, NULL, 10);
+    /* digits times ten to the exponent */
+    const long point = (long)n + exponent;
+    for (long i = 0; i < point && d->n_whole < sizeof d->whole - 1; i++)
+        d->whole[d->n_whole++] = i < (long)n ? digits[i] : '0';
+    for (long i = point; i < (long)n && d->n_part < sizeof d->part - 1; i++)
+        d->part[d->n_part++] = i < 0 ? '0' : digits[i];
+    size_t lead = 0;
+    while (lead < d->n_whole && d->whole[lead] == '0') lead++;
+    memmove(d->whole, d->whole + lead, d->n_whole - lead);
+    d->n_whole -= lead;
+    if (!d->n_whole) d->whole[d->n_whole++] = '0';
+    while (d->n_part && d->part[d->n_part - 1] == '0') d->n_part--;
+    d->zero = d->n_whole == 1 && d->whole[0] == '0' && !d->n_part;
+}
+
+#define WHOLE "(?:0|[1-9][0-9]*)"
+#define PART  "(?:\\.[0-9]+)?"
+
+static void alternative(cdz_buf *b)
+{
+    if (b->len && b->data[b->len - 1] != '(' && b->data[b->len - 1] != ':') cdz_buf_putc(b, '|');
+}
+
+static void digits_range(cdz_buf *b, int lo, int hi)
+{
+    cdz_buf_printf(b, "[%d-%d]", lo, hi);
+}
+
+/* What is written like the bound up to a digit, there is greater (or less), and goes on with any digits of the same number. */
+static void whole_differs(cdz_buf *b, const bound_digits *d, bool greater)
+{
+    for (size_t i = 0; i < d->n_whole; i++) {
+        const int own = d->whole[i] - '0', least = i == 0 && d->n_whole > 1;
+        const int lo = greater ? own + 1 : least, hi = greater ? 9 : own - 1;
+        if (lo > hi) continue;
+        alternative(b);
+        cdz_buf_add(b, d->whole, i);
+        digits_range(b, lo, hi);
+        cdz_buf_printf(b, "[0-9]{%zu}" PART, d->n_whole - 1 - i);
+    }
+}
+
+/* The bound's own digits before the point, and behind it what is greater, or less, or the same. */
+static void part_differs(cdz_buf *b, const bound_digits *d, bool greater, bool strict)
+{
+    for (size_t i = 0; i < d->n_part; i++) {
+        const int own = d->part[i] - '0', lo = greater ? own + 1 : 0, hi = greater ? 9 : own - 1;
+        if (!greater) { /* ending here is less, as more digits follow in the bound */
+            alternative(b);
+            cdz_buf_add(b, d->whole, d->n_whole);
+            if (i) cdz_buf_puts(b, "\\.");
+            cdz_buf_add(b, d->part, i);
+        }
+        if (lo > hi) continue;
+        alternative(b);
+        cdz_buf_add(b, d->whole, d->n_whole);
+        cdz_buf_puts(b, "\\.");
+        cdz_buf_add(b, d->part, i);
+        digits_range(b, lo, hi);
+        cdz_buf_puts(b, "[0-9]*");
+    }
+    if (!greater && strict) return;
+    alternative(b);
+    cdz_buf_add(b, d->whole, d->n_whole);
+    if (d->n_part) {
+        cdz_buf_puts(b, "\\.");
+        cdz_buf_add(b, d->part, d->n_part);
+        cdz_buf_puts(b, !greater ? "0*" : strict ? "[0-9]*[1-9][0-9]*" : "[0-9]*");
+    } else {
+        cdz_buf_puts(b, !greater ? "(?:\\.0+)?" : strict ? "\\.[0-9]*[1-9][0-9]*" : PART);
+    }
+}
+
+/* Numbers without a sign that are at least, or at most, |bound|. */
+static void unsigned_bound(cdz_buf *b, const bound_digits *d, bool greater, bool strict)
+{
+    cdz_buf_puts(b, "(?:");
+    if (greater) {
+        cdz_buf_printf(b, "[1-9][0-9]{%zu,}" PART, d->n_whole);
+    } else if (d->n_whole > 1) {
+        cdz_buf_printf(b, "(?:0|[1-9][0-9]{0,%zu})" PART, d->n_whole - 2);
+    }
+    whole_differs(b, d, greater);
+    part_differs(b, d, greater, strict);
+    cdz_buf_puts(b, ")");
+}
+
+/* All numbers on one side of a bound. An empty language is a class that nothing is in. */
+static void bound_regex(cdz_buf *b, const bound_digits *d, bool lower, bool strict)
+{
+    const bool below = d->negative && !d->zero;
+    if (lower && !below && d->zero && !strict) {
+        cdz_buf_puts(b, WHOLE PART);
+    } else if (lower && !below) {
+        unsigned_bound(b, d, true, strict);
+    } else if (lower) {
+        cdz_buf_puts(b, WHOLE PART "|-");
+        unsigned_bound(b, d, false, strict);
+    } else if (below || (d->zero && strict)) {
+        cdz_buf_puts(b, "-");
+        unsigned_bound(b, d, true, strict);
+    } else {
+        cdz_buf_puts(b, "-" WHOLE PART "|");
+        unsigned_bound(b, d, false, strict);
+    }
+}
+
+/* --- automata ------------------------------------------------------------------------------------------ */
+
+/* Cuts what has been found so far down by a regex. */
+static cdz_status narrow(const cdz_schema *s, const char *regex, cdz_chars_dfa *dfa, bool *bounded)
+{
+    static const cdz_expression_style style = {.ascii = true};
+    cdz_chars nfa;
+    cdz_chars_dfa own, both;
+    CDZ_TRY(cdz_expression_read(regex, strlen(regex), &style, "a bound", &nfa, s->err));
+    cdz_status st = cdz_chars_determine(&nfa, &own, s->err);
+    cdz_chars_free(&nfa);
+    if (st != CDZ_OK) return st;
+    if (!*bounded) {
+        *dfa = own;
+        *bounded = true;
+        return CDZ_OK;
+    }
+    st = cdz_chars_combine(dfa, &own, CDZ_CHARS_AND, &both, s->err);
+    cdz_chars_dfa_free(&own);
+    if (st != CDZ_OK) return st;
+    cdz_chars_dfa_free(dfa);
+    *dfa = both;
+    return CDZ_OK;
+}
+
+static cdz_status narrow_by_bound(const cdz_schema *s, const cdz_json *value, const char *keyword,
+                                  cdz_chars_dfa *dfa, bool *bounded)
+{
+    bound_digits d;
+    double x;
+    cdz_buf regex = {0};
+    const bool strict = keyword[0] == 'e', lower = keyword[strict ? 10 : 1] == 'i';
+    if (!cdz_json_number(value, &x))
+        return cdz_schema_wrong(s, value, keyword, "expected a number");
+    digits_of(value, &d);
+    if (d.n_whole > CDZ_SCHEMA_MAX_DIGITS || d.n_part > CDZ_SCHEMA_MAX_DIGITS)
+        return cdz_schema_refuse(s, value, keyword, "a bound of more than 60 digits");
+    bound_regex(&regex, &d, lower, strict);
+    const cdz_status st =
+        regex.failed ? cdz_schema_no_memory(s) : narrow(s, regex.data, dfa, bounded);
+    cdz_buf_free(&regex);
+    return st;
+}
+
+/* Whole numbers by their remainder. */
+static void multiples(cdz_chars *nfa, uint32_t m)
+{
+    for (uint32_t i = 0; i < m + 2; i++) cdz_chars_node(nfa);
+    for (uint32_t d = 0; d < 10; d++) {
+        cdz_charset digit = {0};
+        cdz_charset_add(&digit, '0' + d, '0' + d);
+        const uint32_t set = cdz_chars_set(nfa, &digit);
+        for (uint32_t r = 0; r < m; r++) cdz_chars_edge_add(nfa, r, (10 * r + d) % m, set);
+    }
+    cdz_charset sign = {0};
+    cdz_charset_add(&sign, '-', '-');
+    nfa->start = m;
+    nfa->end = m + 1;
+    cdz_chars_edge_add(nfa, m, 0, CDZ_CHARS_NOTHING);
+    cdz_chars_edge_add(nfa, m, 0, cdz_chars_set(nfa, &sign));
+    cdz_chars_edge_add(nfa, 0, m + 1, CDZ_CHARS_NOTHING);
+}
+
+/* Whether all whole numbers are multiples of a fraction: 0.5, 0.04, 1e-8. */
+static bool divides_one(const cdz_json *value)
+{
+    bound_digits d;
+    uint64_t part = 0, power = 1;
+    digits_of(value, &d);
+    if (d.n_whole != 1 || d.whole[0] != '0' || d.n_part > 18) return false;
+    for (size_t i = 0; i < d.n_part; i++) {
+        part = part * 10 + (uint64_t)(d.part[i] - '0');
+        power *= 10;
+    }
+    return part && power % part == 0;
+}
+
+static cdz_status narrow_by_multiple(const cdz_schema *s, const cdz_json *value, bool fractions,
+                                     cdz_chars_dfa *dfa, bool *bounded)
+{
+    double x;
+    cdz_chars nfa = {0};
+    cdz_chars_dfa own, both;
+    if (!cdz_json_number(value, &x) || x <= 0)
+        return cdz_schema_wrong(s, value, "multipleOf", "expected a number above 0");
+    if (!fractions && divides_one(value)) return CDZ_OK;
+    if (x != floor(x)) return cdz_schema_refuse(s, value, "multipleOf", "of a fraction");
+    if (x > CDZ_SCHEMA_MAX_MULTIPLE)
+        return cdz_schema_refuse(s, value, "multipleOf", "above 5000 (grammar_max_states)");
+    CDZ_TRY(narrow(s, "-?" WHOLE, dfa, bounded));
+    multiples(&nfa, (uint32_t)x);
+    cdz_status st = cdz_chars_determine(&nfa, &own, s->err);
+    cdz_chars_free(&nfa);
+    if (st != CDZ_OK) return st;
+    st = cdz_chars_combine(dfa, &own, CDZ_CHARS_AND, &both, s->err);
+    cdz_chars_dfa_free(&own);
+    if (st != CDZ_OK) return st;
+    cdz_chars_dfa_free(dfa);
+    *dfa = both;
+    return CDZ_OK;
+}
+
+static cdz_status narrow_all(const cdz_schema *s, const cdz_schema_list *list, bool fractions,
+                             cdz_chars_dfa *dfa, bool *bounded)
+{
+    static const char *const names[] = {"minimum", "maximum", "exclusiveMinimum",
+                                        "exclusiveMaximum"};
+    for (uint32_t i = 0; i < list->n; i++) {
+        for (size_t k = 0; k < 4; k++) {
+            const cdz_json *v = cdz_json_get(list->at[i].schema, names[k]);
+            if (v) CDZ_TRY(narrow_by_bound(s, v, names[k], dfa, bounded));
+        }
+        const cdz_json *m = cdz_json_get(list->at[i].schema, "multipleOf");
+        if (m) CDZ_TRY(narrow_by_multiple(s, m, fractions, dfa, bounded));
+    }
+    return CDZ_OK;
+}
+
+/* Without a bound: the grammar of JSON, straight. */
+static void unbounded(cdz_net *net, bool fractions, uint32_t from, uint32_t to)
+{
+    const uint32_t sign = cdz_net_node(net), whole = cdz_net_node(net), done = cdz_net_node(net);
+    cdz_net_edge_add(net, from, sign, CDZ_NET_NOTHING, 0);
+    cdz_net_byte(net, from, sign, '-', '-');
+    cdz_net_byte(net, sign, done, '0', '0');
+    cdz_net_byte(net, sign, whole, '1', '9');
+    cdz_net_byte(net, whole, whole, '0', '9');
+    cdz_net_edge_add(net, whole, done, CDZ_NET_NOTHING, 0);
+    cdz_net_edge_add(net, done, to, CDZ_NET_NOTHING, 0);
+    if (!fractions) return;
+    const uint32_t point = cdz_net_node(net), part = cdz_net_node(net), e = cdz_net_node(net);
+    const uint32_t e_sign = cdz_net_node(net), power = cdz_net_node(net);
+    cdz_net_byte(net, done, point, '.', '.');
+    cdz_net_byte(net, point, part, '0', '9');
+    cdz_net_byte(net, part, part, '0', '9');
+    cdz_net_edge_add(net, part, to, CDZ_NET_NOTHING, 0);
+    for (int i = 0; i < 2; i++) {
+        cdz_net_byte(net, i ? done : part, e, 'e', 'e');
+        cdz_net_byte(net, i ? done : part, e, 'E', 'E');
+    }
+    cdz_net_edge_add(net, e, e_sign, CDZ_NET_NOTHING, 0);
+    cdz_net_byte(net, e, e_sign, '+', '+');
+    cdz_net_byte(net, e, e_sign, '-', '-');
+    cdz_net_byte(net, e_sign, power, '0', '9');
+    cdz_net_byte(net, power, power, '0', '9');
+    cdz_net_edge_add(net, power, to, CDZ_NET_NOTHING, 0);
+}
+
+cdz_status cdz_schema_numbers(cdz_schema *s, const cdz_schema_list *list, bool fractions,
+                              uint32_t from, uint32_t to)
+{
+    cdz_chars_dfa dfa = {0};
+    bool bounded = false;
+    cdz_status st = narrow_all(s, list, fractions, &dfa, &bounded);
+    if (st == CDZ_OK && bounded && !fractions) st = narrow(s, "-?" WHOLE, &dfa, &bounded);
+    if (st == CDZ_OK && bounded && cdz_chars_trim(&dfa))
+        cdz_net_dfa(s->net, from, to, &dfa, false);
+    else if (st == CDZ_OK && !bounded)
+        unbounded(s->net, fractions, from, to);
+    if (bounded) cdz_chars_dfa_free(&dfa);
+    return st;
+}

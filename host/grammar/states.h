@@ -1,0 +1,78 @@
+/* states.h - the configurations of a network: where a text may stand in it. Inside grammar/ only.
+ *
+ * An item is a node, a frame and a count. A frame says what a rule goes back to: the rule and the configuration that called
+ * it, in which the callers are looked up. So a stack is a chain of configurations, shared by all that began alike, and left
+ * recursion is a rule that a configuration calls once. Configurations are interned by their items: equal ones are one. */
+#ifndef CDZ_HOST_GRAMMAR_STATES_H
+#define CDZ_HOST_GRAMMAR_STATES_H
+
+#include "grammar/net.h"
+
+typedef struct cdz_net_item {
+    uint32_t node, frame, count;
+} cdz_net_item;
+
+typedef struct cdz_net_frame {
+    uint32_t rule, config; /* config 0: the bottom */
+} cdz_net_frame;
+
+typedef struct cdz_net_caller {
+    uint32_t rule, to, frame, count;
+} cdz_net_caller;
+
+typedef struct cdz_net_config {
+    uint32_t items, n_items; /* interned, in states->items */
+    uint32_t live, n_live;   /* with what they reach by nothing: those that take bytes or tokens */
+    uint32_t callers, n_callers; /* who waits in it for a rule's end */
+    uint32_t next;               /* row of transitions + 1 in states->rows; 0: none yet */
+    uint32_t plain; /* what cdz_states_plain found, + 2; 0: nothing yet, 1: not one place */
+    bool accepts, tokens;        /* tokens: some live item takes a token by its number */
+    bool closed;                 /* live, callers and the two above are known */
+} cdz_net_config;
+
+typedef struct cdz_states {
+    cdz_net *net;
+    cdz_net_config *configs; /* 0: dead */
+    cdz_net_frame *frames;   /* 0: the bottom */
+    cdz_net_item *items;
+    cdz_net_caller *callers;
+    uint32_t *rows; /* net->n_classes of each */
+    uint32_t n_configs, configs_cap, n_frames, frames_cap, n_items, items_cap, n_callers,
+        callers_cap, n_rows, rows_cap;
+    uint32_t *config_table, config_table_size, *frame_table, frame_table_size;
+    cdz_net_item *work,
+        *kernel; /* scratch: items being closed, and those that begin a configuration */
+    uint32_t n_work, work_cap, n_kernel, kernel_cap;
+    uint32_t *seen, seen_size, n_seen; /* of work: index + 1, by hash */
+    uint32_t start;
+    cdz_status status;
+    cdz_error error;
+} cdz_states;
+
+#define CDZ_STATE_UNKNOWN UINT32_MAX
+
+bool cdz_states_begin(cdz_states *states, cdz_net *net);
+void cdz_states_free(cdz_states *states);
+/* The configuration after a byte; 0: none, or trouble, which states->status tells. */
+uint32_t cdz_states_next(cdz_states *states, uint32_t config, uint8_t byte);
+/* Whether all plain characters, those that a JSON string holds as they are (from U+0020 on, but for quote and backslash),
+ * lead to one configuration (*to; 0: none may come). */
+bool cdz_states_plain(cdz_states *states, uint32_t config, uint32_t *to);
+bool cdz_states_accepts(cdz_states *states, uint32_t config);
+/* After a token by its number, together with what `bytes` led to (0: nothing). */
+uint32_t cdz_states_token(cdz_states *states, uint32_t config, uint32_t id, uint32_t bytes);
+/* Sets the bits of tokens that some item takes by number. */
+void cdz_states_mark_tokens(cdz_states *states, uint32_t config, uint64_t *mask, uint32_t n_ids);
+
+struct cdz_grammar_masks;
+struct cdz_grammar {
+    cdz_net net;
+    cdz_states states;
+    struct cdz_grammar_masks *masks;
+};
+
+/* Finishes a network and makes the grammar of it; the network is taken over, whatever comes of it. */
+cdz_status cdz_grammar_of_net(cdz_net *net, uint32_t start_rule, cdz_grammar **out, cdz_error *err);
+void cdz_grammar_masks_free(struct cdz_grammar_masks *masks);
+
+#endif
