@@ -1,6 +1,6 @@
 /* test_families.c - the table of families: every row of it is in the docs and the other way round; what the newer rows say of
  * layers, scales and experts; routers that are more than a softmax. That the numbers are right is shown by the goldens. */
-#include "run/run_support.h"
+#include "support/run_support.h"
 
 #include <math.h>
 
