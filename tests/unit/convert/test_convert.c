@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "run/run_support.h"
+#include "support/run_support.h"
 
 #include "cadenza/cadenza.h"
 #include "convert/convert.h"

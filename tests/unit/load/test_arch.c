@@ -1,7 +1,7 @@
 /* test_arch.c - the families: what their configurations mean, how fused, transposed and
  * alternating tensors become weights, and where learned positions end. That the numbers are right
  * is shown by the goldens. */
-#include "run/run_support.h"
+#include "support/run_support.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "run/run_support.h"
+#include "support/run_support.h"
 
 #include "base/file.h"
 

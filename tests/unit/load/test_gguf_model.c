@@ -2,7 +2,7 @@
  * has the bits that the folder's model gives. Also what the metadata may lie about. */
 #include <unistd.h>
 
-#include "run/run_support.h"
+#include "support/run_support.h"
 
 #include "load/gguf.h"
 

@@ -1,6 +1,6 @@
 /* test_quantise.c - weights quantised at load: the numbers of a file that was quantised before, of
  * every type, by the rules of types; and through the embedding interface. */
-#include "run/run_support.h"
+#include "support/run_support.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* test_beam.c - beam search and beam sampling: vectors of the reference on models that are tables, what a search shares,
  * and what it leaves behind when it is cut short. The recorded cases of real models are parity's. */
-#include "run/run_strategies.h"
+#include "support/run_strategies.h"
 
 #include "cadenza/cadenza.h"
 #include "kernels.h"

@@ -1,7 +1,7 @@
 /* test_run_plan.c - a plan changes no answer: requests whose processors are fused give the tokens, scores and draws of
  * requests whose processors run one by one, whatever the chain, the strategy and who looks on. */
 #include "params/params.h"
-#include "run/run_strategies.h"
+#include "support/run_strategies.h"
 
 #include "cadenza/ext/form.h"
 

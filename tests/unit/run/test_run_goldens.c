@@ -1,5 +1,5 @@
 /* test_run_goldens.c - the engine against recorded logits and greedy runs of the reference. */
-#include "run/run_support.h"
+#include "support/run_support.h"
 
 static const char *const models[] = {
     "llama_gqa",     "llama_draft", "llama_tied_l3", "llama_bias", "llama_bf16",   "llama_f16",

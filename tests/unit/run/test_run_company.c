@@ -1,6 +1,6 @@
 /* test_run_company.c - the answer does not depend on the company: the same bits alone, in a batch, in any chunks, on any
  * number of threads, on either kind of fibre, and among fifty other requests. */
-#include "run/run_strategies.h"
+#include "support/run_strategies.h"
 
 enum { V = 384, LONG = 700 };
 

@@ -6,7 +6,7 @@
 #include "cadenza/ext/phase.h"
 #include "cadenza/ext/state.h"
 #include "call/guard.h"
-#include "run/run_strategies.h"
+#include "support/run_strategies.h"
 
 #if defined(__SSE__)
 #include <xmmintrin.h>

@@ -1,7 +1,7 @@
 /* test_run_alloc.c - once a request has warmed up, no memory is allocated between two tokens.
  * malloc and its kin are the test's own, counting and handing on to the C library's; skipped where a sanitizer has
  * taken that place already. */
-#include "run/run_strategies.h"
+#include "support/run_strategies.h"
 
 #include "base/sanitized.h"
 #include "cadenza/cadenza.h"

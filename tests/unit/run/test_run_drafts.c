@@ -1,7 +1,7 @@
 /* test_run_drafts.c - drafters of every kind of honesty, and the verbs that strategies judge them with. */
 #include "cadenza/drafter.h"
 #include "params/params.h"
-#include "run/run_strategies.h"
+#include "support/run_strategies.h"
 
 static const int32_t prompt[] = {5, 80, 201, 44, 17, 300, 9, 120};
 enum { PROMPT = 8, V = 384, MAX_NEW = 24 };

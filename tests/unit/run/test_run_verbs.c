@@ -1,5 +1,5 @@
 /* test_run_verbs.c - every verb of cdz_decoder_api, from decode loops written for it. */
-#include "run/run_strategies.h"
+#include "support/run_strategies.h"
 
 #include "random/torch_rng.h"
 #include "vec/vec.h"

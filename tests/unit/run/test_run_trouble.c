@@ -1,7 +1,7 @@
 /* test_run_trouble.c - requests that are cancelled, late, too large or spoilt by a plugin: each ends alone, with what it
  * has and one sentence that says why. */
 #include "cadenza/ext/tokenizer.h"
-#include "run/run_strategies.h"
+#include "support/run_strategies.h"
 
 #include <locale.h>
 

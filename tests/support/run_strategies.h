@@ -3,7 +3,7 @@
 #ifndef CADENZA_TEST_RUN_STRATEGIES_H
 #define CADENZA_TEST_RUN_STRATEGIES_H
 
-#include "run/run_support.h"
+#include "support/run_support.h"
 
 /* In brackets because cmocka has a macro named fail. */
 #define SAY(...) (step->host->fail)(step, CDZ_E_INTERNAL, __VA_ARGS__)

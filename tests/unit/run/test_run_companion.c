@@ -5,7 +5,7 @@
 
 #include "cadenza/ext/companion.h"
 #include "cadenza/ext/vec.h"
-#include "run/run_strategies.h"
+#include "support/run_strategies.h"
 
 enum { PROMPT = 9, NEW = 14 };
 static const int32_t prompts[2][PROMPT] = {{11, 45, 30, 17, 79, 61, 54, 8, 20},

@@ -2,7 +2,7 @@
  * The request takes the way of any other, through preparation, plan, strategy, processors, stopping rules and the
  * engine's loop; only what the model says is replaced, by a processor before all others. The letters of run/letters are
  * the recorded tokens' texts. */
-#include "run/run_support.h"
+#include "support/run_support.h"
 
 #include "prepare/prepare.h"
 #include "run/pass/model.h"
