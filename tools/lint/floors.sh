@@ -28,7 +28,7 @@ check() {
         FNR == NR { next }
         {
             split($0, is, " ")
-            from = is[1]; sub(/^host\//, "", from); file = from; sub(/\/[^\/]*$/, "", from)
+            from = is[1]; sub(/^host\//, "", from); file = from; sub(/(\/tables)?\/[^\/]*$/, "", from)
             to = is[2]; header = is[3]
             if (from == to || to == "cadenza" || to ~ /^cadenza\//) next
             if (!(from in floor)) { bad(is[1] ": its room is on no floor"); next }

@@ -38,7 +38,7 @@ def read_symbols(build):
         source = ROOT / top / pathlib.Path(*inside) / path.name[:-2]
         if not source.exists():  # of a file that has moved since
             continue
-        room = top if top == 'kernels' else inside[0]
+        room = top if top == 'kernels' else '/'.join(inside[:2 if inside[0] == 'run' else 1])
         out = subprocess.run(['nm', '-g', '--defined-only', path], capture_output=True, text=True, check=True).stdout
         for fields in (line.split() for line in out.splitlines()):
             if len(fields) == 3 and fields[1] in 'TDBRVC' and fields[2] not in NOT_OURS:
@@ -55,11 +55,11 @@ def main():
     rooms, shared = read_words()
     bad = [] if found else [f'{sys.argv[1]}: no objects of host/']
     for room, words in found.items():
-        for word in sorted(set(words) - rooms.get(room, set()) if '*' not in rooms.get(room, ()) else ()):
+        for word in sorted(set(words) - rooms.get(room, set())):
             bad += [f'{where}: {room}/ has no word "{word}" in tools/lint/prefixes.txt' for where in sorted(words[word])]
     for room, words in rooms.items():
         bad += [f'tools/lint/prefixes.txt: nothing in {room}/ begins with "{word}"'
-                for word in sorted(words - set(found.get(room, ())) - {'*'})]
+                for word in sorted(words - set(found.get(room, ())))]
     count = collections.Counter(word for words in rooms.values() for word in words)
     bad += [f'tools/lint/prefixes.txt: "{word}" is of two rooms' for word in sorted(count) if count[word] > 1 and word not in shared]
     bad += [f'tools/lint/prefixes.txt: "{word}" is no longer shared' for word in sorted(shared) if count[word] < 2]

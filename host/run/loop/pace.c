@@ -1,4 +1,5 @@
-/* pace.c - see pace.h. */
+/* pace.c - the sums of pace.h: what a pass of each number of rows has cost, the chance that a drafted token is right, and from
+ * both the length with the most tokens a second; when drafts rest, and for how many rounds. No clock, no model. */
 #include "run/loop/pace.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
-/* away.c - see away.h. */
+/* away.c - the rows of away.h: where those of the newest pass are, the best token and the leaders that came with each, the
+ * edits that wait for a row to come home, and how it comes. Owns that bookkeeping; the scores are the backend's until
+ * they are fetched. Thread: [engine]. */
 #include "run/pass/away.h"
 
 #include <math.h>

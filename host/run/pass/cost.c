@@ -1,4 +1,5 @@
-/* cost.c - see cost.h. */
+/* cost.c - counts a model's weights layer by layer: bytes that a pass reads, multiply-adds of a token and of the head, and of
+ * experts only those that are active. Shapes alone are asked, nothing is measured. */
 #include "run/pass/cost.h"
 
 static uint64_t bytes_of(const cdz_weight *w)

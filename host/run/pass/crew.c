@@ -1,4 +1,5 @@
-/* crew.c - see crew.h. */
+/* crew.c - the trials of crew.h: when the engine's thread is kept waiting, a stretch of passes on fewer threads is compared with
+ * the one before, and what was faster stays; later more are tried again. No clock: seconds come with each pass. */
 #include "run/pass/crew.h"
 
 enum { LEAST_PASSES = 4, GLANCE_PASSES = 2, IGNORED = 1 };

@@ -1,4 +1,5 @@
-/* profile.c - see profile.h. */
+/* profile.c - the account of an engine's time: which kind of work is charged now, what passes added, the difference of two
+ * readings, and their tables as text and JSON. A mark charges what went before it. Thread: [engine]. */
 #include "run/pass/profile.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
-/* edits.c - see edits.h. */
+/* edits.c - asks processors which scores of a row they may touch, has the device tell these with the row's leaders, runs the
+ * processors on the places at home, and puts what they wrote and the leaders together. A row that asks for too many
+ * comes home whole. Thread: [engine]. */
 #include "run/stages/edits.h"
 
 #include <string.h>
