@@ -96,6 +96,8 @@ static void print_experts(const cdz_arch *arch)
     for (uint32_t l = 0; l < arch->n_layers; l++) n += arch->sparse[l];
     printf("%-18s %u of %u at a time, width %u, in %u of %u layers\n", "experts", arch->n_active,
            arch->n_experts, arch->expert_intermediate, n, arch->n_layers);
+    if (arch->shared_intermediate)
+        printf("%-18s width %u, read by every row\n", "shared expert", arch->shared_intermediate);
 }
 
 static void print_stack(const char *label, const cdz_arch *arch)
@@ -124,6 +126,7 @@ static void print_arch(const cdz_weights *w)
 {
     const cdz_arch *a = cdz_weights_arch(w);
     printf("%-18s %s (%s)\n", "architecture", a->model_type, a->architecture);
+    if (a->part_of) printf("%-18s of %s; its other parts are left out\n", "text part", a->part_of);
     print_count("parameters", w->facts.n_parameters);
     if (a->encoder) print_stack("encoder", a->encoder);
     print_stack(a->encoder ? "decoder" : "shape", a);

@@ -486,14 +486,29 @@ static cdz_status read_encoder(const cdz_keys *k, cdz_arena *arena, cdz_arch *de
     return CDZ_OK;
 }
 
+/* Of a model of several parts, such as one that sees, the part that reads and writes text: its keys are an object of their
+ * own. */
+static void enter_text_part(cdz_keys *k, cdz_arch *out)
+{
+    const cdz_json *type = cdz_key(k, "model_type"), *part = cdz_key(k, "text_config");
+    if (!cdz_json_is(part, CDZ_JSON_OBJECT) || !cdz_json_is(type, CDZ_JSON_STRING)) return;
+    if (cdz_family_find(type, NULL)) return;
+    out->part_of = type->string;
+    k->object = part;
+    k->prefix = "text_config.";
+}
+
 cdz_status cdz_arch_read(const cdz_json *config, const char *path, cdz_arena *arena, cdz_arch *out,
                          cdz_error *err)
 {
-    const cdz_keys keys = {.object = config, .path = path, .err = err}, *k = &keys;
+    cdz_keys keys = {.object = config, .path = path, .err = err};
+    const cdz_keys *k = &keys;
     *out = (cdz_arch){0};
     if (!cdz_json_is(config, CDZ_JSON_OBJECT))
         return cdz_err(err, CDZ_E_INPUT, "%s: is %s, expected an object", path,
                        cdz_json_type_name(config));
+    CDZ_TRY(refuse_quantised(k));
+    enter_text_part(&keys, out);
     CDZ_TRY(find_family(k, &out->family));
     out->model_type = out->family->model_type;
     out->architecture = out->family->architecture;
@@ -502,7 +517,6 @@ cdz_status cdz_arch_read(const cdz_json *config, const char *path, cdz_arena *ar
 
     out->names = out->family->names;
     out->keys = out->family->keys;
-    CDZ_TRY(refuse_quantised(k));
     if (out->family->encoder_names) CDZ_TRY(read_encoder(k, arena, out));
     return read_stack(k, arena, out);
 }

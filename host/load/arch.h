@@ -121,8 +121,9 @@ typedef struct cdz_arch {
     const struct cdz_key_names *keys; /* how config.json spells this stack's sizes */
     const struct cdz_arch *encoder;   /* what the decoder reads from; NULL: a decoder alone */
     const char *model_type;           /* "llama" */
-    const char *architecture;         /* "LlamaForCausalLM" */
-    const char *dtype; /* what config.json says; the files decide. "" when it does not say */
+    const char *part_of;      /* the model whose text part this is: "mistral3"; NULL: none */
+    const char *architecture; /* "LlamaForCausalLM" */
+    const char *dtype;        /* what config.json says; the files decide. "" when it does not say */
 
     uint32_t n_layers, hidden, intermediate, n_vocab;
     uint32_t n_heads, n_kv_heads, head_dim;

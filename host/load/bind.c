@@ -113,12 +113,24 @@ static cdz_status lay_out(binder *b, const cdz_tensor *t, layout how, cdz_weight
 
 /* --- names --------------------------------------------------------------------------------- */
 
+/* In a model of several parts the text part's names have another beginning: "language_model.model.norm" or
+ * "model.language_model.norm". */
+static const cdz_tensor *find_in_whole(const binder *b, const char *name, size_t prefix)
+{
+    char whole[NAME_BYTES + 32];
+    snprintf(whole, sizeof whole, "language_model.%s", name);
+    const cdz_tensor *t = cdz_tensors_find(&b->w->tensors, whole);
+    snprintf(whole, sizeof whole, "model.language_model.%s", name + prefix);
+    return t ? t : cdz_tensors_find(&b->w->tensors, whole);
+}
+
 /* Files of the bare model, saved without its head, leave out the names' first component. */
 static const cdz_tensor *find(const binder *b, const char *name)
 {
     const char *prefix;
     const size_t length = cdz_arch_prefix(&b->w->arch, &prefix);
     const cdz_tensor *t = cdz_tensors_find(&b->w->tensors, name);
+    if (!t && b->arch->part_of) t = find_in_whole(b, name, length);
     if (t || strncmp(name, prefix, length) != 0) return t;
     return cdz_tensors_find(&b->w->tensors, name + length);
 }

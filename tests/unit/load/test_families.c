@@ -3,6 +3,8 @@
 #include "support/run_support.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "load/arch.h"
 #include "run/pass/route.h"
@@ -244,6 +246,10 @@ static const struct {
     {ERNIE(",\"moe_layer_end_index\":-2"), "moe_layer_end_index is -2, expected a whole number",
      CDZ_E_INPUT},
     {CONFIG("minimax_m2", ""), "num_local_experts is missing", CDZ_E_INPUT},
+    {"{\"model_type\":\"seeing\",\"text_config\":{\"model_type\":\"gehma3\"}}",
+     "model_type \"gehma3\" is not supported: did you mean \"gemma2\"?", CDZ_E_UNSUPPORTED},
+    {"{\"model_type\":\"seeing\",\"text_config\":{\"model_type\":\"llama\"}}",
+     "m/config.json: text_config.hidden_size is missing", CDZ_E_INPUT},
     {LLAMA4(",\"moe_layers\":[4]"), "moe_layers[0] is no layer, expected a number from 0 to 3",
      CDZ_E_INPUT},
     {LLAMA4(",\"moe_layers\":7"), "moe_layers is an integer, expected an array", CDZ_E_INPUT},
@@ -371,6 +377,85 @@ static void no_number_leads_elsewhere(void **state)
         }
 }
 
+/* --- models of several parts -------------------------------------------------------------------------------------- */
+
+/* A folder whose config.json has llama_bf16's as the text part, and whose tensors have other names. */
+static void make_whole(const char *folder, const char *model_prefix, const char *head_prefix)
+{
+    char path[256], *text;
+    size_t len;
+    cdz_error err = {0};
+    must(cdz_file_read(CADENZA_TEST_DATA "/golden/llama_bf16/config.json", 1 << 20, &text, &len,
+                       &err),
+         &err);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "{\"model_type\":\"seeing\",\"vision_config\":{},\"text_config\":%s}", text);
+    assert_int_equal(fclose(f), 0);
+    free(text);
+
+    must(cdz_file_read(CADENZA_TEST_DATA "/golden/llama_bf16/model.safetensors", 1 << 24, &text,
+                       &len, &err),
+         &err);
+    uint64_t old;
+    memcpy(&old, text, sizeof old);
+    cdz_buf header = {0};
+    for (const char *at = text + 8, *end = at + old; at < end;) {
+        if (strncmp(at, "\"model.", 7) == 0) {
+            cdz_buf_printf(&header, "\"%s", model_prefix);
+            at += 7;
+        } else if (strncmp(at, "\"lm_head", 8) == 0) {
+            cdz_buf_printf(&header, "\"%slm_head", head_prefix);
+            at += 8;
+        } else {
+            cdz_buf_putc(&header, *at++);
+        }
+    }
+    while (header.len % 8) cdz_buf_putc(&header, ' ');
+    const uint64_t now = header.len;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fwrite(&now, sizeof now, 1, f);
+    fwrite(header.data, 1, header.len, f);
+    fwrite(text + 8 + old, 1, len - 8 - old, f);
+    assert_int_equal(fclose(f), 0);
+    cdz_buf_free(&header);
+    free(text);
+}
+
+static void the_text_part_is_found(void **state)
+{
+    (void)state;
+    static const char *const prefixes[][2] = {{"language_model.model.", "language_model."},
+                                              {"model.language_model.", ""}};
+    for (size_t i = 0; i < COUNT(prefixes); i++) {
+        char folder[] = "/tmp/cadenza-parts-XXXXXX", path[64];
+        cdz_weights *whole, *alone;
+        cdz_error err = {0};
+        assert_non_null(mkdtemp(folder));
+        make_whole(folder, prefixes[i][0], prefixes[i][1]);
+        must(cdz_weights_open(folder, &whole, &err), &err);
+        must(cdz_weights_open(CADENZA_TEST_DATA "/golden/llama_bf16", &alone, &err), &err);
+        assert_string_equal(whole->arch.part_of, "seeing");
+        assert_string_equal(whole->arch.model_type, "llama");
+        assert_null(alone->arch.part_of);
+        assert_int_equal(whole->facts.n_parameters, alone->facts.n_parameters);
+        assert_int_equal(whole->facts.n_unexpected, 0);
+        const cdz_weight *a = &whole->layers[1].mlp.down.w, *b = &alone->layers[1].mlp.down.w;
+        assert_memory_equal(a->data, b->data, cdz_row_bytes(a->dtype, a->k) * a->n);
+        assert_memory_equal(whole->head.w.data, alone->head.w.data, 64);
+        cdz_weights_close(whole);
+        cdz_weights_close(alone);
+        snprintf(path, sizeof path, "%s/config.json", folder);
+        unlink(path);
+        snprintf(path, sizeof path, "%s/model.safetensors", folder);
+        unlink(path);
+        rmdir(folder);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +466,7 @@ int main(void)
         cmocka_unit_test(routers_are_told),
         cmocka_unit_test(queries_grow_with_positions),
         cmocka_unit_test(wrong_configurations_are_sentences),
+        cmocka_unit_test(the_text_part_is_found),
         cmocka_unit_test(rows_find_their_experts),
         cmocka_unit_test(no_number_leads_elsewhere),
     };
