@@ -16,7 +16,8 @@ typedef int cdz_command(int argc, char **argv);
 
 cdz_command cdz_cmd_run, cdz_cmd_chat, cdz_cmd_explain, cdz_cmd_plugin, cdz_cmd_model,
     cdz_cmd_tokenize, cdz_cmd_template, cdz_cmd_detect, cdz_cmd_config, cdz_cmd_parity,
-    cdz_cmd_score, cdz_cmd_serve, cdz_cmd_lua, cdz_cmd_bench, cdz_cmd_completion, cdz_cmd_manual, cdz_cmd_version;
+    cdz_cmd_score, cdz_cmd_serve, cdz_cmd_lua, cdz_cmd_bench, cdz_cmd_completion, cdz_cmd_manual,
+    cdz_cmd_version;
 
 /* What a model would run on and what memory that has (model_device.c): the last lines of `model info`, or a member of its
  * JSON object. False: it has been said why not. Whether a device can be had is told before anything else. */
@@ -138,7 +139,7 @@ void cdz_cli_on_interrupt(void (*handler)(void *user), void *user); /* NULL: non
 /* The same for a program that ends when it is ready to: SIGTERM too calls the handler alone, and so does a second signal;
  * a third ends the program. */
 void cdz_cli_on_stop(void (*handler)(void *user), void *user);
-bool cdz_cli_interrupted(void);                                     /* since the last clear */
+bool cdz_cli_interrupted(void); /* since the last clear */
 void cdz_cli_clear_interrupt(void);
 
 /* --- small things ---------------------------------------------------------------------------------------- */
