@@ -331,7 +331,8 @@ static bool end_run(cdz_http_exchange *e, const cdz_generation_run *run, size_t 
                 cdz_answer_choice(e, &end.choice, false, whole);
             }
         }
-        if (good && run->texts) run->texts[row].told = run->texts[row].let_out; /* and all the rest */
+        if (good && run->texts)
+            run->texts[row].told = run->texts[row].let_out; /* and all the rest */
         cdz_mutex_unlock(&e->lock);
         free_ending(&end);
         if (good) continue;
@@ -434,9 +435,9 @@ static void finish(cdz_http_exchange *e)
     cdz_buf choices = {0};
     size_t n = 0;
     bool good = collect(e) && !e->broken;
-    for (size_t i = 0; good && !e->gone && i < e->n_runs; i++)
+    for (size_t i = 0; good && !cdz_exchange_is_gone(e) && i < e->n_runs; i++)
         good = end_run(e, &e->runs[i], &n, &choices);
-    if (good && !e->gone && e->ended) {
+    if (good && e->ended && !cdz_exchange_is_gone(e)) {
         cdz_metrics_end(&e->serve->metrics, e->ended);
         cdz_metrics_time(&e->serve->metrics, CDZ_METRIC_WHOLE, cdz_now_s() - e->arrived);
     }

@@ -42,10 +42,35 @@ static void free_runs(cdz_http_exchange *e)
     free(e->runs);
 }
 
+/* How it ended, once nobody touches it any more. */
+static void log_line(const cdz_http_exchange *e)
+{
+    const cdz_serve_options *o = &e->serve->options;
+    const bool asked = e->asked;
+    char line[640];
+    if (!o->log) return;
+    snprintf(line, sizeof line,
+             "%s %s %s %d pipeline=%s strategy=%s prompt=%llu new=%llu first=%.3fs total=%.3fs "
+             "end=%s%s%s",
+             e->request_id, e->method, e->route ? e->route->path : "-", e->status,
+             asked && e->ask.named_pipeline ? "named" : "default",
+             asked && e->ask.strategy ? e->ask.strategy : "-", (unsigned long long)e->prompt_tokens,
+             (unsigned long long)e->new_tokens,
+             e->first_token > 0 ? e->first_token - e->arrived : 0, cdz_now_s() - e->arrived,
+             e->gone     ? "disconnect"
+             : e->broken ? "error"
+             : e->ended  ? e->ended
+                         : "answered",
+             e->traceparent[0] ? " traceparent=" : "", e->traceparent);
+    o->log(o->user, line);
+}
+
 void cdz_exchange_release(cdz_http_exchange *e)
 {
     cdz_serve *serve = e->serve;
     if (atomic_fetch_sub(&e->holders, 1) != 1) return;
+    cdz_metrics_status(&serve->metrics, e->route ? e->route->path : "other", e->status);
+    log_line(e);
     free_runs(e);
     if (e->asked) cdz_ask_free(&e->ask);
     cdz_buf_free(&e->body);
@@ -88,6 +113,14 @@ void cdz_exchange_refuse(cdz_http_exchange *e)
     e->out = text;
     cdz_mutex_unlock(&e->lock);
     cdz_exchange_reply(e, e->fault.status, "application/json");
+}
+
+bool cdz_exchange_is_gone(cdz_http_exchange *e)
+{
+    cdz_mutex_lock(&e->lock);
+    const bool gone = e->gone;
+    cdz_mutex_unlock(&e->lock);
+    return gone;
 }
 
 void cdz_exchange_abandon(cdz_http_exchange *e)

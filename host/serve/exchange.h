@@ -131,6 +131,7 @@ void cdz_exchange_refuse(cdz_http_exchange *exchange);
 void cdz_exchange_wake(cdz_http_exchange *exchange);
 /* Nobody waits for the answer any more: what the engine does for it ends. */
 void cdz_exchange_abandon(cdz_http_exchange *exchange);
+bool cdz_exchange_is_gone(cdz_http_exchange *exchange);
 void cdz_serve_push(cdz_http_exchange *exchange, void (*run)(cdz_http_exchange *exchange));
 void *cdz_serve_work(void *serve); /* a worker's thread */
 

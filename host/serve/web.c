@@ -26,7 +26,7 @@ static cdz_guest *guest_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    guest_address address;
+    guest_address address = {0};
     if (!info || !info->client_addr) return NULL;
     memcpy(&address.as_address, info->client_addr, sizeof address.as_address);
     return address.is.guest;
@@ -235,7 +235,7 @@ static enum MHD_Result begin(cdz_http_exchange *e)
 static enum MHD_Result run(cdz_http_exchange *e)
 {
     cdz_mutex_lock(&e->lock);
-    const bool ready = e->ready, begun = e->begun;
+    const bool ready = e->ready, begun = e->begun, gone = e->gone;
     e->begun = true;
     if (!ready && !begun && strcmp(e->method, "OPTIONS") != 0 && e->route->work) {
         e->suspended = true;
@@ -244,7 +244,7 @@ static enum MHD_Result run(cdz_http_exchange *e)
     }
     cdz_mutex_unlock(&e->lock);
     if (ready) return answer(e);
-    if (begun) return e->gone ? MHD_NO : MHD_YES;
+    if (begun) return gone ? MHD_NO : MHD_YES;
     if (strcmp(e->method, "OPTIONS") == 0) {
         cdz_exchange_reply(e, 204, NULL);
         return answer(e);
@@ -281,28 +281,6 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
 
 /* --- the end ----------------------------------------------------------------------------------------------------------- */
 
-static void log_line(const cdz_http_exchange *e, bool whole)
-{
-    const cdz_serve_options *o = &e->serve->options;
-    const double now = cdz_now_s();
-    char line[640];
-    if (!o->log) return;
-    snprintf(line, sizeof line,
-             "%s %s %s %d pipeline=%s strategy=%s prompt=%llu new=%llu first=%.3fs total=%.3fs "
-             "end=%s%s%s",
-             e->request_id, e->method, e->route ? e->route->path : "-", e->status,
-             e->asked && e->ask.named_pipeline ? "named" : "default",
-             e->asked && e->ask.strategy ? e->ask.strategy : "-",
-             (unsigned long long)e->prompt_tokens, (unsigned long long)e->new_tokens,
-             e->first_token > 0 ? e->first_token - e->arrived : 0, now - e->arrived,
-             !whole || e->gone ? "disconnect"
-             : e->broken       ? "error"
-             : e->ended        ? e->ended
-                               : "answered",
-             e->traceparent[0] ? " traceparent=" : "", e->traceparent);
-    o->log(o->user, line);
-}
-
 /* [the library's thread] */
 static void on_completed(void *user, struct MHD_Connection *connection, void **context,
                          enum MHD_RequestTerminationCode why)
@@ -317,8 +295,6 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
     cdz_mutex_lock(&e->lock);
     e->suspended = false;
     cdz_mutex_unlock(&e->lock);
-    cdz_metrics_status(&e->serve->metrics, e->route ? e->route->path : "other", e->status);
-    log_line(e, whole);
     cdz_mutex_lock(&e->serve->lock);
     e->connection = NULL; /* nobody finds it by its guest any more */
     cdz_mutex_unlock(&e->serve->lock);
