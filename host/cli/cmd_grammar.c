@@ -29,12 +29,10 @@ static const cdz_flag rows[] = {
 const cdz_page cdz_page_grammar = {
     .name = "grammar",
     .summary = "ask a constraint about texts",
-    .usage =
-        "grammar check (--json-schema FILE | --regex TEXT | --gbnf FILE | --lark FILE | --choice A,B) "
-        "[MODEL] [-p TEXT | --jsonl]\n",
+    .usage = "grammar check CONSTRAINT [MODEL] [-p TEXT | --jsonl]\n",
     .about =
         "Says whether a text is in the language of a constraint (accepts), and whether it may become so "
-        "(viable). With --jsonl a question is {\"text\": \"...\"} or {\"ids\": [...]} on a line, and its "
+        "(viable). CONSTRAINT is --json-schema, --regex, --gbnf, --lark or --choice with its value. With --jsonl a question is {\"text\": \"...\"} or {\"ids\": [...]} on a line, and its "
         "answer {\"accepts\": true, \"viable\": true}. With \"allowed\": true in the question the answer "
         "also has how many tokens may come next, n_allowed, and the SHA-256 of their ids: ascending, in "
         "decimal, joined by commas; with \"list\": true their ids. Ids need MODEL: a model's folder, a "

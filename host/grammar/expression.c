@@ -447,7 +447,7 @@ static cdz_status repeat(expression_reader *r, uint32_t min, uint32_t max)
     uint32_t at = all.in;
     /* one itself is the pattern of the copies; it stays where nothing leads to */
     for (uint32_t i = 0; i < n && !r->nfa->failed; i++) {
-        const expression_part copy = again(r, one, node_hi - 0, edge_hi);
+        const expression_part copy = again(r, one, node_hi, edge_hi);
         const uint32_t in = cdz_chars_node(r->nfa), out = cdz_chars_node(r->nfa);
         cdz_chars_edge_add(r->nfa, in, copy.in, CDZ_CHARS_NOTHING);
         cdz_chars_edge_add(r->nfa, copy.out, out, CDZ_CHARS_NOTHING);
@@ -516,24 +516,23 @@ static cdz_status quantifiers(expression_reader *r, uint32_t before)
 
 /* --- the whole -------------------------------------------------------------------------------------- */
 
+/* \A and \z, behind the backslash. */
+static bool text_anchor(expression_reader *r)
+{
+    const bool begin = take(r, "A");
+    if (!begin && !take(r, "z")) return false;
+    append_takes(r, begin ? CDZ_CHARS_BEGIN : CDZ_CHARS_END);
+    r->has_last = false;
+    return true;
+}
+
 static cdz_status literal(expression_reader *r)
 {
     uint32_t code = 0;
     if (take(r, "\\")) {
         cdz_charset set = {0};
         bool single = true;
-        if (!r->ascii || true) {
-            if (take(r, "A")) {
-                append_takes(r, CDZ_CHARS_BEGIN);
-                r->has_last = false;
-                return CDZ_OK;
-            }
-            if (take(r, "z")) {
-                append_takes(r, CDZ_CHARS_END);
-                r->has_last = false;
-                return CDZ_OK;
-            }
-        }
+        if (text_anchor(r)) return CDZ_OK;
         const cdz_status st = escape(r, false, &set, &single, &code);
         if (st == CDZ_OK && single)
             append_code(r, code);

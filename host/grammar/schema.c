@@ -475,8 +475,8 @@ static cdz_status read_options(cdz_schema *s)
                    *x = cdz_json_get(s->root, "x-guidance");
     s->siblings_of_ref = true;
     if (cdz_json_is(draft, CDZ_JSON_STRING))
-        for (char d = '3'; d <= '7'; d++) {
-            const char name[] = {'d', 'r', 'a', 'f', 't', '-', '0', d, '\0'};
+        for (int d = '3'; d <= '7'; d++) {
+            const char name[] = {'d', 'r', 'a', 'f', 't', '-', '0', (char)d, '\0'};
             if (strstr(draft->string, name)) s->siblings_of_ref = false;
         }
     if (cdz_json_is(s->root, CDZ_JSON_OBJECT) && x) {

@@ -17,7 +17,7 @@ typedef struct bound_digits {
 
 static void digits_of(const cdz_json *value, bound_digits *d)
 {
-    char text[64], digits[64];
+    char text[64], digits[64] = "";
     double x = 0;
     long exponent = 0;
     size_t n = 0;

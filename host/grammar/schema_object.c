@@ -68,7 +68,7 @@ static cdz_status add_slot(object_work *w, cdz_text_ref name, bool required)
 {
     if ((w->n_slots + 1) * 2 >= w->table_size && !enlarge(w)) return cdz_schema_no_memory(w->s);
     uint32_t at = name_hash(name) & (w->table_size - 1);
-    for (uint32_t i; (i = w->table[at]) != 0; at = (at + 1) & (w->table_size - 1))
+    for (uint32_t i; w->slots && (i = w->table[at]) != 0; at = (at + 1) & (w->table_size - 1))
         if (same_name(w->slots[i - 1].name, name)) {
             w->slots[i - 1].required |= required;
             return CDZ_OK;

@@ -178,10 +178,9 @@ static cdz_status valid_string(const cdz_schema *s, const cdz_json *schema, cons
         cdz_chars_free(&nfa);
         CDZ_TRY(st);
     }
-    const char *regex =
-        cdz_json_is(format, CDZ_JSON_STRING) ? cdz_schema_format(format->string) : NULL;
-    if (format && !regex) return cdz_schema_refuse(s, format, "format", "of this name");
-    if (!regex) return CDZ_OK;
+    if (!format) return CDZ_OK;
+    const char *regex = format->type == CDZ_JSON_STRING ? cdz_schema_format(format->string) : NULL;
+    if (!regex) return cdz_schema_refuse(s, format, "format", "of this name");
     CDZ_TRY(cdz_expression_read(regex, strlen(regex), &style, "a format", &nfa, s->err));
     const cdz_status st = matches(s, &nfa, v->string, v->len, valid);
     cdz_chars_free(&nfa);

@@ -25,9 +25,9 @@ typedef struct cdz_net_config {
     uint32_t live, n_live;   /* with what they reach by nothing: those that take bytes or tokens */
     uint32_t callers, n_callers; /* who waits in it for a rule's end */
     uint32_t next;               /* row of transitions + 1 in states->rows; 0: none yet */
-    uint32_t plain; /* what cdz_states_plain found, + 2; 0: nothing yet, 1: not one place */
-    bool accepts, tokens;        /* tokens: some live item takes a token by its number */
-    bool closed;                 /* live, callers and the two above are known */
+    uint32_t plain;       /* what cdz_states_plain found, + 2; 0: nothing yet, 1: not one place */
+    bool accepts, tokens; /* tokens: some live item takes a token by its number */
+    bool closed;          /* live, callers and the two above are known */
 } cdz_net_config;
 
 typedef struct cdz_states {

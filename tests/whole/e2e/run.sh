@@ -342,7 +342,7 @@ same "tokenize" "$(cadenza tokenize "$model" -p 'river (noun): a' | tr -d ' ')" 
 same "tokenize back" "$(echo '[360,336,292,305,299,261]' | cadenza tokenize "$model" --decode)" '"river (noun): a"'
 check "model info" bash -c "cadenza model info | grep -q '5.4 million'"
 check "model info as JSON" bash -c "cadenza model info --json | grep -q '\"parameters\": 5401856'"
-for command in run chat explain plugin model tokenize template detect config score parity version; do
+for command in run chat explain plugin model tokenize template grammar detect config score parity version; do
     check "help of $command" bash -c "cadenza $command --help | grep -q '^Examples:'"
 done
 check "help" bash -c 'cadenza --help | grep -q CADENZA_CPU'
@@ -435,7 +435,7 @@ refused "a value that is not taken" 2 "model: --json takes no value" cadenza mod
 refused "a context to check at" 2 "check takes no --json, no --context and no --device" cadenza model check --context 5
 refused "a model verb that is none" 2 "found inspect" cadenza model inspect
 refused "the beginning of two flags" 2 "explain: --pl may be --plan or --plugin" cadenza explain --pl a
-for command in run chat lua explain plugin model tokenize template detect config score bench parity completion manual version; do
+for command in run chat lua explain plugin model tokenize template grammar detect config score bench parity completion manual version; do
     refused "a misspelt flag of $command" 2 "$command: --hepl is not an option; did you mean --help?" cadenza $command --hepl
 done
 refused "a config that cannot be" 2 "max_new_tokens = 0" cadenza config validate -s max_new_tokens=0

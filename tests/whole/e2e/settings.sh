@@ -15,7 +15,7 @@ cadenza plugin schema >members
 cadenza --help >help
 cadenza manual | sed 's/\\-/-/g' >manual
 for shell in bash zsh fish; do cadenza completion $shell >of_$shell; done
-commands=(run chat lua explain plugin 'plugin test' model 'model convert' 'model quantize' tokenize template config detect score
+commands=(run chat lua explain plugin 'plugin test' model 'model convert' 'model quantize' tokenize template grammar config detect score
     bench parity completion manual version)
 for c in "${commands[@]}"; do
     cadenza $c --help all >"help of $c"
