@@ -6,7 +6,11 @@
 #include "base/error.h"
 #include "grammar/charset.h"
 
-enum { CDZ_CHARS_MAX_NODES = 400000, CDZ_CHARS_MAX_STATES = 60000 };
+enum {
+    CDZ_CHARS_MAX_NODES = 400000,
+    CDZ_CHARS_MAX_STATES = 60000,
+    CDZ_CHARS_MAX_STEPS = 200000000, /* of finding them: a second or two */
+};
 
 /* What an edge takes: a set (by index), nothing, or nothing and only at the text's beginning or end. */
 #define CDZ_CHARS_NOTHING 0xFFFFFFFFu

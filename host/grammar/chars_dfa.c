@@ -295,10 +295,15 @@ static bool step(subset_work *w, uint32_t state, uint32_t class, uint32_t *to)
 static cdz_status construct(subset_work *w, cdz_error *err)
 {
     uint32_t start, n = 0;
+    uint64_t steps = 0;
     if (!subset_begin(w) || !add_state(w->dfa, &w->cap)) return no_memory(err);
     w->epoch = 1;
     if (!gather(w, w->nfa->start, &n) || !intern(w, n, &start)) return no_memory(err);
     for (uint32_t s = 1; s < w->dfa->n_states; s++) {
+        steps += (uint64_t)(w->begin[s + 1] - w->begin[s]) * w->dfa->n_classes;
+        if (steps > CDZ_CHARS_MAX_STEPS)
+            return cdz_err(err, CDZ_E_LIMIT, "a pattern takes more than %d steps (grammar_max_ms)",
+                           CDZ_CHARS_MAX_STEPS);
         for (uint32_t c = 0; c < w->dfa->n_classes; c++) {
             uint32_t to;
             if (!step(w, s, c, &to)) return no_memory(err);

@@ -283,6 +283,8 @@ static void large_schemas_work_or_meet_a_limit(void **state)
     check_long(long_schema("{\"pattern\": \"", "(a", 5000, "\"}"), NULL, "nested too deeply");
     check_long(long_schema("{\"pattern\": \"^", "((a?){500}){500}", 3, "$\"}"), NULL,
                "grammar_max_states");
+    check_long(long_schema("{\"maxLength\": 9, \"pattern\": \"^(.?){8000}$\"", "", 1, "}"), NULL,
+               "grammar_max");
     check_long(long_schema("{\"pattern\": \"(a|b)*a(a|b){30}\", \"maxLength\": 100", "", 1, "}"),
                NULL, "grammar_max_states");
 }
