@@ -6,7 +6,7 @@
 #include "call/calls.h"
 
 #define HAS(type, table, field)                                                                    \
-    ((table)->size >= offsetof(type, field) + sizeof(table)->field && (table)->field)
+    ((table)->size >= offsetof(type, field) + sizeof(((type *)0)->field) && (table)->field)
 
 static const void *ask(cdz_call *call, const cdz_plugin_base *plugin, const char *id)
 {

@@ -61,19 +61,23 @@ typedef struct grammar_job {
 
 /* --- the constraint ------------------------------------------------------------------------------- */
 
+/* The texts between the commas: as many as there are. */
 static cdz_status from_choices(const char *text, const cdz_grammar_options *options,
                                cdz_grammar **out, cdz_error *err)
 {
-    const char *texts[256];
-    size_t n = 0;
-    char *copy = strdup(text);
-    if (!copy) return cdz_err(err, CDZ_E_NOMEM, "out of memory for the choices");
-    for (char *at = copy; at && n < 256; n++) {
-        texts[n] = at;
+    size_t n = 1;
+    for (const char *at = text; (at = strchr(at, ',')) != NULL; at++) n++;
+    char *copy = strdup(text), *at = copy;
+    const char **texts = calloc(n, sizeof *texts);
+    cdz_status st = CDZ_OK;
+    if (!copy || !texts) st = cdz_err(err, CDZ_E_NOMEM, "out of memory for the choices");
+    for (size_t i = 0; st == CDZ_OK && i < n; i++) {
+        texts[i] = at;
         at = strchr(at, ',');
         if (at) *at++ = '\0';
     }
-    const cdz_status st = cdz_grammar_from_choice(texts, n, options, out, err);
+    if (st == CDZ_OK) st = cdz_grammar_from_choice(texts, n, options, out, err);
+    free(texts);
     free(copy);
     return st;
 }
