@@ -1,4 +1,4 @@
-/* bench_report.c - see bench_report.h. */
+/* bench_report.c - the report of `cadenza bench`: as a table for people, as JSON, and beside the machine's limits. */
 #include "cli/bench_report.h"
 
 #include <stdio.h>

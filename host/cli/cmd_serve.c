@@ -188,7 +188,8 @@ int cdz_cmd_serve(int argc, char **argv)
     cdz_session session = {0};
     cdz_args a = cdz_args_of(&cdz_page_serve, argc, argv, &o.common);
     while (cdz_args_next(&a)) take_option(&o, &a);
-    const bool good = !a.stopped && cdz_args_take_model(&a, &o.common.host.program.model) && cdz_args_end(&a);
+    const bool good =
+        !a.stopped && cdz_args_take_model(&a, &o.common.host.program.model) && cdz_args_end(&a);
     int status = a.status;
     if (good && !a.stopped) {
         o.common.host.options.max_queue = o.queue;

@@ -18,7 +18,7 @@ cdz_status cdz_grammar_of_net(cdz_net *net, uint32_t start_rule, cdz_grammar **o
     }
     g->net = *net;
     *net = (cdz_net){0};
-    if (st == CDZ_OK && !cdz_states_begin(&g->states, &g->net))
+    if (st == CDZ_OK && !cdz_grammar_states_begin(&g->states, &g->net))
         st = cdz_err(err, CDZ_E_NOMEM, "out of memory for a grammar");
     if (st == CDZ_OK)
         *out = g;
@@ -31,7 +31,7 @@ void cdz_grammar_free(cdz_grammar *grammar)
 {
     if (!grammar) return;
     cdz_grammar_masks_free(grammar->masks);
-    cdz_states_free(&grammar->states);
+    cdz_grammar_states_free(&grammar->states);
     cdz_net_free(&grammar->net);
     free(grammar);
 }
@@ -44,13 +44,13 @@ uint32_t cdz_grammar_start(const cdz_grammar *grammar)
 uint32_t cdz_grammar_feed(cdz_grammar *grammar, uint32_t state, const char *bytes, size_t n)
 {
     for (size_t i = 0; i < n && state; i++)
-        state = cdz_states_next(&grammar->states, state, (uint8_t)bytes[i]);
+        state = cdz_grammar_states_next(&grammar->states, state, (uint8_t)bytes[i]);
     return state;
 }
 
 bool cdz_grammar_accepts(cdz_grammar *grammar, uint32_t state)
 {
-    return cdz_states_accepts(&grammar->states, state);
+    return cdz_grammar_states_accepts(&grammar->states, state);
 }
 
 cdz_status cdz_grammar_trouble(const cdz_grammar *grammar, cdz_error *err)

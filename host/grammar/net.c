@@ -1,4 +1,4 @@
-/* net.c - building networks. */
+/* net.c - building networks: nodes and edges are numbers in arrays that grow, bounded by CDZ_GRAMMAR_MAX_STATES. */
 #include "grammar/net.h"
 
 #include <stdarg.h>

@@ -9,7 +9,7 @@
         if ((s)->status == CDZ_OK) (s)->status = cdz_err(&(s)->error, code, __VA_ARGS__);          \
     } while (0)
 
-static void no_memory(cdz_states *s)
+static void no_memory(cdz_grammar_states *s)
 {
     TROUBLE(s, CDZ_E_NOMEM, "out of memory for the states of a grammar (%u so far)", s->n_configs);
 }
@@ -23,7 +23,7 @@ static uint32_t mix(uint32_t a, uint32_t b, uint32_t c)
 
 /* --- frames ------------------------------------------------------------------------------------------- */
 
-static bool enlarge_frames(cdz_states *s)
+static bool enlarge_frames(cdz_grammar_states *s)
 {
     const uint32_t size = s->frame_table_size ? 2 * s->frame_table_size : 256;
     uint32_t *table = calloc(size, sizeof *table);
@@ -39,7 +39,7 @@ static bool enlarge_frames(cdz_states *s)
     return true;
 }
 
-static uint32_t frame_of(cdz_states *s, uint32_t rule, uint32_t config)
+static uint32_t frame_of(cdz_grammar_states *s, uint32_t rule, uint32_t config)
 {
     if ((s->n_frames + 1) * 2 >= s->frame_table_size && !enlarge_frames(s)) {
         no_memory(s);
@@ -63,7 +63,7 @@ static bool same_item(const cdz_net_item *a, const cdz_net_item *b)
     return a->node == b->node && a->frame == b->frame && a->count == b->count;
 }
 
-static bool enlarge_seen(cdz_states *s)
+static bool enlarge_seen(cdz_grammar_states *s)
 {
     const uint32_t size = s->seen_size ? 2 * s->seen_size : 256;
     uint32_t *seen = calloc(size, sizeof *seen);
@@ -80,7 +80,7 @@ static bool enlarge_seen(cdz_states *s)
     return true;
 }
 
-static void work_clear(cdz_states *s)
+static void work_clear(cdz_grammar_states *s)
 {
     if (s->n_work * 8 > s->seen_size) {
         memset(s->seen, 0, s->seen_size * sizeof *s->seen);
@@ -95,7 +95,7 @@ static void work_clear(cdz_states *s)
     s->n_work = 0;
 }
 
-static void push(cdz_states *s, uint32_t node, uint32_t frame, uint32_t count)
+static void push(cdz_grammar_states *s, uint32_t node, uint32_t frame, uint32_t count)
 {
     const cdz_net_item item = {node, frame, count};
     if (s->status != CDZ_OK) return;
@@ -121,7 +121,7 @@ static void push(cdz_states *s, uint32_t node, uint32_t frame, uint32_t count)
 }
 
 /* Everyone who waits for the frame's rule goes on. */
-static void resume_callers(cdz_states *s, uint32_t frame)
+static void resume_callers(cdz_grammar_states *s, uint32_t frame)
 {
     const cdz_net_frame f = s->frames[frame];
     const cdz_net_config *c = &s->configs[f.config];
@@ -148,7 +148,7 @@ static uint32_t hash_items(const cdz_net_item *at, uint32_t n)
     return h;
 }
 
-static bool enlarge_configs(cdz_states *s)
+static bool enlarge_configs(cdz_grammar_states *s)
 {
     const uint32_t size = s->config_table_size ? 2 * s->config_table_size : 1024;
     uint32_t *table = calloc(size, sizeof *table);
@@ -164,7 +164,7 @@ static bool enlarge_configs(cdz_states *s)
     return true;
 }
 
-static uint32_t new_config(cdz_states *s, uint32_t slot)
+static uint32_t new_config(cdz_grammar_states *s, uint32_t slot)
 {
     if (s->n_configs >= CDZ_GRAMMAR_MAX_CONFIGS) {
         TROUBLE(s, CDZ_E_LIMIT, "the grammar has been in more than %u states (grammar_max_states)",
@@ -183,7 +183,7 @@ static uint32_t new_config(cdz_states *s, uint32_t slot)
 }
 
 /* The configuration of the kernel items; 0: there are none. */
-static uint32_t intern(cdz_states *s)
+static uint32_t intern(cdz_grammar_states *s)
 {
     uint32_t n = 0;
     if (s->status != CDZ_OK || !s->n_kernel) return 0;
@@ -203,7 +203,7 @@ static uint32_t intern(cdz_states *s)
     return new_config(s, at);
 }
 
-static void add_kernel(cdz_states *s, cdz_net_item item)
+static void add_kernel(cdz_grammar_states *s, cdz_net_item item)
 {
     if (!cdz_grow(&s->kernel, &s->kernel_cap, (size_t)s->n_kernel + 1, sizeof *s->kernel))
         no_memory(s);
@@ -213,7 +213,7 @@ static void add_kernel(cdz_states *s, cdz_net_item item)
 
 /* --- closing --------------------------------------------------------------------------------------------- */
 
-static void add_caller(cdz_states *s, const cdz_net_caller *caller)
+static void add_caller(cdz_grammar_states *s, const cdz_net_caller *caller)
 {
     if (!cdz_grow(&s->callers, &s->callers_cap, (size_t)s->n_callers + 1, sizeof *s->callers))
         no_memory(s);
@@ -222,7 +222,8 @@ static void add_caller(cdz_states *s, const cdz_net_caller *caller)
 }
 
 /* A call as the last thing of a rule leaves nothing to come back to: the rule called takes the caller's frame. */
-static void call(cdz_states *s, uint32_t config, const cdz_net_item *item, const cdz_net_edge *e)
+static void call(cdz_grammar_states *s, uint32_t config, const cdz_net_item *item,
+                 const cdz_net_edge *e)
 {
     const cdz_net_rule *rule = &s->net->rules[e->arg];
     uint32_t frame = item->frame;
@@ -241,7 +242,7 @@ static uint32_t counted(const cdz_net_rule *rule, uint32_t count)
 }
 
 /* Follows what takes nothing. Returns whether the item takes bytes or tokens itself. */
-static bool close_item(cdz_states *s, uint32_t config, cdz_net_item item, bool *tokens)
+static bool close_item(cdz_grammar_states *s, uint32_t config, cdz_net_item item, bool *tokens)
 {
     const cdz_net *net = s->net;
     bool live = false;
@@ -264,7 +265,7 @@ static bool close_item(cdz_states *s, uint32_t config, cdz_net_item item, bool *
     return live;
 }
 
-static void close_config(cdz_states *s, uint32_t config)
+static void close_config(cdz_grammar_states *s, uint32_t config)
 {
     cdz_net_config c = s->configs[config];
     if (c.closed) return;
@@ -300,7 +301,7 @@ static void close_config(cdz_states *s, uint32_t config)
 /* --- stepping ---------------------------------------------------------------------------------------------- */
 
 /* Turns the work into a kernel: an item at a rule's end is what its callers go on with, but for the bottom's. */
-static uint32_t settle(cdz_states *s)
+static uint32_t settle(cdz_grammar_states *s)
 {
     s->n_kernel = 0;
     for (uint32_t i = 0; i < s->n_work && s->status == CDZ_OK; i++) {
@@ -313,7 +314,7 @@ static uint32_t settle(cdz_states *s)
     return intern(s);
 }
 
-static uint32_t step(cdz_states *s, uint32_t config, uint8_t byte)
+static uint32_t step(cdz_grammar_states *s, uint32_t config, uint8_t byte)
 {
     close_config(s, config);
     if (s->status != CDZ_OK) return 0;
@@ -331,7 +332,7 @@ static uint32_t step(cdz_states *s, uint32_t config, uint8_t byte)
 }
 
 /* A row of transitions: those that no edge takes are known at once. */
-static bool add_row(cdz_states *s, uint32_t config)
+static bool add_row(cdz_grammar_states *s, uint32_t config)
 {
     const uint32_t n = s->net->n_classes;
     close_config(s, config);
@@ -356,7 +357,7 @@ static bool add_row(cdz_states *s, uint32_t config)
     return true;
 }
 
-uint32_t cdz_states_next(cdz_states *s, uint32_t config, uint8_t byte)
+uint32_t cdz_grammar_states_next(cdz_grammar_states *s, uint32_t config, uint8_t byte)
 {
     const uint32_t n = s->net->n_classes, class = s->net->class_of[byte];
     if (!config || (!s->configs[config].next && !add_row(s, config))) return 0;
@@ -370,21 +371,21 @@ uint32_t cdz_states_next(cdz_states *s, uint32_t config, uint8_t byte)
 /* --- plain characters -------------------------------------------------------------------------------------- */
 
 /* Whether all bytes of a range lead from one configuration to another. */
-static bool all_to(cdz_states *s, uint32_t config, uint32_t lo, uint32_t hi, uint32_t to)
+static bool all_to(cdz_grammar_states *s, uint32_t config, uint32_t lo, uint32_t hi, uint32_t to)
 {
     for (uint32_t b = lo; b <= hi; b++)
-        if (cdz_states_next(s, config, (uint8_t)b) != to) return false;
+        if (cdz_grammar_states_next(s, config, (uint8_t)b) != to) return false;
     return true;
 }
 
 /* The same for bytes lo to hi with `more` bytes that continue a character behind each. What comes to the same configuration
  * as the byte before it is not looked at again. */
-static bool all_through(cdz_states *s, uint32_t config, uint32_t lo, uint32_t hi, uint32_t more,
-                        uint32_t to)
+static bool all_through(cdz_grammar_states *s, uint32_t config, uint32_t lo, uint32_t hi,
+                        uint32_t more, uint32_t to)
 {
     uint32_t last = CDZ_STATE_UNKNOWN;
     for (uint32_t b = lo; b <= hi; b++) {
-        const uint32_t next = cdz_states_next(s, config, (uint8_t)b);
+        const uint32_t next = cdz_grammar_states_next(s, config, (uint8_t)b);
         if (next == last) continue;
         last = next;
         if (more == 1 ? !all_to(s, next, 0x80, 0xBF, to)
@@ -394,7 +395,7 @@ static bool all_through(cdz_states *s, uint32_t config, uint32_t lo, uint32_t hi
     return true;
 }
 
-static bool all_plain(cdz_states *s, uint32_t c, uint32_t to)
+static bool all_plain(cdz_grammar_states *s, uint32_t c, uint32_t to)
 {
     static const struct {
         uint8_t lead, last, lo, hi, more; /* leads, what may follow them, and how many bytes then */
@@ -408,7 +409,7 @@ static bool all_plain(cdz_states *s, uint32_t c, uint32_t to)
     for (size_t i = 0; i < sizeof longer / sizeof *longer; i++) {
         uint32_t last = CDZ_STATE_UNKNOWN;
         for (uint32_t lead = longer[i].lead; lead <= longer[i].last; lead++) {
-            const uint32_t next = cdz_states_next(s, c, (uint8_t)lead);
+            const uint32_t next = cdz_grammar_states_next(s, c, (uint8_t)lead);
             if (next != last &&
                 !all_through(s, next, longer[i].lo, longer[i].hi, longer[i].more, to))
                 return false;
@@ -418,10 +419,10 @@ static bool all_plain(cdz_states *s, uint32_t c, uint32_t to)
     return true;
 }
 
-bool cdz_states_plain(cdz_states *s, uint32_t config, uint32_t *to)
+bool cdz_grammar_states_plain(cdz_grammar_states *s, uint32_t config, uint32_t *to)
 {
     if (!s->configs[config].plain) {
-        const uint32_t next = cdz_states_next(s, config, 'a');
+        const uint32_t next = cdz_grammar_states_next(s, config, 'a');
         const bool plain = all_plain(s, config, next);
         s->configs[config].plain = plain ? next + 2 : 1;
     }
@@ -429,14 +430,15 @@ bool cdz_states_plain(cdz_states *s, uint32_t config, uint32_t *to)
     return s->configs[config].plain > 1;
 }
 
-bool cdz_states_accepts(cdz_states *s, uint32_t config)
+bool cdz_grammar_states_accepts(cdz_grammar_states *s, uint32_t config)
 {
     if (!config) return false;
     close_config(s, config);
     return s->configs[config].accepts;
 }
 
-uint32_t cdz_states_token(cdz_states *s, uint32_t config, uint32_t id, uint32_t bytes)
+uint32_t cdz_grammar_states_token(cdz_grammar_states *s, uint32_t config, uint32_t id,
+                                  uint32_t bytes)
 {
     if (!config) return 0;
     close_config(s, config);
@@ -458,7 +460,8 @@ uint32_t cdz_states_token(cdz_states *s, uint32_t config, uint32_t id, uint32_t 
     return settle(s);
 }
 
-void cdz_states_mark_tokens(cdz_states *s, uint32_t config, uint64_t *mask, uint32_t n_ids)
+void cdz_grammar_states_mark_tokens(cdz_grammar_states *s, uint32_t config, uint64_t *mask,
+                                    uint32_t n_ids)
 {
     close_config(s, config);
     const cdz_net_config c = s->configs[config];
@@ -475,9 +478,9 @@ void cdz_states_mark_tokens(cdz_states *s, uint32_t config, uint64_t *mask, uint
 
 /* --- beginning, end ------------------------------------------------------------------------------------------ */
 
-bool cdz_states_begin(cdz_states *s, cdz_net *net)
+bool cdz_grammar_states_begin(cdz_grammar_states *s, cdz_net *net)
 {
-    *s = (cdz_states){.net = net, .n_configs = 1, .n_frames = 1, .status = CDZ_OK};
+    *s = (cdz_grammar_states){.net = net, .n_configs = 1, .n_frames = 1, .status = CDZ_OK};
     if (!cdz_grow(&s->configs, &s->configs_cap, 1, sizeof *s->configs) ||
         !cdz_grow(&s->frames, &s->frames_cap, 1, sizeof *s->frames) || !enlarge_seen(s))
         return false;
@@ -488,7 +491,7 @@ bool cdz_states_begin(cdz_states *s, cdz_net *net)
     return s->start != 0;
 }
 
-void cdz_states_free(cdz_states *s)
+void cdz_grammar_states_free(cdz_grammar_states *s)
 {
     free(s->configs);
     free(s->frames);
@@ -500,5 +503,5 @@ void cdz_states_free(cdz_states *s)
     free(s->work);
     free(s->kernel);
     free(s->seen);
-    *s = (cdz_states){0};
+    *s = (cdz_grammar_states){0};
 }

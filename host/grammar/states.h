@@ -25,12 +25,12 @@ typedef struct cdz_net_config {
     uint32_t live, n_live;   /* with what they reach by nothing: those that take bytes or tokens */
     uint32_t callers, n_callers; /* who waits in it for a rule's end */
     uint32_t next;               /* row of transitions + 1 in states->rows; 0: none yet */
-    uint32_t plain;       /* what cdz_states_plain found, + 2; 0: nothing yet, 1: not one place */
+    uint32_t plain; /* what cdz_grammar_states_plain found, + 2; 0: nothing yet, 1: not one place */
     bool accepts, tokens; /* tokens: some live item takes a token by its number */
     bool closed;          /* live, callers and the two above are known */
 } cdz_net_config;
 
-typedef struct cdz_states {
+typedef struct cdz_grammar_states {
     cdz_net *net;
     cdz_net_config *configs; /* 0: dead */
     cdz_net_frame *frames;   /* 0: the bottom */
@@ -47,27 +47,29 @@ typedef struct cdz_states {
     uint32_t start;
     cdz_status status;
     cdz_error error;
-} cdz_states;
+} cdz_grammar_states;
 
 #define CDZ_STATE_UNKNOWN UINT32_MAX
 
-bool cdz_states_begin(cdz_states *states, cdz_net *net);
-void cdz_states_free(cdz_states *states);
+bool cdz_grammar_states_begin(cdz_grammar_states *states, cdz_net *net);
+void cdz_grammar_states_free(cdz_grammar_states *states);
 /* The configuration after a byte; 0: none, or trouble, which states->status tells. */
-uint32_t cdz_states_next(cdz_states *states, uint32_t config, uint8_t byte);
+uint32_t cdz_grammar_states_next(cdz_grammar_states *states, uint32_t config, uint8_t byte);
 /* Whether all plain characters, those that a JSON string holds as they are (from U+0020 on, but for quote and backslash),
  * lead to one configuration (*to; 0: none may come). */
-bool cdz_states_plain(cdz_states *states, uint32_t config, uint32_t *to);
-bool cdz_states_accepts(cdz_states *states, uint32_t config);
+bool cdz_grammar_states_plain(cdz_grammar_states *states, uint32_t config, uint32_t *to);
+bool cdz_grammar_states_accepts(cdz_grammar_states *states, uint32_t config);
 /* After a token by its number, together with what `bytes` led to (0: nothing). */
-uint32_t cdz_states_token(cdz_states *states, uint32_t config, uint32_t id, uint32_t bytes);
+uint32_t cdz_grammar_states_token(cdz_grammar_states *states, uint32_t config, uint32_t id,
+                                  uint32_t bytes);
 /* Sets the bits of tokens that some item takes by number. */
-void cdz_states_mark_tokens(cdz_states *states, uint32_t config, uint64_t *mask, uint32_t n_ids);
+void cdz_grammar_states_mark_tokens(cdz_grammar_states *states, uint32_t config, uint64_t *mask,
+                                    uint32_t n_ids);
 
 struct cdz_grammar_masks;
 struct cdz_grammar {
     cdz_net net;
-    cdz_states states;
+    cdz_grammar_states states;
     struct cdz_grammar_masks *masks;
 };
 

@@ -248,7 +248,7 @@ uint32_t cdz_grammar_feed_token(cdz_grammar *g, const cdz_grammar_vocab *v, uint
     if (id < 0 || (uint32_t)id >= v->n_ids || !state) return 0;
     const uint32_t from = v->begin[id], len = v->begin[id + 1] - from;
     if (len) to = cdz_grammar_feed(g, state, v->bytes + from, len);
-    return cdz_states_token(&g->states, state, (uint32_t)id, to);
+    return cdz_grammar_states_token(&g->states, state, (uint32_t)id, to);
 }
 
 /* --- masks -------------------------------------------------------------------------------------------------- */
@@ -281,17 +281,18 @@ static uint32_t take_all(const cdz_vocab_trie *t, const cdz_vocab_node *node, ui
 }
 
 /* From a first byte's node on, all that lies below it. */
-static uint32_t walk_root(cdz_states *s, const cdz_vocab_trie *t, uint32_t root, uint32_t *path,
-                          bool plain, uint64_t *mask)
+static uint32_t walk_root(cdz_grammar_states *s, const cdz_vocab_trie *t, uint32_t root,
+                          uint32_t *path, bool plain, uint64_t *mask)
 {
     const cdz_vocab_node *nodes = t->nodes;
     uint32_t back, n = 0;
     for (uint32_t i = root; i < nodes[root].past; n++) {
         const cdz_vocab_node *node = &nodes[i];
-        const uint32_t to = cdz_states_next(s, path[node->depth - 1], node->byte);
+        const uint32_t to = cdz_grammar_states_next(s, path[node->depth - 1], node->byte);
         if (!to) {
             i = node->past;
-        } else if (plain && node->past > i + 1 && cdz_states_plain(s, to, &back) && back == to) {
+        } else if (plain && node->past > i + 1 && cdz_grammar_states_plain(s, to, &back) &&
+                   back == to) {
             i = take_all(t, node, mask);
         } else {
             path[node->depth] = to;
@@ -303,43 +304,44 @@ static uint32_t walk_root(cdz_states *s, const cdz_vocab_trie *t, uint32_t root,
 }
 
 /* Returns how many nodes were looked at. */
-static uint32_t walk(cdz_states *s, const cdz_vocab_trie *t, uint32_t state, uint32_t *path,
+static uint32_t walk(cdz_grammar_states *s, const cdz_vocab_trie *t, uint32_t state, uint32_t *path,
                      bool plain, uint64_t *mask)
 {
     uint32_t n = 0;
     path[0] = state;
     for (uint32_t r = 0; r < t->n_roots; r++)
-        if (cdz_states_next(s, state, t->root_bytes[r]))
+        if (cdz_grammar_states_next(s, state, t->root_bytes[r]))
             n += walk_root(s, t, t->roots[r], path, plain, mask);
     return n;
 }
 
 /* Whitespace leads to one state that it leads back to, or to none. */
-static bool blank_is_free(cdz_states *s, uint32_t state)
+static bool blank_is_free(cdz_grammar_states *s, uint32_t state)
 {
     static const uint8_t bytes[] = {' ', '\t', '\n', '\r'};
-    const uint32_t to = cdz_states_next(s, state, ' ');
+    const uint32_t to = cdz_grammar_states_next(s, state, ' ');
     for (size_t i = 0; i < sizeof bytes; i++)
-        if (cdz_states_next(s, state, bytes[i]) != to || cdz_states_next(s, to, bytes[i]) != to)
+        if (cdz_grammar_states_next(s, state, bytes[i]) != to ||
+            cdz_grammar_states_next(s, to, bytes[i]) != to)
             return false;
     return true;
 }
 
-static uint32_t walk_blank(cdz_states *s, const cdz_grammar_vocab *v, uint32_t state,
+static uint32_t walk_blank(cdz_grammar_states *s, const cdz_grammar_vocab *v, uint32_t state,
                            uint32_t *path, uint64_t *mask)
 {
     if (!blank_is_free(s, state)) return walk(s, &v->blank, state, path, false, mask);
-    if (!cdz_states_next(s, state, ' ')) return 0;
+    if (!cdz_grammar_states_next(s, state, ' ')) return 0;
     for (uint32_t k = 0; k < v->blank.n_ids; k++) set_bit(mask, v->blank.ids[k]);
     return 0;
 }
 
 /* How many plain characters may come, whichever they are, up to PLAIN_CHARS; false: it depends on which. */
-static bool count_plain(cdz_states *s, uint32_t state, uint32_t *n)
+static bool count_plain(cdz_grammar_states *s, uint32_t state, uint32_t *n)
 {
     uint32_t to;
     for (*n = 0; *n < PLAIN_CHARS; ++*n) {
-        if (!cdz_states_plain(s, state, &to)) return false;
+        if (!cdz_grammar_states_plain(s, state, &to)) return false;
         if (!to) return true;
         if (to == state) *n = PLAIN_CHARS - 1;
         state = to;
@@ -400,8 +402,8 @@ static uint32_t compute(cdz_grammar *g, const cdz_grammar_vocab *v, uint32_t sta
     if (!counted) work += walk(&g->states, &v->plain, state, path, true, bits);
     work += walk_blank(&g->states, v, state, path, bits);
     work += walk(&g->states, &v->rest, state, path, false, bits);
-    cdz_states_mark_tokens(&g->states, state, bits, v->n_ids);
-    for (uint32_t i = 0; cdz_states_accepts(&g->states, state) && i < v->n_ends; i++)
+    cdz_grammar_states_mark_tokens(&g->states, state, bits, v->n_ids);
+    for (uint32_t i = 0; cdz_grammar_states_accepts(&g->states, state) && i < v->n_ends; i++)
         set_bit(bits, (uint32_t)v->ends[i]);
     return work;
 }

@@ -4,7 +4,7 @@
 
 #include "serve/exchange.h"
 
-void cdz_answer_head(const cdz_http_exchange *e, bool chunk, cdz_buf *out)
+void cdz_serve_answer_head(const cdz_http_exchange *e, bool chunk, cdz_buf *out)
 {
     const char *object = !e->ask.chat ? "text_completion"
                          : chunk      ? "chat.completion.chunk"
@@ -33,7 +33,8 @@ static void put_delta(const cdz_choice *c, cdz_buf *out)
     cdz_buf_putc(out, '}');
 }
 
-void cdz_answer_choice(const cdz_http_exchange *e, const cdz_choice *c, bool chunk, cdz_buf *out)
+void cdz_serve_answer_choice(const cdz_http_exchange *e, const cdz_choice *c, bool chunk,
+                             cdz_buf *out)
 {
     cdz_buf_printf(out, "{\"index\":%zu", c->index);
     if (!e->ask.chat) {
@@ -57,7 +58,7 @@ void cdz_answer_choice(const cdz_http_exchange *e, const cdz_choice *c, bool chu
     cdz_buf_putc(out, '}');
 }
 
-void cdz_answer_usage(const cdz_http_exchange *e, cdz_buf *out)
+void cdz_serve_answer_usage(const cdz_http_exchange *e, cdz_buf *out)
 {
     const unsigned long long prompt = e->prompt_tokens, fresh = e->new_tokens;
     cdz_buf_printf(out,
@@ -66,12 +67,12 @@ void cdz_answer_usage(const cdz_http_exchange *e, cdz_buf *out)
                    prompt, fresh, prompt + fresh);
 }
 
-void cdz_answer_event(cdz_http_exchange *e, const cdz_choice *c)
+void cdz_serve_answer_event(cdz_http_exchange *e, const cdz_choice *c)
 {
     cdz_assert_holds(&e->lock);
     cdz_buf_puts(&e->out, "data: ");
-    cdz_answer_head(e, true, &e->out);
+    cdz_serve_answer_head(e, true, &e->out);
     cdz_buf_puts(&e->out, ",\"choices\":[");
-    cdz_answer_choice(e, c, true, &e->out);
+    cdz_serve_answer_choice(e, c, true, &e->out);
     cdz_buf_puts(&e->out, e->ask.usage ? "],\"usage\":null}\n\n" : "]}\n\n");
 }

@@ -14,13 +14,15 @@ const cdz_json *cdz_ask_field(const cdz_json *object, const char *name)
     return value && value->type != CDZ_JSON_NULL ? value : NULL;
 }
 
-static bool wrong(cdz_fault *fault, const char *name, const char *expected, const cdz_json *found)
+static bool wrong(cdz_serve_fault *fault, const char *name, const char *expected,
+                  const cdz_json *found)
 {
-    return cdz_fault_set(fault, 400, name, NULL, "'%s' must be %s, found %s", name, expected,
-                         cdz_json_type_name(found));
+    return cdz_serve_fault_set(fault, 400, name, NULL, "'%s' must be %s, found %s", name, expected,
+                               cdz_json_type_name(found));
 }
 
-bool cdz_ask_bool(const cdz_json *object, const char *name, bool absent, bool *out, cdz_fault *fault)
+bool cdz_ask_bool(const cdz_json *object, const char *name, bool absent, bool *out,
+                  cdz_serve_fault *fault)
 {
     const cdz_json *value = cdz_ask_field(object, name);
     *out = value ? value->boolean : absent;
@@ -38,8 +40,9 @@ static bool take_int(cdz_asking *a, const char *name, int64_t low, int64_t high,
     if (value->type != CDZ_JSON_INT) return wrong(a->fault, name, "an integer", value);
     *out = value->integer;
     if (*out >= low && *out <= high) return true;
-    return cdz_fault_set(a->fault, 400, name, NULL, "'%s' must be from %lld to %lld, found %lld",
-                         name, (long long)low, (long long)high, (long long)*out);
+    return cdz_serve_fault_set(a->fault, 400, name, NULL,
+                               "'%s' must be from %lld to %lld, found %lld", name, (long long)low,
+                               (long long)high, (long long)*out);
 }
 
 /* --- generation parameters ------------------------------------------------------------------------------------ */
@@ -49,16 +52,16 @@ bool cdz_ask_set(cdz_asking *a, const char *name, const char *value)
     for (size_t i = 0; i < a->n_set; i++) {
         if (strcmp(a->set[i], name) != 0) continue;
         if (strcmp(a->values[i], value) == 0) return true;
-        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
-                             "cadenza.kwargs says %s = %s, and a field of the request says %s",
-                             name, value, a->values[i]);
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "cadenza.kwargs says %s = %s, and a field of the request says %s",
+                                   name, value, a->values[i]);
     }
     if (a->n_set == sizeof a->set / sizeof *a->set)
-        return cdz_fault_set(a->fault, 400, "cadenza", NULL, "too many parameters");
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL, "too many parameters");
     a->set[a->n_set] = cdz_arena_strdup(&a->arena, name);
     a->values[a->n_set] = cdz_arena_strdup(&a->arena, value);
     if (!a->set[a->n_set] || !a->values[a->n_set])
-        return cdz_fault_set(a->fault, 500, NULL, NULL, "out of memory for the request");
+        return cdz_serve_fault_set(a->fault, 500, NULL, NULL, "out of memory for the request");
     a->n_set++;
     cdz_buf_puts(&a->kwargs, a->kwargs.len ? ", " : "");
     cdz_json_write_string(&a->kwargs, name, strlen(name));
@@ -107,9 +110,9 @@ static bool set_number(cdz_asking *a, size_t i, const cdz_json *value)
     if (numbers[i].whole && value->type != CDZ_JSON_INT)
         return wrong(a->fault, field, "an integer", value);
     if (x < numbers[i].low || x > numbers[i].high || (numbers[i].above && x <= numbers[i].low))
-        return cdz_fault_set(a->fault, 400, field, NULL, "'%s' must be %s %g%s%g, found %g", field,
-                             numbers[i].above ? "above" : "from", numbers[i].low,
-                             numbers[i].above ? " and at most " : " to ", numbers[i].high, x);
+        return cdz_serve_fault_set(a->fault, 400, field, NULL, "'%s' must be %s %g%s%g, found %g",
+                                   field, numbers[i].above ? "above" : "from", numbers[i].low,
+                                   numbers[i].above ? " and at most " : " to ", numbers[i].high, x);
     if (strcmp(field, "top_k") == 0 && x < 0) return set_int(a, "top_k", 0);
     if (strcmp(field, "temperature") != 0) return set_json(a, numbers[i].parameter, value);
     if (x <= 0) return cdz_ask_set(a, "do_sample", "false");
@@ -144,10 +147,11 @@ static bool take_logit_bias(cdz_asking *a)
         good = *m->key >= '0' && *m->key <= '9' && !*end && id < most &&
                cdz_json_number(&m->value, &x) && fabs(x) <= 100;
         if (!good)
-            cdz_fault_set(a->fault, 400, "logit_bias", NULL,
-                          "'logit_bias' \"%.40s\": expected an id below %ld and a number from -100 "
-                          "to 100",
-                          m->key, most);
+            cdz_serve_fault_set(
+                a->fault, 400, "logit_bias", NULL,
+                "'logit_bias' \"%.40s\": expected an id below %ld and a number from -100 "
+                "to 100",
+                m->key, most);
         cdz_buf_printf(&text, "%s[[%ld], ", i ? ", " : "[", id);
         if (good) cdz_json_write_real(&text, x);
         cdz_buf_putc(&text, ']');
@@ -216,8 +220,8 @@ static bool refuse_names(cdz_asking *a)
         if (refused[i].neutral && *refused[i].neutral == '0' && cdz_json_number(value, &x) &&
             fpclassify(x) == FP_ZERO)
             continue;
-        return cdz_fault_set(a->fault, 400, refused[i].name, NULL, "'%s' is not supported: %s",
-                             refused[i].name, refused[i].says);
+        return cdz_serve_fault_set(a->fault, 400, refused[i].name, NULL,
+                                   "'%s' is not supported: %s", refused[i].name, refused[i].says);
     }
     return true;
 }
@@ -228,8 +232,9 @@ static bool take_model(cdz_asking *a)
     if (!model) return true;
     if (model->type != CDZ_JSON_STRING) return wrong(a->fault, "model", "a string", model);
     if (cdz_json_eq(model, a->world->model_id)) return true;
-    return cdz_fault_set(a->fault, 404, "model", "model_not_found",
-                         "there is no model '%.80s' here; /v1/models lists them", model->string);
+    return cdz_serve_fault_set(a->fault, 404, "model", "model_not_found",
+                               "there is no model '%.80s' here; /v1/models lists them",
+                               model->string);
 }
 
 static bool take_response_format(cdz_asking *a)
@@ -240,13 +245,14 @@ static bool take_response_format(cdz_asking *a)
         return wrong(a->fault, "response_format", "an object", format);
     const cdz_json *type = cdz_json_get(format, "type");
     if (!cdz_json_is(type, CDZ_JSON_STRING))
-        return cdz_fault_set(a->fault, 400, "response_format", NULL,
-                             "'response_format' needs a \"type\"");
+        return cdz_serve_fault_set(a->fault, 400, "response_format", NULL,
+                                   "'response_format' needs a \"type\"");
     if (cdz_json_eq(type, "text")) return true;
-    return cdz_fault_set(a->fault, 400, "response_format", NULL,
-                         "'response_format' of type \"%.40s\" is not supported: structured output "
-                         "is not there yet",
-                         type->string);
+    return cdz_serve_fault_set(
+        a->fault, 400, "response_format", NULL,
+        "'response_format' of type \"%.40s\" is not supported: structured output "
+        "is not there yet",
+        type->string);
 }
 
 static bool take_tools(cdz_asking *a)
@@ -258,11 +264,11 @@ static bool take_tools(cdz_asking *a)
     if (choice && choice->type != CDZ_JSON_STRING && choice->type != CDZ_JSON_OBJECT)
         return wrong(a->fault, "tool_choice", "a string or an object", choice);
     if (tools && tools->len && !cdz_json_eq(choice, "none"))
-        return cdz_fault_set(a->fault, 400, "tools", NULL,
-                             "'tools' is not supported: calls are not read from answers yet");
+        return cdz_serve_fault_set(a->fault, 400, "tools", NULL,
+                                   "'tools' is not supported: calls are not read from answers yet");
     if (!none)
-        return cdz_fault_set(a->fault, 400, "tool_choice", NULL,
-                             "'tool_choice' asks for a call, and there are no tools");
+        return cdz_serve_fault_set(a->fault, 400, "tool_choice", NULL,
+                                   "'tool_choice' asks for a call, and there are no tools");
     return true;
 }
 
@@ -276,8 +282,8 @@ static bool take_stream(cdz_asking *a)
     if (options->type != CDZ_JSON_OBJECT)
         return wrong(a->fault, "stream_options", "an object", options);
     if (!a->stream)
-        return cdz_fault_set(a->fault, 400, "stream_options", NULL,
-                             "'stream_options' goes with 'stream': true");
+        return cdz_serve_fault_set(a->fault, 400, "stream_options", NULL,
+                                   "'stream_options' goes with 'stream': true");
     return cdz_ask_bool(options, "include_usage", false, &a->usage, a->fault);
 }
 
@@ -295,8 +301,8 @@ static bool take_logprobs(cdz_asking *a)
         return false;
     a->top = (uint32_t)top;
     if (!given || a->logprobs) return true;
-    return cdz_fault_set(a->fault, 400, "top_logprobs", NULL,
-                         "'top_logprobs' goes with 'logprobs': true");
+    return cdz_serve_fault_set(a->fault, 400, "top_logprobs", NULL,
+                               "'top_logprobs' goes with 'logprobs': true");
 }
 
 static bool take_counts(cdz_asking *a)
@@ -313,8 +319,9 @@ static bool take_counts(cdz_asking *a)
         return false;
     a->n = (uint32_t)n;
     if (has_best && best != n)
-        return cdz_fault_set(a->fault, 400, "best_of", NULL,
-                             "'best_of' other than 'n' is not supported: use cadenza.strategy");
+        return cdz_serve_fault_set(
+            a->fault, 400, "best_of", NULL,
+            "'best_of' other than 'n' is not supported: use cadenza.strategy");
     a->max_tokens = has_newer ? newer : has_tokens ? tokens : has_other ? other : -1;
     if (a->max_tokens == 0 && least) a->max_tokens = -1;
     return true;
@@ -330,13 +337,14 @@ static bool take_stops(cdz_asking *a)
     const cdz_json *all = stop->type == CDZ_JSON_ARRAY ? stop->items : stop;
     const uint32_t n = stop->type == CDZ_JSON_ARRAY ? stop->len : 1;
     const char **texts = cdz_arena_array(&a->arena, n ? n : 1, sizeof *texts);
-    if (!texts) return cdz_fault_set(a->fault, 500, NULL, NULL, "out of memory for the request");
+    if (!texts)
+        return cdz_serve_fault_set(a->fault, 500, NULL, NULL, "out of memory for the request");
     for (uint32_t i = 0; i < n; i++) {
         if (all[i].type != CDZ_JSON_STRING)
             return wrong(a->fault, "stop", "a string or a list of strings", &all[i]);
         if (!all[i].len || strlen(all[i].string) != all[i].len)
-            return cdz_fault_set(a->fault, 400, "stop", NULL,
-                                 "'stop' holds a string that is empty or has a NUL in it");
+            return cdz_serve_fault_set(a->fault, 400, "stop", NULL,
+                                       "'stop' holds a string that is empty or has a NUL in it");
         texts[i] = all[i].string;
         cdz_buf_puts(&text, i ? ", " : "[");
         cdz_json_write_string(&text, all[i].string, all[i].len);
@@ -352,19 +360,20 @@ static bool take_stops(cdz_asking *a)
 /* --- prompts ---------------------------------------------------------------------------------------------------- */
 
 bool cdz_ask_ids(const cdz_ask_world *world, const cdz_json *list, const char *name, int32_t **ids,
-                 size_t *n, cdz_fault *fault)
+                 size_t *n, cdz_serve_fault *fault)
 {
     const int64_t most = cdz_model_vocab_size(world->model);
     int32_t *out = malloc((list->len + (size_t)1) * sizeof *out);
-    if (!out) return cdz_fault_set(fault, 500, NULL, NULL, "out of memory for the request");
+    if (!out) return cdz_serve_fault_set(fault, 500, NULL, NULL, "out of memory for the request");
     for (uint32_t i = 0; i < list->len; i++) {
         const cdz_json *id = &list->items[i];
         const bool good = id->type == CDZ_JSON_INT && id->integer >= 0 && id->integer < most;
         if (good) out[i] = (int32_t)id->integer;
         if (good) continue;
         free(out);
-        return cdz_fault_set(fault, 400, name, NULL, "'%s' entry %u: expected an id from 0 to %lld",
-                             name, i, (long long)most - 1);
+        return cdz_serve_fault_set(fault, 400, name, NULL,
+                                   "'%s' entry %u: expected an id from 0 to %lld", name, i,
+                                   (long long)most - 1);
     }
     *ids = out;
     *n = list->len;
@@ -378,10 +387,10 @@ static bool take_text(cdz_asking *a, const cdz_json *text, cdz_ask_prompt *out)
     if (!cdz_ask_bool(&a->body, "add_special_tokens", true, &special, a->fault)) return false;
     out->text = text->string;
     if (strlen(text->string) != text->len)
-        return cdz_fault_set(a->fault, 400, "prompt", NULL, "'prompt' holds a NUL character");
+        return cdz_serve_fault_set(a->fault, 400, "prompt", NULL, "'prompt' holds a NUL character");
     if (cdz_tokenize(a->world->model, text->string, text->len, special, &out->ids, &out->n, &err) !=
         CDZ_OK)
-        return cdz_fault_of(a->fault, "prompt", &err);
+        return cdz_serve_fault_of(a->fault, "prompt", &err);
     return true;
 }
 
@@ -394,32 +403,33 @@ static bool add_prompt(cdz_asking *a, const cdz_json *value)
         return false;
     a->n_prompts++;
     if (p->n) return true;
-    return cdz_fault_set(a->fault, 400, "prompt", NULL, "'prompt' holds a prompt of no tokens");
+    return cdz_serve_fault_set(a->fault, 400, "prompt", NULL,
+                               "'prompt' holds a prompt of no tokens");
 }
 
 static bool take_prompts(cdz_asking *a)
 {
     const cdz_json *prompt = cdz_ask_field(&a->body, "prompt");
-    if (!prompt) return cdz_fault_set(a->fault, 400, "prompt", NULL, "'prompt' is missing");
+    if (!prompt) return cdz_serve_fault_set(a->fault, 400, "prompt", NULL, "'prompt' is missing");
     const bool list = prompt->type == CDZ_JSON_ARRAY;
     if (!list && prompt->type != CDZ_JSON_STRING)
         return wrong(a->fault, "prompt", "a string or a list", prompt);
     if (list && !prompt->len)
-        return cdz_fault_set(a->fault, 400, "prompt", NULL, "'prompt' is an empty list");
+        return cdz_serve_fault_set(a->fault, 400, "prompt", NULL, "'prompt' is an empty list");
     const bool one = !list || prompt->items[0].type == CDZ_JSON_INT;
     const uint32_t n = one ? 1 : prompt->len;
     if (n > CDZ_ASK_MOST_PROMPTS)
-        return cdz_fault_set(a->fault, 400, "prompt", NULL, "'prompt' holds more than %d prompts",
-                             CDZ_ASK_MOST_PROMPTS);
+        return cdz_serve_fault_set(a->fault, 400, "prompt", NULL,
+                                   "'prompt' holds more than %d prompts", CDZ_ASK_MOST_PROMPTS);
     a->prompts = calloc(n, sizeof *a->prompts);
-    if (!a->prompts) return cdz_fault_set(a->fault, 500, NULL, NULL, "out of memory");
+    if (!a->prompts) return cdz_serve_fault_set(a->fault, 500, NULL, NULL, "out of memory");
     if (one) return add_prompt(a, prompt);
     for (uint32_t i = 0; i < n; i++) {
         const cdz_json *item = &prompt->items[i];
         if (item->type != prompt->items[0].type ||
             (item->type != CDZ_JSON_STRING && item->type != CDZ_JSON_ARRAY))
-            return cdz_fault_set(a->fault, 400, "prompt", NULL,
-                                 "'prompt' must be a string, ids, or a list of either kind");
+            return cdz_serve_fault_set(a->fault, 400, "prompt", NULL,
+                                       "'prompt' must be a string, ids, or a list of either kind");
         if (!add_prompt(a, item)) return false;
     }
     return true;
@@ -428,7 +438,7 @@ static bool take_prompts(cdz_asking *a)
 static bool take_messages(cdz_asking *a)
 {
     a->prompts = calloc(1, sizeof *a->prompts);
-    if (!a->prompts) return cdz_fault_set(a->fault, 500, NULL, NULL, "out of memory");
+    if (!a->prompts) return cdz_serve_fault_set(a->fault, 500, NULL, NULL, "out of memory");
     a->n_prompts = 1;
     return cdz_ask_messages(a->world, &a->body, &a->prompts[0].ids, &a->prompts[0].n, a->fault);
 }
@@ -455,7 +465,7 @@ static bool check_room(cdz_asking *a)
     if (cdz_model_has_encoder(a->world->model) || !context) return true;
     for (size_t i = 0; i < a->n_prompts; i++)
         if (a->prompts[i].n >= context && !(a->max_tokens == 0 && a->prompts[i].n == context))
-            return cdz_fault_set(
+            return cdz_serve_fault_set(
                 a->fault, 400, a->chat ? "messages" : "prompt", "context_length_exceeded",
                 "the prompt has %zu tokens; the model's context is %u", a->prompts[i].n, context);
     return true;
@@ -487,15 +497,15 @@ static bool parse(cdz_asking *a, const char *body, size_t len)
     static const cdz_json_limits limits = {.depth = 128, .nodes = 4 << 20};
     cdz_error err = {0};
     if (cdz_json_parse(body, len, "body", &limits, &a->arena, &a->body, &err) != CDZ_OK)
-        return cdz_fault_set(a->fault, err.code == CDZ_E_NOMEM ? 500 : 400, NULL, NULL, "%s",
-                             err.text);
+        return cdz_serve_fault_set(a->fault, err.code == CDZ_E_NOMEM ? 500 : 400, NULL, NULL, "%s",
+                                   err.text);
     if (a->body.type == CDZ_JSON_OBJECT) return true;
-    return cdz_fault_set(a->fault, 400, NULL, NULL, "the body must be a JSON object, found %s",
-                         cdz_json_type_name(&a->body));
+    return cdz_serve_fault_set(a->fault, 400, NULL, NULL, "the body must be a JSON object, found %s",
+                               cdz_json_type_name(&a->body));
 }
 
 bool cdz_ask_read(cdz_asking *a, const cdz_ask_world *world, bool chat, const char *body,
-                  size_t len, cdz_fault *fault)
+                  size_t len, cdz_serve_fault *fault)
 {
     *a = (cdz_asking){.world = world, .fault = fault, .chat = chat, .max_tokens = -1};
     return parse(a, body, len) && take_model(a) && refuse_names(a) && take_stream(a) &&

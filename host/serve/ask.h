@@ -32,7 +32,7 @@ typedef struct cdz_ask_world {
 typedef struct cdz_asking {
     cdz_arena arena;
     const cdz_ask_world *world;
-    cdz_fault *fault;
+    cdz_serve_fault *fault;
     cdz_json body;
     bool chat, stream, usage, echo, logprobs, return_ids, ids_as_text;
     uint32_t top, n;
@@ -53,7 +53,7 @@ typedef struct cdz_asking {
 
 /* False: fault says why. Free it in either case. */
 bool cdz_ask_read(cdz_asking *ask, const cdz_ask_world *world, bool chat, const char *body,
-                  size_t len, cdz_fault *fault);
+                  size_t len, cdz_serve_fault *fault);
 void cdz_ask_free(cdz_asking *ask);
 
 /* The request document of one of its prompts, for n rows. */
@@ -64,13 +64,13 @@ void cdz_ask_document(const cdz_asking *ask, size_t prompt, uint32_t n, cdz_buf 
 const cdz_json *cdz_ask_field(const cdz_json *object, const char *name);
 /* A boolean, or `absent`. */
 bool cdz_ask_bool(const cdz_json *object, const char *name, bool absent, bool *out,
-                  cdz_fault *fault);
+                  cdz_serve_fault *fault);
 /* messages to ids by the chat template. */
 bool cdz_ask_messages(const cdz_ask_world *world, const cdz_json *body, int32_t **ids, size_t *n,
-                      cdz_fault *fault);
+                      cdz_serve_fault *fault);
 /* ids of a list, each in the vocabulary. */
 bool cdz_ask_ids(const cdz_ask_world *world, const cdz_json *list, const char *name, int32_t **ids,
-                 size_t *n, cdz_fault *fault);
+                 size_t *n, cdz_serve_fault *fault);
 
 /* Own parts of the reader (ask_cadenza.c): pipeline, strategy, kwargs, processors. */
 bool cdz_ask_cadenza(cdz_asking *ask);

@@ -28,7 +28,7 @@ static bool is_id(const cdz_json *value)
 
 static bool no_id(cdz_asking *a, const char *what, const cdz_json *value)
 {
-    return cdz_fault_set(
+    return cdz_serve_fault_set(
         a->fault, 400, "cadenza", NULL, "cadenza.%s must be the %s, found %s", what,
         strcmp(what, "pipeline") == 0 ? "name of a pipeline of this server"
                                       : "id of a plugin, no file",
@@ -61,19 +61,20 @@ static bool take_kwargs(cdz_asking *a, const cdz_json *kwargs)
 {
     if (!kwargs) return true;
     if (kwargs->type != CDZ_JSON_OBJECT)
-        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
-                             "cadenza.kwargs must be an object, found %s",
-                             cdz_json_type_name(kwargs));
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "cadenza.kwargs must be an object, found %s",
+                                   cdz_json_type_name(kwargs));
     for (uint32_t i = 0; i < kwargs->len; i++) {
         const cdz_json_member *m = &kwargs->members[i];
         cdz_buf text = {0};
         if (is_closed(m->key))
-            return cdz_fault_set(a->fault, 400, "cadenza", NULL,
-                                 "cadenza.kwargs.%s cannot be set by a request of this server",
-                                 m->key);
+            return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                       "cadenza.kwargs.%s cannot be set by a request of this server",
+                                       m->key);
         if (opens_something(m->key, &m->value))
-            return cdz_fault_set(a->fault, 400, "cadenza", NULL,
-                                 "cadenza.kwargs.%.64s: a request may name ids, no files", m->key);
+            return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                       "cadenza.kwargs.%.64s: a request may name ids, no files",
+                                       m->key);
         cdz_json_write(&text, &m->value);
         const bool good = !text.failed && cdz_ask_set(a, m->key, text.data);
         cdz_buf_free(&text);
@@ -98,24 +99,24 @@ static bool take_processor(cdz_asking *a, const cdz_json *item, made *m)
     const cdz_json *name = cdz_json_get(item, "name");
     const cdz_json *params = cdz_ask_field(item, "params");
     if (item->type != CDZ_JSON_OBJECT)
-        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
-                             "an entry of cadenza.processors must be {\"name\", \"params\"}");
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "an entry of cadenza.processors must be {\"name\", \"params\"}");
     for (uint32_t i = 0; i < item->len; i++)
         if (strcmp(item->members[i].key, "name") != 0 &&
             strcmp(item->members[i].key, "params") != 0) {
             const char *near = cdz_nearest_name(item->members[i].key, known, 2);
-            return cdz_fault_set(a->fault, 400, "cadenza", NULL,
-                                 "cadenza.processors: unknown field \"%.60s\"%s%s%s",
-                                 item->members[i].key, near ? ": did you mean \"" : "",
-                                 near ? near : "", near ? "\"?" : "");
+            return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                       "cadenza.processors: unknown field \"%.60s\"%s%s%s",
+                                       item->members[i].key, near ? ": did you mean \"" : "",
+                                       near ? near : "", near ? "\"?" : "");
         }
     if (!is_id(name)) return no_id(a, "processors", name ? name : item);
     if (params && params->type != CDZ_JSON_OBJECT)
-        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
-                             "cadenza.processors: params must be an object");
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "cadenza.processors: params must be an object");
     if (m->n == MOST_PROCESSORS)
-        return cdz_fault_set(a->fault, 400, "cadenza", NULL, "more than %d processors",
-                             MOST_PROCESSORS);
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL, "more than %d processors",
+                                   MOST_PROCESSORS);
     m->names[m->n] = name;
     m->params[m->n++] = params;
     cdz_buf_printf(&m->list, "%s%s", m->list.len ? ", " : "", name->string);
@@ -126,9 +127,9 @@ static bool take_processors(cdz_asking *a, const cdz_json *list, made *m)
 {
     if (!list) return true;
     if (list->type != CDZ_JSON_ARRAY)
-        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
-                             "cadenza.processors must be a list, found %s",
-                             cdz_json_type_name(list));
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "cadenza.processors must be a list, found %s",
+                                   cdz_json_type_name(list));
     for (uint32_t i = 0; i < list->len; i++)
         if (!take_processor(a, &list->items[i], m)) return false;
     return true;
@@ -141,9 +142,9 @@ static bool set_param(cdz_asking *a, const char *section, const char *name, cons
     cdz_error err = {0};
     snprintf(key, sizeof key, "%s.%s", section, name);
     if (opens_something(name, value))
-        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
-                             "cadenza.processors: %.64s.%.64s: a request may name ids, no files",
-                             section, name);
+        return cdz_serve_fault_set(
+            a->fault, 400, "cadenza", NULL,
+            "cadenza.processors: %.64s.%.64s: a request may name ids, no files", section, name);
     if (value->type == CDZ_JSON_STRING)
         cdz_buf_add(&text, value->string, value->len);
     else if (value->type == CDZ_JSON_NULL)
@@ -153,7 +154,7 @@ static bool set_param(cdz_asking *a, const char *section, const char *name, cons
     const bool good =
         text.data && !text.failed && cdz_pipeline_set(a->pipeline, key, text.data, &err) == CDZ_OK;
     cdz_buf_free(&text);
-    return good || cdz_fault_of(a->fault, "cadenza", &err);
+    return good || cdz_serve_fault_of(a->fault, "cadenza", &err);
 }
 
 static bool set_params(cdz_asking *a, const made *m)
@@ -174,13 +175,15 @@ static bool take_penalty(cdz_asking *a, const char *name, made *m, double *out)
     *out = 0;
     if (!value) return true;
     if (!cdz_json_number(value, out) || *out < -2 || *out > 2)
-        return cdz_fault_set(a->fault, 400, name, NULL, "'%s' must be a number from -2 to 2", name);
+        return cdz_serve_fault_set(a->fault, 400, name, NULL, "'%s' must be a number from -2 to 2",
+                                   name);
     const bool wanted = *out < 0 || *out > 0;
     if (wanted && a->named_pipeline)
-        return cdz_fault_set(a->fault, 400, name, NULL,
-                             "'%s' does not go with cadenza.pipeline: write the processor into the "
-                             "pipeline's file",
-                             name);
+        return cdz_serve_fault_set(
+            a->fault, 400, name, NULL,
+            "'%s' does not go with cadenza.pipeline: write the processor into the "
+            "pipeline's file",
+            name);
     if (wanted) cdz_buf_printf(&m->list, "%s%s", m->list.len ? ", " : "", name);
     return true;
 }
@@ -201,9 +204,9 @@ static bool take_pipeline(cdz_asking *a, const cdz_json *name, const char **file
     a->named_pipeline = true;
     if (a->world->pipeline && a->world->pipeline(a->world->user, name->string, &a->pipeline, file))
         return true;
-    return cdz_fault_set(a->fault, 400, "cadenza", "pipeline_not_found",
-                         "there is no pipeline '%.80s' here; /v1/pipelines lists them",
-                         name->string);
+    return cdz_serve_fault_set(a->fault, 400, "cadenza", "pipeline_not_found",
+                               "there is no pipeline '%.80s' here; /v1/pipelines lists them",
+                               name->string);
 }
 
 /* A pipeline of the request's own, over the one that it names. */
@@ -220,7 +223,7 @@ static bool make_pipeline(cdz_asking *a, const char *file, const made *m)
                                           : cdz_pipeline_parse(a->world->runtime, text.data,
                                                                text.len, "cadenza", &own, &err);
     cdz_buf_free(&text);
-    if (status != CDZ_OK) return cdz_fault_of(a->fault, "cadenza", &err);
+    if (status != CDZ_OK) return cdz_serve_fault_of(a->fault, "cadenza", &err);
     a->pipeline = own;
     a->own_pipeline = true;
     return set_params(a, m) && set_penalty(a, "presence_penalty", m->presence) &&
@@ -236,11 +239,11 @@ static bool check_names(cdz_asking *a, const cdz_json *object)
         while (k < 4 && strcmp(known[k], name) != 0) k++;
         if (k < 4) continue;
         const char *near = cdz_nearest_name(name, known, 4);
-        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
-                             "cadenza: unknown field \"%.60s\"%s%s%s; it has pipeline, strategy, "
-                             "kwargs and processors",
-                             name, near ? ": did you mean \"" : "", near ? near : "",
-                             near ? "\"?" : "");
+        return cdz_serve_fault_set(
+            a->fault, 400, "cadenza", NULL,
+            "cadenza: unknown field \"%.60s\"%s%s%s; it has pipeline, strategy, "
+            "kwargs and processors",
+            name, near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
     }
     return true;
 }
@@ -265,8 +268,9 @@ bool cdz_ask_cadenza(cdz_asking *a)
     const cdz_json *object = cdz_ask_field(&a->body, "cadenza");
     made m = {0};
     if (object && object->type != CDZ_JSON_OBJECT)
-        return cdz_fault_set(a->fault, 400, "cadenza", NULL,
-                             "'cadenza' must be an object, found %s", cdz_json_type_name(object));
+        return cdz_serve_fault_set(a->fault, 400, "cadenza", NULL,
+                                   "'cadenza' must be an object, found %s",
+                                   cdz_json_type_name(object));
     const bool good = take_all(a, object ? object : &nothing, &m);
     cdz_buf_free(&m.list);
     return good;

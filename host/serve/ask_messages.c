@@ -4,7 +4,7 @@
 #include "serve/ask.h"
 
 /* Texts of a content list, joined. */
-static bool put_parts(const cdz_json *parts, cdz_buf *out, cdz_fault *fault)
+static bool put_parts(const cdz_json *parts, cdz_buf *out, cdz_serve_fault *fault)
 {
     cdz_buf text = {0};
     bool good = true;
@@ -18,13 +18,14 @@ static bool put_parts(const cdz_json *parts, cdz_buf *out, cdz_fault *fault)
     if (good)
         cdz_json_write_string(out, text.data ? text.data : "", text.len);
     else
-        cdz_fault_set(fault, 400, "messages", NULL,
-                      "a part of a message's content is no text; this model reads text alone");
+        cdz_serve_fault_set(fault, 400, "messages", NULL,
+                            "a part of a message's content is no text; this model reads text alone");
     cdz_buf_free(&text);
     return good;
 }
 
-static bool put_content(const cdz_json *content, bool may_be_null, cdz_buf *out, cdz_fault *fault)
+static bool put_content(const cdz_json *content, bool may_be_null, cdz_buf *out,
+                        cdz_serve_fault *fault)
 {
     if (cdz_json_is(content, CDZ_JSON_STRING)) {
         cdz_json_write_string(out, content->string, content->len);
@@ -35,9 +36,10 @@ static bool put_content(const cdz_json *content, bool may_be_null, cdz_buf *out,
         cdz_buf_puts(out, "\"\"");
         return true;
     }
-    return cdz_fault_set(fault, 400, "messages", NULL,
-                         "a message's content must be a string or a list of text parts, found %s",
-                         content ? cdz_json_type_name(content) : "nothing");
+    return cdz_serve_fault_set(
+        fault, 400, "messages", NULL,
+        "a message's content must be a string or a list of text parts, found %s",
+        content ? cdz_json_type_name(content) : "nothing");
 }
 
 /* Arguments come as a text; templates want the object in it. */
@@ -52,7 +54,7 @@ static void put_arguments(const cdz_json *arguments, cdz_buf *out)
     cdz_arena_free(&arena);
 }
 
-static bool put_calls(const cdz_json *calls, cdz_buf *out, cdz_fault *fault)
+static bool put_calls(const cdz_json *calls, cdz_buf *out, cdz_serve_fault *fault)
 {
     cdz_buf_puts(out, ", \"tool_calls\": [");
     for (uint32_t i = 0; i < calls->len; i++) {
@@ -61,8 +63,8 @@ static bool put_calls(const cdz_json *calls, cdz_buf *out, cdz_fault *fault)
         const cdz_json *name = function ? cdz_json_get(function, "name") : NULL;
         const cdz_json *arguments = function ? cdz_json_get(function, "arguments") : NULL;
         if (!cdz_json_is(name, CDZ_JSON_STRING) || !arguments)
-            return cdz_fault_set(fault, 400, "messages", NULL,
-                                 "an entry of tool_calls needs function.name and arguments");
+            return cdz_serve_fault_set(fault, 400, "messages", NULL,
+                                       "an entry of tool_calls needs function.name and arguments");
         cdz_buf_puts(out, i ? ", {\"type\": \"function\"" : "{\"type\": \"function\"");
         if (cdz_json_is(id, CDZ_JSON_STRING)) {
             cdz_buf_puts(out, ", \"id\": ");
@@ -86,16 +88,17 @@ static bool is_role(const cdz_json *role)
     return false;
 }
 
-static bool put_message(const cdz_json *message, cdz_buf *out, cdz_fault *fault)
+static bool put_message(const cdz_json *message, cdz_buf *out, cdz_serve_fault *fault)
 {
     const cdz_json *role = cdz_json_get(message, "role");
     const cdz_json *calls = cdz_ask_field(message, "tool_calls");
     if (message->type != CDZ_JSON_OBJECT || !is_role(role))
-        return cdz_fault_set(fault, 400, "messages", NULL,
-                             "a message must be an object with a role: system, developer, user, "
-                             "assistant or tool");
+        return cdz_serve_fault_set(
+            fault, 400, "messages", NULL,
+            "a message must be an object with a role: system, developer, user, "
+            "assistant or tool");
     if (calls && calls->type != CDZ_JSON_ARRAY)
-        return cdz_fault_set(fault, 400, "messages", NULL, "tool_calls must be a list");
+        return cdz_serve_fault_set(fault, 400, "messages", NULL, "tool_calls must be a list");
     cdz_buf_printf(out, "{\"role\": \"%s\", \"content\": ",
                    cdz_json_eq(role, "developer") ? "system" : role->string);
     if (!put_content(cdz_json_get(message, "content"), cdz_json_eq(role, "assistant"), out, fault))
@@ -113,14 +116,14 @@ static bool put_message(const cdz_json *message, cdz_buf *out, cdz_fault *fault)
 }
 
 /* Variables of the template: the request's own, and the two that stand beside them. */
-static bool put_variables(const cdz_json *body, cdz_buf *out, cdz_fault *fault)
+static bool put_variables(const cdz_json *body, cdz_buf *out, cdz_serve_fault *fault)
 {
     static const char *const flags[] = {"add_generation_prompt", "continue_final_message"};
     const cdz_json *given = cdz_ask_field(body, "chat_template_kwargs");
     bool first = true;
     if (given && given->type != CDZ_JSON_OBJECT)
-        return cdz_fault_set(fault, 400, "chat_template_kwargs", NULL,
-                             "'chat_template_kwargs' must be an object");
+        return cdz_serve_fault_set(fault, 400, "chat_template_kwargs", NULL,
+                                   "'chat_template_kwargs' must be an object");
     cdz_buf_puts(out, ", \"chat_template_kwargs\": {");
     for (uint32_t i = 0; given && i < given->len; i++) {
         cdz_buf_puts(out, first ? "" : ", ");
@@ -140,13 +143,13 @@ static bool put_variables(const cdz_json *body, cdz_buf *out, cdz_fault *fault)
     return true;
 }
 
-static bool put_document(const cdz_json *body, cdz_buf *out, cdz_fault *fault)
+static bool put_document(const cdz_json *body, cdz_buf *out, cdz_serve_fault *fault)
 {
     const cdz_json *messages = cdz_ask_field(body, "messages");
     const cdz_json *documents = cdz_ask_field(body, "documents");
     if (!cdz_json_is(messages, CDZ_JSON_ARRAY) || !messages->len)
-        return cdz_fault_set(fault, 400, "messages", NULL,
-                             "'messages' must be a list of at least one message");
+        return cdz_serve_fault_set(fault, 400, "messages", NULL,
+                                   "'messages' must be a list of at least one message");
     cdz_buf_puts(out, "{\"messages\": [");
     for (uint32_t i = 0; i < messages->len; i++) {
         cdz_buf_puts(out, i ? ", " : "");
@@ -163,14 +166,14 @@ static bool put_document(const cdz_json *body, cdz_buf *out, cdz_fault *fault)
 }
 
 bool cdz_ask_messages(const cdz_ask_world *world, const cdz_json *body, int32_t **ids, size_t *n,
-                      cdz_fault *fault)
+                      cdz_serve_fault *fault)
 {
     cdz_buf text = {0};
     cdz_error err = {0};
     bool good = put_document(body, &text, fault);
-    if (good && text.failed) good = cdz_fault_set(fault, 500, NULL, NULL, "out of memory");
+    if (good && text.failed) good = cdz_serve_fault_set(fault, 500, NULL, NULL, "out of memory");
     if (good && cdz_apply_chat_template(world->model, text.data, text.len, ids, n, &err) != CDZ_OK)
-        good = cdz_fault_of(fault, "messages", &err);
+        good = cdz_serve_fault_of(fault, "messages", &err);
     cdz_buf_free(&text);
     return good;
 }

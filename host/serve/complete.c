@@ -18,7 +18,7 @@ static bool tells_text(const cdz_http_exchange *e)
 static void tell_row(cdz_generation_run *run, uint32_t row, const int32_t *ids, uint32_t n_ids)
 {
     cdz_http_exchange *e = run->exchange;
-    cdz_row_text *text = &run->texts[row];
+    cdz_serve_row_text *text = &run->texts[row];
     const size_t n = text->let_out - text->told;
     if (!n && !(ids && n_ids)) return;
     for (uint32_t k = 0; k < run->copies; k++) {
@@ -29,10 +29,10 @@ static void tell_row(cdz_generation_run *run, uint32_t row, const int32_t *ids, 
             .ids = ids,
             .n_ids = n_ids,
         };
-        cdz_answer_event(e, &choice);
+        cdz_serve_answer_event(e, &choice);
     }
     text->told = text->let_out;
-    cdz_exchange_wake(e);
+    cdz_serve_exchange_wake(e);
 }
 
 void cdz_complete_catch_up(cdz_http_exchange *e)
@@ -48,7 +48,7 @@ void cdz_complete_catch_up(cdz_http_exchange *e)
 static void tell_piece(cdz_generation_run *run, const cdz_event *event)
 {
     cdz_http_exchange *e = run->exchange;
-    cdz_row_text_add(&run->texts[event->row], &e->ask.stops, event->text, strlen(event->text));
+    cdz_serve_row_text_add(&run->texts[event->row], &e->ask.stops, event->text, strlen(event->text));
     if (e->out.len - e->out_at > CDZ_EXCHANGE_HELD && !e->ask.return_ids)
         e->behind = true;
     else
@@ -89,7 +89,7 @@ static void on_event(void *user, const cdz_event *event)
     unread = !last && !e->gone && e->out.len - e->out_at > CDZ_EXCHANGE_UNREAD;
     cdz_mutex_unlock(&e->lock);
     if (last) cdz_serve_push(e, finish);
-    if (unread) cdz_exchange_abandon(e);
+    if (unread) cdz_serve_exchange_abandon(e);
 }
 
 /* --- submitting -------------------------------------------------------------------------------------------------- */
@@ -137,13 +137,14 @@ static bool submit(cdz_http_exchange *e, cdz_generation_run *run)
     run->done = true;
     e->n_open--;
     cdz_mutex_unlock(&e->lock);
-    return cdz_fault_of(&e->fault, NULL, &err);
+    return cdz_serve_fault_of(&e->fault, NULL, &err);
 }
 
 static bool submit_all(cdz_http_exchange *e)
 {
     cdz_generation_run *runs = calloc(e->ask.n_prompts, sizeof *runs);
-    if (!runs) return cdz_fault_set(&e->fault, 500, NULL, NULL, "out of memory for the request");
+    if (!runs)
+        return cdz_serve_fault_set(&e->fault, 500, NULL, NULL, "out of memory for the request");
     for (size_t i = 0; i < e->ask.n_prompts; i++)
         runs[i] = (cdz_generation_run){.exchange = e, .prompt = i};
     cdz_mutex_lock(&e->lock);
@@ -185,7 +186,7 @@ static void begin_stream(cdz_http_exchange *e)
                                        .len = text.len,
                                        .prompt = e->ask.return_ids ? &e->ask.prompts[p] : NULL,
                                        .role = e->ask.chat};
-            if (e->ask.chat || text.len || choice.prompt) cdz_answer_event(e, &choice);
+            if (e->ask.chat || text.len || choice.prompt) cdz_serve_answer_event(e, &choice);
             cdz_buf_free(&text);
         }
 }
@@ -221,11 +222,11 @@ void cdz_complete(cdz_http_exchange *e)
         e->status = 200;
         e->content_type = "text/event-stream";
         e->ready = true;
-        cdz_exchange_wake(e);
+        cdz_serve_exchange_wake(e);
     }
     const bool last = --e->n_open == 0;
     cdz_mutex_unlock(&e->lock);
-    if (!good) cdz_exchange_refuse(e);
+    if (!good) cdz_serve_exchange_refuse(e);
     if (last) finish(e);
 }
 
@@ -274,7 +275,7 @@ static bool end_row(cdz_http_exchange *e, const cdz_generation_run *run, uint32_
     else if (!is_known_reason(reason))
         cdz_json_write_string(&end->reason, reason, strlen(reason));
     if (e->ask.logprobs &&
-        !cdz_answer_logprobs(e, run->prompt, ids, n_ids, cut, &end->logprobs, &e->fault))
+        !cdz_serve_answer_logprobs(e, run->prompt, ids, n_ids, cut, &end->logprobs, &e->fault))
         return false;
     end->choice = (cdz_choice){.text = end->text.data ? end->text.data : "",
                                .len = end->text.len,
@@ -293,7 +294,7 @@ static bool end_row(cdz_http_exchange *e, const cdz_generation_run *run, uint32_
 /* Of a stream: what the row has not said yet, and its reason. */
 static void tell_end(cdz_http_exchange *e, const cdz_generation_run *run, uint32_t row, ending *end)
 {
-    const cdz_row_text *said = run->texts ? &run->texts[row] : NULL;
+    const cdz_serve_row_text *said = run->texts ? &run->texts[row] : NULL;
     size_t from = 0;
     if (!e->ask.logprobs) {
         cdz_buf prompt = {0};
@@ -308,11 +309,11 @@ static void tell_end(cdz_http_exchange *e, const cdz_generation_run *run, uint32
     if (e->ask.chat && (rest.len || rest.logprobs)) { /* a chat's last delta is empty */
         cdz_choice piece = rest;
         piece.finish = NULL;
-        cdz_answer_event(e, &piece);
+        cdz_serve_answer_event(e, &piece);
         rest.len = 0;
         rest.logprobs = NULL;
     }
-    cdz_answer_event(e, &rest);
+    cdz_serve_answer_event(e, &rest);
 }
 
 static bool end_run(cdz_http_exchange *e, const cdz_generation_run *run, size_t *n, cdz_buf *whole)
@@ -328,7 +329,7 @@ static bool end_run(cdz_http_exchange *e, const cdz_generation_run *run, size_t 
                 tell_end(e, run, row, &end);
             } else {
                 cdz_buf_puts(whole, (*n)++ ? "," : "");
-                cdz_answer_choice(e, &end.choice, false, whole);
+                cdz_serve_answer_choice(e, &end.choice, false, whole);
             }
         }
         if (good && run->texts)
@@ -336,7 +337,7 @@ static bool end_run(cdz_http_exchange *e, const cdz_generation_run *run, size_t 
         cdz_mutex_unlock(&e->lock);
         free_ending(&end);
         if (good) continue;
-        if (!e->fault.status) cdz_fault_set(&e->fault, 500, NULL, NULL, "out of memory");
+        if (!e->fault.status) cdz_serve_fault_set(&e->fault, 500, NULL, NULL, "out of memory");
         return false;
     }
     return true;
@@ -379,8 +380,8 @@ static bool collect(cdz_http_exchange *e)
         }
         if (status == CDZ_OK || status == CDZ_E_DEADLINE) continue;
         if (good && !e->broken)
-            cdz_fault_set(&e->fault, status == CDZ_E_CANCELLED ? 503 : 500, NULL, NULL, "%s",
-                          err.text);
+            cdz_serve_fault_set(&e->fault, status == CDZ_E_CANCELLED ? 503 : 500, NULL, NULL, "%s",
+                                err.text);
         good = false;
     }
     return good;
@@ -389,20 +390,20 @@ static bool collect(cdz_http_exchange *e)
 static void finish_whole(cdz_http_exchange *e, cdz_buf *choices)
 {
     cdz_mutex_lock(&e->lock);
-    cdz_answer_head(e, false, &e->out);
+    cdz_serve_answer_head(e, false, &e->out);
     cdz_buf_puts(&e->out, ",\"choices\":[");
     cdz_buf_add(&e->out, choices->data, choices->len);
     cdz_buf_puts(&e->out, "],");
-    cdz_answer_usage(e, &e->out);
+    cdz_serve_answer_usage(e, &e->out);
     put_results(e, &e->out);
     cdz_buf_putc(&e->out, '}');
     const bool good = !e->out.failed && !choices->failed;
     cdz_mutex_unlock(&e->lock);
     if (good) {
-        cdz_exchange_reply(e, 200, "application/json");
+        cdz_serve_exchange_reply(e, 200, "application/json");
     } else {
-        cdz_fault_set(&e->fault, 500, NULL, NULL, "out of memory for the answer");
-        cdz_exchange_refuse(e);
+        cdz_serve_fault_set(&e->fault, 500, NULL, NULL, "out of memory for the answer");
+        cdz_serve_exchange_refuse(e);
     }
 }
 
@@ -411,21 +412,21 @@ static void finish_stream(cdz_http_exchange *e, bool good)
     cdz_mutex_lock(&e->lock);
     if (good && e->ask.usage) {
         cdz_buf_puts(&e->out, "data: ");
-        cdz_answer_head(e, true, &e->out);
+        cdz_serve_answer_head(e, true, &e->out);
         cdz_buf_puts(&e->out, ",\"choices\":[],");
-        cdz_answer_usage(e, &e->out);
+        cdz_serve_answer_usage(e, &e->out);
         cdz_buf_puts(&e->out, "}\n\n");
     }
     if (good) {
         cdz_buf_puts(&e->out, "data: [DONE]\n\n");
     } else {
         cdz_buf_puts(&e->out, "data: ");
-        cdz_fault_write(&e->fault, &e->out);
+        cdz_serve_fault_write(&e->fault, &e->out);
         cdz_buf_puts(&e->out, "\n\n");
     }
     e->broken |= !good;
     e->whole = true;
-    cdz_exchange_wake(e);
+    cdz_serve_exchange_wake(e);
     cdz_mutex_unlock(&e->lock);
 }
 
@@ -435,9 +436,9 @@ static void finish(cdz_http_exchange *e)
     cdz_buf choices = {0};
     size_t n = 0;
     bool good = collect(e) && !e->broken;
-    for (size_t i = 0; good && !cdz_exchange_is_gone(e) && i < e->n_runs; i++)
+    for (size_t i = 0; good && !cdz_serve_exchange_is_gone(e) && i < e->n_runs; i++)
         good = end_run(e, &e->runs[i], &n, &choices);
-    if (good && e->ended && !cdz_exchange_is_gone(e)) {
+    if (good && e->ended && !cdz_serve_exchange_is_gone(e)) {
         cdz_metrics_end(&e->serve->metrics, e->ended);
         cdz_metrics_time(&e->serve->metrics, CDZ_METRIC_WHOLE, cdz_now_s() - e->arrived);
     }
@@ -446,7 +447,7 @@ static void finish(cdz_http_exchange *e)
     else if (good)
         finish_whole(e, &choices);
     else if (!e->broken) /* else it has been refused already */
-        cdz_exchange_refuse(e);
+        cdz_serve_exchange_refuse(e);
     cdz_buf_free(&choices);
-    cdz_exchange_release(e);
+    cdz_serve_exchange_release(e);
 }

@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 
-cdz_http_exchange *cdz_exchange_new(cdz_serve *serve, cdz_guest *guest,
-                                    struct MHD_Connection *connection)
+cdz_http_exchange *cdz_serve_exchange_new(cdz_serve *serve, cdz_guest *guest,
+                                          struct MHD_Connection *connection)
 {
     cdz_http_exchange *e = calloc(1, sizeof *e);
     if (!e) return NULL;
@@ -65,7 +65,7 @@ static void log_line(const cdz_http_exchange *e)
     o->log(o->user, line);
 }
 
-void cdz_exchange_release(cdz_http_exchange *e)
+void cdz_serve_exchange_release(cdz_http_exchange *e)
 {
     cdz_serve *serve = e->serve;
     if (atomic_fetch_sub(&e->holders, 1) != 1) return;
@@ -85,7 +85,7 @@ void cdz_exchange_release(cdz_http_exchange *e)
     free(e);
 }
 
-void cdz_exchange_wake(cdz_http_exchange *e)
+void cdz_serve_exchange_wake(cdz_http_exchange *e)
 {
     cdz_assert_holds(&e->lock);
     e->spoke = cdz_now_s();
@@ -94,28 +94,28 @@ void cdz_exchange_wake(cdz_http_exchange *e)
     MHD_resume_connection(e->connection);
 }
 
-void cdz_exchange_reply(cdz_http_exchange *e, int status, const char *content_type)
+void cdz_serve_exchange_reply(cdz_http_exchange *e, int status, const char *content_type)
 {
     cdz_mutex_lock(&e->lock);
     e->status = status;
     e->content_type = content_type;
     e->ready = e->whole = true;
-    cdz_exchange_wake(e);
+    cdz_serve_exchange_wake(e);
     cdz_mutex_unlock(&e->lock);
 }
 
-void cdz_exchange_refuse(cdz_http_exchange *e)
+void cdz_serve_exchange_refuse(cdz_http_exchange *e)
 {
     cdz_buf text = {0};
-    cdz_fault_write(&e->fault, &text);
+    cdz_serve_fault_write(&e->fault, &text);
     cdz_mutex_lock(&e->lock);
     cdz_buf_free(&e->out);
     e->out = text;
     cdz_mutex_unlock(&e->lock);
-    cdz_exchange_reply(e, e->fault.status, "application/json");
+    cdz_serve_exchange_reply(e, e->fault.status, "application/json");
 }
 
-bool cdz_exchange_is_gone(cdz_http_exchange *e)
+bool cdz_serve_exchange_is_gone(cdz_http_exchange *e)
 {
     cdz_mutex_lock(&e->lock);
     const bool gone = e->gone;
@@ -123,12 +123,12 @@ bool cdz_exchange_is_gone(cdz_http_exchange *e)
     return gone;
 }
 
-void cdz_exchange_abandon(cdz_http_exchange *e)
+void cdz_serve_exchange_abandon(cdz_http_exchange *e)
 {
     cdz_mutex_lock(&e->lock);
     const bool first = !e->gone;
     e->gone = true;
-    cdz_exchange_wake(e);
+    cdz_serve_exchange_wake(e);
     const size_t n = e->n_runs;
     cdz_mutex_unlock(&e->lock);
     if (first) atomic_fetch_add(&e->serve->metrics.disconnects, 1);

@@ -23,14 +23,14 @@ typedef struct cdz_http_exchange cdz_http_exchange;
 typedef struct cdz_generation_run {
     cdz_http_exchange *exchange;
     size_t prompt;
-    uint64_t id;           /* 0: not submitted */
-    uint32_t rows, copies; /* rows of the result; choices made of each */
-    cdz_row_text *texts;   /* (rows) */
+    uint64_t id;               /* 0: not submitted */
+    uint32_t rows, copies;     /* rows of the result; choices made of each */
+    cdz_serve_row_text *texts; /* (rows) */
     bool done;
     cdz_result *result;
 } cdz_generation_run;
 
-typedef struct cdz_route cdz_route;
+typedef struct cdz_serve_route cdz_serve_route;
 
 /* Bytes of events that nobody has taken: after so many they are held back as text; after so many the stream is dropped. */
 enum { CDZ_EXCHANGE_HELD = 256 << 10, CDZ_EXCHANGE_UNREAD = 16 << 20 };
@@ -48,7 +48,7 @@ struct cdz_http_exchange {
     cdz_guest *guest;
     struct MHD_Connection *connection;
     atomic_uint holders;
-    const cdz_route *route;
+    const cdz_serve_route *route;
     char method[33], path[256];
     char request_id[129], id[48];
     char origin[256]; /* one that is allowed, or "" */
@@ -66,7 +66,7 @@ struct cdz_http_exchange {
     bool behind;                            /* rows have text that no event has */
     bool broken;                            /* the answer ends in an error */
     int status;
-    cdz_fault fault;
+    cdz_serve_fault fault;
     const char *content_type;
     cdz_buf out;
     size_t out_at;
@@ -82,7 +82,7 @@ struct cdz_http_exchange {
 };
 
 /* What an endpoint does. */
-struct cdz_route {
+struct cdz_serve_route {
     const char *path; /* of "/v1/models/" and the like what follows is the rest */
     bool post, rest;
     bool open; /* without a key */
@@ -121,17 +121,17 @@ struct cdz_serve {
 };
 
 /* --- exchange.c: life ------------------------------------------------------------------------------------------- */
-cdz_http_exchange *cdz_exchange_new(cdz_serve *serve, cdz_guest *guest,
-                                    struct MHD_Connection *connection);
-void cdz_exchange_release(cdz_http_exchange *exchange);
+cdz_http_exchange *cdz_serve_exchange_new(cdz_serve *serve, cdz_guest *guest,
+                                          struct MHD_Connection *connection);
+void cdz_serve_exchange_release(cdz_http_exchange *exchange);
 /* The answer is all there: out, or the fault. */
-void cdz_exchange_reply(cdz_http_exchange *exchange, int status, const char *content_type);
-void cdz_exchange_refuse(cdz_http_exchange *exchange);
+void cdz_serve_exchange_reply(cdz_http_exchange *exchange, int status, const char *content_type);
+void cdz_serve_exchange_refuse(cdz_http_exchange *exchange);
 /* Something was put into out; the lock is held. */
-void cdz_exchange_wake(cdz_http_exchange *exchange);
+void cdz_serve_exchange_wake(cdz_http_exchange *exchange);
 /* Nobody waits for the answer any more: what the engine does for it ends. */
-void cdz_exchange_abandon(cdz_http_exchange *exchange);
-bool cdz_exchange_is_gone(cdz_http_exchange *exchange);
+void cdz_serve_exchange_abandon(cdz_http_exchange *exchange);
+bool cdz_serve_exchange_is_gone(cdz_http_exchange *exchange);
 void cdz_serve_push(cdz_http_exchange *exchange, void (*run)(cdz_http_exchange *exchange));
 void *cdz_serve_work(void *serve); /* a worker's thread */
 
@@ -147,8 +147,8 @@ void cdz_web_second(void *serve);
 struct cdz_http_seen {
     cdz_slice host, origin, authorization, content_type, request_id, traceparent;
 };
-bool cdz_route_check(cdz_http_exchange *exchange, const struct cdz_http_seen *head);
-void cdz_route_metrics(cdz_http_exchange *exchange);
+bool cdz_serve_route_check(cdz_http_exchange *exchange, const struct cdz_http_seen *head);
+void cdz_serve_route_metrics(cdz_http_exchange *exchange);
 void cdz_complete(cdz_http_exchange *exchange); /* completions and chats: a worker's */
 /* Puts the text that was held back into out. The lock is held. */
 void cdz_complete_catch_up(cdz_http_exchange *exchange);
@@ -167,14 +167,14 @@ typedef struct cdz_choice {
     bool role;                    /* the first event of a chat */
 } cdz_choice;
 
-void cdz_answer_head(const cdz_http_exchange *exchange, bool chunk, cdz_buf *out);
-void cdz_answer_choice(const cdz_http_exchange *exchange, const cdz_choice *choice, bool chunk,
-                       cdz_buf *out);
-void cdz_answer_usage(const cdz_http_exchange *exchange, cdz_buf *out);
+void cdz_serve_answer_head(const cdz_http_exchange *exchange, bool chunk, cdz_buf *out);
+void cdz_serve_answer_choice(const cdz_http_exchange *exchange, const cdz_choice *choice,
+                             bool chunk, cdz_buf *out);
+void cdz_serve_answer_usage(const cdz_http_exchange *exchange, cdz_buf *out);
 /* An event of one choice, into exchange->out. The lock is held. */
-void cdz_answer_event(cdz_http_exchange *exchange, const cdz_choice *choice);
+void cdz_serve_answer_event(cdz_http_exchange *exchange, const cdz_choice *choice);
 /* The log-probabilities of a row's ids (and of the prompt's, with echo) as JSON. cut: bytes of the answer that are returned. */
-bool cdz_answer_logprobs(cdz_http_exchange *exchange, size_t prompt, const int32_t *ids, size_t n,
-                         size_t cut, cdz_buf *out, cdz_fault *fault);
+bool cdz_serve_answer_logprobs(cdz_http_exchange *exchange, size_t prompt, const int32_t *ids,
+                               size_t n, size_t cut, cdz_buf *out, cdz_serve_fault *fault);
 
 #endif

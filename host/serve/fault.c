@@ -21,8 +21,8 @@ static const char *type_of(int status)
     }
 }
 
-bool cdz_fault_set(cdz_fault *f, int status, const char *param, const char *code, const char *fmt,
-                   ...)
+bool cdz_serve_fault_set(cdz_serve_fault *f, int status, const char *param, const char *code,
+                         const char *fmt, ...)
 {
     va_list args;
     f->status = status;
@@ -35,17 +35,17 @@ bool cdz_fault_set(cdz_fault *f, int status, const char *param, const char *code
     return false;
 }
 
-bool cdz_fault_of(cdz_fault *f, const char *param, const cdz_error *err)
+bool cdz_serve_fault_of(cdz_serve_fault *f, const char *param, const cdz_error *err)
 {
     switch (err->code) {
     case CDZ_E_INPUT:
     case CDZ_E_USAGE:
     case CDZ_E_UNSUPPORTED:
     case CDZ_E_DENIED:
-    case CDZ_E_NOT_FOUND: return cdz_fault_set(f, 400, param, NULL, "%s", err->text);
-    case CDZ_E_LIMIT: return cdz_fault_set(f, 429, NULL, "queue_full", "%s", err->text);
-    case CDZ_E_STATE: return cdz_fault_set(f, 503, NULL, NULL, "%s", err->text);
-    default: return cdz_fault_set(f, 500, NULL, NULL, "%s", err->text);
+    case CDZ_E_NOT_FOUND: return cdz_serve_fault_set(f, 400, param, NULL, "%s", err->text);
+    case CDZ_E_LIMIT: return cdz_serve_fault_set(f, 429, NULL, "queue_full", "%s", err->text);
+    case CDZ_E_STATE: return cdz_serve_fault_set(f, 503, NULL, NULL, "%s", err->text);
+    default: return cdz_serve_fault_set(f, 500, NULL, NULL, "%s", err->text);
     }
 }
 
@@ -58,7 +58,7 @@ static void put_text(cdz_buf *out, const char *name, const char *text)
         cdz_buf_puts(out, "null");
 }
 
-void cdz_fault_write(const cdz_fault *f, cdz_buf *out)
+void cdz_serve_fault_write(const cdz_serve_fault *f, cdz_buf *out)
 {
     cdz_buf_puts(out, "{\"error\": {\"message\": ");
     cdz_json_write_string(out, f->text, strlen(f->text));

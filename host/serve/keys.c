@@ -83,7 +83,7 @@ static cdz_slice bare(cdz_slice host)
     return host;
 }
 
-bool cdz_host_is_local(cdz_slice host, const char *const *allowed, size_t n)
+bool cdz_serve_host_is_local(cdz_slice host, const char *const *allowed, size_t n)
 {
     static const char *const local[] = {"localhost", "127.0.0.1", "[::1]"};
     if (!host.at || !host.len) return false;
@@ -95,7 +95,7 @@ bool cdz_host_is_local(cdz_slice host, const char *const *allowed, size_t n)
     return false;
 }
 
-bool cdz_origin_is_allowed(cdz_slice origin, const char *const *allowed, size_t n)
+bool cdz_serve_origin_is_allowed(cdz_slice origin, const char *const *allowed, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (cdz_slice_is(origin, allowed[i])) return true;

@@ -20,8 +20,8 @@ void cdz_keys_free(cdz_api_keys *keys);
 bool cdz_keys_open(const cdz_api_keys *keys, cdz_slice authorization);
 
 /* Whether a Host names this machine as its own programs do, or is one of `allowed`. */
-bool cdz_host_is_local(cdz_slice host, const char *const *allowed, size_t n);
+bool cdz_serve_host_is_local(cdz_slice host, const char *const *allowed, size_t n);
 /* Whether an Origin is one of `allowed`, byte for byte. */
-bool cdz_origin_is_allowed(cdz_slice origin, const char *const *allowed, size_t n);
+bool cdz_serve_origin_is_allowed(cdz_slice origin, const char *const *allowed, size_t n);
 
 #endif

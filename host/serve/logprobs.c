@@ -210,8 +210,8 @@ static void fill(const cdz_result *result, size_t from, size_t n, place *out)
     }
 }
 
-bool cdz_answer_logprobs(cdz_http_exchange *e, size_t prompt, const int32_t *ids, size_t n,
-                         size_t cut, cdz_buf *out, cdz_fault *fault)
+bool cdz_serve_answer_logprobs(cdz_http_exchange *e, size_t prompt, const int32_t *ids, size_t n,
+                               size_t cut, cdz_buf *out, cdz_serve_fault *fault)
 {
     const cdz_ask_prompt *p = &e->ask.prompts[prompt];
     const size_t left = e->ask.echo ? p->n + n : n;
@@ -231,7 +231,7 @@ bool cdz_answer_logprobs(cdz_http_exchange *e, size_t prompt, const int32_t *ids
         fill(result, from, left, places);
         (e->ask.chat ? put_chat : put_completion)(e, places, shown, out);
     } else {
-        cdz_fault_of(fault, "logprobs", &err);
+        cdz_serve_fault_of(fault, "logprobs", &err);
     }
     cdz_result_free(result);
     cdz_buf_free(&json);

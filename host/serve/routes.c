@@ -15,11 +15,11 @@ static void reply_json(cdz_http_exchange *e, cdz_buf *text)
     const bool failed = e->out.failed;
     cdz_mutex_unlock(&e->lock);
     if (!failed) {
-        cdz_exchange_reply(e, 200, "application/json");
+        cdz_serve_exchange_reply(e, 200, "application/json");
         return;
     }
-    cdz_fault_set(&e->fault, 500, NULL, NULL, "out of memory for the answer");
-    cdz_exchange_refuse(e);
+    cdz_serve_fault_set(&e->fault, 500, NULL, NULL, "out of memory for the answer");
+    cdz_serve_exchange_refuse(e);
 }
 
 /* --- state ------------------------------------------------------------------------------------------------------ */
@@ -28,8 +28,8 @@ static void health(cdz_http_exchange *e)
 {
     cdz_buf text = {0};
     if (atomic_load(&e->serve->stuck)) {
-        cdz_fault_set(&e->fault, 503, NULL, NULL, "the engine has stood still for 30 s");
-        cdz_exchange_refuse(e);
+        cdz_serve_fault_set(&e->fault, 503, NULL, NULL, "the engine has stood still for 30 s");
+        cdz_serve_exchange_refuse(e);
         return;
     }
     cdz_buf_puts(&text, "{\"status\":\"ok\"}");
@@ -48,10 +48,10 @@ static void ready(cdz_http_exchange *e)
 {
     cdz_buf text = {0};
     if (atomic_load(&e->serve->draining) || is_full(e->serve)) {
-        cdz_fault_set(&e->fault, 503, NULL, NULL, "%s",
-                      atomic_load(&e->serve->draining) ? "the server is stopping"
-                                                       : "the queue is full");
-        cdz_exchange_refuse(e);
+        cdz_serve_fault_set(&e->fault, 503, NULL, NULL, "%s",
+                            atomic_load(&e->serve->draining) ? "the server is stopping"
+                                                             : "the queue is full");
+        cdz_serve_exchange_refuse(e);
         return;
     }
     cdz_buf_puts(&text, "{\"status\":\"ready\"}");
@@ -82,7 +82,7 @@ static void metrics(cdz_http_exchange *e)
     cdz_buf_free(&e->out);
     e->out = text;
     cdz_mutex_unlock(&e->lock);
-    cdz_exchange_reply(e, 200, "text/plain; version=0.0.4; charset=utf-8");
+    cdz_serve_exchange_reply(e, 200, "text/plain; version=0.0.4; charset=utf-8");
 }
 
 /* --- what there is ------------------------------------------------------------------------------------------------ */
@@ -116,9 +116,9 @@ static void one_model(cdz_http_exchange *e)
         reply_json(e, &text);
         return;
     }
-    cdz_fault_set(&e->fault, 404, "model", "model_not_found",
-                  "there is no model '%.80s' here; /v1/models lists them", id);
-    cdz_exchange_refuse(e);
+    cdz_serve_fault_set(&e->fault, 404, "model", "model_not_found",
+                        "there is no model '%.80s' here; /v1/models lists them", id);
+    cdz_serve_exchange_refuse(e);
 }
 
 static void plugins(cdz_http_exchange *e)
@@ -127,14 +127,14 @@ static void plugins(cdz_http_exchange *e)
     cdz_error err = {0};
     char *json = NULL;
     if (cdz_plugins_json(e->serve->options.runtime, &json, &err) != CDZ_OK) {
-        cdz_fault_of(&e->fault, NULL, &err);
-        cdz_exchange_refuse(e);
+        cdz_serve_fault_of(&e->fault, NULL, &err);
+        cdz_serve_exchange_refuse(e);
     } else {
         cdz_buf_printf(&text, "{\"object\":\"list\",\"data\":%s}", json);
         cdz_free(json);
         reply_json(e, &text);
     }
-    cdz_exchange_release(e);
+    cdz_serve_exchange_release(e);
 }
 
 static void pipelines(cdz_http_exchange *e)
@@ -162,10 +162,10 @@ static bool read_body(cdz_http_exchange *e, cdz_arena *arena, cdz_json *out)
     *out = none;
     if (e->body.len &&
         cdz_json_parse(e->body.data, e->body.len, "body", &limits, arena, out, &err) != CDZ_OK)
-        return cdz_fault_set(&e->fault, 400, NULL, NULL, "%s", err.text);
+        return cdz_serve_fault_set(&e->fault, 400, NULL, NULL, "%s", err.text);
     if (out->type == CDZ_JSON_OBJECT) return true;
-    return cdz_fault_set(&e->fault, 400, NULL, NULL, "the body must be a JSON object, found %s",
-                         cdz_json_type_name(out));
+    return cdz_serve_fault_set(&e->fault, 400, NULL, NULL,
+                               "the body must be a JSON object, found %s", cdz_json_type_name(out));
 }
 
 /* A worker's endpoint: reads the body, answers, lets go. */
@@ -179,10 +179,10 @@ static void with_body(cdz_http_exchange *e,
         reply_json(e, &text);
     } else {
         cdz_buf_free(&text);
-        cdz_exchange_refuse(e);
+        cdz_serve_exchange_refuse(e);
     }
     cdz_arena_free(&arena);
-    cdz_exchange_release(e);
+    cdz_serve_exchange_release(e);
 }
 
 static bool reload_pipelines(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out)
@@ -191,17 +191,17 @@ static bool reload_pipelines(cdz_http_exchange *e, const cdz_json *body, cdz_buf
     const cdz_json *name = cdz_ask_field(body, "pipeline");
     size_t found = 0;
     if (name && name->type != CDZ_JSON_STRING)
-        return cdz_fault_set(&e->fault, 400, "pipeline", NULL, "'pipeline' must be a string");
+        return cdz_serve_fault_set(&e->fault, 400, "pipeline", NULL, "'pipeline' must be a string");
     for (size_t i = 0; i < serve->n_pipelines; i++) {
         cdz_error err = {0};
         if (name && !cdz_json_eq(name, serve->pipelines[i].name)) continue;
         found++;
         if (cdz_pipeline_reload(serve->pipelines[i].pipeline, serve->options.model, &err) != CDZ_OK)
-            return cdz_fault_set(&e->fault, 400, "pipeline", NULL, "%s", err.text);
+            return cdz_serve_fault_set(&e->fault, 400, "pipeline", NULL, "%s", err.text);
     }
     if (name && !found)
-        return cdz_fault_set(&e->fault, 404, "pipeline", NULL, "there is no pipeline '%.80s' here",
-                             name->string);
+        return cdz_serve_fault_set(&e->fault, 404, "pipeline", NULL,
+                                   "there is no pipeline '%.80s' here", name->string);
     cdz_buf_printf(out, "{\"object\":\"list\",\"reloaded\":%zu}", found);
     return true;
 }
@@ -220,13 +220,13 @@ static bool tokenize_text(cdz_http_exchange *e, const cdz_json *body, int32_t **
     if (cdz_ask_field(body, "messages"))
         return cdz_ask_messages(&e->serve->world, body, ids, n, &e->fault);
     if (!cdz_json_is(text, CDZ_JSON_STRING))
-        return cdz_fault_set(&e->fault, 400, "prompt", NULL,
-                             "expected 'prompt' (a string) or 'messages'");
+        return cdz_serve_fault_set(&e->fault, 400, "prompt", NULL,
+                                   "expected 'prompt' (a string) or 'messages'");
     if (!cdz_ask_bool(body, "add_special_tokens", true, &special, &e->fault)) return false;
     if (cdz_tokenize(e->serve->options.model, text->string, text->len, special, ids, n, &err) ==
         CDZ_OK)
         return true;
-    return cdz_fault_of(&e->fault, "prompt", &err);
+    return cdz_serve_fault_of(&e->fault, "prompt", &err);
 }
 
 static bool put_tokens(cdz_http_exchange *e, const cdz_json *body, cdz_buf *out)
@@ -255,11 +255,11 @@ static bool put_detokenized(cdz_http_exchange *e, const cdz_json *body, cdz_buf 
     char *text = NULL;
     cdz_error err = {0};
     if (!cdz_json_is(tokens, CDZ_JSON_ARRAY))
-        return cdz_fault_set(&e->fault, 400, "tokens", NULL, "'tokens' must be a list of ids");
+        return cdz_serve_fault_set(&e->fault, 400, "tokens", NULL, "'tokens' must be a list of ids");
     if (!cdz_ask_ids(&e->serve->world, tokens, "tokens", &ids, &n, &e->fault)) return false;
     const cdz_status status = cdz_detokenize(e->serve->options.model, ids, n, false, &text, &err);
     free(ids);
-    if (status != CDZ_OK) return cdz_fault_of(&e->fault, "tokens", &err);
+    if (status != CDZ_OK) return cdz_serve_fault_of(&e->fault, "tokens", &err);
     cdz_buf_puts(out, "{\"prompt\":");
     cdz_json_write_string(out, text, strlen(text));
     cdz_buf_puts(out, ",\"content\":");
@@ -286,7 +286,7 @@ static void tokenizer_info(cdz_http_exchange *e)
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
 /* Of one path several methods; a path whose `rest` is set stands after those that it begins. */
-static const cdz_route routes[] = {
+static const cdz_serve_route routes[] = {
     {"/health", false, false, true, false, health},
     {"/ready", false, false, true, false, ready},
     {"/metrics", false, false, false, false, metrics},
@@ -302,7 +302,7 @@ static const cdz_route routes[] = {
     {"/tokenizer_info", false, false, false, false, tokenizer_info},
 };
 
-static const cdz_route *route_of(const char *path)
+static const cdz_serve_route *route_of(const char *path)
 {
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         const size_t n = strlen(routes[i].path);
@@ -342,17 +342,19 @@ static bool is_json(cdz_slice type)
 static bool check_site(cdz_http_exchange *e, const struct cdz_http_seen *head)
 {
     const cdz_serve_options *o = &e->serve->options;
-    if (cdz_door_is_loopback(e->serve->door) && !cdz_host_is_local(head->host, o->hosts, o->n_hosts))
-        return cdz_fault_set(&e->fault, 421, NULL, NULL,
-                             "this Host is not served here; --allowed-host names others");
+    if (cdz_door_is_loopback(e->serve->door) &&
+        !cdz_serve_host_is_local(head->host, o->hosts, o->n_hosts))
+        return cdz_serve_fault_set(&e->fault, 421, NULL, NULL,
+                                   "this Host is not served here; --allowed-host names others");
     if (!head->origin.at) return true;
-    if (cdz_origin_is_allowed(head->origin, o->origins, o->n_origins)) {
+    if (cdz_serve_origin_is_allowed(head->origin, o->origins, o->n_origins)) {
         snprintf(e->origin, sizeof e->origin, "%.*s", (int)head->origin.len, head->origin.at);
         return true;
     }
     if (strcmp(e->method, "GET") == 0 || strcmp(e->method, "HEAD") == 0) return true;
-    return cdz_fault_set(&e->fault, 403, NULL, NULL,
-                         "pages of this Origin may not ask; --cors-origin names those that may");
+    return cdz_serve_fault_set(
+        &e->fault, 403, NULL, NULL,
+        "pages of this Origin may not ask; --cors-origin names those that may");
 }
 
 static bool check_method(cdz_http_exchange *e)
@@ -360,28 +362,29 @@ static bool check_method(cdz_http_exchange *e)
     static const char *const never[] = {"TRACE", "CONNECT"};
     for (size_t i = 0; i < 2; i++)
         if (strcmp(e->method, never[i]) == 0)
-            return cdz_fault_set(&e->fault, 405, NULL, NULL, "%s is not served here", e->method);
+            return cdz_serve_fault_set(&e->fault, 405, NULL, NULL, "%s is not served here",
+                                       e->method);
     if (!e->route)
-        return cdz_fault_set(&e->fault, 404, NULL, NULL, "there is nothing at this path");
+        return cdz_serve_fault_set(&e->fault, 404, NULL, NULL, "there is nothing at this path");
     if (strcmp(e->method, "OPTIONS") == 0) return true;
     const bool get = strcmp(e->method, "GET") == 0 || strcmp(e->method, "HEAD") == 0;
     if (e->route->post ? strcmp(e->method, "POST") == 0 : get) return true;
-    return cdz_fault_set(&e->fault, 405, NULL, NULL, "this path takes %s",
-                         e->route->post ? "POST" : "GET");
+    return cdz_serve_fault_set(&e->fault, 405, NULL, NULL, "this path takes %s",
+                               e->route->post ? "POST" : "GET");
 }
 
 static bool check_load(cdz_http_exchange *e)
 {
     if (!e->route->work) return true;
     if (atomic_load(&e->serve->draining))
-        return cdz_fault_set(&e->fault, 503, NULL, NULL, "the server is stopping");
+        return cdz_serve_fault_set(&e->fault, 503, NULL, NULL, "the server is stopping");
     if (e->route->answer != cdz_complete || !is_full(e->serve)) return true;
     atomic_fetch_add(&e->serve->metrics.refused, 1);
-    return cdz_fault_set(&e->fault, 429, NULL, "queue_full", "%u requests are waiting already",
-                         e->serve->options.most_waiting);
+    return cdz_serve_fault_set(&e->fault, 429, NULL, "queue_full",
+                               "%u requests are waiting already", e->serve->options.most_waiting);
 }
 
-bool cdz_route_check(cdz_http_exchange *e, const struct cdz_http_seen *head)
+bool cdz_serve_route_check(cdz_http_exchange *e, const struct cdz_http_seen *head)
 {
     take_request_id(e, head->request_id);
     snprintf(e->traceparent, sizeof e->traceparent, "%.*s",
@@ -393,9 +396,10 @@ bool cdz_route_check(cdz_http_exchange *e, const struct cdz_http_seen *head)
     if (!check_method(e)) return false;
     if (strcmp(e->method, "OPTIONS") == 0) return true;
     if (!e->route->open && !cdz_keys_open(&e->serve->keys, head->authorization))
-        return cdz_fault_set(&e->fault, 401, NULL, "invalid_api_key",
-                             "an API key is needed: Authorization: Bearer KEY");
+        return cdz_serve_fault_set(&e->fault, 401, NULL, "invalid_api_key",
+                                   "an API key is needed: Authorization: Bearer KEY");
     if (e->route->post && !is_json(head->content_type))
-        return cdz_fault_set(&e->fault, 415, NULL, NULL, "Content-Type must be application/json");
+        return cdz_serve_fault_set(&e->fault, 415, NULL, NULL,
+                                   "Content-Type must be application/json");
     return check_load(e);
 }

@@ -32,8 +32,8 @@ static size_t held(const cdz_stop_texts *stops, const char *text, size_t len)
     return most;
 }
 
-size_t cdz_row_text_add(cdz_row_text *row, const cdz_stop_texts *stops, const char *piece,
-                        size_t len)
+size_t cdz_serve_row_text_add(cdz_serve_row_text *row, const cdz_stop_texts *stops,
+                              const char *piece, size_t len)
 {
     size_t which;
     if (row->stopped) return 0;

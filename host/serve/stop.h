@@ -16,16 +16,16 @@ size_t cdz_stop_find(const cdz_stop_texts *stops, const char *text, size_t len, 
                      size_t *which);
 
 /* Zeroed: at the beginning. */
-typedef struct cdz_row_text {
+typedef struct cdz_serve_row_text {
     cdz_buf text;   /* all that came */
     size_t looked;  /* no stop string begins before */
     size_t let_out; /* bytes that may leave */
     size_t told;    /* bytes that an event has: fewer where the reader is slow */
     bool stopped;
-} cdz_row_text;
+} cdz_serve_row_text;
 
 /* Takes a piece; returns how many more bytes may leave now, which let_out counts. */
-size_t cdz_row_text_add(cdz_row_text *row, const cdz_stop_texts *stops, const char *piece,
-                        size_t len);
+size_t cdz_serve_row_text_add(cdz_serve_row_text *row, const cdz_stop_texts *stops,
+                              const char *piece, size_t len);
 
 #endif

@@ -68,8 +68,8 @@ void cdz_web_leaves(void *user, cdz_guest *guest)
 {
     cdz_http_exchange *e = exchange_of(user, guest);
     if (!e) return;
-    cdz_exchange_abandon(e);
-    cdz_exchange_release(e);
+    cdz_serve_exchange_abandon(e);
+    cdz_serve_exchange_release(e);
 }
 
 /* A server whose engine stands still says so: somebody may start it anew. */
@@ -98,7 +98,7 @@ void cdz_web_second(void *user)
         cdz_mutex_lock(&e->lock);
         if (e->streaming && e->ready && !e->whole && now - e->spoke > 15 && e->out_at == e->out.len) {
             cdz_buf_puts(&e->out, ": ping\n\n");
-            cdz_exchange_wake(e);
+            cdz_serve_exchange_wake(e);
         }
         cdz_mutex_unlock(&e->lock);
     }
@@ -145,7 +145,7 @@ static ssize_t read_stream(void *user, uint64_t at, char *buffer, size_t room)
 
 static void free_stream(void *user)
 {
-    cdz_exchange_release(user);
+    cdz_serve_exchange_release(user);
 }
 
 static struct MHD_Response *response_of(cdz_http_exchange *e)
@@ -154,7 +154,7 @@ static struct MHD_Response *response_of(cdz_http_exchange *e)
         atomic_fetch_add(&e->holders, 1);
         struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_PIECE,
                                                                    read_stream, e, free_stream);
-        if (!r) cdz_exchange_release(e);
+        if (!r) cdz_serve_exchange_release(e);
         return r;
     }
     struct MHD_Response *r =
@@ -226,8 +226,8 @@ static enum MHD_Result begin(cdz_http_exchange *e)
         .request_id = header(e->connection, "X-Request-Id"),
         .traceparent = header(e->connection, "traceparent"),
     };
-    if (cdz_route_check(e, &head)) return MHD_YES;
-    cdz_exchange_refuse(e);
+    if (cdz_serve_route_check(e, &head)) return MHD_YES;
+    cdz_serve_exchange_refuse(e);
     return answer(e);
 }
 
@@ -246,7 +246,7 @@ static enum MHD_Result run(cdz_http_exchange *e)
     if (ready) return answer(e);
     if (begun) return gone ? MHD_NO : MHD_YES;
     if (strcmp(e->method, "OPTIONS") == 0) {
-        cdz_exchange_reply(e, 204, NULL);
+        cdz_serve_exchange_reply(e, 204, NULL);
         return answer(e);
     }
     if (e->route->work) {
@@ -265,7 +265,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     (void)version;
     if (!e) {
         cdz_guest *guest = guest_of(connection);
-        e = *context = guest ? cdz_exchange_new(user, guest, connection) : NULL;
+        e = *context = guest ? cdz_serve_exchange_new(user, guest, connection) : NULL;
         if (!e) return MHD_NO;
         snprintf(e->method, sizeof e->method, "%s", method);
         snprintf(e->path, sizeof e->path, "%s", strlen(url) < sizeof e->path ? url : "/-");
@@ -291,7 +291,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
     (void)connection;
     if (!e) return;
     *context = NULL;
-    if (!whole) cdz_exchange_abandon(e);
+    if (!whole) cdz_serve_exchange_abandon(e);
     cdz_mutex_lock(&e->lock);
     e->suspended = false;
     cdz_mutex_unlock(&e->lock);
@@ -299,7 +299,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
     e->connection = NULL; /* nobody finds it by its guest any more */
     cdz_mutex_unlock(&e->serve->lock);
     cdz_guest_answered(e->guest);
-    cdz_exchange_release(e);
+    cdz_serve_exchange_release(e);
 }
 
 cdz_status cdz_web_open(cdz_serve *serve, cdz_error *err)

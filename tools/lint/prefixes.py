@@ -31,10 +31,11 @@ def read_words():
 
 def read_symbols(build):
     found = collections.defaultdict(lambda: collections.defaultdict(set))
-    objects = [o for top in ('host', 'kernels') for o in (build / top).glob('CMakeFiles/*.dir/**/*.o')]
+    objects = [o for top in ('host', 'kernels') for o in (build / top).glob('**/CMakeFiles/*.dir/**/*.o')]
     for path in objects:
-        top = path.relative_to(build).parts[0]
-        inside = path.parts[path.parts.index('CMakeFiles') + 2:-1]
+        parts = path.relative_to(build).parts
+        at = parts.index('CMakeFiles')
+        top, inside = parts[0], parts[1:at] + parts[at + 2:-1]
         source = ROOT / top / pathlib.Path(*inside) / path.name[:-2]
         if not source.exists():  # of a file that has moved since
             continue

@@ -40,13 +40,13 @@ static void test_streams(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
         char out[128] = "";
-        cdz_row_text row = {0};
+        cdz_serve_row_text row = {0};
         cdz_stop_texts stops = {.at = streams[i].stops};
         while (stops.n < 3 && streams[i].stops[stops.n]) stops.n++;
         for (size_t k = 0; k < 6 && streams[i].pieces[k]; k++) {
             const char *piece = streams[i].pieces[k];
             const size_t from = row.let_out;
-            const size_t n = cdz_row_text_add(&row, &stops, piece, strlen(piece));
+            const size_t n = cdz_serve_row_text_add(&row, &stops, piece, strlen(piece));
             const size_t at = strlen(out);
             snprintf(out + at, sizeof out - at, "%.*s|", (int)n, row.text.data + from);
         }
@@ -69,10 +69,10 @@ static void test_every_cut(void **state)
     assert_int_equal(which, 2);
     assert_int_equal(end, 4);
     for (size_t cut = 0; cut < sizeof text; cut++) {
-        cdz_row_text row = {0};
-        cdz_row_text_add(&row, &stops, text, cut);
+        cdz_serve_row_text row = {0};
+        cdz_serve_row_text_add(&row, &stops, text, cut);
         assert_true(row.let_out <= end);
-        cdz_row_text_add(&row, &stops, text + cut, sizeof text - 1 - cut);
+        cdz_serve_row_text_add(&row, &stops, text + cut, sizeof text - 1 - cut);
         assert_int_equal(row.let_out, end);
         assert_true(row.stopped);
         cdz_buf_free(&row.text);
@@ -120,22 +120,22 @@ static void test_hosts(void **state)
         "evil.example", "localhost.evil.example", "127.0.0.1.evil:8080", "", "::1", "127.0.0.2"};
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        assert_true(cdz_host_is_local(slice(good[i]), more, 1));
+        assert_true(cdz_serve_host_is_local(slice(good[i]), more, 1));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_false(cdz_host_is_local(slice(bad[i]), more, 1));
-    assert_false(cdz_host_is_local(slice(NULL), more, 1));
-    assert_true(cdz_origin_is_allowed(slice("https://a"), (const char *const[]){"https://a"}, 1));
-    assert_false(cdz_origin_is_allowed(slice("https://A"), (const char *const[]){"https://a"}, 1));
-    assert_false(cdz_origin_is_allowed(slice("https://a.b"), (const char *const[]){"https://a"}, 1));
+        assert_false(cdz_serve_host_is_local(slice(bad[i]), more, 1));
+    assert_false(cdz_serve_host_is_local(slice(NULL), more, 1));
+    assert_true(cdz_serve_origin_is_allowed(slice("https://a"), (const char *const[]){"https://a"}, 1));
+    assert_false(cdz_serve_origin_is_allowed(slice("https://A"), (const char *const[]){"https://a"}, 1));
+    assert_false(cdz_serve_origin_is_allowed(slice("https://a.b"), (const char *const[]){"https://a"}, 1));
 }
 
 static void test_faults(void **state)
 {
-    cdz_fault fault = {0};
+    cdz_serve_fault fault = {0};
     cdz_buf text = {0};
     (void)state;
-    assert_false(cdz_fault_set(&fault, 429, NULL, "queue_full", "%d \"wait\"", 3));
-    cdz_fault_write(&fault, &text);
+    assert_false(cdz_serve_fault_set(&fault, 429, NULL, "queue_full", "%d \"wait\"", 3));
+    cdz_serve_fault_write(&fault, &text);
     assert_string_equal(text.data,
                         "{\"error\": {\"message\": \"3 \\\"wait\\\"\", \"type\": "
                         "\"rate_limit_error\", \"param\": null, \"code\": \"queue_full\"}}");
