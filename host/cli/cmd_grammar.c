@@ -65,14 +65,14 @@ typedef struct grammar_job {
 static cdz_status from_choices(const char *text, const cdz_grammar_options *options,
                                cdz_grammar **out, cdz_error *err)
 {
-    size_t n = 1;
-    for (const char *at = text; (at = strchr(at, ',')) != NULL; at++) n++;
-    char *copy = strdup(text), *at = copy;
-    const char **texts = calloc(n, sizeof *texts);
+    size_t most = 1, n = 0;
+    for (const char *at = text; (at = strchr(at, ',')) != NULL; at++) most++;
+    char *copy = strdup(text);
+    const char **texts = calloc(most, sizeof *texts);
     cdz_status st = CDZ_OK;
     if (!copy || !texts) st = cdz_err(err, CDZ_E_NOMEM, "out of memory for the choices");
-    for (size_t i = 0; st == CDZ_OK && i < n; i++) {
-        texts[i] = at;
+    for (char *at = copy; st == CDZ_OK && at && n < most; n++) {
+        texts[n] = at;
         at = strchr(at, ',');
         if (at) *at++ = '\0';
     }

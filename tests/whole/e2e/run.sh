@@ -428,6 +428,8 @@ refused "a letter without its value" 2 "run: -p needs a value" cadenza run -p
 same "two texts, cut and filled up" "$(cadenza tokenize -p 'river' --pair 'a large river' --max-length 3 --pad-multiple 4 | tr -d ' ' | cut -d: -f1-4)" "$(cadenza tokenize -p 'river' --pair 'a large river' --max-length 3 --pad-to 4 | tr -d ' ' | cut -d: -f1-4)"
 check "an encoding is JSON with offsets" grep -q '"offsets": \[\[0, 2\]' <(cadenza tokenize -p 'river' --json)
 check "pairs come a line each" grep -q '"sequence_ids": \[0, 1\]' <(printf '["a", "b"]\n' | cadenza tokenize --jsonl --json)
+same "the last of a thousand choices" "$(cadenza grammar check --choice "$(seq -s, 1 1000)" -p 1000)" "$(cadenza grammar check --regex 1000 -p 1000)"
+same "no choice at all" "$(cadenza grammar check --choice "$(seq -s, 1 1000)" -p 1001)" "$(cadenza grammar check --regex a -p 1001)"
 refused "a truncation that is none" 2 "expected longest_first, only_first or only_second" cadenza tokenize -p a --truncation middle
 refused "a length that is none" 2 "--max-length many" cadenza tokenize -p a --max-length many
 refused "a letter that is none" 2 "tokenize: -z is not an option" cadenza tokenize -z
