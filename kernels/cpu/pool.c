@@ -383,11 +383,19 @@ static bool grow(void **memory, size_t *bytes, size_t needed)
     return true;
 }
 
+/* With room for the next steps' jobs: attention's lists get longer with every block of the context. */
+static bool grow_with_room(void **memory, size_t *bytes, size_t needed)
+{
+    const size_t room = needed / 2 < 4096 ? needed / 2 : 4096;
+    if (*bytes >= needed) return true;
+    return grow(memory, bytes, needed < SIZE_MAX - room ? needed + room : needed);
+}
+
 static bool grow_slot(slot *s, size_t bytes, size_t n_chunks)
 {
     void *done = s->done;
-    const bool ok = grow(&s->operands, &s->operand_bytes, bytes) &&
-                    grow(&done, &s->done_bytes, n_chunks * sizeof(atomic_bool));
+    const bool ok = grow_with_room(&s->operands, &s->operand_bytes, bytes) &&
+                    grow_with_room(&done, &s->done_bytes, n_chunks * sizeof(atomic_bool));
     s->done = done;
     return ok;
 }
@@ -396,9 +404,11 @@ void *cdz_pool_claim(cdz_pool *pool, size_t bytes, size_t n_chunks)
 {
     slot *claimed = free_slot(pool);
     if (claimed->operand_bytes < bytes || claimed->done_bytes < n_chunks * sizeof(atomic_bool)) {
-        /* All slots that can, so that a later job of this size need not allocate. */
+        /* All slots, so that no later job of this size allocates, whichever slot is free then. This comes seldom: it may
+         * wait for a worker that was kept from its core. */
+        cdz_pool_await_readers(pool, 0, 0);
         for (slot *s = pool->slots; s < pool->slots + pool->n_slots; s++)
-            if (s != claimed && !s->claimed && !pinned(pool, s)) grow_slot(s, bytes, n_chunks);
+            if (s != claimed && !s->claimed) grow_slot(s, bytes, n_chunks);
         if (!grow_slot(claimed, bytes, n_chunks)) return NULL;
     }
     claimed->claimed = true;
