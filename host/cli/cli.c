@@ -8,28 +8,40 @@
 
 #include "base/error.h"
 
+enum { SENTENCE = 2 * CDZ_ERROR_TEXT };
+
 /* Names and texts from files may hold anything; a terminal is not told to do things by them. */
-static void put_printable(const char *text)
+static size_t put_printable(char *out, const char *text)
 {
+    static const char digits[] = "0123456789abcdef";
+    size_t n = 0;
     for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if ((c < 0x20 && c != '\n') || c == 0x7F)
-            fprintf(stderr, "\\x%02x", c);
-        else
-            fputc(c, stderr);
+        const unsigned char c = (unsigned char)*text;
+        if ((c >= 0x20 && c != 0x7F) || c == '\n') {
+            out[n++] = *text;
+            continue;
+        }
+        out[n++] = '\\';
+        out[n++] = 'x';
+        out[n++] = digits[c >> 4];
+        out[n++] = digits[c & 15];
     }
+    return n;
 }
 
+/* One write, so that lines of several threads, or programs, stay apart. */
 void cdz_cli_say(const char *fmt, ...)
 {
-    char text[2 * CDZ_ERROR_TEXT];
+    static const char who[] = "cadenza: ";
+    char text[SENTENCE], line[sizeof who + (size_t)4 * SENTENCE];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    fputs("cadenza: ", stderr);
-    put_printable(text);
-    fputc('\n', stderr);
+    memcpy(line, who, sizeof who - 1);
+    size_t n = sizeof who - 1 + put_printable(line + sizeof who - 1, text);
+    line[n++] = '\n';
+    fwrite(line, 1, n, stderr);
 }
 
 int cdz_cli_fail(const cdz_error *err)

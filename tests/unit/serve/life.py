@@ -4,10 +4,11 @@ import os
 import random
 import signal
 import socket
+import subprocess
 import threading
 import time
 
-from server import Server, check, done, parse, read_all
+from server import PROGRAM, Server, check, done, parse, read_all
 
 LONG = {"prompt": "river (noun): a", "max_tokens": 400, "temperature": 1.0, "cadenza": {"kwargs": {"min_new_tokens": 400}}}
 
@@ -160,4 +161,12 @@ s.process.send_signal(signal.SIGTERM)
 rest = read_all(c)
 check("the time limit ends it", b'"error"' in rest, rest[-300:])
 check("exit status 0 once more", s.process.wait(60) == 0)
+
+# --- a line of the log is one write, so that lines of several writers stay apart: each is a datagram here ---
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+told = subprocess.run([PROGRAM, "run", "--no-such\x01option"], stderr=theirs, stdout=subprocess.DEVNULL)
+check("a misspelt option is refused", told.returncode == 2)
+ours.settimeout(10)
+line = ours.recv(10000)
+check("a line is one write", line.startswith(b"cadenza: run: --no-such\\x01option") and line.endswith(b"\n"), line)
 done()
