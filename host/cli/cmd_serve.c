@@ -1,6 +1,7 @@
 /* cmd_serve.c - cadenza serve: a model behind HTTP. The server is host/serve/; here are its options, its signals and its
  * lines. */
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -172,6 +173,8 @@ static int serve(const serve_words *o, cdz_session *session)
         .drain_s = o->drain_s,
         .log = say_line,
     };
+    /* Whoever reads the log may go away; clients' answers go on. */
+    (void)signal(SIGPIPE, SIG_IGN);
     if (cdz_serve_open(&options, &server, &err) != CDZ_OK) return cdz_cli_fail(&err);
     cdz_cli_on_stop(on_signal, server);
     say_start(o, options.model_id, server);

@@ -162,6 +162,14 @@ rest = read_all(c)
 check("the time limit ends it", b'"error"' in rest, rest[-300:])
 check("exit status 0 once more", s.process.wait(60) == 0)
 
+# --- nobody reads the log any more ---
+s = Server()
+s.hang_up()
+for _ in range(3):
+    check("it answers without a log", s.post("/v1/completions", {"prompt": "a", "max_tokens": 2})[0] == 200)
+s.process.send_signal(signal.SIGTERM)
+check("exit status 0 without a log", s.process.wait(60) == 0)
+
 # --- a line of the log is one write, so that lines of several writers stay apart: each is a datagram here ---
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
 told = subprocess.run([PROGRAM, "run", "--no-such\x01option"], stderr=theirs, stdout=subprocess.DEVNULL)

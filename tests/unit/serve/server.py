@@ -32,7 +32,7 @@ def done():
 
 class Server:
     def __init__(self, *options):
-        self.lines = []
+        self.lines, self.deaf = [], False
         self.process = subprocess.Popen(
             [PROGRAM, "serve", MODEL, "--port", "0", *options], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         started = threading.Event()
@@ -40,6 +40,8 @@ class Server:
         def read():
             for line in self.process.stderr:
                 self.lines.append(line)
+                if self.deaf:
+                    break
                 if "serve: " in line and " on http" in line:
                     started.set()
             started.set()
@@ -52,6 +54,13 @@ class Server:
         if not self.port:
             print("the server did not start:", "".join(self.lines))
             sys.exit(1)
+
+    def hang_up(self):
+        """Nobody reads the log from here on."""
+        self.deaf = True
+        self.get("/health")
+        self.reader.join(60)
+        self.process.stderr.close()
 
     def connect(self, timeout=60):
         s = socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
