@@ -124,9 +124,12 @@ static void test_hosts(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(cdz_serve_host_is_local(slice(bad[i]), more, 1));
     assert_false(cdz_serve_host_is_local(slice(NULL), more, 1));
-    assert_true(cdz_serve_origin_is_allowed(slice("https://a"), (const char *const[]){"https://a"}, 1));
-    assert_false(cdz_serve_origin_is_allowed(slice("https://A"), (const char *const[]){"https://a"}, 1));
-    assert_false(cdz_serve_origin_is_allowed(slice("https://a.b"), (const char *const[]){"https://a"}, 1));
+    assert_true(
+        cdz_serve_origin_is_allowed(slice("https://a"), (const char *const[]){"https://a"}, 1));
+    assert_false(
+        cdz_serve_origin_is_allowed(slice("https://A"), (const char *const[]){"https://a"}, 1));
+    assert_false(
+        cdz_serve_origin_is_allowed(slice("https://a.b"), (const char *const[]){"https://a"}, 1));
 }
 
 static void test_faults(void **state)
